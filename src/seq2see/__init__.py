@@ -1,0 +1,33 @@
+"""seq2see: sequence models you can read, train with one command, and look inside.
+
+>>> import seq2see
+>>> run = seq2see.train("pocket-transformer")            # doctest: +SKIP
+>>> model = seq2see.load("runs/pocket-transformer")      # doctest: +SKIP
+>>> model("我有一支笔").text                               # doctest: +SKIP
+'I have a pen'
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__version__ = "0.1.0"
+
+# What `import seq2see` offers, and where it lives. It is imported when it is first used, so that
+# `seq2see --help` does not wait for torch.
+_PUBLIC = {
+    "train": "seq2see.api",
+    "load": "seq2see.workbench.predict",
+    "recipe": "seq2see.recipes.table",
+    "Recipe": "seq2see.workbench.recipe",
+    "UserError": "seq2see.core.errors",
+}
+__all__ = ["Recipe", "UserError", "__version__", "load", "recipe", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'seq2see' has no attribute '{name}'")
+    import importlib
+
+    return getattr(importlib.import_module(_PUBLIC[name]), name)

@@ -1,0 +1,72 @@
+"""What `import seq2see` offers: the verbs of the command line, from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seq2see.core.errors import UserError, no_file
+from seq2see.recipes.table import recipe
+from seq2see.sources.own_corpus import OwnFiles
+from seq2see.workbench.evaluate import evaluate
+from seq2see.workbench.predict import Model, load
+from seq2see.workbench.recipe import Recipe
+from seq2see.workbench.report import write_report
+from seq2see.workbench.run_folder import RunFolder, find_run
+from seq2see.workbench.train import Audience, train_recipe
+
+Data = str | Path | Sequence[str | Path]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: its folder, its model and its scores."""
+
+    folder: Path
+
+    def model(self) -> Model:
+        """The trained model."""
+        return load(self.folder)
+
+    def evaluate(self) -> dict[str, Any]:
+        """Score it on its test splits."""
+        run = RunFolder(self.folder)
+        scores = evaluate(run)
+        write_report(run)
+        return scores
+
+
+def train(
+    name: str | Path | Recipe,
+    data: Data | None = None,
+    out: str | Path | None = None,
+    set: Mapping[str, Any] | None = None,
+    audience: Audience | None = None,
+) -> Run:
+    """Train a recipe (a name, a TOML file or a `Recipe`), on your own data if you give some."""
+    files = [data] if isinstance(data, str | Path) else list(data or [])
+    run = train_recipe(resolve(name, files, set or {}), Path(out) if out else None, audience)
+    write_report(run)
+    return Run(run.path)
+
+
+def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapping[str, Any]) -> Recipe:
+    """The recipe that a name, data files and changed settings ask for together."""
+    chosen = name if isinstance(name, Recipe) else recipe(name)
+    if data:
+        for path in data:
+            if not Path(path).exists():
+                raise no_file(Path(path))
+        paths = tuple(str(Path(path).absolute()) for path in data)
+        chosen = chosen.model_copy(update={"corpus": OwnFiles(paths=paths), "metrics": ("bleu", "chrf", "exact")})
+    return chosen.with_(**changes)
+
+
+def recipe_of(name: str) -> Recipe:
+    """The recipe of a run, or the recipe of that name."""
+    try:
+        return find_run(name).recipe()
+    except UserError:
+        return recipe(name)

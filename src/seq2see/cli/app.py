@@ -1,0 +1,89 @@
+"""The verbs, and how mistakes are told."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+import seq2see
+from seq2see.cli.data import data
+from seq2see.cli.diff import diff
+from seq2see.cli.doctor import doctor
+from seq2see.cli.evaluate import evaluate
+from seq2see.cli.predict import predict
+from seq2see.cli.recipes import recipes, show
+from seq2see.cli.runs import runs
+from seq2see.cli.train import train
+from seq2see.core.errors import UserError, unknown
+
+USER_ERROR = 2
+
+
+class Verbs(TyperGroup):
+    """A group of verbs that answers a misspelt one with the nearest right one."""
+
+    def resolve_command(self, context: Any, arguments: list[str]) -> Any:
+        """The verb that was asked for."""
+        if arguments and not arguments[0].startswith("-") and self.get_command(context, arguments[0]) is None:
+            raise unknown("verb", arguments[0], self.list_commands(context))
+        return super().resolve_command(context, arguments)
+
+
+app = typer.Typer(
+    cls=Verbs,
+    help="Sequence models you can read, train with one command, and look inside.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("train")(train)
+app.command("eval")(evaluate)
+app.command("predict")(predict)
+app.command("recipes")(recipes)
+app.command("show")(show)
+app.command("runs")(runs)
+app.command("diff")(diff)
+app.add_typer(data, name="data")
+app.command("doctor")(doctor)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(seq2see.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True)) -> None:
+    """Sequence models you can read, train with one command, and look inside."""
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; gives its exit code."""
+    try:
+        return app(args=arguments, prog_name="seq2see", standalone_mode=False) or 0
+    except UserError as error:
+        print(f"seq2see: {error}", file=sys.stderr)
+        return USER_ERROR
+    except BrokenPipeError:  # the reader of our output went away, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("click", "typer"):
+            raise
+        print(f"seq2see: {_usage(error)}", file=sys.stderr)
+        return USER_ERROR
+
+
+def _usage(error: Any) -> str:
+    """A wrong option or a missing argument, in one sentence."""
+    context = getattr(error, "ctx", None)
+    help_line = f" `{context.command_path} --help` shows how it is used." if context else ""
+    return f"{error.format_message()}{help_line}"

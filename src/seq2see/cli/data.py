@@ -1,0 +1,72 @@
+"""`seq2see data`: the catalogue of real corpora, and a check of your own files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+data = typer.Typer(help="Real corpora: list, get or check them; or check your own files.", no_args_is_help=True)
+
+
+@data.command("list")
+def list_() -> None:
+    """List the corpora of the catalogue."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from seq2see.sources.catalogue import list_corpora
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("corpus", "what", "licence", "found in"):
+        table.add_column(title, overflow="fold")
+    for corpus in list_corpora():
+        table.add_row(corpus.name, corpus.what, corpus.licence, corpus.found or "not here yet")
+    Console().print(table)
+    print("\nGet one: seq2see data get multi30k   (SEQ2SEE_DATA=FOLDER reads them from a folder of yours)")
+
+
+@data.command("get")
+def get(name: Annotated[str, typer.Argument(help="A corpus of the catalogue.")]) -> None:
+    """Download a corpus, or find it on this machine, and verify it."""
+    from seq2see.sources.catalogue import get
+
+    holding = get(name, print)
+    print(f"{name} is in {holding.folder}")
+
+
+@data.command("check")
+def check(
+    what: Annotated[list[str], typer.Argument(help="A corpus of the catalogue, or your own file(s).")],
+) -> None:
+    """Verify a corpus, or look for faults in your own files; exit code 2 if there are any."""
+    from seq2see.sources.catalogue import CATALOGUE
+
+    if len(what) == 1 and what[0] in CATALOGUE:
+        _check_corpus(what[0])
+    else:
+        _check_files([Path(name) for name in what])
+
+
+def _check_corpus(name: str) -> None:
+    from seq2see.sources.catalogue import check
+
+    checks = check(name)
+    for each in checks:
+        print(f"{each.verdict:<10} {each.path}")
+    if any(each.verdict == "different" for each in checks):
+        raise typer.Exit(2)
+
+
+def _check_files(paths: list[Path]) -> None:
+    from seq2see.core.errors import no_file
+    from seq2see.sources.own_files import check
+
+    for path in paths:
+        if not path.exists():
+            raise no_file(path)
+    report = check(paths)
+    print("\n".join(report.summary()))
+    if report.number_of("error"):
+        raise typer.Exit(2)

@@ -1,0 +1,53 @@
+"""`seq2see recipes` lists the built-in recipes; `seq2see show` explains every setting of one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def recipes() -> None:
+    """List the built-in recipes."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from seq2see.recipes.table import RECIPES
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("recipe", "what it is"):
+        table.add_column(title, overflow="fold")
+    for name, make in RECIPES.items():
+        table.add_row(name, (make.__doc__ or "").split("\n")[0])
+    Console().print(table)
+    print("\nTrain one:   seq2see train pocket-transformer\nExplain one: seq2see show pocket-transformer")
+
+
+def show(
+    recipe: Annotated[str, typer.Argument(help="A recipe, a task or a TOML file.")],
+    toml: Annotated[bool, typer.Option("--toml", help="As TOML, to save and change.")] = False,
+) -> None:
+    """Explain a recipe: every setting, its value and what it does."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from seq2see.api import resolve
+    from seq2see.core.settings import walk
+
+    resolved = resolve(recipe, [], {})
+    if toml:
+        print(resolved.toml(), end="")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("setting", no_wrap=True)
+    table.add_column("value", overflow="fold", max_width=22)
+    table.add_column("what it does", overflow="fold")
+    for path, value, meaning in walk(resolved):
+        table.add_row(path, "" if isinstance(value, type) else _short(value), meaning)
+    Console().print(table)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return "none" if value is None else str(value)

@@ -1,0 +1,29 @@
+"""`seq2see runs`: the runs there are."""
+
+from __future__ import annotations
+
+
+def runs() -> None:
+    """List the runs under runs/."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from seq2see.training.journal import read_journal
+    from seq2see.workbench.evaluate import read_scores
+    from seq2see.workbench.run_folder import all_runs
+
+    found = all_runs()
+    if not found:
+        print("There is no run yet. Make one with `seq2see train pocket-transformer`.")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("run", "recipe", "step", "state", "test BLEU"):
+        table.add_column(title)
+    for run in found:
+        notes = read_journal(run.metrics)
+        bleu = read_scores(run).get("test", {}).get("bleu", {}).get("value")
+        table.add_row(
+            str(run), run.recipe().name, f"{notes[-1]['step']:,}" if notes else "0",
+            "finished" if run.finished else "unfinished", "" if bleu is None else f"{bleu:.1f}",
+        )  # fmt: skip
+    Console().print(table)

@@ -1,0 +1,49 @@
+"""`seq2see train`: from a recipe, and your own data if you like, to a run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(help="A recipe, a task (translate) or a TOML file.")],
+    data: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Your own pairs: a .tsv, .csv or .jsonl file, or two aligned files."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The run folder; without it, runs/<recipe>.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, as path=value.")] = None,
+    dry: Annotated[bool, typer.Option("--dry", help="Show what would be trained, and train nothing.")] = False,
+) -> None:
+    """Train a model; resume it if it was interrupted."""
+    from seq2see.api import resolve
+    from seq2see.cli.terminal import Terminal
+    from seq2see.training.signals import Interrupted
+    from seq2see.workbench.dry import dry_run
+    from seq2see.workbench.report import write_report
+    from seq2see.workbench.train import train_recipe
+
+    resolved = resolve(recipe, [str(path) for path in data or []], dict(_assignments(set_ or [])))
+    if dry:
+        dry_run(resolved, print)
+        return
+    with Terminal("train", resolved.training.steps) as terminal:
+        try:
+            run = train_recipe(resolved, out, terminal)
+        except Interrupted as stop:
+            folder = out or Path("runs") / resolved.name
+            terminal.say(f"stopped at step {stop.step:,}; everything is saved. To go on:")
+            terminal.say(f"  seq2see train {folder}/recipe.toml --out {folder}")
+            raise typer.Exit(128 + stop.number) from None
+    write_report(run)
+    print(f"run    {run}  (model, curves.png, samples, report.html)")
+    print(f"next   seq2see eval {run}   seq2see predict {run}")
+
+
+def _assignments(texts: list[str]) -> list[tuple[str, object]]:
+    from seq2see.core.settings import parse_assignment
+
+    return [parse_assignment(text) for text in texts]

@@ -1,0 +1,1 @@
+"""What every other folder speaks: settings and errors, batches of sequences, rows, seeds, devices."""

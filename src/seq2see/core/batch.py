@@ -1,0 +1,88 @@
+"""The two values that travel: `Sequences` (ragged rows of anything) and `Batch` (what a step sees)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int, Shaped
+from torch import Tensor
+
+NOT_ASKED = -100
+"""A label with this value asks nothing: the objective passes over it."""
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Rows of different length in one tensor, and how much of each row is real.
+
+    Text, picture patches and sound frames are all `Sequences` after the frontend; an encoder returns
+    them too, and that is the decoder's memory. Real data stands first in each row; what lies behind it
+    is padding, and nothing may depend on its content.
+    """
+
+    values: Shaped[Tensor, "row time ..."]  # ids, or a vector for each time
+    lengths: Int[Tensor, "row"]
+
+    @property
+    def real(self) -> Bool[Tensor, "row time"]:
+        """True where there is data."""
+        times = torch.arange(self.values.size(1), device=self.lengths.device)
+        return times < self.lengths[:, None]
+
+    def pack(self) -> Shaped[Tensor, "real ..."]:
+        """Only the real values, row after row: what is computed on them is not spent on padding."""
+        return self.values[self.real]
+
+    def unpack(self, packed: Shaped[Tensor, "real ..."], padding: float = 0) -> Sequences:
+        """The inverse of `pack`, for values computed from the packed ones."""
+        real = self.real
+        values = packed.new_full((*real.shape, *packed.shape[1:]), padding)
+        values[real] = packed
+        return Sequences(values, self.lengths)
+
+    def to(self, device: torch.device | str) -> Sequences:
+        """The same sequences on another device."""
+        return Sequences(self.values.to(device, non_blocking=True), self.lengths.to(device, non_blocking=True))
+
+    @staticmethod
+    def of(rows: list[list[int]], padding: int = 0) -> Sequences:
+        """Sequences of ids from Python lists.
+
+        >>> Sequences.of([[5, 6], [7]]).values.tolist()
+        [[5, 6], [7, 0]]
+        """
+        lengths = [len(row) for row in rows]
+        values = torch.full((len(rows), max(lengths, default=0)), padding, dtype=torch.long)
+        for place, row in enumerate(rows):
+            values[place, : len(row)] = torch.tensor(row, dtype=torch.long)
+        return Sequences(values, torch.tensor(lengths, dtype=torch.long))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one step of training or evaluation sees.
+
+    `source` is what the encoder reads, `target` what the decoder is fed (it starts with <bos>), and
+    `labels` the answers: for a next-token task the target one step ahead, for a classifier one class a
+    row. `indices` are the examples' global numbers, so that anything said of a row can be traced back.
+    """
+
+    source: Sequences | None
+    target: Sequences | None
+    labels: Int[Tensor, "row ..."]
+    indices: Int[Tensor, "row"]
+
+    @property
+    def asked(self) -> Bool[Tensor, "row ..."]:
+        """True where an answer is asked for."""
+        return self.labels != NOT_ASKED
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch on another device."""
+        return Batch(
+            None if self.source is None else self.source.to(device),
+            None if self.target is None else self.target.to(device),
+            self.labels.to(device, non_blocking=True),
+            self.indices.to(device, non_blocking=True),
+        )

@@ -1,0 +1,36 @@
+"""Where a model runs, in which precision, and what that machine is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import sys
+from typing import Any
+
+import torch
+
+
+def pick_device() -> torch.device:
+    """The GPU if there is one, else the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[Any]:
+    """Run matrix products in bf16 if asked to; weights, sums and losses stay float32."""
+    if precision == "bf16":
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return contextlib.nullcontext()
+
+
+def describe_machine() -> dict[str, Any]:
+    """What a result depends on besides the recipe: versions, device, threads."""
+    device = pick_device()
+    return {
+        "python": sys.version.split()[0],
+        "torch": torch.__version__,
+        "platform": platform.platform(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+    }

@@ -1,0 +1,105 @@
+"""What a checkpoint's folder must hold, and whether it does: sizes and SHA-256 of every file.
+
+The manifest is JSON that carries the SHA-256 of its own body. A folder is whole if the manifest is, to
+the last byte, what would be written today, and every file is as the manifest says, none missing, none more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from seq2see.core.errors import UserError
+from seq2see.core.files import sha256
+
+SCHEMA = 1
+"""The number of this format; a checkpoint with another number is refused, not guessed at."""
+MANIFEST, STATE = "MANIFEST.json", "state.json"
+
+
+def entry(content: bytes) -> dict[str, Any]:
+    """What the manifest says of one file."""
+    return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def manifest_bytes(step: int, files: dict[str, dict[str, Any]]) -> bytes:
+    """The manifest's content for the checkpoint of a step."""
+    return _seal({"schema": SCHEMA, "step": step, "files": files})
+
+
+def inspect(path: Path, step: int | None) -> tuple[dict[str, Any], list[str]]:
+    """The files that a folder should hold if it is the checkpoint of this step, and all its faults."""
+    try:
+        manifest = _read_manifest(path)
+        files, faults = manifest["files"], list(_file_faults(path, manifest["files"]))
+    except OSError as error:
+        return {}, [f"it cannot be read ({error.strerror})"]
+    except ValueError as error:
+        return {}, [str(error)]
+    if manifest["step"] != step:  # a folder that was renamed, copied or swapped
+        faults.insert(0, f"it holds step {manifest['step']}, not what its name says")
+    return files, faults
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    if not (path / MANIFEST).is_file():
+        raise ValueError(f"{MANIFEST} is missing")
+    content = (path / MANIFEST).read_bytes()
+    try:
+        manifest = json.loads(content.decode("utf-8"))
+        schema = manifest["schema"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise ValueError(f"{MANIFEST} is not the JSON it should be") from None
+    if schema != SCHEMA:
+        raise ValueError(f"it is written in format {schema!r}, and only {SCHEMA} is known here")
+    # Comparing with what would be written today notices any changed byte, even a space.
+    body = {key: manifest[key] for key in manifest if key != "sha256"}
+    if _seal(body) != content or not _well_formed(body):
+        raise ValueError(f"{MANIFEST} is damaged")
+    return body
+
+
+def _seal(body: dict[str, Any]) -> bytes:
+    """A manifest's content: its body and the SHA-256 of that body."""
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    return (json.dumps({**body, "sha256": digest}, sort_keys=True, indent=2) + "\n").encode()
+
+
+def _well_formed(body: dict[str, Any]) -> bool:
+    files, step = body.get("files"), body.get("step")
+    return (
+        isinstance(step, int)
+        and isinstance(files, dict)
+        and all(isinstance(file, dict) and file.keys() == {"size", "sha256"} for file in files.values())
+    )
+
+
+def _file_faults(path: Path, files: dict[str, Any]) -> Iterator[str]:
+    with os.scandir(path) as items:
+        present = {item.name: item for item in items if item.name != MANIFEST}
+    for name in sorted(present.keys() | files.keys() | {STATE}):
+        if name not in present:
+            yield f"{name} is missing"
+        elif name not in files:
+            yield f"{name} does not belong there"
+        elif not present[name].is_file(follow_symlinks=False):
+            yield f"{name} is not a plain file"
+        elif (size := present[name].stat().st_size) != files[name]["size"]:
+            yield f"{name} has {size} bytes instead of {files[name]['size']}"
+        elif sha256(path / name) != files[name]["sha256"]:
+            yield f"{name} is damaged"
+
+
+def checked_bytes(path: Path, name: str, files: dict[str, Any]) -> bytes:
+    """A file's content, read once: what was checked is what is used, even if the file is swapped now."""
+    try:
+        content = (path / name).read_bytes()
+    except OSError as error:
+        raise UserError(f"{name} cannot be read ({error.strerror}).", where=str(path)) from None
+    if hashlib.sha256(content).hexdigest() != files[name]["sha256"]:
+        raise UserError(f"{name} changed after it was checked.", where=str(path))
+    return content

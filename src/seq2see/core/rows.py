@@ -1,0 +1,43 @@
+"""Picking rows of anything: one function serves every decoder's state, present and future.
+
+A state is a tensor with rows first, a (data)class or tuple of such, or a value equal for all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from typing import TypeVar
+
+from jaxtyping import Int
+from torch import Tensor
+
+State = TypeVar("State")
+
+
+def pick_rows(state: State, rows: Int[Tensor, "picked"]) -> State:
+    """The given rows of a state, in the given order; a row may be picked twice."""
+    return _each_tensor(state, lambda tensor: tensor.index_select(0, rows))
+
+
+def repeat_rows(state: State, times: int) -> State:
+    """Each row `times` times in succession: rows a, b become a, a, b, b."""
+    return state if times == 1 else _each_tensor(state, lambda tensor: tensor.repeat_interleave(times, dim=0))
+
+
+def fork(state: State) -> State:
+    """A copy with tensors of its own, for trying another continuation from the same point.
+
+    A state has one owner: `step` may write into it, and the old state must not be used afterwards.
+    """
+    return _each_tensor(state, lambda tensor: tensor.clone())
+
+
+def _each_tensor(state: State, change: Callable[[Tensor], Tensor]) -> State:
+    if isinstance(state, Tensor):
+        return change(state)  # type: ignore[return-value]
+    if is_dataclass(state) and not isinstance(state, type):
+        return replace(state, **{f.name: _each_tensor(getattr(state, f.name), change) for f in fields(state)})
+    if isinstance(state, tuple):
+        return tuple(_each_tensor(part, change) for part in state)  # type: ignore[return-value]
+    return state  # None, or a number that is equal for all rows

@@ -1,0 +1,173 @@
+"""Settings: a frozen, typed tree that explains itself.
+
+Every settings class is a frozen pydantic model whose fields carry a docstring. A choice between
+classes is a union with a `kind`, so a tree goes to TOML and back without naming a class, and nothing
+in a TOML file can name something to import. A key that does not exist is an error with a suggestion.
+"""
+
+from __future__ import annotations
+
+import tomllib
+import types
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self, cast
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from seq2see.core.errors import UserError, unknown
+
+
+class Settings(BaseModel):
+    """A frozen node of the settings tree."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    def with_(self, **changes: Any) -> Self:
+        """A copy with settings changed by dotted path: `recipe.with_(**{"decoder.width": 512})`.
+
+        Changing a `kind` swaps the class of that node; settings both classes know are kept.
+        """
+        tree = self.model_dump()
+        # A new kind decides which other settings exist, so kinds are changed first.
+        for path in sorted(changes, key=lambda path: not path.endswith("kind")):
+            _put(tree, path.split("."), changes[path], type(self))
+        return read_tree(type(self), tree)
+
+    def toml(self) -> str:
+        """The complete tree as TOML; `None` is written by leaving the key out."""
+        return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))
+
+
+AnySettings = typing.TypeVar("AnySettings", bound=Settings)
+
+
+def read_toml(cls: type[AnySettings], path: Path) -> AnySettings:
+    """A settings tree from a TOML file."""
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"This is not valid TOML: {error}.", where=str(path)) from None
+    return read_tree(cls, tree, where=str(path))
+
+
+def read_tree(cls: type[AnySettings], tree: dict[str, Any], *, where: str = "") -> AnySettings:
+    """A settings tree from nested dictionaries; a mistake is told in one sentence."""
+    try:
+        return cls.model_validate(tree)
+    except ValidationError as error:
+        raise _explain(cls, error, where) from None
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """Split `path=value`; the value is read as TOML where it can be, else as a plain word.
+
+    >>> parse_assignment("training.steps=200")
+    ('training.steps', 200)
+    >>> parse_assignment("encoder.kind=recurrent")
+    ('encoder.kind', 'recurrent')
+    """
+    path, equals, value = text.partition("=")
+    if not equals or not path:
+        raise UserError(f"'{text}' is not a setting.", remedy="Write it as path=value, say training.steps=200.")
+    try:
+        return path.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return path.strip(), value
+
+
+def walk(node: Settings, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
+    """Every setting of a tree as (dotted path, value, explanation), in reading order."""
+    for name, field in type(node).model_fields.items():
+        value, path = getattr(node, name), f"{prefix}{name}"
+        if isinstance(value, Settings):
+            yield path, type(value), (type(value).__doc__ or "").split("\n")[0]
+            yield from walk(value, f"{path}.")
+        else:
+            yield path, value, field.description or ""
+
+
+def choices(annotation: Any) -> list[type[Settings]]:
+    """The settings classes an annotation allows."""
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        return [annotation]
+    if typing.get_origin(annotation) is typing.Annotated:
+        return choices(typing.get_args(annotation)[0])
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return [cls for part in typing.get_args(annotation) for cls in choices(part)]
+    return []
+
+
+def _kind(cls: type[Settings]) -> str | None:
+    field = cls.model_fields.get("kind")
+    return cast(str, field.default) if field else None
+
+
+def _put(tree: dict[str, Any], path: list[str], value: Any, cls: type[Settings]) -> None:
+    """Set one leaf of a dumped tree, saying which word of the path is wrong if one is."""
+    name, rest = path[0], path[1:]
+    if name not in cls.model_fields:
+        raise unknown("setting", name, cls.model_fields, where=cls.__name__)
+    options = choices(cls.model_fields[name].annotation)
+    if not rest:
+        tree[name] = value.model_dump() if isinstance(value, Settings) else value
+        return
+    if not options:
+        raise UserError(f"'{name}' has no settings inside it.", where=cls.__name__)
+    node = tree[name] if isinstance(tree[name], dict) else {}
+    if rest == ["kind"] and len(options) > 1:
+        by_kind = {_kind(option): option for option in options}
+        if value not in by_kind:
+            raise unknown("kind", str(value), [str(kind) for kind in by_kind], where=name)
+        shared = by_kind[value].model_fields
+        tree[name] = {key: kept for key, kept in node.items() if key in shared} | {"kind": value}
+        return
+    current = next((option for option in options if _kind(option) == node.get("kind")), options[0])
+    tree[name] = node
+    _put(node, rest, value, current)
+
+
+def _explain(cls: type[Settings], error: ValidationError, where: str) -> UserError:
+    """The first complaint of pydantic, in our words."""
+    first = error.errors()[0]
+    names = [str(part) for part in first["loc"]]
+    path = ".".join(_without_kinds(cls, names))
+    if first["type"] == "extra_forbidden":
+        allowed = _fields_at(cls, names[:-1])
+        return unknown("setting", names[-1], allowed, where=where or ".".join(path.split(".")[:-1]))
+    if first["type"] == "missing":
+        return UserError(f"The setting '{path}' is missing.", where=where)
+    return UserError(f"'{path}' cannot be {first['input']!r}: {first['msg']}.", where=where)
+
+
+def _step_into(cls: type[Settings] | None, name: str) -> type[Settings] | None:
+    if cls is None or name not in cls.model_fields:
+        return None
+    options = choices(cls.model_fields[name].annotation)
+    return options[0] if options else None
+
+
+def _walk_location(cls: type[Settings], names: list[str]) -> Iterator[tuple[str, bool, type[Settings] | None]]:
+    """Follow an error's location; pydantic puts the kind of a union between two field names."""
+    current: type[Settings] | None = cls
+    options: list[type[Settings]] = []
+    for name in names:
+        by_kind = {_kind(option): option for option in options if _kind(option)}
+        if len(options) > 1 and name in by_kind:
+            current, options = by_kind[name], []
+            yield name, True, current
+            continue
+        options = choices(current.model_fields[name].annotation) if current and name in current.model_fields else []
+        current = _step_into(current, name)
+        yield name, False, current
+
+
+def _without_kinds(cls: type[Settings], names: list[str]) -> list[str]:
+    return [name for name, is_kind, _ in _walk_location(cls, names) if not is_kind]
+
+
+def _fields_at(cls: type[Settings], names: list[str]) -> list[str]:
+    classes: list[type[Settings] | None] = [cls, *(found for _, _, found in _walk_location(cls, names))]
+    return list(classes[-1].model_fields) if classes[-1] else []

@@ -1,0 +1,1 @@
+"""From next-token probabilities to text: one loop, choosers that choose, rules that forbid."""

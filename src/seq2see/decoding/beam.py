@@ -1,0 +1,171 @@
+"""Beam search: follow the few most probable beginnings of each input side by side.
+
+At every step each of the `width` live hypotheses is continued by every token, and of all these
+continuations the `2 * width` best are looked at. Those among the first `width` that end in <eos> are
+finished and are kept aside, the best `width` ever seen; the best `width` that do not end stay live. No more
+than `width` continuations can end in <eos> (one for each live hypothesis), so enough are always left.
+
+What is still live at the deadline is kept too, unfinished, with the score it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from seq2see.core.rows import pick_rows
+from seq2see.decoding.choosers import Search, Step
+from seq2see.decoding.hypotheses import History, Hypothesis, hypothesis
+from seq2see.decoding.penalties import NoPenalty, Penalty
+from seq2see.decoding.ranking import highest
+from seq2see.sequences.tokenisers import EOS, PAD
+
+Stop = Callable[[Tensor, Tensor], Tensor]
+"""(worst kept score, highest score in reach) of each input -> may its search stop?"""
+
+
+def when_beaten(worst: Float[Tensor, "input"], hope: Float[Tensor, "input"]) -> Bool[Tensor, "input"]:
+    """Stop when `width` answers are kept and nothing that is live can still beat the worst of them.
+
+    This loses nothing. But where a penalty favours length the hope reaches to the longest answer allowed,
+    and the search often runs to its deadline.
+    """
+    return worst >= hope
+
+
+def when_full(worst: Float[Tensor, "input"], hope: Float[Tensor, "input"]) -> Bool[Tensor, "input"]:
+    """Stop as soon as `width` answers are kept: faster, and what most published results used."""
+    return (worst > -torch.inf) | (hope == -torch.inf)
+
+
+@dataclass(frozen=True)
+class Beam:
+    """Follow `width` hypotheses for each input and hand back the best `answers` (all of them if None).
+
+    With width 1 and without a penalty, or with `when_full`, this is greedy decoding. It is exact when
+    `width` is as large as the number of all continuations.
+    """
+
+    width: int
+    penalty: Penalty = field(default_factory=NoPenalty)
+    stop: Stop = when_beaten
+    answers: int | None = None
+
+    def begin(self, history: History, deadlines: Int[Tensor, "input"], indices: list[int]) -> Search:
+        """Start on a batch."""
+        return BeamSearch(self, history, deadlines)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The best answers of each input so far, best first; a score of minus infinity marks an empty place."""
+
+    scores: Float[Tensor, "input place"]
+    lengths: Int[Tensor, "input place"]
+    tokens: Int[Tensor, "input place room"]
+    log_probabilities: Float[Tensor, "input place room"]
+
+    def merge(self, others: Kept) -> Kept:
+        """The best of both, as many as there are places here; of equals those kept already."""
+        pairs = [(getattr(self, name), getattr(others, name)) for name in Kept.__dataclass_fields__]
+        both = [torch.cat(pair, dim=1) for pair in pairs]
+        places = highest(both[0], self.scores.size(1))
+        inputs = torch.arange(places.size(0), device=places.device)[:, None]
+        return Kept(*(values[inputs, places] for values in both))
+
+
+class BeamSearch:
+    """One beam search over a batch: rows are inputs x width, and inputs never look at each other."""
+
+    def __init__(self, beam: Beam, history: History, deadlines: Int[Tensor, "input"]):
+        self.beam, self.history, self.deadlines = beam, history, deadlines
+        self.shape = (deadlines.size(0), beam.width)
+        self.earliest_deadline = int(deadlines.min())  # as a plain number: asking a GPU at every step is slow
+        # All rows of an input begin equal, so only the first is live at the start.
+        self.sums = history.log_probabilities.sum(dim=1).view(self.shape).clone()
+        self.sums[:, 1:] = -torch.inf
+        self.done = torch.zeros_like(deadlines, dtype=torch.bool)
+        self.kept = self._newcomers(self.sums, history, torch.zeros_like(self.sums, dtype=torch.bool))
+
+    def choose(self, scores: Float[Tensor, "row vocab"]) -> Step:
+        """Continue the live hypotheses, keep those that end, and see which inputs are done."""
+        width = self.beam.width
+        totals, parents, tokens = self._candidates(scores)
+        ends = tokens == EOS
+        self._keep_finished(scores, totals[:, :width], parents[:, :width], ends[:, :width])
+        # A stable sort moves those that end behind the others and leaves the order otherwise as it is.
+        order = ends.byte().argsort(dim=1, stable=True)[:, :width]
+        self.sums, parents, tokens = (values.gather(1, order) for values in (totals, parents, tokens))
+        step = self._advance(scores, parents, tokens)
+        self._settle()
+        return step
+
+    def results(self) -> list[list[Hypothesis]]:
+        """Each input's answers, best first; what is live still when the loop was stopped is among them."""
+        self._keep_live(~self.done)
+        columns = (self.kept.tokens, self.kept.log_probabilities, self.kept.lengths, self.kept.scores)
+        answers = []
+        for rows in zip(*(column.tolist() for column in columns), strict=True):
+            found = [hypothesis(*row) for row in zip(*rows, strict=True) if row[3] > -torch.inf]
+            answers.append(found[: self.beam.answers])
+        return answers
+
+    def _candidates(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The best continuations of each input: their sums, the rows they continue, their tokens."""
+        inputs, width = self.shape
+        # First within each row, which spares adding and comparing whole vocabularies.
+        tokens = highest(scores, min(2 * width, scores.size(1)))
+        totals = (self.sums.view(-1, 1) + scores.gather(1, tokens)).view(inputs, -1)
+        each = tokens.size(1)
+        places = highest(totals, min(2 * width, totals.size(1)))
+        parents = places // each + self._first_rows()
+        return totals.gather(1, places), parents, tokens.reshape(inputs, -1).gather(1, places)
+
+    def _first_rows(self) -> Int[Tensor, "input 1"]:
+        inputs, width = self.shape
+        return torch.arange(0, inputs * width, width, device=self.sums.device)[:, None]
+
+    def _keep_finished(self, scores: Tensor, totals: Tensor, parents: Tensor, ends: Tensor) -> None:
+        rows = parents.flatten()
+        # `pick_rows` copies, so that the <eos> is not written into what goes on.
+        ended = pick_rows(self.history, rows).append(torch.full_like(rows, EOS), scores[rows, EOS])
+        self.kept = self.kept.merge(self._newcomers(totals, ended, ends & ~self.done[:, None]))
+
+    def _keep_live(self, inputs: Bool[Tensor, "input"]) -> None:
+        welcome = inputs[:, None].expand(self.shape)
+        self.kept = self.kept.merge(self._newcomers(self.sums, self.history, welcome))
+        self.done = self.done | inputs
+
+    def _newcomers(self, sums: Tensor, history: History, welcome: Tensor) -> Kept:
+        lengths = torch.full_like(sums, history.time, dtype=torch.long)
+        return Kept(
+            self.beam.penalty(sums, lengths.clamp(min=1)).masked_fill(~welcome, -torch.inf),
+            lengths,
+            history.tokens.view(*self.shape, -1),
+            history.log_probabilities.view(*self.shape, -1),
+        )
+
+    def _advance(self, scores: Tensor, parents: Tensor, tokens: Tensor) -> Step:
+        """Write down what the live hypotheses say; inputs that are done say PAD and stay where they are."""
+        done = self.done[:, None]
+        stay = torch.arange(self.beam.width, device=tokens.device) + self._first_rows()
+        rows = torch.where(done, stay, parents).flatten()
+        log_probabilities = scores[rows, tokens.flatten()].masked_fill(done.expand(self.shape).flatten(), 0)
+        tokens = tokens.masked_fill(done, PAD).flatten()
+        self.history = pick_rows(self.history, rows).append(tokens, log_probabilities)
+        return Step(tokens, log_probabilities, rows)
+
+    def _settle(self) -> None:
+        """An input is done at its deadline, or when the stop rule sees nothing worth waiting for."""
+        best = self.sums.amax(dim=1)
+        # A penalty is steady in the length, so the most a live hypothesis can reach lies at one of the ends.
+        soonest = self.beam.penalty(best, self.history.time + 1)
+        hope = torch.maximum(soonest, self.beam.penalty(best, self.deadlines))
+        stopped = self.beam.stop(self.kept.scores[:, -1], hope)
+        self.done = self.done | stopped
+        if self.history.time >= self.earliest_deadline:
+            self._keep_live(~self.done & (self.deadlines <= self.history.time))

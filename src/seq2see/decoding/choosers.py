@@ -1,0 +1,182 @@
+"""Choosers: given the scores of all next tokens, which one is taken?
+
+A chooser is a plain value (`Greedy()`, `Sample(seed=7)`, `Beam(4)`). For each call of the decoding loop
+it begins a `Search`, which remembers what was said. Greedy decoding and sampling are here: they differ
+only in how a row picks its token, and their rows walk alone. Beam search has a page of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from seq2see.core.seeds import chance
+from seq2see.decoding.hypotheses import History, Hypothesis, hypothesis
+from seq2see.decoding.penalties import NoPenalty, Penalty
+from seq2see.decoding.ranking import highest
+from seq2see.sequences.tokenisers import EOS, PAD
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one turn of the loop chose for every row; a row that has ended gets PAD."""
+
+    tokens: Int[Tensor, "row"]
+    log_probabilities: Float[Tensor, "row"]
+    parents: Int[Tensor, "row"] | None = None
+    """The row whose story each row continues; None if every row continues its own."""
+
+
+@runtime_checkable
+class Search(Protocol):
+    """One run of a chooser over one batch."""
+
+    history: History
+    done: Bool[Tensor, "any"]
+    """True where nothing more is to be said; the loop ends when all is."""
+
+    def choose(self, scores: Float[Tensor, "row vocab"]) -> Step:
+        """Choose the next token of every row."""
+
+    def results(self) -> list[list[Hypothesis]]:
+        """For each input its answers, best first."""
+
+
+@runtime_checkable
+class Chooser(Protocol):
+    """A way to choose; `width` is how many hypotheses it follows for each input."""
+
+    @property
+    def width(self) -> int: ...
+
+    def begin(self, history: History, deadlines: Int[Tensor, "input"], indices: list[int]) -> Search:
+        """Start on a batch of width rows an input; at its deadline a row has said all it may."""
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """Always the most probable token; of equals the one with the lower number."""
+
+    penalty: Penalty = field(default_factory=NoPenalty)
+    width: int = field(default=1, init=False)
+
+    def begin(self, history: History, deadlines: Int[Tensor, "input"], indices: list[int]) -> Search:
+        """Start on a batch."""
+        return Walks(self, _most_probable, history, deadlines)
+
+
+def _most_probable(scores: Float[Tensor, "row vocab"], time: int) -> Int[Tensor, "row"]:
+    return scores.argmax(dim=1)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Draw each token by its probability, after temperature, top-k and top-p in this order.
+
+    Each draw uses one number that depends on the seed, the example, which of its samples this is, and
+    the position, and on nothing else: a batch cut differently gives the same samples.
+    """
+
+    seed: int
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    width: int = 1
+    penalty: Penalty = field(default_factory=NoPenalty)
+
+    def begin(self, history: History, deadlines: Int[Tensor, "input"], indices: list[int]) -> Search:
+        """Start on a batch; `indices` are the examples' numbers, known to no other batch."""
+        return Walks(self, partial(self.draw, indices), history, deadlines)
+
+    def draw(self, indices: list[int], scores: Float[Tensor, "row vocab"], time: int) -> Int[Tensor, "row"]:
+        """One token a row."""
+        owners = [(index, sample) for index in indices for sample in range(self.width)]
+        numbers = [chance(self.seed, "sample", index, sample, time) for index, sample in owners]
+        chances = torch.tensor(numbers, dtype=torch.float64).to(scores.device, non_blocking=True)
+        # float64, so that neither a tiny temperature nor a long sum of probabilities loses anything;
+        # the best score is moved to 0 first, so that dividing by a tiny temperature cannot overflow.
+        scores = scores.double()
+        scores = (scores - scores.amax(dim=1, keepdim=True)) / self.temperature
+        if self.top_k:
+            scores = keep_top_k(scores, self.top_k)
+        if self.top_p < 1:
+            scores = keep_top_p(scores, self.top_p)
+        return draw_by_chance(scores.softmax(dim=1), chances)
+
+
+def keep_top_k(scores: Float[Tensor, "row vocab"], count: int) -> Float[Tensor, "row vocab"]:
+    """Only the `count` most probable tokens stay (Fan, Lewis & Dauphin 2018)."""
+    places = highest(scores, min(count, scores.size(1)))
+    return torch.full_like(scores, -torch.inf).scatter(1, places, scores.gather(1, places))
+
+
+def keep_top_p(scores: Float[Tensor, "row vocab"], mass: float) -> Float[Tensor, "row vocab"]:
+    """Only the fewest most probable tokens that together reach `mass` stay (Holtzman et al. 2020, eq. 2)."""
+    ordered, places = scores.sort(dim=1, descending=True, stable=True)
+    probabilities = ordered.softmax(dim=1)
+    before = probabilities.cumsum(dim=1) - probabilities  # 0 for the first token, so that one always stays
+    kept = ordered.masked_fill(before >= mass, -torch.inf)
+    return torch.empty_like(scores).scatter(1, places, kept)
+
+
+def draw_by_chance(
+    probabilities: Float[Tensor, "row vocab"], chances: Float[Tensor, "row"]
+) -> Int[Tensor, "row"]:
+    """The token under whose stretch of [0, 1) each chance falls, when all stretches are laid end to end.
+
+    >>> draw_by_chance(torch.tensor([[0.5, 0.0, 0.5]]), torch.tensor([0.5])).tolist()
+    [2]
+    """
+    ends = probabilities.cumsum(dim=1)
+    total = ends[:, -1]
+    # Rounding must not carry a chance just below 1 past the last stretch.
+    marks = torch.minimum(chances * total, torch.nextafter(total, torch.zeros_like(total)))
+    return torch.searchsorted(ends, marks[:, None], right=True).squeeze(1)
+
+
+class Walks:
+    """Rows that walk alone: each picks its own next token and never looks at another."""
+
+    def __init__(
+        self,
+        chooser: Greedy | Sample,
+        pick: Callable[[Tensor, int], Tensor],
+        history: History,
+        deadlines: Int[Tensor, "input"],
+    ):
+        self.chooser, self.pick, self.history = chooser, pick, history
+        self.deadlines = deadlines.repeat_interleave(chooser.width)
+        self.lengths = torch.full_like(self.deadlines, history.time)
+        self.done = torch.zeros_like(self.deadlines, dtype=torch.bool)
+
+    def choose(self, scores: Float[Tensor, "row vocab"]) -> Step:
+        """Pick a token for every row that has not ended."""
+        tokens = self.pick(scores, self.history.time)
+        log_probabilities = scores.gather(1, tokens[:, None]).squeeze(1)
+        tokens = tokens.masked_fill(self.done, PAD)
+        log_probabilities = log_probabilities.masked_fill(self.done, 0)
+        self.history = self.history.append(tokens, log_probabilities)
+        self.lengths = self.lengths + ~self.done
+        self.done = self.done | (tokens == EOS) | (self.lengths >= self.deadlines)
+        return Step(tokens, log_probabilities)
+
+    def results(self) -> list[list[Hypothesis]]:
+        """Each input's answers, best first."""
+        scores = self.chooser.penalty(self.history.log_probabilities.sum(dim=1), self.lengths)
+        rows = zip(
+            self.history.tokens.tolist(),
+            self.history.log_probabilities.tolist(),
+            self.lengths.tolist(),
+            scores.tolist(),
+            strict=True,
+        )
+        answers = [hypothesis(*row) for row in rows]
+        width = self.chooser.width
+        groups = [answers[first : first + width] for first in range(0, len(answers), width)]
+        return [sorted(group, key=lambda answer: -answer.score) for group in groups]

@@ -1,0 +1,178 @@
+"""The one decoding loop: it serves every model that can `start` and `step`, and every chooser.
+
+A model reads tokens and gives scores for the next one; a chooser takes one; rules forbid some. The loop
+carries tokens and state between them, and knows nothing about hidden states or caches.
+
+A prefix forces the first tokens of an answer. Prefixes of different length meet in one batch: what all
+rows have is read in a single `step`, and the rest is forced token by token, while shorter rows already
+choose. So all rows stand at the same time, and no shape depends on where a row is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from seq2see.core.batch import Sequences
+from seq2see.core.errors import UserError
+from seq2see.core.rows import pick_rows, repeat_rows
+from seq2see.decoding.choosers import Chooser, Search, Step
+from seq2see.decoding.hypotheses import History, Hypothesis
+from seq2see.decoding.rules import Forbid, Rule
+from seq2see.sequences.tokenisers import BOS, EOS, PAD
+
+IMPOSSIBLE = -1e4
+"""Counted for a token that must be taken although its probability is 0: finite, so that sums stay numbers."""
+
+
+@runtime_checkable
+class Decodes(Protocol):
+    """A model as decoding sees it. It should be in `eval` mode."""
+
+    def start(self, source: Sequences | None, rows: int, room: int) -> Any:
+        """The state before the first token; `room` is the most tokens that will ever be stepped."""
+
+    def step(self, tokens: Int[Tensor, "row new"], state: Any) -> tuple[Float[Tensor, "row new vocab"], Any]:
+        """Read one or several tokens a row; for each, the logits of the token after it."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When the loop ends, whatever the model says."""
+
+    max_new_tokens: int
+    """How many tokens a row may choose, <eos> among them; a forced prefix is not counted."""
+    should_stop: Callable[[], bool] | None = None
+    """Asked at every step; when it says True, what is there so far is handed back as unfinished."""
+
+
+def decode(
+    model: Decodes,
+    source: Sequences | None,
+    chooser: Chooser,
+    limits: Limits,
+    rules: Sequence[Rule] = (),
+    prefix: Sequences | None = None,
+    indices: Int[Tensor, "row"] | None = None,
+) -> list[list[Hypothesis]]:
+    """For each row of the source (or, without one, of the prefix) a list of answers, best first.
+
+    `source` and `prefix` lie on the model's device. The prefix is without <bos>; its tokens are taken
+    whatever their score, their log-probabilities count as they are, and answers contain them. `indices`
+    are the rows' global numbers, on which samples depend; without them rows are counted from 0.
+    """
+    run = stream(model, source, chooser, limits, rules, prefix, indices)
+    while True:
+        try:
+            next(run)
+        except StopIteration as end:
+            return end.value
+
+
+@torch.inference_mode()
+def stream(
+    model: Decodes,
+    source: Sequences | None,
+    chooser: Chooser,
+    limits: Limits,
+    rules: Sequence[Rule] = (),
+    prefix: Sequences | None = None,
+    indices: Int[Tensor, "row"] | None = None,
+) -> Generator[Step, None, list[list[Hypothesis]]]:
+    """`decode`, step by step: yields what was chosen, and returns the answers in the end.
+
+    The tokens that all prefixes have in common in number are read at once and not yielded.
+    """
+    prompt = _prompt(source, prefix)
+    rows = prompt.lengths.size(0)
+    if rows == 0:
+        return []
+    room = prompt.values.size(1) + limits.max_new_tokens
+    scores, history, state = _read_prompt(model, model.start(source, rows, room), prompt, room)
+    deadlines = prompt.lengths + limits.max_new_tokens
+    scores, history, prompt, state = repeat_rows((scores, history, prompt, state), chooser.width)
+    numbers = list(range(rows)) if indices is None else indices.tolist()
+    search = chooser.begin(history, deadlines, numbers)
+    while True:
+        allowed = _allowed(scores, search.history, rules)
+        step = search.choose(_forced(allowed, scores, prompt, search.history.time))
+        yield step
+        done, parents = _done_and_parents(search, step)
+        if done or (limits.should_stop is not None and limits.should_stop()):
+            return search.results()
+        if parents is not None:
+            state = pick_rows(state, parents)
+        logits, state = model.step(step.tokens[:, None], state)
+        scores = logits[:, -1].float().log_softmax(dim=-1)
+
+
+def _prompt(source: Sequences | None, prefix: Sequences | None) -> Sequences:
+    """The prefix, an empty one if there is none; what cannot be forced is refused here."""
+    if prefix is None:
+        if source is None:
+            raise ValueError("A model without a source needs a prefix for each row; it may be empty.")
+        lengths = torch.zeros_like(source.lengths, dtype=torch.long)
+        return Sequences(lengths.new_zeros(lengths.size(0), 0), lengths)
+    if source is not None and source.lengths.size(0) != prefix.lengths.size(0):
+        raise ValueError("There must be as many prefixes as sources; some may be empty.")
+    if torch.isin(prefix.pack(), torch.tensor([PAD, BOS, EOS], device=prefix.values.device)).any():
+        raise UserError(
+            "A prefix cannot contain <pad>, <bos> or <eos>.", remedy="Give only the words to begin with."
+        )
+    return prefix
+
+
+def _read_prompt(
+    model: Decodes, state: Any, prompt: Sequences, room: int
+) -> tuple[Float[Tensor, "row vocab"], History, Any]:
+    """Read <bos> and as much of the prompt as every row has, in one step."""
+    common = int(prompt.lengths.min())
+    given = prompt.values[:, :common]
+    logits, state = model.step(torch.nn.functional.pad(given, (1, 0), value=BOS), state)
+    scores = logits.float().log_softmax(dim=-1)
+    history = History.empty(prompt.lengths, room)
+    read = scores[:, :-1].gather(2, given[:, :, None]).squeeze(2).clamp(min=IMPOSSIBLE)
+    for time in range(common):
+        history = history.append(given[:, time], read[:, time])
+    return scores[:, -1], history, state
+
+
+def _allowed(
+    scores: Float[Tensor, "row vocab"], history: History, rules: Sequence[Rule]
+) -> Float[Tensor, "row vocab"]:
+    """The scores after all rules. PAD and BOS are never said; where nothing is left, the row ends."""
+    allowed = Forbid((PAD, BOS))(history, scores)
+    for rule in rules:
+        allowed = rule(history, allowed)
+    stuck = allowed.amax(dim=1) == -torch.inf
+    allowed[:, EOS] = torch.where(stuck, scores[:, EOS].clamp(min=IMPOSSIBLE), allowed[:, EOS])
+    return allowed
+
+
+def _forced(
+    allowed: Float[Tensor, "row vocab"], scores: Float[Tensor, "row vocab"], prompt: Sequences, time: int
+) -> Float[Tensor, "row vocab"]:
+    """Where a row's prompt still goes on, only its next token is left, whatever rules say of it."""
+    if time >= prompt.values.size(1):
+        return allowed
+    tokens = prompt.values[:, time, None]
+    only = scores.gather(1, tokens).clamp(min=IMPOSSIBLE)
+    forced = torch.full_like(allowed, -torch.inf).scatter(1, tokens, only)
+    return torch.where((time < prompt.lengths)[:, None], forced, allowed)
+
+
+def _done_and_parents(search: Search, step: Step) -> tuple[bool, Int[Tensor, "row"] | None]:
+    """Is all said, and if rows changed places, whose story each continues; None if all stayed.
+
+    Both are asked together, because each question makes the CPU wait for a GPU.
+    """
+    if step.parents is None:
+        return bool(search.done.all()), None
+    places = torch.arange(step.parents.size(0), device=step.parents.device)
+    done, moved = torch.stack([search.done.all(), (step.parents != places).any()]).tolist()
+    return done, step.parents if moved else None

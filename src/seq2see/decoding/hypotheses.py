@@ -1,0 +1,69 @@
+"""What decoding writes down while it runs (`History`) and what it hands back (`Hypothesis`)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from seq2see.sequences.tokenisers import EOS, PAD
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One answer to one input, and how much the model thinks of it."""
+
+    tokens: tuple[int, ...]
+    """What was said, a forced prefix included, without <bos> and <eos>."""
+    score: float
+    """What answers are ranked by: the log-probability after the length penalty."""
+    log_probability: float
+    """The sum of `token_log_probabilities`."""
+    token_log_probabilities: tuple[float, ...]
+    """One number a token; a finished answer has one more, for its <eos>."""
+    finished: bool
+    """False if the answer was cut off before it came to its <eos>."""
+
+
+@dataclass(frozen=True)
+class History:
+    """What every row has said so far. Like a model's state it has one owner, and `append` writes into it."""
+
+    tokens: Int[Tensor, "row room"]
+    log_probabilities: Float[Tensor, "row room"]
+    forced: Int[Tensor, "row"]
+    """How many tokens at the head of each row were given to it, not chosen."""
+    time: int
+    """How many tokens are written, in every row alike."""
+
+    @staticmethod
+    def empty(forced: Int[Tensor, "row"], room: int) -> History:
+        """Nothing said yet, with space for `room` tokens a row."""
+        shape = (forced.size(0), room)
+        tokens = torch.full(shape, PAD, dtype=torch.long, device=forced.device)
+        return History(tokens, torch.zeros(shape, device=forced.device), forced, 0)
+
+    @property
+    def said(self) -> Int[Tensor, "row time"]:
+        """The tokens written so far."""
+        return self.tokens[:, : self.time]
+
+    def append(self, tokens: Int[Tensor, "row"], log_probabilities: Float[Tensor, "row"]) -> History:
+        """One more token for every row."""
+        self.tokens[:, self.time] = tokens
+        self.log_probabilities[:, self.time] = log_probabilities
+        return replace(self, time=self.time + 1)
+
+
+def hypothesis(tokens: list[int], log_probabilities: list[float], length: int, score: float) -> Hypothesis:
+    """Read one written row; `length` counts its tokens, a last <eos> among them.
+
+    >>> hypothesis([5, 2, 0], [-1.0, -0.5, 0.0], 2, -1.5).tokens
+    (5,)
+    """
+    finished = tokens[length - 1] == EOS
+    counted = tuple(log_probabilities[:length])
+    return Hypothesis(tuple(tokens[: length - finished]), score, math.fsum(counted), counted, finished)

@@ -1,0 +1,62 @@
+"""Rules: what may not be said next.
+
+A rule sees what every row has said and the scores of what it could say next, and puts minus infinity on
+what it forbids. It changes nothing else, so what is left are still the model's own log-probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from seq2see.decoding.hypotheses import History
+from seq2see.sequences.tokenisers import EOS, PAD
+
+Rule = Callable[[History, Tensor], Tensor]
+"""(what was said, scores (row, vocab)) -> scores (row, vocab)"""
+
+
+@dataclass(frozen=True)
+class Forbid:
+    """These tokens are never said."""
+
+    ids: tuple[int, ...]
+
+    def __call__(self, history: History, scores: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
+        allowed = scores.clone()
+        for token in self.ids:  # one by one: a tensor of ids would have to be sent to the GPU at every step
+            allowed[:, token] = -torch.inf
+        return allowed
+
+
+@dataclass(frozen=True)
+class MinimumLength:
+    """No <eos> before `count` tokens were said, a forced prefix not counted."""
+
+    count: int
+
+    def __call__(self, history: History, scores: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
+        ending = torch.arange(scores.size(1), device=scores.device) == EOS
+        too_early = history.time - history.forced < self.count
+        return scores.masked_fill(too_early[:, None] & ending, -torch.inf)
+
+
+@dataclass(frozen=True)
+class NoRepeat:
+    """No `size` tokens in succession are said a second time."""
+
+    size: int
+
+    def __call__(self, history: History, scores: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
+        if history.time < self.size:
+            return scores
+        windows = history.said.unfold(1, self.size, 1)  # (row, window, size): all that was said in succession
+        ending = history.said[:, history.time - self.size + 1 :]
+        begun_again = (windows[:, :, :-1] == ending[:, None]).all(-1)
+        # Where nothing is begun again PAD is forbidden, which is never said anyway.
+        forbidden = torch.where(begun_again, windows[:, :, -1], PAD)
+        return scores.scatter(1, forbidden, -torch.inf)

@@ -1,0 +1,157 @@
+"""How training went, in one picture: loss, accuracy, learning rate, gradient norm and speed.
+
+Lines are named where they end; what each panel ends with stands in its corner.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from numpy.typing import NDArray
+
+from seq2see.inspection.fonts import use_chinese_font
+from seq2see.inspection.pictures import BLUE, DOTS, GREEN, GREY, ORANGE, in_words, save
+
+Row = dict[str, Any]
+Series = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Steps, and the value noted at each."""
+
+WIDE_SPAN = 8
+"""Values whose largest is this many times their smallest get a logarithmic axis."""
+
+
+def draw_curves(notes: list[Row], timing: list[Row], path: Path) -> None:
+    """Draw the rows of `metrics.jsonl` and `timing.jsonl` as one PNG."""
+    chinese = use_chinese_font()
+    figure = Figure(figsize=(14, 7), dpi=DOTS)
+    grid = figure.add_gridspec(
+        2,
+        3,
+        width_ratios=(2.1, 1, 1),
+        left=0.05,
+        right=0.985,
+        top=0.93,
+        bottom=0.085,
+        wspace=0.34,
+        hspace=0.36,
+    )
+    places = {"loss": grid[:, 0], "valid_accuracy": grid[0, 1], "rate": grid[0, 2]}
+    places |= {"gradient_norm": grid[1, 1], "tokens_per_second": grid[1, 2]}
+    panels = {name: figure.add_subplot(place) for name, place in places.items()}
+    last = max((row["step"] for row in [*notes, *timing]), default=1)
+    for name, panel in panels.items():
+        _furnish(panel, in_words(name, chinese), last, large=name == "loss")
+        panel.set_xlabel(in_words("step", chinese), fontsize=11)
+    _draw_loss(panels["loss"], _series(notes, "loss"), _series(notes, "valid_loss"))
+    _draw_line(panels["valid_accuracy"], _series(notes, "valid_accuracy"), ORANGE, "o-", "{:.1%}")
+    _draw_line(panels["rate"], _series(notes, "rate"), BLUE, "-", "{:.2g}")
+    _draw_smoothed(panels["gradient_norm"], _series(notes, "gradient_norm"), GREEN)
+    speed = _series(timing, "tokens_per_second")
+    _draw_line(panels["tokens_per_second"], speed, GREEN, "o-", "{:,.0f}")
+    panels["valid_accuracy"].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
+    panels["tokens_per_second"].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    panels["tokens_per_second"].set_ylim(0, 1.15 * speed[1].max(initial=1))
+    save(figure, path)
+
+
+def _draw_loss(panel: Axes, train: Series, valid: Series) -> None:
+    smooth = _draw_smoothed(panel, train, BLUE)
+    panel.plot(*valid, "o-", color=ORANGE, linewidth=2.5, markersize=7)
+    _scale(panel, np.concatenate([smooth, valid[1]]))
+    ends = []
+    if len(smooth):
+        ends.append((smooth[-1], "train", BLUE))
+    if len(valid[1]):
+        ends.append((valid[1][-1], "valid", ORANGE))
+        best = int(np.argmin(valid[1]))
+        _corner(panel, f"best valid {valid[1][best]:.4g} at step {valid[0][best]:,.0f}", ORANGE)
+    _name_ends(panel, ends)
+
+
+def _draw_smoothed(panel: Axes, series: Series, colour: str) -> NDArray[np.float64]:
+    """The raw line faintly, its moving average on top; gives the average."""
+    steps, values = series
+    smooth = _smooth(values)
+    panel.plot(steps, values, "-", color=colour, linewidth=0.8, alpha=0.25)
+    panel.plot(steps, smooth, "-", color=colour, linewidth=2.5)
+    _scale(panel, smooth)
+    if len(values):
+        _corner(panel, f"{smooth[-1]:.2g}", colour)
+    _say_if_empty(panel, series)
+    return smooth
+
+
+def _draw_line(panel: Axes, series: Series, colour: str, style: str, form: str) -> None:
+    """One line, with its last value in the corner."""
+    steps, values = series
+    panel.plot(steps, values, style, color=colour, linewidth=2.2, markersize=5)
+    if len(values):
+        _corner(panel, form.format(values[-1]), colour)
+    _say_if_empty(panel, series)
+
+
+def _series(rows: list[Row], name: str) -> Series:
+    """Steps and values of the rows that note this figure."""
+    noted = [(row["step"], row[name]) for row in rows if row.get(name) is not None]
+    table = np.array(noted, dtype=np.float64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
+
+
+def _smooth(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean of each value's neighbourhood, a fiftieth of the run wide; it does not lag behind."""
+    if len(values) == 0:
+        return values
+    window = np.ones(2 * (len(values) // 100) + 1)
+    # Near the ends the neighbourhood is smaller: the second product counts how many values it has.
+    return np.convolve(values, window, "same") / np.convolve(np.ones(len(values)), window, "same")
+
+
+def _scale(panel: Axes, values: NDArray[np.float64]) -> None:
+    """A logarithmic axis where the values span much, so that the end of a run is not a flat line."""
+    values = values[np.isfinite(values)]
+    if len(values) == 0 or values.min() <= 0 or values.max() < WIDE_SPAN * values.min():
+        return
+    panel.set_yscale("log")
+    panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    panel.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _furnish(panel: Axes, title: str, last: int, large: bool) -> None:
+    panel.set_title(title, loc="left", fontsize=16 if large else 12)
+    panel.set_xlim(0, last * 1.03)
+    panel.margins(y=0.1)
+    panel.xaxis.set_major_locator(MaxNLocator(6 if large else 4, integer=True))
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    panel.tick_params(labelsize=13 if large else 11)
+    panel.grid(color="#DDDDDD", linewidth=0.8)
+    for side in ("top", "right"):
+        panel.spines[side].set_visible(False)
+
+
+def _corner(panel: Axes, text: str, colour: str) -> None:
+    panel.set_title(text, loc="right", fontsize=12, color=colour)
+
+
+def _name_ends(panel: Axes, ends: list[tuple[float, str, str]]) -> None:
+    """Write names to the right of where lines end, pushed apart (in points) if they end close together."""
+    right, below = panel.get_xlim()[1], -math.inf
+    for value, name, colour in sorted(ends):
+        height = panel.transData.transform((right, value))[1] * 72 / DOTS
+        place = max(height, below + 17)
+        below = place
+        panel.annotate(
+            name, (right, value), xytext=(3, place - height), textcoords="offset points",
+            va="center", fontsize=14, color=colour, annotation_clip=False,
+        )  # fmt: skip
+
+
+def _say_if_empty(panel: Axes, series: Series) -> None:
+    if len(series[0]) == 0:
+        panel.text(0.5, 0.5, "nothing noted yet", transform=panel.transAxes, ha="center", color=GREY)

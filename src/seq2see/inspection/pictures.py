@@ -1,0 +1,45 @@
+"""What all pictures share: colours, words in two languages, and how they become files.
+
+Colours are those of Okabe & Ito, which colour-blind eyes can tell apart. Nothing touches matplotlib's
+global drawing state: every picture is a `Figure` of its own.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from seq2see.core.files import write_bytes
+
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#007A5A", "#555555"
+DOTS = 140
+"""Dots an inch: large enough for a projector."""
+
+WORDS = {
+    "loss": ("loss per token", "损失"),
+    "valid_accuracy": ("valid accuracy", "正确率"),
+    "rate": ("learning rate", "学习率"),
+    "gradient_norm": ("gradient norm", "梯度范数"),
+    "tokens_per_second": ("tokens / second", "速度"),
+    "step": ("step", "步"),
+    "source": ("source", "源"),
+    "target": ("target", "目标"),
+    "darker": ("darker: looks there more (white 0 %, darkest 100 %)", "颜色越深，注意力越大"),
+    "sure": ("solid box: a link of the true alignment", "实线框：标准对齐"),
+    "possible": ("dashed box: a link that is not wrong", "虚线框：可接受的对齐"),
+}
+"""The words in the pictures, in English and in Chinese; Chinese is shown where a font has it."""
+
+
+def in_words(name: str, chinese: bool) -> str:
+    """A word of the table, in both languages if Chinese can be written."""
+    return "  ".join(WORDS[name]) if chinese else WORDS[name][0]
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure as a PNG, all at once."""
+    content = io.BytesIO()
+    figure.savefig(content, format="png", facecolor="white")
+    write_bytes(path, content.getvalue())

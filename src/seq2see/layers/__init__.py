@@ -1,0 +1,1 @@
+"""Building blocks, tensors in and tensors out: masks, positions, attention, cells, norms, feed-forward."""

@@ -1,0 +1,145 @@
+"""Looking: scaled dot-product attention, and many heads of it.
+
+`attention_weights` and `plain_attention` are the definition (Vaswani et al. 2017, eq. 1);
+`fused_attention` is what runs. A test says they agree. The fused kernel never shows its weights, so
+when somebody watches (`probe` is set), the weights are computed again by the plain function: what is
+shown is exact, and the output is the one an unwatched model gives, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from seq2see.layers.masks import MayLook, so_far
+
+Vectors = Float[Tensor, "row time width"]
+Queries = Float[Tensor, "row head query size"]
+Keys = Float[Tensor, "row head key size"]
+
+
+def attention_weights(queries: Queries, keys: Keys, may_look: MayLook) -> Float[Tensor, "row head query key"]:
+    """softmax(Q Kᵀ / √size): how much each query takes from each key.
+
+    A query that may look at nothing takes nothing: its weights are zeros, never NaN.
+    """
+    scores = queries @ keys.mT * queries.size(-1) ** -0.5
+    allowed = may_look.table(queries.size(-2), keys.size(-2), queries.device)
+    # The most negative number instead of -inf: a row without any key stays finite, forward and backward.
+    weights = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(-1)
+    return weights.masked_fill(~allowed, 0.0)
+
+
+def plain_attention(queries: Queries, keys: Keys, values: Keys, may_look: MayLook) -> Queries:
+    """The weighted sum of the values."""
+    return attention_weights(queries, keys, may_look) @ values
+
+
+def fused_attention(queries: Queries, keys: Keys, values: Keys, may_look: MayLook) -> Queries:
+    """The same as `plain_attention`, by torch's fused kernel."""
+    if may_look.causal and may_look.allowed is None:
+        return functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)
+    allowed = may_look.allowed
+    if may_look.causal:
+        allowed = may_look.table(queries.size(-2), keys.size(-2), queries.device)
+    return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=allowed)
+
+
+def split_heads(vectors: Vectors, heads: int) -> Float[Tensor, "row head time size"]:
+    """Cut each vector into `heads` equal pieces, one for each head."""
+    return vectors.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def join_heads(pieces: Float[Tensor, "row head time size"]) -> Vectors:
+    """Put the heads' pieces side by side again."""
+    return pieces.transpose(1, 2).flatten(2)
+
+
+@dataclass(frozen=True)
+class KeyValueCache:
+    """The keys and values of the past, with room for the future; written in place, so it has one owner."""
+
+    keys: Float[Tensor, "row head room size"]
+    values: Float[Tensor, "row head room size"]
+
+    def write(self, keys: Keys, values: Keys, times: Int[Tensor, "row new"]) -> None:
+        """Put the new keys and values at each row's own times."""
+        places = times[:, None, :, None].expand_as(keys)
+        self.keys.scatter_(2, places, keys.to(self.keys.dtype))
+        self.values.scatter_(2, places, values.to(self.values.dtype))
+
+
+class Attention(nn.Module):
+    """What self- and cross-attention share: heads that look, an output matrix, a place for a watcher."""
+
+    probe: Callable[[Tensor], None] | None = None  # set by inspection, else None
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.heads = heads
+        self.output = nn.Linear(width, width)
+
+    def look(self, queries: Queries, keys: Keys, values: Keys, may_look: MayLook) -> Vectors:
+        """Let every head look, and mix what they found."""
+        if self.probe is not None:
+            self.probe(attention_weights(queries, keys, may_look))
+        return self.output(join_heads(fused_attention(queries, keys, values, may_look)))
+
+
+class SelfAttention(Attention):
+    """Queries, keys and values all come from the same sequence.
+
+    The three projections stand in one matrix: one product instead of three.
+    """
+
+    def __init__(self, width: int, heads: int):
+        super().__init__(width, heads)
+        self.queries_keys_values = nn.Linear(width, 3 * width)
+
+    def project(self, vectors: Vectors) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of every head."""
+        queries, keys, values = self.queries_keys_values(vectors).chunk(3, dim=-1)
+        return (
+            split_heads(queries, self.heads),
+            split_heads(keys, self.heads),
+            split_heads(values, self.heads),
+        )
+
+    def forward(self, vectors: Vectors, may_look: MayLook) -> Vectors:
+        """Every time looks at the whole sequence (as far as it may)."""
+        return self.look(*self.project(vectors), may_look)
+
+    def step(self, vectors: Vectors, cache: KeyValueCache, times: Int[Tensor, "row time"]) -> Vectors:
+        """The new times look at the cached past and at each other; the cache takes them in."""
+        queries, keys, values = self.project(vectors)
+        cache.write(keys, values, times)
+        return self.look(queries, cache.keys, cache.values, so_far(times, cache.keys.size(2)))
+
+    def room(self, rows: int, room: int) -> KeyValueCache:
+        """An empty cache for `room` tokens in each row."""
+        weight = self.output.weight
+        shape = (rows, self.heads, room, weight.size(0) // self.heads)
+        return KeyValueCache(weight.new_zeros(shape), weight.new_zeros(shape))
+
+
+class CrossAttention(Attention):
+    """Queries come from the decoder, keys and values from the encoder's memory."""
+
+    def __init__(self, width: int, heads: int, memory_width: int):
+        super().__init__(width, heads)
+        self.queries = nn.Linear(width, width)
+        self.keys_values = nn.Linear(memory_width, 2 * width)
+
+    def prepare(self, memory: Float[Tensor, "row key memory"]) -> tuple[Tensor, Tensor]:
+        """Keys and values of the memory: the same at every step, so they are computed once."""
+        keys, values = self.keys_values(memory).chunk(2, dim=-1)
+        return split_heads(keys, self.heads), split_heads(values, self.heads)
+
+    def forward(self, vectors: Vectors, keys_values: tuple[Tensor, Tensor], may_look: MayLook) -> Vectors:
+        """Every time looks at the prepared memory."""
+        return self.look(split_heads(self.queries(vectors), self.heads), *keys_values, may_look)

@@ -1,0 +1,261 @@
+"""Remembering: recurrent cells, their equations written out, and the fused kernels that run them.
+
+A cell reads one vector at a time and carries a state along. Each cell here says its mathematics in
+two small methods: `gates` (what is let through) and `mix` (the new state). That is the definition. Where
+a fused kernel computes the same thing, `read` uses it for whole sequences, on the very same parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+Probe = Callable[[dict[str, Tensor]], None]
+
+
+@dataclass(frozen=True)
+class CellState:
+    """What a cell carries from one time to the next, for one layer or for a stack of layers.
+
+    `hidden` is what the cell shows to others; `cell` is what an LSTM also keeps to itself.
+    """
+
+    hidden: Float[Tensor, "row *layer width"]
+    cell: Float[Tensor, "row *layer width"] | None = None
+
+    def layer(self, place: int) -> CellState:
+        """The state of one layer of a stack."""
+        return CellState(self.hidden[:, place], None if self.cell is None else self.cell[:, place])
+
+    @staticmethod
+    def stack(layers: Sequence[CellState]) -> CellState:
+        """The state of a stack, (row, layer, width), from those of its layers."""
+        cells = [layer.cell for layer in layers if layer.cell is not None]
+        hidden = torch.stack([layer.hidden for layer in layers], dim=1)
+        return CellState(hidden, torch.stack(cells, dim=1) if cells else None)
+
+
+class Cell(nn.Module):
+    """One recurrent cell: `state = cell(inputs, state)`, and `read` for many times in a row.
+
+    Set `probe` to a function to watch the gates: it is called with a dictionary of tensors (row, time,
+    width), one for each gate. Watching computes them a second time and changes no output.
+    """
+
+    parts = 1
+    """How many vectors a state consists of."""
+    probe: Probe | None = None
+
+    def __init__(self, input_width: int, width: int):
+        super().__init__()
+        self.input_width, self.width = input_width, width
+
+    def project(self, inputs: Float[Tensor, "... input"]) -> Float[Tensor, "... gates"]:
+        """The inputs' share of every gate. It needs no state, so all times can be done at once."""
+        raise NotImplementedError
+
+    def gates(self, projected: Float[Tensor, "row gates"], state: CellState) -> dict[str, Tensor]:
+        """The gates and the candidate, by name, from the projected inputs and the old state."""
+        raise NotImplementedError
+
+    def mix(self, gates: dict[str, Tensor], state: CellState) -> CellState:
+        """The new state from the old one and the gates."""
+        raise NotImplementedError
+
+    def forward(self, inputs: Float[Tensor, "row input"], state: CellState) -> CellState:
+        """One step of time, as the equations say it."""
+        if self.probe is not None:
+            self.show(inputs[:, None], state)
+        return self.mix(self.gates(self.project(inputs), state), state)
+
+    def read(
+        self, inputs: Float[Tensor, "row time input"], state: CellState
+    ) -> tuple[Float[Tensor, "row time width"], CellState]:
+        """All times in order: the hidden state after each, and the state after the last."""
+        if self.probe is not None:
+            self.show(inputs, state)
+        return self.read_plainly(inputs, state)
+
+    def read_plainly(
+        self, inputs: Float[Tensor, "row time input"], state: CellState
+    ) -> tuple[Float[Tensor, "row time width"], CellState]:
+        """Reading as a loop over time: what every `read` must agree with."""
+        hidden = []
+        for projected in self.project(inputs).unbind(dim=1):
+            state = self.mix(self.gates(projected, state), state)
+            hidden.append(state.hidden)
+        return torch.stack(hidden, dim=1), state
+
+    @torch.no_grad()
+    def show(self, inputs: Float[Tensor, "row time input"], state: CellState) -> None:
+        """Let the probe see the gates at all times."""
+        seen = []
+        for projected in self.project(inputs).unbind(dim=1):
+            seen.append(self.gates(projected, state))
+            state = self.mix(seen[-1], state)
+        if self.probe is not None:
+            self.probe({name: torch.stack([gates[name] for gates in seen], dim=1) for name in seen[0]})
+
+    def first_state(self, rows: int, like: Tensor) -> CellState:
+        """The state before anything was read: zeros."""
+        zeros = like.new_zeros(rows, self.width)
+        return CellState(zeros, zeros if self.parts == 2 else None)
+
+
+class FusedCell(Cell):
+    """A cell whose parameters live in one of torch's recurrent modules, whose kernel reads sequences."""
+
+    kernel_class: type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]
+
+    def __init__(self, input_width: int, width: int):
+        super().__init__(input_width, width)
+        self.kernel = self.kernel_class(input_width, width, batch_first=True)
+
+    def project(self, inputs: Float[Tensor, "... input"]) -> Float[Tensor, "... gates"]:
+        """W_x x + b_x for every gate, one below the other in a single matrix."""
+        weight, _, bias, _ = self.kernel.all_weights[0]
+        return functional.linear(inputs, weight, bias)
+
+    def recur(self, hidden: Float[Tensor, "row width"]) -> Float[Tensor, "row gates"]:
+        """W_h h + b_h for every gate."""
+        _, weight, _, bias = self.kernel.all_weights[0]
+        return functional.linear(hidden, weight, bias)
+
+    def read(
+        self, inputs: Float[Tensor, "row time input"], state: CellState
+    ) -> tuple[Float[Tensor, "row time width"], CellState]:
+        """All times by the fused kernel, which computes what `read_plainly` says."""
+        if self.probe is not None:
+            self.show(inputs, state)
+        return self.run_kernel(inputs, state)
+
+    def run_kernel(self, inputs: Tensor, state: CellState) -> tuple[Tensor, CellState]:
+        """Torch's kernels put layers before rows; ours is a layer of its own, so there is one."""
+        hidden, last = self.kernel(inputs, state.hidden[None].contiguous())
+        return hidden, CellState(last[0])
+
+
+class ElmanCell(FusedCell):
+    """The simple recurrent network: the new state is a squashed sum of input and old state.
+
+    h' = tanh(W_x x + b_x + W_h h + b_h); Elman 1990. Every step passes through W_h and tanh, so what
+    happened long ago fades or explodes: the reason why the cells below have gates.
+    """
+
+    kernel_class = nn.RNN
+
+    def gates(self, projected: Float[Tensor, "row gates"], state: CellState) -> dict[str, Tensor]:
+        """No gate at all: only the candidate."""
+        return {"candidate": torch.tanh(projected + self.recur(state.hidden))}
+
+    def mix(self, gates: dict[str, Tensor], state: CellState) -> CellState:
+        """The candidate replaces the old state."""
+        return CellState(gates["candidate"])
+
+
+class GRUCell(FusedCell):
+    """A gated recurrent unit as cuDNN and torch compute it: the reset gate acts *after* the product.
+
+    r = σ(W_xr x + W_hr h + b_r), z = σ(W_xz x + W_hz h + b_z)
+    n = tanh(W_xn x + b_xn + r ⊙ (W_hn h + b_hn)), h' = z ⊙ h + (1 − z) ⊙ n
+
+    Since r multiplies a finished product, the three products W_h h are one product: fast. As in the
+    notes, z near 1 keeps the old state. (In Chung et al. 2014 it is the other way round: z takes the new.)
+    """
+
+    kernel_class = nn.GRU
+
+    def gates(self, projected: Float[Tensor, "row gates"], state: CellState) -> dict[str, Tensor]:
+        """Reset gate, update gate and candidate."""
+        reset_in, update_in, candidate_in = projected.chunk(3, dim=-1)
+        reset_back, update_back, candidate_back = self.recur(state.hidden).chunk(3, dim=-1)
+        reset = torch.sigmoid(reset_in + reset_back)
+        update = torch.sigmoid(update_in + update_back)
+        candidate = torch.tanh(candidate_in + reset * candidate_back)
+        return {"reset": reset, "update": update, "candidate": candidate}
+
+    def mix(self, gates: dict[str, Tensor], state: CellState) -> CellState:
+        """A convex mix: the update gate says how much of the old state is copied."""
+        update = gates["update"]
+        return CellState(update * state.hidden + (1 - update) * gates["candidate"])
+
+
+class NotesGRUCell(Cell):
+    """The gated recurrent unit of the course notes: the reset gate acts *before* the product.
+
+    R = σ(X W_xr + H W_hr + b_r), Z = σ(X W_xz + H W_hz + b_z)
+    H̃ = tanh(X W_xh + (R ⊙ H) W_hh + b_h), H' = Z ⊙ H + (1 − Z) ⊙ H̃
+
+    This is the form of Cho et al. 2014, eqs. 5-8. The candidate's product has to wait for the reset gate,
+    so no fused kernel computes it, and it is read by a loop. Compare `GRUCell`.
+    """
+
+    def __init__(self, input_width: int, width: int):
+        super().__init__(input_width, width)
+        self.input_weight = nn.Parameter(torch.empty(3 * width, input_width))
+        self.input_bias = nn.Parameter(torch.empty(3 * width))
+        self.gates_weight = nn.Parameter(torch.empty(2 * width, width))
+        self.candidate_weight = nn.Parameter(torch.empty(width, width))
+        # The same first weights as in torch's recurrent modules, so that the cells can be compared.
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -(width**-0.5), width**-0.5)
+
+    def project(self, inputs: Float[Tensor, "... input"]) -> Float[Tensor, "... gates"]:
+        """X W_xr + b_r, X W_xz + b_z and X W_xh + b_h side by side."""
+        return functional.linear(inputs, self.input_weight, self.input_bias)
+
+    def gates(self, projected: Float[Tensor, "row gates"], state: CellState) -> dict[str, Tensor]:
+        """Reset gate, update gate and candidate."""
+        reset_in, update_in, candidate_in = projected.chunk(3, dim=-1)
+        reset_back, update_back = functional.linear(state.hidden, self.gates_weight).chunk(2, dim=-1)
+        reset = torch.sigmoid(reset_in + reset_back)
+        update = torch.sigmoid(update_in + update_back)
+        candidate_back = functional.linear(reset * state.hidden, self.candidate_weight)
+        candidate = torch.tanh(candidate_in + candidate_back)
+        return {"reset": reset, "update": update, "candidate": candidate}
+
+    def mix(self, gates: dict[str, Tensor], state: CellState) -> CellState:
+        """A convex mix: where Z is 1, the old state is kept exactly."""
+        update = gates["update"]
+        return CellState(update * state.hidden + (1 - update) * gates["candidate"])
+
+
+class LSTMCell(FusedCell):
+    """Long short-term memory: a second vector, changed only by gates, carries what must last.
+
+    i, f, o = σ(W_x x + W_h h + b), g = tanh(W_xg x + W_hg h + b_g)
+    c' = f ⊙ c + i ⊙ g, h' = o ⊙ tanh(c'); Hochreiter & Schmidhuber 1997, with the forget gate of Gers et
+    al. 2000. From c to c' there is no matrix and no tanh: with f near 1 a gradient passes unchanged.
+    """
+
+    parts = 2
+    kernel_class = nn.LSTM
+
+    def gates(self, projected: Float[Tensor, "row gates"], state: CellState) -> dict[str, Tensor]:
+        """Input, forget and output gate, and the candidate, in the kernel's order."""
+        sums = projected + self.recur(state.hidden)
+        write, keep, candidate, show = sums.chunk(4, dim=-1)
+        return {
+            "input": torch.sigmoid(write),
+            "forget": torch.sigmoid(keep),
+            "candidate": torch.tanh(candidate),
+            "output": torch.sigmoid(show),
+        }
+
+    def mix(self, gates: dict[str, Tensor], state: CellState) -> CellState:
+        """Forget some of the old cell, write some of the candidate, show some of the result."""
+        assert state.cell is not None
+        cell = gates["forget"] * state.cell + gates["input"] * gates["candidate"]
+        return CellState(gates["output"] * torch.tanh(cell), cell)
+
+    def run_kernel(self, inputs: Tensor, state: CellState) -> tuple[Tensor, CellState]:
+        """The LSTM kernel takes and gives both vectors of the state."""
+        assert state.cell is not None
+        both = (state.hidden[None].contiguous(), state.cell[None].contiguous())
+        hidden, (last, cell) = self.kernel(inputs, both)
+        return hidden, CellState(last[0], cell[0])

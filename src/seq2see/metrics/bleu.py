@@ -1,0 +1,84 @@
+"""BLEU and chrF as the field reports them: computed by sacrebleu, each with the signature that explains it.
+
+A BLEU without its signature (case, tokenisation, smoothing, version) cannot be compared with another
+(Post 2018), so a `Score` always carries one. `notes_bleu.py` has the same sum written out to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sacrebleu.metrics import BLEU, CHRF
+
+from seq2see.core.errors import UserError
+
+Tokenise = Literal["13a", "zh", "char", "intl", "none"]
+"""How sacrebleu cuts text into words: `13a` for languages with spaces, `zh` for Chinese targets."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A number between 0 and 100, what it is called, and how exactly it was computed."""
+
+    name: str
+    value: float
+    signature: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.value:.2f} ({self.signature})"
+
+
+def corpus_bleu(outputs: Sequence[str], references: Sequence[str], tokenise: Tokenise = "13a") -> Score:
+    """BLEU of a whole test set (Papineni et al. 2002), cased, one reference for each output.
+
+    >>> round(corpus_bleu(["The cat sat on the mat."], ["The cat sat on the mat."]).value, 9)
+    100.0
+    """
+    require_pairs(outputs, references)
+    metric = BLEU(tokenize=tokenise)
+    return _score("BLEU", metric, outputs, references)
+
+
+def corpus_chrf(outputs: Sequence[str], references: Sequence[str]) -> Score:
+    """chrF2 of a whole test set (Popović 2015): n-grams of characters, so no tokenisation is chosen."""
+    require_pairs(outputs, references)
+    return _score("chrF2", CHRF(), outputs, references)
+
+
+def row_bleu(outputs: Sequence[str], references: Sequence[str], tokenise: Tokenise = "13a") -> list[float]:
+    """BLEU of each row by itself, to sort a table by.
+
+    A short row has no 4-grams, so only the orders it has are averaged (`effective_order`). The mean of
+    these numbers is not the corpus BLEU.
+    """
+    require_pairs(outputs, references)
+    metric = BLEU(tokenize=tokenise, effective_order=True)
+    pairs = zip(outputs, references, strict=True)
+    return [metric.sentence_score(output, [reference]).score for output, reference in pairs]
+
+
+def row_chrf(outputs: Sequence[str], references: Sequence[str]) -> list[float]:
+    """chrF2 of each row by itself; steadier than BLEU on short rows."""
+    require_pairs(outputs, references)
+    metric = CHRF()
+    pairs = zip(outputs, references, strict=True)
+    return [metric.sentence_score(output, [reference]).score for output, reference in pairs]
+
+
+def require_pairs(outputs: Sequence[object], references: Sequence[object]) -> None:
+    """Refuse to score nothing, or outputs that do not belong to the references."""
+    if len(outputs) != len(references):
+        raise UserError(
+            f"There are {len(outputs)} outputs but {len(references)} references.",
+            remedy="Each output needs the reference of the same line.",
+        )
+    if not outputs:
+        raise UserError("There are no outputs to score.")
+
+
+def _score(name: str, metric: BLEU | CHRF, outputs: Sequence[str], references: Sequence[str]) -> Score:
+    # sacrebleu wants a list of reference sets; here each output has exactly one reference.
+    value = metric.corpus_score(list(outputs), [list(references)]).score
+    return Score(name, float(value), str(metric.get_signature()))

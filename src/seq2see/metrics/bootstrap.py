@@ -1,0 +1,116 @@
+"""Is system B really better than A, or was it lucky with these sentences? Paired bootstrap (Koehn 2004).
+
+The test set is one sample of the sentences that could have been asked. Drawing many new sets of the same
+size from it, with replacement, shows how much the scores would move; drawing the *same* sentences for both
+systems leaves only the difference between them.
+
+sacrebleu has such a test, but takes its seed from an environment variable and tests the absolute
+difference; here the seed is an argument and the question is Koehn's: how often does the better one lose?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sacrebleu.metrics import BLEU
+
+from seq2see.core.seeds import generator
+from seq2see.metrics.bleu import Tokenise, require_pairs
+
+ORDERS = 4
+"""BLEU counts n-grams up to this length."""
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """The BLEU of one system on the real test set, and over the resampled ones."""
+
+    score: float
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.score:.2f} ({self.mean:.2f} ± {(self.high - self.low) / 2:.2f})"
+
+
+@dataclass(frozen=True)
+class PairedBootstrap:
+    """Two systems compared on the same resampled test sets."""
+
+    first: Resampled
+    second: Resampled
+    difference: Resampled
+    """second - first: its interval says how large the gain is, the p-value only whether there is one."""
+    p_value: float
+    """Share of resampled sets on which the better system is not better (one-sided)."""
+    signature: str
+
+    def __str__(self) -> str:
+        return f"{self.first} and {self.second}: difference {self.difference}, p = {self.p_value:.3f}"
+
+
+def paired_bootstrap(
+    first: Sequence[str],
+    second: Sequence[str],
+    references: Sequence[str],
+    *,
+    seed: int,
+    samples: int = 1000,
+    tokenise: Tokenise = "13a",
+) -> PairedBootstrap:
+    """Compare the BLEU of two systems' outputs for the same references."""
+    require_pairs(first, references)
+    require_pairs(second, references)
+    metric, sentences = BLEU(tokenize=tokenise), len(references)
+    # (sample, sentence): how often the sentence was drawn; the same draws serve both systems.
+    counts = generator(seed, "bootstrap").multinomial(
+        sentences, np.full(sentences, 1 / sentences), size=samples
+    )
+    real_first, resampled_first = _scores(metric, sentence_statistics(metric, first, references), counts)
+    real_second, resampled_second = _scores(metric, sentence_statistics(metric, second, references), counts)
+    real, gains = real_second - real_first, resampled_second - resampled_first
+    not_better = (gains <= 0) if real >= 0 else (gains >= 0)
+    return PairedBootstrap(
+        _summary(real_first, resampled_first),
+        _summary(real_second, resampled_second),
+        _summary(real, gains),
+        # The real test set is one more set on which the question was asked, so p is never 0.
+        (int(not_better.sum()) + 1) / (samples + 1),
+        f"{metric.get_signature()}|bs:{samples}|seed:{seed}",
+    )
+
+
+def sentence_statistics(metric: BLEU, outputs: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
+    """What BLEU needs of each sentence: output length, reference length, matches and totals by order."""
+    rows = []
+    for output, reference in zip(outputs, references, strict=True):
+        score = metric.corpus_score([output], [[reference]])
+        rows.append([score.sys_len, score.ref_len, *score.counts, *score.totals])
+    return np.array(rows, dtype=np.int64)
+
+
+def _scores(
+    metric: BLEU, statistics: NDArray[np.int64], counts: NDArray[np.int64]
+) -> tuple[float, NDArray[np.float64]]:
+    """BLEU of the real set, and of each resampled set: sums of statistics, since BLEU is of a corpus."""
+    sums = np.vstack([statistics.sum(axis=0), counts @ statistics]).tolist()
+    scores = [
+        BLEU.compute_bleu(
+            correct=row[2 : 2 + ORDERS],
+            total=row[2 + ORDERS :],
+            sys_len=row[0],
+            ref_len=row[1],
+            smooth_method=metric.smooth_method,
+        ).score
+        for row in sums
+    ]
+    return scores[0], np.array(scores[1:])
+
+
+def _summary(real: float, resampled: NDArray[np.float64]) -> Resampled:
+    low, high = np.quantile(resampled, [0.025, 0.975])
+    return Resampled(float(real), float(resampled.mean()), float(low), float(high))

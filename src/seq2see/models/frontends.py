@@ -1,0 +1,34 @@
+"""From raw sequences to sequences of vectors: what stands before every encoder and decoder."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from seq2see.core.batch import Sequences
+
+
+class TokenFrontend(nn.Module):
+    """Look up a vector for each token, times √width, and add where the token stands.
+
+    Vaswani et al. 2017, section 3.4: the table may be shared between the encoder's input, the decoder's
+    input and the output. As a share of the output its entries are small (1/√width); times √width they
+    are as large as the positions they are added to.
+    """
+
+    def __init__(self, table: nn.Embedding, positions: nn.Module, dropout: float):
+        super().__init__()
+        self.table = table
+        self.positions = positions
+        self.dropout = nn.Dropout(dropout)
+        self.scale = table.embedding_dim**0.5
+
+    def forward(self, tokens: Sequences) -> Sequences:
+        """Vectors for whole sequences that start at time 0."""
+        times = torch.arange(tokens.values.size(1), device=tokens.values.device)
+        return Sequences(self.at(tokens.values, times[None]), tokens.lengths)
+
+    def at(self, tokens: Int[Tensor, "row time"], times: Int[Tensor, "#row time"]) -> Float[Tensor, "row time width"]:
+        """Vectors for tokens that stand at given times."""
+        return self.dropout(self.table(tokens) * self.scale + self.positions(times))

@@ -1,0 +1,21 @@
+"""What an encoder hands on to a decoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Float, Int, Shaped  # noqa: F401 - the inherited fields' annotations are read here too
+from torch import Tensor
+
+from seq2see.core.batch import Sequences
+
+
+@dataclass(frozen=True)
+class Memory(Sequences):
+    """A vector for each place of the source, and one that sums the whole source up.
+
+    The first encoder-decoders passed on nothing but the summary (the context vector C of the notes);
+    attention looks at the vectors of all places. Every encoder gives both, so that any decoder fits.
+    """
+
+    summary: Float[Tensor, "row width"]

@@ -1,0 +1,170 @@
+"""The recurrent family: an encoder that reads the source, a decoder that reads the target and looks back.
+
+Here stand the settings, with the words one can choose from beside the classes they mean, and the two
+models. What they are made of: the cells in `layers/recurrent.py`, the ways of looking in
+`recurrent_looks.py`, the first state in `recurrent_state.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+from jaxtyping import Float
+from pydantic import Field, PositiveInt
+from torch import Tensor, nn
+
+from seq2see.core.batch import Sequences
+from seq2see.core.errors import UserError
+from seq2see.core.settings import Settings
+from seq2see.layers.padding import blank
+from seq2see.layers.recurrent import Cell, ElmanCell, GRUCell, LSTMCell, NotesGRUCell
+from seq2see.layers.recurrent_attention import (
+    AdditiveAttention,
+    BilinearAttention,
+    DotAttention,
+    ScaledDotAttention,
+)
+from seq2see.layers.recurrent_stack import CellStack, ReadBothWays, ReadForwards
+from seq2see.models.memory import Memory
+from seq2see.models.recurrent_looks import Look, LookAfter, LookAtSummary, LookBefore, LookOnce
+from seq2see.models.recurrent_state import Bridge, ProjectedStart, RecurrentState
+
+CellWord = Literal["elman", "gru", "lstm", "notes-gru"]
+LookWord = Literal["first-state", "every-step", "additive", "dot", "bilinear", "scaled-dot"]
+
+CELLS: dict[str, type[Cell]] = {
+    "elman": ElmanCell,
+    "gru": GRUCell,
+    "lstm": LSTMCell,
+    "notes-gru": NotesGRUCell,
+}
+
+LOOKS: dict[str, Callable[[int, int], Look]] = {  # from the decoder's width and the memory's
+    "first-state": lambda width, memory: LookOnce(),
+    "every-step": lambda width, memory: LookAtSummary(memory),
+    "additive": lambda width, memory: LookBefore(AdditiveAttention(width, memory), memory),
+    "dot": lambda width, memory: LookAfter(DotAttention(width, memory), width, memory),
+    "bilinear": lambda width, memory: LookAfter(BilinearAttention(width, memory), width, memory),
+    "scaled-dot": lambda width, memory: LookAfter(ScaledDotAttention(width, memory), width, memory),
+}
+
+
+class RecurrentEncoderSettings(Settings):
+    """A recurrent encoder: cells that read the source one vector at a time."""
+
+    kind: Literal["recurrent"] = "recurrent"
+    width: PositiveInt = 256
+    """Numbers in each vector it gives; with both directions each has half of them."""
+    depth: PositiveInt = 1
+    """Layers of cells on top of each other."""
+    cell: CellWord = "gru"
+    """Which cell: elman (no gates), gru, lstm, or notes-gru (reset before the product; slower)."""
+    direction: Literal["forward", "both"] = "both"
+    """Read the source forwards only, or in both directions."""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    """Share of the numbers that is set to zero after each layer while training."""
+
+
+class RecurrentDecoderSettings(Settings):
+    """A recurrent decoder: cells that read the target so far and look at the source."""
+
+    kind: Literal["recurrent"] = "recurrent"
+    width: PositiveInt = 256
+    """Numbers in its state and in each vector it gives."""
+    depth: PositiveInt = 1
+    """Layers of cells on top of each other."""
+    cell: CellWord = "gru"
+    """Which cell: elman (no gates), gru, lstm, or notes-gru (reset before the product; slower)."""
+    look: LookWord = "additive"
+    """How it sees the source: in its first state, summed up at every step, or by one of four attentions."""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    """Share of the numbers that is set to zero after each layer while training."""
+
+
+def build_cells(word: str, input_width: int, between: int, width: int, depth: int) -> list[Cell]:
+    """Cells for `depth` layers: the first reads the input, the others `between` numbers from below."""
+    return [CELLS[word](between if layer else input_width, width) for layer in range(depth)]
+
+
+class RecurrentEncoder(nn.Module):
+    """Read the source with recurrent cells; Sutskever et al. 2014, in both directions Bahdanau et al. 2015.
+
+    The summary is the reader's last state: the whole source squeezed into one vector.
+    """
+
+    def __init__(self, reader: ReadForwards | ReadBothWays):
+        super().__init__()
+        self.reader = reader
+
+    @staticmethod
+    def of(settings: RecurrentEncoderSettings, input_width: int | None = None) -> RecurrentEncoder:
+        """The encoder that the settings describe; its input has the same width, unless told otherwise."""
+        word, width, depth = settings.cell, settings.width, settings.depth
+        input_width = input_width or width
+        if settings.direction == "forward":
+            return RecurrentEncoder(ReadForwards(build_cells(word, input_width, width, width, depth), settings.dropout))
+        if width % 2:
+            raise UserError(
+                f"A width of {width} cannot be shared between two directions.",
+                remedy="Make encoder.width even, or set encoder.direction=forward.",
+            )
+        ahead = build_cells(word, input_width, width, width // 2, depth)
+        back = build_cells(word, input_width, width, width // 2, depth)
+        return RecurrentEncoder(ReadBothWays(ahead, back, settings.dropout))
+
+    def forward(self, vectors: Sequences) -> Memory:
+        """The memory of these source vectors."""
+        read, summary = self.reader(vectors)
+        return Memory(read.values, read.lengths, summary)
+
+
+class RecurrentDecoder(nn.Module):
+    """Read the target so far, look at the source, give a hidden vector for each token read.
+
+    Three parts make it: a bridge (what the first state is), a stack of cells (how it reads on) and a
+    look (how it sees the source while it does). Without a memory it is a language model, and its first
+    state is zeros.
+    """
+
+    def __init__(self, stack: CellStack, bridge: Bridge | None, look: Look):
+        super().__init__()
+        self.stack, self.bridge, self.look = stack, bridge, look
+
+    @staticmethod
+    def of(
+        settings: RecurrentDecoderSettings, memory_width: int | None, input_width: int | None = None
+    ) -> RecurrentDecoder:
+        """The decoder that the settings describe; without an encoder `memory_width` is None."""
+        word, width, depth = settings.cell, settings.width, settings.depth
+        if memory_width is None and settings.look != "first-state":
+            raise UserError(
+                f"Without an encoder there is nothing to look at by '{settings.look}'.",
+                remedy="Set decoder.look=first-state.",
+            )
+        look = LOOKS[settings.look](width, memory_width or 0)
+        cells = build_cells(word, (input_width or width) + look.context_width, width, width, depth)
+        bridge = None if memory_width is None else ProjectedStart(memory_width, width, depth, cells[0].parts)
+        return RecurrentDecoder(CellStack(cells, settings.dropout), bridge, look)
+
+    def start(self, memory: Memory | None, rows: int, room: int) -> RecurrentState:
+        """The state before the first token. However long the target, it needs no more `room`."""
+        nothing = self.stack.first_state(rows, next(self.parameters()))
+        if memory is None or self.bridge is None:
+            return RecurrentState(nothing.hidden, nothing.cell)
+        first = self.bridge(memory.summary, nothing)
+        keys, remembered = self.look.remember(memory)
+        return RecurrentState(first.hidden, first.cell, keys, remembered)
+
+    def step(
+        self, vectors: Float[Tensor, "row new input"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "row new width"], RecurrentState]:
+        """Read one or more new vectors; the whole past is in the state."""
+        return self.look.read(self.stack, vectors, state)
+
+    def forward(self, vectors: Sequences, memory: Memory | None) -> Float[Tensor, "row time width"]:
+        """Read whole targets at once, as in training."""
+        values = blank(vectors).values
+        state = self.start(memory, rows=values.size(0), room=values.size(1))
+        hidden, _ = self.look.read(self.stack, values, state)
+        return hidden

@@ -1,0 +1,69 @@
+"""What decides a model's shape: the four slots that a model folder needs to be built again."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from seq2see.core.settings import Settings
+from seq2see.models.convolutional import ConvolutionalEncoderSettings
+from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
+from seq2see.models.transformer import TransformerSettings
+from seq2see.sequences.tokenisers import BytePairs, Characters, Unigram, Words
+
+Encoder = Annotated[
+    TransformerSettings | RecurrentEncoderSettings | ConvolutionalEncoderSettings, Field(discriminator="kind")
+]
+Decoder = Annotated[TransformerSettings | RecurrentDecoderSettings, Field(discriminator="kind")]
+
+
+class Tokens(Settings):
+    """Tokens become vectors by a learned table, plus a vector for where they stand."""
+
+    kind: Literal["tokens"] = "tokens"
+    positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
+    """How a model is told where a token stands; a recurrent one needs none."""
+
+
+class Text(Settings):
+    """Text that is read."""
+
+    kind: Literal["text"] = "text"
+    tokeniser: Annotated[Characters | Words | BytePairs | Unigram, Field(discriminator="kind")] = BytePairs()
+    """How text is cut into tokens."""
+    frontend: Tokens = Tokens()
+    """How tokens become vectors."""
+    longest: int = Field(256, ge=2)
+    """Tokens kept of one text; what lies beyond is cut off, and that is reported."""
+
+
+class TextTarget(Text):
+    """Text that is written."""
+
+    vocabulary: Literal["separate", "shared"] = "separate"
+    """Whether source and target have one vocabulary and one table of vectors, or one each."""
+    head: Literal["tied", "free"] = "tied"
+    """Whether the output scores tokens with the table of their input vectors, or has a matrix of its own."""
+
+
+class ModelSettings(Settings):
+    """A sequence-to-sequence model."""
+
+    source: Text = Text()
+    target: TextTarget = TextTarget()
+    encoder: Encoder = TransformerSettings()
+    decoder: Decoder = TransformerSettings()
+
+    @model_validator(mode="after")
+    def check(self) -> ModelSettings:
+        """The rules that hold between slots."""
+        for name, part in (("encoder", self.encoder), ("decoder", self.decoder)):
+            if isinstance(part, TransformerSettings) and part.width % (2 * part.heads):
+                raise ValueError(f"{name}.width {part.width} must be a multiple of twice its {part.heads} heads")
+        if self.target.vocabulary == "shared":
+            if self.encoder.width != self.decoder.width:
+                raise ValueError("a shared vocabulary needs an encoder and a decoder of equal width")
+            if self.source.tokeniser != self.target.tokeniser:
+                raise ValueError("a shared vocabulary needs the same tokeniser on both sides")
+        return self

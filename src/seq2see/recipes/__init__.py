@@ -1,0 +1,1 @@
+"""Built-in recipes, as Python functions that return a `Recipe`."""

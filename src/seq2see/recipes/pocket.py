@@ -1,0 +1,172 @@
+"""Pocket recipes: the line from RNN to Transformer, in a small world that trains in a minute or two.
+
+Chinese is read by character, English by word. The rungs share the corpus, the width and the budget, so
+that what differs is the idea: `seq2see diff pocket-gru pocket-gru-attention` shows it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seq2see.decoding.settings import Decoding
+from seq2see.models.convolutional import ConvolutionalEncoderSettings
+from seq2see.models.recurrent import CellWord, LookWord, RecurrentDecoderSettings, RecurrentEncoderSettings
+from seq2see.models.settings import Text, TextTarget, Tokens
+from seq2see.models.transformer import TransformerSettings
+from seq2see.sequences.tokenisers import Characters, Words
+from seq2see.sources.pocket.corpus import PocketCorpus
+from seq2see.training.feeding import FreeRunning, ScheduledSampling
+from seq2see.training.objectives import NextToken
+from seq2see.training.optimisers import SGD
+from seq2see.training.schedules import Constant, Cosine
+from seq2see.training.settings import Training
+from seq2see.workbench.recipe import Metric, Recipe
+
+SCORES: tuple[Metric, ...] = ("bleu", "chrf", "exact", "notes-bleu", "alignment")
+WITHOUT_ATTENTION: tuple[Metric, ...] = ("bleu", "chrf", "exact", "notes-bleu")
+
+
+def pocket_transformer() -> Recipe:
+    """A small Transformer, Chinese to English: the recipe to start with."""
+    stack = TransformerSettings(width=128, depth=2, heads=4, dropout=0.0)
+    return Recipe(
+        name="pocket-transformer",
+        corpus=PocketCorpus(),
+        source=Text(tokeniser=Characters()),
+        target=TextTarget(tokeniser=Words()),
+        encoder=stack,
+        decoder=stack,
+        objective=NextToken(smoothing=0.1),
+        training=Training(steps=900, rate=2e-3, tokens=2048, save_every=150, schedule=Cosine(warmup=100)),
+        decoding=Decoding(max_new_tokens=40),
+        metrics=SCORES,
+    )
+
+
+def pocket_rnn() -> Recipe:
+    """Plain recurrent cells; all the decoder knows of the source is its own first state."""
+    training = Training(
+        steps=900, rate=0.3, tokens=2048, clip=0.5, save_every=150, optimiser=SGD(), schedule=Constant()
+    )
+    return _recurrent("pocket-rnn", "elman", "first-state", direction="forward").model_copy(
+        update={"training": training}
+    )
+
+
+def pocket_gru() -> Recipe:
+    """Gated cells, and the context vector at every step; still one vector for the whole source."""
+    return _recurrent("pocket-gru", "gru", "every-step", direction="forward")
+
+
+def pocket_notes_gru() -> Recipe:
+    """The GRU as the course notes write it: the reset gate acts before the matrix product."""
+    return _recurrent("pocket-notes-gru", "notes-gru", "every-step", direction="forward")
+
+
+def pocket_lstm() -> Recipe:
+    """LSTM cells in two layers, and the context vector as first state (Sutskever et al. 2014)."""
+    return _recurrent("pocket-lstm", "lstm", "first-state", direction="forward").with_(
+        **{"encoder.depth": 2, "decoder.depth": 2}
+    )
+
+
+def pocket_gru_attention() -> Recipe:
+    """Gated cells that look back at every source position (Bahdanau et al. 2015)."""
+    return _recurrent("pocket-gru-attention", "gru", "additive")
+
+
+def pocket_lstm_attention() -> Recipe:
+    """LSTM cells with bilinear attention (Luong et al. 2015)."""
+    return _recurrent("pocket-lstm-attention", "lstm", "bilinear")
+
+
+def pocket_convolution() -> Recipe:
+    """A convolutional encoder and a recurrent decoder: any encoder goes with any decoder."""
+    base = _recurrent("pocket-convolution", "gru", "scaled-dot")
+    encoder = ConvolutionalEncoderSettings(width=128, depth=3, dropout=0.1)
+    learned = Text(tokeniser=Characters(), frontend=Tokens(positions="learned"))
+    return base.model_copy(update={"encoder": encoder, "source": learned})
+
+
+def pocket_scheduled_sampling() -> Recipe:
+    """The attention GRU, fed more and more of its own words (Bengio et al. 2015)."""
+    return _change(pocket_gru_attention(), "pocket-scheduled-sampling", feeding=ScheduledSampling())
+
+
+def pocket_free_running() -> Recipe:
+    """The attention GRU, fed nothing but its own words: learning without a teacher."""
+    return _change(pocket_gru_attention(), "pocket-free-running", feeding=FreeRunning())
+
+
+def pocket_post_norm() -> Recipe:
+    """The Transformer with the norm after each part, as in the paper."""
+    return pocket_transformer().with_(
+        **{
+            "name": "pocket-post-norm",
+            "encoder.order": "post",
+            "decoder.order": "post",
+            "training.rate": 1e-3,
+        }
+    )
+
+
+def pocket_rms_norm() -> Recipe:
+    """The Transformer with root-mean-square norms."""
+    return _norm("rms")
+
+
+def pocket_batch_norm() -> Recipe:
+    """The Transformer with batch norm: why the paper did not take it."""
+    return _norm("batch")
+
+
+def pocket_power_norm() -> Recipe:
+    """The Transformer with power norm (Shen et al. 2020)."""
+    return _norm("power")
+
+
+def pocket_zero_start() -> Recipe:
+    """The Transformer started from all-zero matrices: it cannot learn, and shows why."""
+    return pocket_transformer().with_(**{"name": "pocket-zero-start", "training.initialise": "zero"})
+
+
+def pocket_he_start() -> Recipe:
+    """The Transformer started as He et al. 2015 propose for ReLU networks."""
+    return pocket_transformer().with_(**{"name": "pocket-he-start", "training.initialise": "he"})
+
+
+def pocket_en_zh() -> Recipe:
+    """The other way round: English to Chinese."""
+    base = pocket_transformer()
+    return base.model_copy(
+        update={
+            "name": "pocket-en-zh",
+            "corpus": PocketCorpus(source="en", target="zh"),
+            "source": Text(tokeniser=Words()),
+            "target": TextTarget(tokeniser=Characters()),
+        }
+    )
+
+
+def _recurrent(name: str, cell: CellWord, look: LookWord, direction: Any = "both") -> Recipe:
+    """The pocket recipe with a recurrent pair in place of the Transformer."""
+    blind = look in ("first-state", "every-step")
+    return pocket_transformer().model_copy(
+        update={
+            "name": name,
+            "source": Text(tokeniser=Characters(), frontend=Tokens(positions="none")),
+            "target": TextTarget(tokeniser=Words(), frontend=Tokens(positions="none"), head="free"),
+            "encoder": RecurrentEncoderSettings(width=128, cell=cell, direction=direction, dropout=0.1),
+            "decoder": RecurrentDecoderSettings(width=128, cell=cell, look=look, dropout=0.1),
+            "metrics": WITHOUT_ATTENTION if blind else SCORES,
+        }
+    )
+
+
+def _norm(norm: str) -> Recipe:
+    changes = {"name": f"pocket-{norm}-norm", "encoder.norm": norm, "decoder.norm": norm}
+    return pocket_transformer().with_(**changes)
+
+
+def _change(base: Recipe, name: str, feeding: Any) -> Recipe:
+    return base.with_(**{"name": name, "objective.feeding": feeding})

@@ -1,0 +1,44 @@
+"""Puzzles: tasks whose right answer is known exactly, so that what a model can and cannot do shows."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from seq2see.models.settings import Text, TextTarget
+from seq2see.recipes.pocket import pocket_transformer
+from seq2see.sequences.tokenisers import Characters, Words
+from seq2see.sources.puzzles import PuzzleCorpus
+from seq2see.workbench.recipe import Recipe
+
+
+def puzzle_copy() -> Recipe:
+    """Say it again: the identity, hardest for whoever must squeeze it through one vector."""
+    return _puzzle("copy")
+
+
+def puzzle_reverse() -> Recipe:
+    """Say it backwards."""
+    return _puzzle("reverse")
+
+
+def puzzle_sort() -> Recipe:
+    """Say it in order."""
+    return _puzzle("sort")
+
+
+def puzzle_add() -> Recipe:
+    """Add two numbers, digit by digit."""
+    return _puzzle("add")
+
+
+def _puzzle(name: Literal["copy", "reverse", "sort", "add"]) -> Recipe:
+    tokeniser = Characters() if name == "add" else Words()
+    return pocket_transformer().model_copy(
+        update={
+            "name": f"puzzle-{name}",
+            "corpus": PuzzleCorpus(puzzle=name),
+            "source": Text(tokeniser=tokeniser),
+            "target": TextTarget(tokeniser=tokeniser, vocabulary="shared"),
+            "metrics": ("exact", "bleu"),
+        }
+    )

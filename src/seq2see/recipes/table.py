@@ -1,0 +1,49 @@
+"""Every built-in recipe by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from seq2see.core.errors import no_file, unknown
+from seq2see.core.settings import read_toml
+from seq2see.recipes import pocket, puzzles, translate
+from seq2see.workbench.recipe import Recipe
+
+RECIPES: dict[str, Callable[[], Recipe]] = {
+    "translate": translate.translate,
+    "pocket-transformer": pocket.pocket_transformer,
+    "pocket-rnn": pocket.pocket_rnn,
+    "pocket-gru": pocket.pocket_gru,
+    "pocket-notes-gru": pocket.pocket_notes_gru,
+    "pocket-lstm": pocket.pocket_lstm,
+    "pocket-gru-attention": pocket.pocket_gru_attention,
+    "pocket-lstm-attention": pocket.pocket_lstm_attention,
+    "pocket-convolution": pocket.pocket_convolution,
+    "pocket-scheduled-sampling": pocket.pocket_scheduled_sampling,
+    "pocket-free-running": pocket.pocket_free_running,
+    "pocket-post-norm": pocket.pocket_post_norm,
+    "pocket-rms-norm": pocket.pocket_rms_norm,
+    "pocket-batch-norm": pocket.pocket_batch_norm,
+    "pocket-power-norm": pocket.pocket_power_norm,
+    "pocket-he-start": pocket.pocket_he_start,
+    "pocket-zero-start": pocket.pocket_zero_start,
+    "pocket-en-zh": pocket.pocket_en_zh,
+    "puzzle-copy": puzzles.puzzle_copy,
+    "puzzle-reverse": puzzles.puzzle_reverse,
+    "puzzle-sort": puzzles.puzzle_sort,
+    "puzzle-add": puzzles.puzzle_add,
+    "transformer-base": translate.transformer_base,
+}
+
+
+def recipe(name: str | Path) -> Recipe:
+    """The recipe a user means: a built-in name, or a TOML file."""
+    text = str(name)
+    if text.endswith(".toml"):
+        if not Path(text).is_file():
+            raise no_file(Path(text))
+        return read_toml(Recipe, Path(text))
+    if text not in RECIPES:
+        raise unknown("recipe", text, RECIPES)
+    return RECIPES[text]()

@@ -1,0 +1,1 @@
+"""From raw examples to batches: tokenisers, length buckets, pairs of texts."""

@@ -1,0 +1,101 @@
+"""Which examples form a batch: about equally long ones, as many as the token budget allows.
+
+The plan of an epoch is a function of the lengths, the budget, the seed and the epoch, so the batch
+of any step can be named without having run the steps before it: a resumed run needs one number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2see.core.errors import UserError
+from seq2see.core.seeds import permutation
+
+Numbers: TypeAlias = NDArray[np.int64]
+
+# Widths a batch can have: every 8 up to 64, then four to each doubling. Few widths mean few
+# shapes, and every new shape costs a compilation.
+WIDTHS: Numbers = np.array(
+    [*range(8, 65, 8), *(2**power + part * 2**power // 4 for power in range(6, 30) for part in (1, 2, 3, 4))]
+)
+
+
+def padded_width(lengths: Numbers | int) -> Numbers:
+    """The width that rows of these lengths are padded to.
+
+    >>> padded_width(np.array([1, 8, 9, 65])).tolist()
+    [8, 8, 16, 80]
+    """
+    return WIDTHS[np.searchsorted(WIDTHS, lengths)]
+
+
+def epoch_batches(lengths: Numbers, tokens: int, seed: int, epoch: int) -> list[Numbers]:
+    """The batches of an epoch as arrays of example numbers; each example is in exactly one.
+
+    `lengths` is (example, side): the longer side decides the bucket, and rows times its padded width
+    stay within `tokens`. An example longer than that is a batch of its own. The examples are shuffled
+    before they are put in buckets, and the batches afterwards.
+    """
+    order = permutation(len(lengths), seed, "examples", epoch)
+    widths = padded_width(lengths.reshape(len(lengths), -1).max(axis=1))
+    order = order[np.argsort(widths[order], kind="stable")]
+    batches: list[Numbers] = []
+    end = 0
+    for width, count in zip(*np.unique(widths, return_counts=True), strict=True):
+        start, end = end, end + int(count)
+        rows = max(1, tokens // int(width))
+        batches.extend(order[first : min(first + rows, end)] for first in range(start, end, rows))
+    return [batches[place] for place in permutation(len(batches), seed, "batches", epoch)]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Which examples a step trains on."""
+
+    number: int
+    epoch: int
+    place: int
+    """The step's number inside its epoch."""
+    indices: Numbers
+
+
+class Buckets:
+    """The batches of a whole training, by step number.
+
+    How many examples a bucket holds does not depend on the shuffling, so every epoch has the same
+    number of batches, and the step number tells the epoch and the place in it.
+    """
+
+    def __init__(self, lengths: Numbers, tokens: int, seed: int):
+        if len(lengths) == 0:
+            raise UserError("There are no examples to make batches of.")
+        if tokens < 1:
+            raise UserError(
+                f"A batch cannot hold {tokens} tokens.", remedy="Set training.tokens to 1 or more."
+            )
+        self.lengths, self.tokens, self.seed = lengths, tokens, seed
+        self._epoch, self._batches = 0, epoch_batches(lengths, tokens, seed, 0)
+
+    @property
+    def per_epoch(self) -> int:
+        """How many batches an epoch has."""
+        return len(self._batches)
+
+    def batch_at(self, step: int) -> Step:
+        """The examples of one step, counted from 0 over all epochs."""
+        epoch, place = divmod(step, self.per_epoch)
+        if epoch != self._epoch:
+            self._epoch, self._batches = epoch, epoch_batches(self.lengths, self.tokens, self.seed, epoch)
+        return Step(step, epoch, place, self._batches[place])
+
+    def steps(self, start: int = 0) -> Iterator[Step]:
+        """The steps from a given one on, without end."""
+        step = start
+        while True:
+            yield self.batch_at(step)
+            step += 1

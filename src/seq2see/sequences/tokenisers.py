@@ -1,0 +1,253 @@
+"""Text to numbers and back: four kinds of tokeniser behind one class.
+
+| kind | a piece is | a character never seen before |
+|---|---|---|
+| characters | one character | <unk> |
+| words | a word, a run of signs, or one Chinese or Japanese character | <unk>, the whole word |
+| bpe | what merging frequent neighbours gave (Sennrich et al. 2016) | its UTF-8 bytes |
+| unigram | a piece of the likeliest cut (Kudo 2018) | its UTF-8 bytes |
+
+Text is brought to Unicode's composed form (NFC) and not changed otherwise: bpe and unigram give back any
+text exactly, spaces and all, and so do characters where they are known. Words forget the spaces; decoding
+puts them where print has them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from tokenizers import Tokenizer, trainers
+
+from seq2see.core.errors import UserError
+from seq2see.core.files import write_text
+from seq2see.core.settings import Settings
+from seq2see.sequences.tokeniser_files import (
+    MOST_PIECES,
+    SPECIALS,
+    build,
+    document,
+    fixed_pieces,
+    read_document,
+    untrained,
+)
+from seq2see.sequences.unigram import learn_unigram
+
+PAD, BOS, EOS, UNK = range(len(SPECIALS))
+PAD_TEXT, BOS_TEXT, EOS_TEXT, UNK_TEXT = SPECIALS
+
+_VISIBLE = str.maketrans({" ": "▁", "\n": "⏎", "\t": "⇥"})
+
+
+class Characters(Settings):
+    """Every character is a piece."""
+
+    kind: Literal["characters"] = "characters"
+    min_count: int = Field(1, ge=1)
+    """A character seen fewer times than this becomes <unk>."""
+
+
+class Words(Settings):
+    """Every word is a piece; Chinese and Japanese characters stand alone."""
+
+    kind: Literal["words"] = "words"
+    min_count: int = Field(1, ge=1)
+    """A word seen fewer times than this becomes <unk>."""
+
+
+class BytePairs(Settings):
+    """Pieces made by merging the most frequent neighbours, again and again."""
+
+    kind: Literal["bpe"] = "bpe"
+    size: int = Field(8000, ge=300, le=MOST_PIECES)
+    """Most pieces, counting 4 specials and 256 bytes; a small corpus gives fewer."""
+
+
+class Unigram(Settings):
+    """The pieces under which the corpus is most likely, each drawn by its own chance."""
+
+    kind: Literal["unigram"] = "unigram"
+    size: int = Field(8000, ge=300, le=MOST_PIECES)
+    """Most pieces, counting 4 specials and 256 bytes; a small corpus gives fewer."""
+
+
+AnyTokeniser = Annotated[Characters | Words | BytePairs | Unigram, Field(discriminator="kind")]
+"""The settings of a tokeniser, chosen by `kind`."""
+
+
+class Tokeniser:
+    """Text to ids and back. Neither <bos> nor <eos> is ever added: batches do that."""
+
+    def __init__(self, kind: str, content: dict[str, Any]):
+        self.kind = kind
+        self._content = content
+        self._library = build(content)
+        size = self._library.get_vocab_size()
+        self._texts = [str(self._library.id_to_token(number)) for number in range(size)]
+
+    def __len__(self) -> int:
+        """The size of the vocabulary; every id is smaller."""
+        return len(self._texts)
+
+    def normalise(self, text: str) -> str:
+        """The text as it is cut: composed (NFC), otherwise unchanged."""
+        return str(_asked(self._library.normalizer.normalize_str, text))
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text."""
+        return list(_asked(self._encoding, text).ids)
+
+    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of many texts, by all cores at once."""
+        try:
+            encodings = self._library.encode_batch_fast(list(texts), add_special_tokens=False)
+        except TypeError:  # the library does not say which text: the slow way does
+            return [self.encode(text) for text in texts]
+        return [encoding.ids for encoding in encodings]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids up to the first <eos>; <pad> and <bos> say nothing, <unk> is shown as such."""
+        kept = []
+        for number in ids:
+            if number == EOS:
+                break
+            if number not in (PAD, BOS):
+                kept.append(int(number))
+        return str(self._library.decode(kept, skip_special_tokens=False))
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Each id as something to look at: `▁` is a space, `⏎` a new line, `<0xE7>` a byte of a character."""
+        return [self._texts[number].translate(_VISIBLE) for number in ids]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where in the text, as given, each piece stands; bytes of one character share its place."""
+        return list(_asked(self._encoding, text).offsets)
+
+    def piece_words(self, text: str, words: Sequence[str]) -> list[int]:
+        """For each piece of a text the number of the word it is part of, given the words in order.
+
+        A piece over several words counts for the one it covers most, a space for the word behind it.
+        """
+        places = _find_words(text, words)
+        return [_word_of(span, places) for span in self.spans(text)]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of everything that decides which ids a text gets."""
+        model = self._content["model"]
+        deciding = [self.kind, model["vocab"], model.get("merges")]
+        return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
+
+    def save(self, path: Path) -> None:
+        """Write one `tokenizer.json`, which the `tokenizers` library opens too."""
+        write_text(path, json.dumps(self._content, ensure_ascii=False, indent=1) + "\n")
+
+    @staticmethod
+    def load(path: Path) -> Tokeniser:
+        """Read a `tokenizer.json` that `save` wrote; anything else is refused."""
+        return Tokeniser(*read_document(path))
+
+    def _encoding(self, text: str) -> Any:
+        return self._library.encode(text, add_special_tokens=False)
+
+
+def train_tokeniser(settings: Characters | Words | BytePairs | Unigram, texts: Iterable[str]) -> Tokeniser:
+    """Learn a vocabulary; the same texts always give the same one, on any number of cores."""
+    library = build(document(settings.kind, untrained(settings.kind)))
+    texts = [_asked(library.normalizer.normalize_str, text) for text in texts]
+    if not any(texts):
+        raise UserError("There is no text to learn a vocabulary from.")
+    vocabulary = _LEARN[type(settings)](settings, library, texts)
+    return Tokeniser(settings.kind, document(settings.kind, vocabulary))
+
+
+def _learn_words(settings: Characters | Words, library: Tokenizer, texts: list[str]) -> dict[str, Any]:
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=MOST_PIECES,
+        min_frequency=settings.min_count,
+        special_tokens=list(SPECIALS),
+        show_progress=False,
+    )
+    return _trained(library, texts, trainer, "vocab")
+
+
+def _learn_byte_pairs(settings: BytePairs, library: Tokenizer, texts: list[str]) -> dict[str, Any]:
+    letters = _letters(texts, settings)
+    trainer = trainers.BpeTrainer(
+        vocab_size=settings.size,
+        min_frequency=2,  # a pair seen once is no pattern
+        special_tokens=fixed_pieces("bpe"),
+        # Which letters stay when there are too many is decided here: the library leaves ties to chance.
+        initial_alphabet=letters,
+        limit_alphabet=len(letters),
+        show_progress=False,
+    )
+    return _trained(library, texts, trainer, "vocab", "merges")
+
+
+def _learn_unigram(settings: Unigram, library: Tokenizer, texts: list[str]) -> dict[str, Any]:
+    cut = library.pre_tokenizer.pre_tokenize_str
+    words = Counter(word for text in texts for word, _ in cut(text))
+    fixed = untrained("unigram")["vocab"]
+    pieces = learn_unigram(words, _letters(texts, settings), settings.size - len(fixed))
+    return {"vocab": [*fixed, *([piece, score] for piece, score in pieces)]}
+
+
+_LEARN: dict[type, Callable[..., dict[str, Any]]] = {
+    Characters: _learn_words,
+    Words: _learn_words,
+    BytePairs: _learn_byte_pairs,
+    Unigram: _learn_unigram,
+}
+
+
+def _letters(texts: list[str], settings: BytePairs | Unigram) -> list[str]:
+    """The characters that get a piece of their own: all, or the most frequent that fit."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text)
+    ranked = sorted(counts, key=lambda letter: (-counts[letter], letter))
+    return ranked[: settings.size - len(fixed_pieces(settings.kind))]
+
+
+def _trained(library: Tokenizer, texts: list[str], trainer: Any, *parts: str) -> dict[str, Any]:
+    library.train_from_iterator(texts, trainer)
+    model = json.loads(library.to_str())["model"]
+    return {part: model[part] for part in parts}
+
+
+def _asked(ask: Callable[[str], Any], text: str) -> Any:
+    """What the library answers about a text; it takes only text that can be written as UTF-8."""
+    try:
+        return ask(text)
+    except (TypeError, UnicodeEncodeError):
+        raise UserError(
+            f"{text[:40]!r} is not valid Unicode text: half of a surrogate pair stands alone."
+        ) from None
+
+
+def _find_words(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
+    if not words:
+        raise UserError(f"No words are given for {text[:40]!r}.")
+    places, end = [], 0
+    for word in words:
+        start = text.find(word, end)
+        if start < 0:
+            raise UserError(f"The word {word!r} does not follow in {text[:40]!r}.")
+        end = start + len(word)
+        places.append((start, end))
+    return places
+
+
+def _word_of(span: tuple[int, int], places: list[tuple[int, int]]) -> int:
+    shared = [min(span[1], end) - max(span[0], start) for start, end in places]
+    best = max(range(len(places)), key=lambda word: shared[word])
+    if shared[best] > 0:
+        return best
+    return next((word for word, (start, _) in enumerate(places) if start >= span[1]), len(places) - 1)

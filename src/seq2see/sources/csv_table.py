@@ -1,0 +1,147 @@
+"""Pairs of texts from CSV, with every record's own line number.
+
+In CSV a field in quotes may hold commas, doubled quotes and line ends, so a record can run over several
+lines; and a single forgotten quote makes the rest of a file one field. That is why this page reads the
+quotes itself: a record that does not come out right costs its first line only, named with its column, and
+reading goes on at the next line. What is well formed is read as Python's `csv` module reads it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import NamedTuple
+
+from seq2see.sources.lines import MOST_BYTES, Line, is_blank, read_lines
+from seq2see.sources.tables import SAMPLE, SIDES, Intake, complain_of_columns, usual_number
+
+MOST_LINES = 1000
+"""The most lines of one record; a quote that is still open then was forgotten."""
+
+# The plus after a star forbids second thoughts: a doubled quote must not be taken for the end after all.
+_FIELD = re.compile(r'"[^"]*+(?:""[^"]*+)*+"|[^",]*')
+
+
+class Record(NamedTuple):
+    """The fields of one record and the line where it begins; no fields where it cannot be used."""
+
+    line: Line
+    fields: list[str] | None
+    fault: tuple[int, str] = (0, "")
+    """Column of, and words about, a quote that is wrong; nothing if another fault was told before."""
+
+
+class _WrongQuote(Exception):
+    """A quote where none may stand, or one that is not closed."""
+
+    def __init__(self, index: int, is_open: bool):
+        super().__init__(index, is_open)
+        self.index, self.is_open = index, is_open
+
+
+def split_fields(text: str) -> list[str]:
+    """The fields of one complete record.
+
+    >>> split_fields('a,"b, ""c"" d"')
+    ['a', 'b, "c" d']
+    """
+    if '"' not in text:
+        return text.split(",")
+    fields, start = [], 0
+    while True:
+        match = _FIELD.match(text, start)
+        assert match is not None  # the second alternative matches nothing at all, so there is always a match
+        field, end = match.group(), match.end()
+        fields.append(field[1:-1].replace('""', '"') if field.startswith('"') else field)
+        if end == len(text):
+            return fields
+        if text[end] != ",":
+            raise _WrongQuote(end, is_open=end == start)
+        start = end + 1
+
+
+def records(lines: Iterator[Line]) -> Iterator[Record]:
+    """Put lines together to records; after a wrong quote go on with the next line."""
+    waiting: deque[Line] = deque()  # lines that were read ahead for a record that came to nothing
+    while (line := _next(waiting, lines)) is not None:
+        try:
+            yield Record(line, split_fields(line.text) if line.sound else None)
+        except _WrongQuote as wrong:
+            if not wrong.is_open:
+                yield Record(line, None, (wrong.index + 1, "A quote stands in the middle of a field."))
+                continue
+            ahead = _rest_of_record(line, waiting, lines)
+            fields = _join(line, ahead)
+            if fields is not None:
+                yield Record(line, fields if all(part.sound for part in ahead) else None)
+            else:
+                waiting.extendleft(reversed(ahead))
+                yield Record(line, None, (wrong.index + 1, "The quote that opens here is not closed."))
+
+
+def _next(waiting: deque[Line], lines: Iterator[Line]) -> Line | None:
+    return waiting.popleft() if waiting else next(lines, None)
+
+
+def _rest_of_record(line: Line, waiting: deque[Line], lines: Iterator[Line]) -> list[Line]:
+    """Lines up to the one that makes the number of quotes even, which closes the record."""
+    ahead: list[Line] = []
+    quotes, size = line.text.count('"'), len(line.text)
+    while quotes % 2 and len(ahead) < MOST_LINES and size <= MOST_BYTES:
+        following = _next(waiting, lines)
+        if following is None:
+            break
+        ahead.append(following)
+        quotes += following.text.count('"')
+        size += len(following.text)
+    return ahead
+
+
+def _join(line: Line, ahead: list[Line]) -> list[str] | None:
+    try:
+        return split_fields("\n".join(part.text for part in [line, *ahead]))
+    except _WrongQuote:
+        return None
+
+
+def read_csv(path: Path, intake: Intake) -> None:
+    """Source and target by the names in a header row, in any order; without one, the first two columns."""
+    rows = records(read_lines(path, intake.report))
+    sample = list(islice(rows, SAMPLE))
+    header = _header(sample[0]) if sample else None
+    expected = len(header) if header else usual_number(len(row.fields) for row in sample if row.fields)
+    if header and not _header_is_clear(header, sample.pop(0), intake):
+        return
+    source, target = (header.index(side) for side in SIDES) if header else (0, 1)
+    for row in chain(sample, rows):
+        line, fields = row.line, row.fields
+        if fields is None:
+            column, what = row.fault
+            if what:
+                intake.report.complain("bare quote", line.place(column), what, text=line.text)
+            intake.reject()
+        elif len(fields) == expected:
+            intake.take((fields[source], fields[target]), (line, line), (0, 0))
+        elif all(is_blank(field) for field in fields):
+            intake.skip(line)
+        else:
+            complain_of_columns(intake, line, expected, len(fields))
+
+
+def _header(row: Record) -> list[str] | None:
+    """The names of the columns, if the first record is a header."""
+    names = [field.strip().lower() for field in row.fields or []]
+    return names if set(SIDES) <= set(names) else None
+
+
+def _header_is_clear(header: list[str], row: Record, intake: Intake) -> bool:
+    """Two columns of one name leave open which is meant, so nothing can be read."""
+    for side in SIDES:
+        if header.count(side) > 1:
+            what = f"Two columns are called '{side}'."
+            intake.report.complain("ambiguous header", row.line.place(), what, text=row.line.text)
+            return False
+    return True

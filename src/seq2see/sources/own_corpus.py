@@ -1,0 +1,41 @@
+"""The user's own files as a corpus of a recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from seq2see.core.settings import Settings
+from seq2see.sources.complaints import DataReport, OnBad
+from seq2see.sources.examples import Example
+from seq2see.sources.own_files import hold_out, read_pairs
+
+
+class OwnFiles(Settings):
+    """Your own pairs: one table, or two files aligned by line."""
+
+    kind: Literal["files"] = "files"
+    paths: tuple[str, ...] = Field(min_length=1, max_length=2)
+    """The training pairs: one .tsv, .csv or .jsonl file, or source lines and target lines."""
+    valid: tuple[str, ...] = ()
+    """Pairs to validate on; without them some of the training pairs are held out."""
+    test: tuple[str, ...] = ()
+    """Pairs to test on; without them some of the training pairs are held out."""
+    bad: Literal["error", "skip"] = "error"
+    """What a bad line does: stop with its place, or leave the pair out and count it."""
+    most_bad: int = Field(100, ge=0)
+    """With bad = "skip": more bad pairs than this are an error after all."""
+
+    def splits(self) -> dict[str, list[Example]]:
+        """Train, valid and test."""
+        return self.read()[0]
+
+    def read(self) -> tuple[dict[str, list[Example]], DataReport]:
+        """The splits, and the report of everything that was noticed on the way."""
+        policy = OnBad(self.bad, self.most_bad)
+        examples, report = read_pairs([Path(path) for path in self.paths], policy)
+        valid = read_pairs([Path(path) for path in self.valid], policy)[0] if self.valid else None
+        test = read_pairs([Path(path) for path in self.test], policy)[0] if self.test else None
+        return hold_out(examples, valid, test), report

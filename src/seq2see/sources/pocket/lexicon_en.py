@@ -1,0 +1,110 @@
+"""The English words of the pocket world: only what the spelling rules cannot know.
+
+A concept is called by its own name unless the tables here say otherwise; plurals and verb forms are made
+by the rules of `regular_plural` and `Forms.regular` unless they are irregular.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from seq2see.sources.pocket.concepts import CLASSES, DEEDS, PORTIONS, PRONOUNS
+
+_IRREGULAR_PLURALS = """
+man men        woman women    child children   mouse mice     knife knives
+sheep sheep    fish fish      potato potatoes  tomato tomatoes
+"""
+
+# verb  past  -ing form (where it is not simply verb + ing)
+_IRREGULAR_VERBS = """
+eat ate eating           drink drank drinking     read read reading        write wrote writing
+buy bought buying        sell sold selling        draw drew drawing        wear wore wearing
+make made making         cut cut cutting          bring brought bringing   take took taking
+find found finding       lose lost losing         drive drove driving      ride rode riding
+feed fed feeding         keep kept keeping        see saw seeing           have had having
+know knew knowing        meet met meeting         teach taught teaching    give gave giving
+lend lent lending        go went going            come came coming         run ran running
+swim swam swimming       sleep slept sleeping     sing sang singing        plant planted planting
+visit visited visiting   listen listened listening   open opened opening
+"""
+
+# verbs that are not called by the name of their concept, and verbs of two words
+CALLED = {"tidy": ("clean",), "listen": ("listen", "to"), "seek": ("look", "for"), "await": ("wait", "for")}
+
+SUBJECTS = {pronoun: pronoun for pronoun in (*PRONOUNS, "who", "what")}
+OBJECTS = SUBJECTS | {"I": "me", "he": "him", "she": "her", "we": "us", "they": "them"}
+OWNERS = {
+    "I": "my", "you": "your", "he": "his", "she": "her", "we": "our", "they": "their", "who": "whose",
+}  # fmt: skip
+PLURAL_PRONOUNS = frozenset(["we", "they", "you"])
+
+# time: its words, the one that carries the meaning marked by *
+TIMES = {
+    "yesterday": "*yesterday", "last-week": "last *week", "last-year": "last *year",
+    "today": "*today", "every-day": "every *day", "morning": "in the *morning", "evening": "in the *evening",
+    "weekends": "on *weekends", "now": "*now",
+    "tomorrow": "*tomorrow", "next-week": "next *week", "next-year": "next *year",
+}  # fmt: skip
+
+# School and home go without an article, and so do towns.
+NO_ARTICLE = frozenset(["school", "home", *CLASSES["town"]])
+
+AN_WITH = frozenset("aeiou")
+A_BEFORE = frozenset(["useful"])
+"""Words that are written with a vowel but spoken with a consonant."""
+
+
+class Forms(NamedTuple):
+    """The forms of a verb: eat, eats, ate, eating."""
+
+    base: str
+    third: str
+    past: str
+    doing: str
+
+    @staticmethod
+    def regular(verb: str) -> Forms:
+        """Spell the forms of a verb by rule.
+
+        >>> Forms.regular("carry")
+        Forms(base='carry', third='carries', past='carried', doing='carrying')
+        """
+        if verb.endswith("y") and verb[-2] not in "aeiou":
+            past = verb[:-1] + "ied"
+        else:
+            past = verb + ("d" if verb.endswith("e") else "ed")
+        stem = verb[:-1] if verb.endswith("e") else verb
+        return Forms(verb, regular_plural(verb), past, stem + "ing")
+
+
+def regular_plural(word: str) -> str:
+    """Put an -s on a noun, or on a verb: the rule is the same.
+
+    >>> [regular_plural(word) for word in ("pen", "box", "story", "toy", "go")]
+    ['pens', 'boxes', 'stories', 'toys', 'goes']
+    """
+    if word.endswith("y") and word[-2] not in "aeiou":
+        return word[:-1] + "ies"
+    return word + ("es" if word.endswith(("s", "x", "ch", "sh", "go")) else "s")
+
+
+def _verb_forms(verb: str, irregular: dict[str, tuple[str, str]]) -> Forms:
+    verb = CALLED.get(verb, (verb,))[0]
+    forms = Forms.regular(verb)
+    if verb in irregular:
+        forms = forms._replace(past=irregular[verb][0], doing=irregular[verb][1])
+    return forms._replace(third="has") if verb == "have" else forms
+
+
+_verbs = _IRREGULAR_VERBS.split()
+_irregular = dict(zip(_verbs[::3], zip(_verbs[1::3], _verbs[2::3], strict=True), strict=True))
+VERBS = {deed.concept: _verb_forms(deed.concept, _irregular) for deed in DEEDS}
+
+_plurals = _IRREGULAR_PLURALS.split()
+_irregular_plurals = dict(zip(_plurals[::2], _plurals[1::2], strict=True))
+PLURALS = {
+    noun: _irregular_plurals.get(noun, regular_plural(noun))
+    for nouns in CLASSES.values()
+    for noun in (*nouns, "piece", "pair")
+    if noun not in PORTIONS
+}

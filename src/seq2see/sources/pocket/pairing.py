@@ -1,0 +1,68 @@
+"""From one meaning to a pair of sentences with its gold alignment.
+
+Words that express the same part of the meaning are *surely* linked (笔 and "pen"). A word that only helps to
+express a part (了, 的, 支, "last") is *possibly* linked to the word that does express it. Words without a
+counterpart (吗, "do", "the") have no link at all. Sure and possible links are what the alignment error
+rate is computed from (Och & Ney 2003, section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from seq2see.sources.examples import Example
+from seq2see.sources.pocket import chinese, english
+from seq2see.sources.pocket.meaning import Meaning, Word
+
+
+class Language(NamedTuple):
+    """What a language must be able to do: put a meaning into words, and words into a line of text."""
+
+    say: Callable[[Meaning], list[Word]]
+    spell: Callable[[list[Word]], str]
+
+
+Code = Literal["zh", "en"]
+LANGUAGES: dict[str, Language] = {
+    "zh": Language(chinese.say, chinese.spell),
+    "en": Language(english.say, english.spell),
+}
+
+
+def translate(meaning: Meaning, source: Language, target: Language) -> Example:
+    """Say one meaning in two languages and link the words.
+
+    The words reproduce the text: joined by nothing they are the Chinese line, joined by spaces the
+    English one, except that no space stands before a question mark.
+    """
+    source_words, target_words = source.say(meaning), target.say(meaning)
+    links, possible = align(source_words, target_words)
+    source_texts, source_tags, *_ = zip(*source_words, strict=True)
+    target_texts, target_tags, *_ = zip(*target_words, strict=True)
+    return Example(
+        source.spell(source_words),
+        target.spell(target_words),
+        links=links,
+        possible=possible,
+        source_words=source_texts,
+        target_words=target_texts,
+        source_tags=source_tags,
+        target_tags=target_tags,
+    )
+
+
+Links = tuple[tuple[int, int], ...]
+
+
+def align(source: list[Word], target: list[Word]) -> tuple[Links, Links]:
+    """Sure and possible links between two ways of saying the same."""
+    source_nodes = {word.node: place for place, word in enumerate(source) if word.node}
+    target_nodes = {word.node: place for place, word in enumerate(target) if word.node}
+    sure = [(place, target_nodes[node]) for node, place in source_nodes.items() if node in target_nodes]
+    possible = []
+    for place, word in enumerate(source):
+        possible += [(place, target_nodes[node]) for node in word.also if node in target_nodes]
+    for place, word in enumerate(target):
+        possible += [(source_nodes[node], place) for node in word.also if node in source_nodes]
+    return tuple(sure), tuple(link for link in dict.fromkeys(possible) if link not in sure)

@@ -1,0 +1,153 @@
+"""What may be seen in training, and what is kept to find out whether a model has understood.
+
+Which split a sentence belongs to is a function of its *content* (`meaning.content`): its nouns, names, verbs,
+adjectives and places in their roles. Sentences of the same content are twins, however they differ
+in number, tense, question or pronoun, and twins always share a split.
+
+* `train`, `valid`, `test`: by a hash of the content.
+* `pairs`: an adjective with a noun, or a verb with an object, that never meet in training, though each of the
+  two is common there (systematicity in the sense of Lake & Baroni 2018).
+* `roles`: a few words are only subjects in training; here they are objects.
+* `length`: 13 to 24 words in both languages; training has at most 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from seq2see.core.seeds import chance, generator, mix
+from seq2see.sources.examples import Example
+from seq2see.sources.pocket.concepts import DEEDS, PRONOUNS, QUALITIES
+from seq2see.sources.pocket.draw_clauses import Clauses
+from seq2see.sources.pocket.meaning import Clause, Join, Meaning, Thing, content
+from seq2see.sources.pocket.pairing import Language, translate
+
+SEED = 2025
+SIZES = {"valid": 750, "test": 750, "pairs": 500, "roles": 500, "length": 500}
+SHORT, LONG = 12, 24
+FEW = 7
+"""Content words of a sentence for training; with more it can only be in `length`."""
+SUBJECT_ONLY = frozenset(["Lucy", "Jack", "nurse", "singer", "woman", "neighbour", "monkey", "panda"])
+SHOWN = Clause("have", Thing("I"), Thing("pen"))
+"""我有一支笔, the first sentence a newcomer tries: always in `test`, so that it is new to every model."""
+SHOWN_CONTENT = content(SHOWN)
+
+
+def _held_out(kind: str, word: str, partners: tuple[str, ...]) -> list[tuple[str, str]]:
+    """One in eight of a word's partners, chosen by hash, so that every word keeps enough of them."""
+    chosen = sorted(partners, key=lambda partner: mix(SEED, f"{kind}/{word}/{partner}"))
+    return [(word, partner) for partner in chosen[: round(len(partners) / 8)]]
+
+
+def held_out_pairs() -> frozenset[tuple[str, str]]:
+    """(adjective, noun) and (verb, object) that never meet outside `pairs`."""
+    pairs = [pair for quality in QUALITIES for pair in _held_out("quality", quality.concept, quality.nouns)]
+    for deed in DEEDS:
+        partners = tuple(noun for noun in deed.objects if noun not in PRONOUNS)
+        pairs += _held_out("deed", deed.concept, partners)
+    return frozenset(pairs) - {("have", "pen")}
+
+
+HELD_OUT = held_out_pairs()
+
+
+def pairs_of(meaning: Meaning) -> Iterator[tuple[str, str]]:
+    """All (adjective, noun) and (verb, object) pairs of a sentence."""
+    if isinstance(meaning, Join):
+        yield from pairs_of(meaning.first)
+        yield from pairs_of(meaning.second)
+        return
+    for thing in (meaning.subject, meaning.object, meaning.recipient, meaning.companion):
+        if thing:
+            yield from _pairs_in(thing)
+    if meaning.goal:
+        yield (meaning.verb, meaning.goal.concept)
+    thing = meaning.object
+    while thing:
+        yield (meaning.verb, thing.concept)
+        thing = thing.second
+    thing = meaning.subject
+    while thing and meaning.quality:
+        yield (meaning.quality, thing.concept)
+        thing = thing.second
+
+
+def _pairs_in(thing: Thing) -> Iterator[tuple[str, str]]:
+    for quality in thing.qualities:
+        yield (quality, thing.concept)
+    if thing.clause:
+        yield from pairs_of(thing.clause._replace(object=Thing(thing.concept)))
+    if thing.owner:
+        yield from _pairs_in(thing.owner)
+    if thing.second:
+        yield from _pairs_in(thing.second)
+
+
+def split_of(meaning: Meaning) -> str:
+    """The split that a sentence and all its twins belong to; "" if it would give something away."""
+    words = content(meaning)
+    if words == SHOWN_CONTENT:
+        return "test"
+    misplaced = [role for role, word in words if word in SUBJECT_ONLY and role != "subject"]
+    unseen = any(pair in HELD_OUT for pair in pairs_of(meaning))
+    if len(words) > FEW:
+        return "" if misplaced or unseen else "length"
+    if misplaced:
+        return "" if unseen or set(misplaced) != {"object"} else "roles"
+    if unseen:
+        return "pairs"
+    if len(words) == 1:
+        # "I sing": kept from training, the pronouns would hardly ever be seen with this verb.
+        return "train"
+    share = chance(SEED, f"split {words}")
+    return "valid" if share < 0.04 else "test" if share < 0.08 else "train"
+
+
+def fill_splits(source: Language, target: Language, size: int) -> dict[str, list[Example]]:
+    """Draw sentences until every split is full; `train` gets `size` of them."""
+    room = {"train": size, **SIZES}
+    splits: dict[str, list[Example]] = {name: [] for name in room}
+    splits["test"].append(translate(SHOWN, source, target))
+    seen = {splits["test"][0].source}
+    for meanings, names in (
+        (_short(), ("train", "valid", "test", "pairs")),
+        (_roles(), ("roles",)),
+        (_long(), ("length",)),
+    ):
+        while any(len(splits[name]) < room[name] for name in names):
+            meaning = next(meanings)
+            name = split_of(meaning)
+            if name in names and len(splits[name]) < room[name]:
+                example = translate(meaning, source, target)
+                if fits(example, name) and example.source not in seen:
+                    seen.add(example.source)
+                    splits[name].append(example)
+    return splits
+
+
+def fits(example: Example, split: str) -> bool:
+    """Whether a sentence has the right length for its split, counted in words of both languages."""
+    shorter, longer = sorted((len(example.source_words), len(example.target_words)))
+    return shorter > SHORT and longer <= LONG if split == "length" else longer <= SHORT
+
+
+def _short() -> Iterator[Meaning]:
+    draw = Clauses(generator(SEED, "pocket short"))
+    while True:
+        yield draw.sentence()
+
+
+def _roles() -> Iterator[Meaning]:
+    """Deeds that are done to the words that training knows as subjects only."""
+    draw = Clauses(generator(SEED, "pocket roles"))
+    objects = [(deed, tuple(word for word in deed.objects if word in SUBJECT_ONLY)) for deed in DEEDS]
+    deeds = [deed._replace(objects=words) for deed, words in objects if words]
+    while True:
+        yield draw.turned(draw.deed(draw.draw.one(deeds)))
+
+
+def _long() -> Iterator[Meaning]:
+    """Nothing new, only more of it: two clauses, or one deed with many details."""
+    draw = Clauses(generator(SEED, "pocket long"), richness=3.0)
+    while True:
+        yield draw.two_clauses() if draw.draw.maybe(0.7) else draw.turned(draw.deed(draw.draw.one(DEEDS)))

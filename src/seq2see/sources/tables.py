@@ -1,0 +1,169 @@
+"""Pairs of texts from TSV and from two files aligned by line. (CSV and JSON have pages of their own.)
+
+Whatever the format, a pair goes through the same door, `Intake.take`, which keeps, skips or rejects it and
+writes that down. A reader never decides alone to leave something out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import chain, islice, zip_longest
+from math import log
+from pathlib import Path
+from statistics import median
+
+from seq2see.sources.complaints import DataReport
+from seq2see.sources.examples import Example
+from seq2see.sources.lines import Line, file_name, is_blank, read_lines
+from seq2see.sources.suspicions import Suspicions
+
+SIDES = ("source", "target")
+
+SAMPLE = 1000
+"""How many lines decide how many columns a table has, so that one bad first line does not."""
+
+
+class Intake:
+    """The door to the corpus: read = kept + skipped + rejected holds after every pair."""
+
+    def __init__(self, report: DataReport):
+        self.report = report
+        self.examples: list[Example] = []
+        self.suspicions = Suspicions(report)
+
+    def reject(self) -> None:
+        """A record that cannot be used; what is wrong with it has been said."""
+        self.report.read += 1
+        self.report.rejected += 1
+
+    def skip(self, line: Line) -> None:
+        """A record with nothing in it."""
+        self.report.read += 1
+        self.report.skipped += 1
+        self.report.complain("blank pair", line.place(), "Both sides are empty.", text=line.text)
+
+    def take(self, texts: tuple[str, str], lines: tuple[Line, Line], columns: tuple[int, int]) -> None:
+        """Keep a pair if both sides hold something; `columns` say where they start, 0 if that is unknown."""
+        source, target = texts
+        no_source, no_target = is_blank(source), is_blank(target)
+        if no_source and no_target:
+            self.skip(lines[0])
+        elif no_source or no_target:
+            side = 0 if no_source else 1
+            what = f"The {SIDES[side]} is empty."
+            self.report.complain("empty side", lines[side].place(columns[side]), what, text=lines[side].text)
+            self.reject()
+        else:
+            place = f"{lines[0].file}:{lines[0].number}"
+            self.examples.append(Example(source, target, place=place))
+            self.report.read += 1
+            self.report.kept += 1
+            self.suspicions.look_at_text(source, lines[0], columns[0])
+            self.suspicions.look_at_text(target, lines[1], columns[1])
+            self.suspicions.look_at_pair(source, target, lines[0], place)
+
+    def finish(self) -> None:
+        """Say what only the whole corpus shows."""
+        self.suspicions.finish()
+        if not self.examples and self.report.first_error is None:
+            where = Line(self.report.files[0], 0, 0, "").place()
+            self.report.complain("no pairs", where, "There is not one pair of texts in it.")
+
+
+def usual_number(numbers: Iterable[int]) -> int:
+    """The number of columns that most records have, at least 2; of two equally frequent ones the smaller.
+
+    >>> usual_number([3, 2, 2]), usual_number([1, 1]), usual_number([3, 3])
+    (2, 2, 3)
+    """
+    counts = Counter(number for number in numbers if number >= 2)
+    return min(counts, key=lambda number: (-counts[number], number), default=2)
+
+
+def read_tsv(path: Path, intake: Intake) -> None:
+    """Columns between tabs: source, target, and further ones that are ignored (attributions). No quoting."""
+    lines = read_lines(path, intake.report)
+    sample = list(islice(lines, SAMPLE))
+    expected = usual_number(
+        line.text.count("\t") + 1 for line in sample if line.sound and not is_blank(line.text)
+    )
+    for line in chain(sample, lines):
+        text = line.text
+        if not line.sound:
+            intake.reject()
+        elif (found := text.count("\t") + 1) == expected:
+            source, target = text.split("\t", 2)[:2]
+            intake.take((source, target), (line, line), (1, len(source) + 2))
+        elif is_blank(text):
+            intake.skip(line)
+        else:
+            complain_of_columns(intake, line, expected, found)
+
+
+def complain_of_columns(intake: Intake, line: Line, expected: int, found: int) -> None:
+    """Reject a record with too few or too many columns."""
+    what = f"Expected {expected} columns, found {found}."
+    intake.report.complain("wrong column count", line.place(), what, text=line.text)
+    intake.reject()
+
+
+def read_aligned(source: Path, target: Path, intake: Intake) -> None:
+    """Two files, line n of the one translating line n of the other; a missing line is never made up for."""
+    lengths: tuple[list[int], list[int]] = ([], [])
+    pairs = zip_longest(read_lines(source, intake.report), read_lines(target, intake.report))
+    for one, other in pairs:
+        for line, side in zip((one, other), lengths, strict=True):
+            if line is not None:
+                side.append(len(line.text))
+        if one is None or other is None or not (one.sound and other.sound):
+            intake.reject()
+        else:
+            intake.take((one.text, other.text), (one, other), (1, 1))
+    names = file_name(source), file_name(target)
+    counts = len(lengths[0]), len(lengths[1])
+    if counts[0] != counts[1] and not any(intake.report.spoilt(name) for name in names):
+        number = parting_line(*lengths)
+        what = (
+            f"{names[0]} has {counts[0]:,} lines and {names[1]} has {counts[1]:,}; "
+            f"by their lengths the lines part company at about line {number:,}."
+        )
+        intake.report.complain("line counts differ", Line(names[0], number, 0, "").place(), what)
+
+
+def parting_line(source: list[int], target: list[int]) -> int:
+    """Guess the line where one file lost (or won) lines, from the lengths of all lines.
+
+    Suppose that all the missing lines are missing at one place: before it line i matches line i, after it
+    the longer file is ahead. Of all places, take the one where matched lines differ least in (log) length.
+
+    >>> parting_line([10, 50, 10, 90, 20], [10, 10, 90, 20])
+    2
+    """
+    short, long = sorted((source, target), key=len)
+    usual = log((sum(long) / len(long) + 1) / (sum(short) / len(short) + 1))
+    place = 0
+    # Each place tells better how much longer one language is, which finds a better place.
+    for _ in range(3):
+        place = _best_place(short, long, usual)
+        ahead = len(long) - len(short)
+        partners = long[:place] + long[place + ahead :]
+        usual = median(_stretch(one, other) for one, other in zip(short, partners, strict=True))
+    return place + 1
+
+
+def _stretch(one: int, other: int) -> float:
+    return log((other + 1) / (one + 1))
+
+
+def _best_place(short: list[int], long: list[int], usual: float) -> int:
+    """How many lines match from the start, for the stretch of all matched lines to be as usual as can be."""
+    ahead = len(long) - len(short)
+    after = (abs(_stretch(one, other) - usual) for one, other in zip(short, long[ahead:], strict=True))
+    cost = best = sum(after)
+    place = 0
+    for index, one in enumerate(short):  # moving the place one line down changes the partner of one line
+        cost += abs(_stretch(one, long[index]) - usual) - abs(_stretch(one, long[index + ahead]) - usual)
+        if cost < best - 1e-9:
+            best, place = cost, index + 1
+    return place

@@ -1,0 +1,1 @@
+"""How a model learns: objectives, optimisers, schedules, the loop, and checkpoints that survive a kill."""

@@ -1,0 +1,255 @@
+"""Checkpoints that survive a kill at any moment, and damage that is noticed, never loaded.
+
+A checkpoint is a folder of plain data, `step-000500/`: one safetensors file for each group of tensors,
+`state.json`, and `MANIFEST.json` with the size and SHA-256 of every file. It is written under a
+temporary name, flushed to the disk, read back, and only then renamed; only then are old ones removed.
+Which one is the newest is found by looking at what is there and checking it, never by trusting a note.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from seq2see.core.errors import UserError, unknown
+from seq2see.core.files import sync_folder
+from seq2see.core.manifests import MANIFEST, STATE, checked_bytes, entry, inspect, manifest_bytes
+
+SPARE = 1.2
+"""A save starts only if the disk has this many times the expected size free."""
+PIECE = 1 << 24
+"""Files are written in pieces of this many bytes."""
+TENSORS = ".safetensors"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+# `.replaced` marks the older of two saves of one step, for the short time in which both exist.
+_NAME = re.compile(r"step-(\d{6,18})(\.replaced)?", re.ASCII)
+_TEMPORARY = re.compile(r"\.tmp-(\d{1,9})-[0-9a-f]+", re.ASCII)
+
+
+class DiskFull(UserError):
+    """There is no room for a checkpoint; earlier ones are untouched, so training may go on."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint whose files were all as its manifest says when it was opened."""
+
+    path: Path
+    step: int
+    state: dict[str, Any]
+    files: dict[str, dict[str, Any]]
+
+    def tensors(self, name: str) -> dict[str, Tensor]:
+        """One group of tensors; the very bytes that are used are checked once more."""
+        if f"{name}{TENSORS}" not in self.files:
+            groups = [file.removesuffix(TENSORS) for file in self.files if file.endswith(TENSORS)]
+            raise unknown("group of tensors", name, groups, where=str(self.path))
+        content = checked_bytes(self.path, f"{name}{TENSORS}", self.files)
+        try:
+            return safetensors.torch.load(content)
+        except (SafetensorError, KeyError, ValueError) as error:
+            raise UserError(f"{name}{TENSORS} holds no tensors: {error}.", where=str(self.path)) from None
+
+
+def save(folder: Path, step: int, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any], keep: int) -> Path:
+    """Write the checkpoint of a step, then remove all but the newest `keep` up to this step.
+
+    Whatever goes wrong, and whenever the process is killed, what could be loaded before or the new
+    checkpoint can be loaded afterwards. One process at a time may save into a folder.
+    """
+    if keep < 1:
+        raise UserError(f"{keep} checkpoints cannot be kept.", remedy="Keep at least one.")
+    with _disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        _sweep(folder)
+        _need_room(folder, tensors)
+        temporary, final = _hidden(folder), folder / f"step-{step:06d}"
+        try:
+            _write_all(temporary, step, tensors, state)
+            faults = inspect(temporary, step)[1]
+            if faults:
+                raise UserError(f"The disk did not keep what was written: {faults[0]}.", where=str(folder))
+            _install(temporary, final)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        _rotate(folder, step, keep)
+    return final
+
+
+def newest(folder: Path, log: Callable[[str], None]) -> Checkpoint | None:
+    """The newest checkpoint that is whole, or None; `log` is told of each newer one and its faults."""
+    for _, path in found(folder):
+        try:
+            return load(path)
+        except UserError as error:
+            log(str(error))
+    return None
+
+
+def found(folder: Path) -> list[tuple[int, Path]]:
+    """Every checkpoint of a folder as (step, path), newest first, whole or not."""
+    named = [(_step_of(path), path) for path in folder.glob("step-*")]
+    pairs = [(step, path) for step, path in named if step is not None]
+    return sorted(pairs, key=lambda pair: (-pair[0], pair[1].name))
+
+
+def load(path: Path) -> Checkpoint:
+    """Open one checkpoint, if it is whole."""
+    step = _step_of(path)
+    files, faults = inspect(path, step)
+    if faults or step is None:
+        raise UserError(f"This checkpoint cannot be used: {'; '.join(faults)}.", where=str(path))
+    if STATE not in files:
+        raise UserError(f"This checkpoint cannot be used: {STATE} is missing.", where=str(path))
+    try:
+        return Checkpoint(path, step, json.loads(checked_bytes(path, STATE, files)), files)
+    except ValueError as error:
+        raise UserError(f"{STATE} is not JSON: {error}.", where=str(path)) from None
+
+
+def verify(path: Path) -> list[str]:
+    """Everything that is wrong with a checkpoint; nothing is if the list is empty."""
+    return inspect(path, _step_of(path))[1]
+
+
+def _step_of(path: Path) -> int | None:
+    match = _NAME.fullmatch(path.name)
+    return int(match[1]) if match else None
+
+
+def _point(name: str) -> None:
+    """A moment at which a save may be killed. Tests put a crash here, at each moment in turn."""
+
+
+def _write_all(folder: Path, step: int, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
+    _point("make the temporary folder")
+    folder.mkdir()
+    files = {}
+    for name, group in tensors.items():
+        plain = {key: tensor.detach().contiguous() for key, tensor in group.items()}
+        files[f"{name}{TENSORS}"] = _write(folder / f"{name}{TENSORS}", safetensors.torch.save(plain))
+    files[STATE] = _write(folder / STATE, json.dumps(state, ensure_ascii=False, indent=2).encode())
+    _write(folder / MANIFEST, manifest_bytes(step, files))
+    _point("flush the temporary folder")
+    sync_folder(folder)
+
+
+def _write(path: Path, content: bytes) -> dict[str, Any]:
+    """Write a file through to the disk; its entry in the manifest, from the bytes as they are in memory."""
+    _point(f"open {path.name}")
+    with path.open("wb") as file:
+        for start in range(0, len(content), PIECE):
+            file.write(memoryview(content)[start : start + PIECE])
+            file.flush()
+            _point(f"{path.name} at byte {start}")
+        os.fsync(file.fileno())
+    return entry(content)
+
+
+def _install(temporary: Path, final: Path) -> None:
+    """Give a complete checkpoint its name; another one of the same step stays loadable until then."""
+    aside = final.with_name(f"{final.name}.replaced")
+    if os.path.lexists(final):
+        if verify(final):
+            _remove(final)  # it could not be loaded; one that stands aside could
+        elif (final / MANIFEST).read_bytes() == (temporary / MANIFEST).read_bytes():
+            _remove(aside)
+            return  # the same content to the last bit
+        else:
+            _remove(aside)
+            _point(f"move {final.name} aside")
+            final.rename(aside)
+    _point(f"name {final.name}")
+    temporary.rename(final)
+    _point("flush the folder of checkpoints")
+    sync_folder(final.parent)
+    _remove(aside)
+
+
+def _rotate(folder: Path, step: int, keep: int) -> None:
+    """Remove the oldest; what claims to be newer than this step is left to whoever wrote it."""
+    there = [(older, path) for older, path in found(folder) if older <= step]
+    kept = sorted({older for older, _ in there})[-keep:]
+    for older, path in reversed(there):
+        if older not in kept:
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Take a folder away in one move, then empty it: a kill never leaves half a checkpoint under its name."""
+    if not os.path.lexists(path):
+        return
+    hidden = _hidden(path.parent)
+    _point(f"hide {path.name}")
+    path.rename(hidden)
+    _point(f"delete {path.name}")
+    _delete(hidden)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _hidden(folder: Path) -> Path:
+    """A name nobody else uses, that tells whose it is."""
+    return folder / f".tmp-{os.getpid()}-{os.urandom(6).hex()}"
+
+
+def _sweep(folder: Path) -> None:
+    """Delete what saves of dead processes left behind."""
+    for path in folder.glob(".tmp-*"):
+        match = _TEMPORARY.fullmatch(path.name)
+        if match and not _other_process_lives(int(match[1])):
+            _point(f"sweep {path.name}")
+            _delete(path)
+
+
+def _other_process_lives(number: int) -> bool:
+    if number == os.getpid():
+        return False  # containers give the same number again; this process itself is not saving yet
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's, and alive
+    return True
+
+
+def _need_room(folder: Path, tensors: dict[str, dict[str, Tensor]]) -> None:
+    size = sum(tensor.nbytes for group in tensors.values() for tensor in group.values())
+    free = shutil.disk_usage(folder).free
+    if free < SPARE * size:
+        raise DiskFull(
+            f"A checkpoint needs {SPARE * size / 1e6:.1f} MB and the disk has {free / 1e6:.1f} MB left.",
+            where=str(folder),
+            remedy="Free some space; earlier checkpoints are untouched.",
+        )
+
+
+@contextmanager
+def _disk_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        what = f"The checkpoint could not be written ({error.strerror or error})."
+        remedy = "Earlier checkpoints are untouched."
+        if error.errno in FULL:
+            raise DiskFull(what, where=str(folder), remedy=f"Free some space. {remedy}") from None
+        raise UserError(what, where=str(folder), remedy=remedy) from None

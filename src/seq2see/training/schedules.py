@@ -1,0 +1,54 @@
+"""How the learning rate changes: a factor of the peak rate, as a function of the step alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from pydantic import Field
+
+from seq2see.core.settings import Settings
+
+
+class Constant(Settings):
+    """The same rate from the first step to the last."""
+
+    kind: Literal["constant"] = "constant"
+
+    def factor(self, step: int, steps: int) -> float:
+        """Always 1."""
+        return 1.0
+
+
+class InverseSquareRoot(Settings):
+    """Rise in a straight line, then fall as 1/√step (Vaswani et al. 2017, eq. 3).
+
+    The paper writes width^-0.5 · min(step^-0.5, step · warmup^-1.5); the same curve has its peak
+    (width · warmup)^-0.5 at step `warmup`, and that peak is `training.rate` here.
+    """
+
+    kind: Literal["inverse-square-root"] = "inverse-square-root"
+    warmup: int = Field(4000, ge=1)
+    """Steps until the peak."""
+
+    def factor(self, step: int, steps: int) -> float:
+        """The share of the peak rate at this step (the first step is 1)."""
+        return min(step / self.warmup, math.sqrt(self.warmup / step))
+
+
+class Cosine(Settings):
+    """Rise in a straight line, then fall along half a cosine to zero (Loshchilov & Hutter 2017)."""
+
+    kind: Literal["cosine"] = "cosine"
+    warmup: int = Field(100, ge=1)
+    """Steps until the peak."""
+
+    def factor(self, step: int, steps: int) -> float:
+        """The share of the peak rate at this step."""
+        if step < self.warmup:
+            return step / self.warmup
+        progress = (step - self.warmup) / max(1, steps - self.warmup)
+        return 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
+
+
+Schedule = Constant | InverseSquareRoot | Cosine

@@ -1,0 +1,1 @@
+"""The root recipe and the verbs: prepare, train, evaluate, predict, report."""

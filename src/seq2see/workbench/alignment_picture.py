@@ -1,0 +1,75 @@
+"""The picture an evaluation leaves behind: where the model looked while it wrote a few test sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seq2see.metrics.alignment import HeadChoice, word_attention
+from seq2see.sources.examples import Example
+from seq2see.workbench.predict import Model
+from seq2see.workbench.prepare import encode
+from seq2see.workbench.reading import read_attention
+from seq2see.workbench.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from seq2see.inspection.attention_maps import Alignment
+
+SHOWN = 4
+"""Sentences in the picture."""
+LONG = 80
+"""Sentences of more characters make a picture nobody reads; they are drawn only if there are no others."""
+
+
+def draw_attention(
+    run: RunFolder, model: Model, examples: Sequence[Example], choice: HeadChoice | None = None
+) -> Path | None:
+    """Draw `attention/alignment.png`; None if the model has no attention from target to source.
+
+    With gold links and a choice of heads: those heads, between words, while the model writes the
+    reference. Otherwise: the mean of the last layer, between pieces, while it writes its own answer.
+    """
+    from seq2see.inspection.attention_maps import draw_alignments  # matplotlib only where it is used
+
+    linked = [example for example in examples if example.links]
+    if choice is not None and linked:
+        alignments = [_between_words(run, model, example, choice) for example in _readable(linked)]
+        heads = ", ".join(str(head + 1) for head in choice.heads)
+        title = f"attention of decoder layer {choice.layer + 1}, head {heads}, while the reference is written"
+    else:
+        found = [_between_pieces(model, example) for example in _readable(examples)]
+        alignments = [alignment for alignment in found if alignment is not None]
+        title = "attention of the last decoder layer (mean of its heads), while the model writes"
+    if not alignments:
+        return None
+    path = run.path / "attention" / "alignment.png"
+    draw_alignments(alignments, path, title)
+    return path
+
+
+def _readable(examples: Sequence[Example]) -> list[Example]:
+    short = [example for example in examples if max(len(example.source), len(example.target)) <= LONG]
+    return list(short or examples)[:SHOWN]
+
+
+def _between_words(run: RunFolder, model: Model, example: Example, choice: HeadChoice) -> Alignment:
+    from seq2see.inspection.attention_maps import Alignment
+
+    (sentence,), _ = read_attention(model.module, encode(run.recipe(), model.tokenisers, [example]), model.tokenisers)
+    weights = word_attention(sentence)[choice.layer, list(choice.heads)].mean(axis=0)
+    target, source = weights.shape  # fewer than the words, if a text was cut off
+    return Alignment(
+        source=example.source_words[:source],
+        target=example.target_words[:target],
+        weights=weights,
+        links=example.links,
+        possible=example.possible,
+    )
+
+
+def _between_pieces(model: Model, example: Example) -> Alignment | None:
+    from seq2see.inspection.attention_maps import Alignment
+
+    seen = model.trace(example.source)
+    return Alignment(seen.source, seen.target, seen.matrix) if seen.weights else None

@@ -1,0 +1,39 @@
+"""The attention of one text pair as plain data: which source pieces each target piece looked at."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class TextAttention:
+    """Pieces of both texts, and for each layer the weights (head, target piece, source piece)."""
+
+    source: list[str]
+    target: list[str]
+    layers: list[str]
+    weights: list[NDArray[np.float32]]
+
+    @property
+    def matrix(self) -> NDArray[np.float32]:
+        """One matrix for a first look: the mean over the heads of the last layer."""
+        if not self.weights:
+            return np.zeros((len(self.target), len(self.source)), dtype=np.float32)
+        return self.weights[-1].mean(axis=0)
+
+    def html(self) -> str:
+        """A table for notebooks: darker cells were looked at more."""
+        head = "".join(f"<th>{html.escape(piece)}</th>" for piece in self.source)
+        rows = "".join(
+            f"<tr><th>{html.escape(piece)}</th>{''.join(map(_cell, row))}</tr>"
+            for piece, row in zip(self.target, self.matrix, strict=True)
+        )
+        return f"<table><tr><th></th>{head}</tr>{rows}</table>"
+
+
+def _cell(weight: float) -> str:
+    return f'<td style="background:rgba(31,119,180,{weight:.2f})" title="{weight:.3f}">&nbsp;</td>'

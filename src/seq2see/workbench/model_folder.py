@@ -1,0 +1,79 @@
+"""The folder that holds a finished model: what it takes to use it, and nothing of its training.
+
+`config.json` (its shape and how it decodes), `model.safetensors`, the tokenisers, `MANIFEST.json` with
+the SHA-256 of each. It is written whole under another name and then renamed; a damaged one is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import safetensors.torch
+import torch
+
+from seq2see.core.errors import UserError
+from seq2see.core.files import sync_folder, write_bytes, write_json
+from seq2see.core.manifests import MANIFEST, checked_bytes, entry, inspect, manifest_bytes
+from seq2see.core.settings import Settings, read_tree
+from seq2see.decoding.settings import Decoding
+from seq2see.models.build import build_model
+from seq2see.models.packing import pack_model, unpack_model
+from seq2see.models.seq2seq import Seq2Seq
+from seq2see.models.settings import ModelSettings
+from seq2see.workbench.prepare import Tokenisers
+
+
+class ModelConfig(Settings):
+    """What `config.json` says."""
+
+    format: int = 1
+    """The number of this format."""
+    name: str
+    """The recipe the model was made by."""
+    step: int
+    """The training step its weights were taken at."""
+    model: ModelSettings
+    decoding: Decoding
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A model with its tokenisers, as a folder holds them."""
+
+    config: ModelConfig
+    module: Seq2Seq
+    tokenisers: Tokenisers
+
+
+def write_model(folder: Path, stored: StoredModel) -> None:
+    """Write the folder, all at once."""
+    temporary = folder.with_name(f".{folder.name}-{os.getpid()}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    weights = {name: tensor.cpu().contiguous() for name, tensor in pack_model(stored.module).items()}
+    write_bytes(temporary / "model.safetensors", safetensors.torch.save(weights))
+    write_json(temporary / "config.json", stored.config.model_dump(mode="json", exclude_none=True))
+    stored.tokenisers.save(temporary)
+    entries = {path.name: entry(path.read_bytes()) for path in sorted(temporary.iterdir())}
+    write_bytes(temporary / MANIFEST, manifest_bytes(stored.config.step, entries))
+    temporary.rename(folder)
+    sync_folder(folder.parent)
+
+
+def read_model(folder: Path, device: torch.device) -> StoredModel:
+    """Read the folder, if it is whole."""
+    try:
+        tree = json.loads((folder / "config.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise UserError(f"This model cannot be read: {error}.", where=str(folder)) from None
+    config = read_tree(ModelConfig, tree, where=str(folder / "config.json"))
+    files, faults = inspect(folder, config.step)
+    if faults:
+        raise UserError(f"This model is damaged: {'; '.join(faults)}.", where=str(folder))
+    tokenisers = Tokenisers.load(folder)
+    module = build_model(config.model, *tokenisers.sizes)
+    unpack_model(module, safetensors.torch.load(checked_bytes(folder, "model.safetensors", files)))
+    return StoredModel(config, module.to(device).eval(), tokenisers)

@@ -1,0 +1,77 @@
+"""Reading pairs with the truth given at every step: loss, accuracy and attention of whole splits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from torch import nn
+
+from seq2see.core.batch import NOT_ASKED
+from seq2see.inspection.trace import trace
+from seq2see.metrics.accuracy import Accuracy, token_accuracy
+from seq2see.metrics.alignment import Attended, Gold
+from seq2see.metrics.perplexity import Perplexity
+from seq2see.sequences.pairs import PairSet
+from seq2see.sequences.tokenisers import Tokeniser
+from seq2see.sources.examples import Example
+from seq2see.workbench.prepare import Tokenisers
+
+ROWS = 64
+
+
+@torch.inference_mode()
+def read_with_truth(
+    module: nn.Module, pairs: PairSet, check: Callable[[], None] = lambda: None
+) -> tuple[Perplexity, Accuracy]:
+    """How surprised the model is by a split, and how often its first choice is right."""
+    device = next(module.parameters()).device
+    loss, right, asked = 0.0, 0, 0
+    for indices in _in_order(pairs):
+        check()
+        batch = pairs.batch(indices).to(device)
+        logits = module(batch).float()
+        flat = nn.functional.cross_entropy(
+            logits.flatten(0, 1), batch.labels.flatten(), ignore_index=NOT_ASKED, reduction="sum"
+        )
+        found = token_accuracy(logits.argmax(-1), batch.labels)
+        loss, right, asked = loss + float(flat), right + found.right, asked + found.asked
+    characters = sum(len(example.target) for example in pairs.examples)
+    return Perplexity(loss, asked, "token", characters), Accuracy(right, asked)
+
+
+@torch.inference_mode()
+def read_attention(module: nn.Module, pairs: PairSet, tokenisers: Tokenisers) -> tuple[list[Attended], list[Gold]]:
+    """The attention of every sentence with gold links, read while the model writes the reference."""
+    device = next(module.parameters()).device
+    sentences, golds = [], []
+    for indices in _in_order(pairs):
+        batch = pairs.batch(indices).to(device)
+        with trace(module) as maps:
+            module(batch)
+        across = torch.stack([each.weights for each in maps if each.across]).float().cpu().numpy()
+        for row, index in enumerate(indices):
+            example = pairs.examples[index]
+            if example.links:
+                sentences.append(_attended(example, across[:, row], tokenisers))
+                golds.append(Gold.of(example.links, example.possible))
+    return sentences, golds
+
+
+def _attended(example: Example, weights: np.ndarray, tokenisers: Tokenisers) -> Attended:
+    source = _words_of_pieces(tokenisers.source, example.source, example.source_words)
+    target = _words_of_pieces(tokenisers.target, example.target, example.target_words)
+    return Attended(weights[:, :, : len(target), : len(source)], source, target)
+
+
+def _words_of_pieces(tokeniser: Tokeniser, text: str, words: tuple[str, ...]) -> list[int | None]:
+    """For each piece the word it belongs to; the last is <eos>, which belongs to none."""
+    return [*tokeniser.piece_words(text, words), None]
+
+
+def _in_order(pairs: PairSet) -> Iterator[np.ndarray]:
+    """All examples, those of like length together; a result never depends on its neighbours."""
+    order = np.argsort(pairs.lengths.max(axis=-1), kind="stable")
+    for start in range(0, len(order), ROWS):
+        yield order[start : start + ROWS]

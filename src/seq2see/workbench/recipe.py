@@ -1,0 +1,38 @@
+"""The recipe: everything that decides a run, in one frozen tree of named slots."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from seq2see.decoding.settings import Decoding
+from seq2see.models.settings import ModelSettings
+from seq2see.sources.catalogue import CataloguedCorpus
+from seq2see.sources.own_corpus import OwnFiles
+from seq2see.sources.pocket.corpus import PocketCorpus
+from seq2see.sources.puzzles import PuzzleCorpus
+from seq2see.training.objectives import NextToken
+from seq2see.training.settings import Training
+
+Corpus = Annotated[PocketCorpus | PuzzleCorpus | CataloguedCorpus | OwnFiles, Field(discriminator="kind")]
+Metric = Literal["bleu", "chrf", "exact", "notes-bleu", "alignment"]
+
+
+class Recipe(ModelSettings):
+    """A task: its data, its model, how it is trained, decoded and judged."""
+
+    name: str
+    """The name of the recipe; run folders are called after it."""
+    corpus: Corpus
+    """Where the examples come from."""
+    objective: NextToken = NextToken()
+    training: Training = Training()
+    decoding: Decoding = Decoding(max_new_tokens=100)
+    metrics: tuple[Metric, ...] = ("bleu", "chrf", "exact")
+    """What an evaluation reports."""
+
+    @property
+    def model(self) -> ModelSettings:
+        """The slots that decide the model's shape."""
+        return ModelSettings(source=self.source, target=self.target, encoder=self.encoder, decoder=self.decoder)

@@ -1,0 +1,211 @@
+"""The report of a run: `curves.png` and `report.html`, made from whatever the run folder holds by now."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import tomllib
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from seq2see.core.files import write_text
+from seq2see.training.journal import read_journal
+from seq2see.workbench.evaluate import read_scores
+from seq2see.workbench.report_page import TEXTS, cell, head, page, picture, say, table
+from seq2see.workbench.report_texts import predictions, samples
+from seq2see.workbench.run_folder import RunFolder
+
+Tree = dict[str, Any]
+
+MEASURED = (
+    ("perplexity", "per_token", 3),
+    ("bits", "bits_per_character", 3),
+    ("right_tokens", "token_accuracy", 1),
+)
+"""What is measured with the truth given: its text, its key in `scores.json`, digits shown."""
+
+
+def write_report(run: RunFolder) -> Path:
+    """Draw the curves and write the page; it grows with the run: training first, scores after `eval`."""
+    from seq2see.inspection.curves import draw_curves  # matplotlib only where it is used
+
+    notes, timing = read_journal(run.metrics), read_journal(run.path / "timing.jsonl")
+    draw_curves(notes, timing, run.path / "curves.png")
+    toml = run.recipe_file.read_text(encoding="utf-8")
+    recipe, scores = tomllib.loads(toml), read_scores(run)
+    environment = _read_json(run.path / "env.json")
+    sections = {
+        "this_run": _headline(notes, timing, scores) + _describe(run, recipe, notes, environment),
+        "curves": picture(run.path / "curves.png", TEXTS["curves"]) + _note("curves_note"),
+        "scores": _scores(scores) if scores else _advice(run),
+        "samples": samples(run.samples),
+        "predictions": predictions(run.evaluation / "test.tsv"),
+        "attention": _attention(run),
+        "recipe": f"<details><summary>{say('recipe_note')}</summary><pre>{escape(toml)}</pre></details>",
+        "environment": _pairs([(escape(key), escape(_plain(value))) for key, value in environment.items()]),
+    }
+    path = run.path / "report.html"
+    write_text(path, page(recipe["name"], sections))
+    return path
+
+
+def _headline(notes: list[Tree], timing: list[Tree], scores: Tree) -> str:
+    """The figures to see first."""
+    test = scores.get("test", {})
+    tiles = [(test[key]["name"], f"{test[key]['value']:.1f}") for key in ("bleu", "chrf") if key in test]
+    if "exact" in test:
+        tiles.append((say("exact"), f"{test['exact']:.1f}"))
+    if "alignment" in scores:
+        tiles.append((say("error_rate"), f"{scores['alignment']['error_rate']:.3f}"))
+    losses = [note["valid_loss"] for note in notes if "valid_loss" in note]
+    accuracies = [note["valid_accuracy"] for note in notes if "valid_accuracy" in note]
+    if losses:
+        tiles.append((say("best_loss"), f"{min(losses):.4f}"))
+    if accuracies:
+        tiles.append((say("accuracy"), f"{accuracies[-1]:.1%}"))
+    tiles.append((say("steps"), f"{_last_step(notes):,}"))
+    if timing:
+        tiles.append((say("time"), _clock(sum(row["seconds"] for row in timing))))
+    boxes = "".join(f'<div class="tile"><b>{figure}</b><span>{name}</span></div>' for name, figure in tiles)
+    return f'<div class="tiles">{boxes}</div>'
+
+
+def _describe(run: RunFolder, recipe: Tree, notes: list[Tree], environment: Tree) -> str:
+    """What was trained, on what, and how to do it again."""
+    training, folder = recipe["training"], shlex.quote(str(run.path))
+    done = f"{_last_step(notes):,} / {training['steps']:,}"
+    rows = [
+        ("data", escape(_words(recipe["corpus"]))),
+        ("read", escape(_books(run))),
+        ("tokens", escape(" → ".join(_words(recipe[side]["tokeniser"]) for side in ("source", "target")))),
+        ("encoder", escape(_words(recipe["encoder"]))),
+        ("decoder", escape(_words(recipe["decoder"]))),
+        ("weights", _weights(run.model / "model.safetensors")),
+        ("training", f"{say('steps')} {done}; {escape(_words(training, without=('steps',)))}"),
+        ("command", _code(_command(environment.get("command", [])))),
+        ("again", _code(f"seq2see train {shlex.quote(str(run.recipe_file))}")),
+        ("use", _code(f"seq2see predict {folder}") if run.finished else ""),
+    ]  # fmt: skip
+    warning = "" if run.finished else f"<p><mark>{say('unfinished')}</mark></p>"
+    return warning + _pairs([(say(name), text) for name, text in rows if text])
+
+
+def _scores(scores: Tree) -> str:
+    """A row for each test split, then what was measured with the truth given."""
+    splits = {name: part for name, part in scores.items() if "pairs" in part}
+    figures = (say("pairs"), "BLEU", "chrF2", say("exact"), say("notes_bleu"))
+    rows = [[head(say("split")), *(head(name, "number") for name in figures)]]
+    for name, part in splits.items():
+        row = [_number(part["pairs"], 0), *(_number(part.get(key)) for key in ("bleu", "chrf", "exact"))]
+        rows.append([cell(escape(name)), *row, _number(part.get("notes-bleu"), 3)])
+    signatures = {part[key]["signature"] for part in splits.values() for key in ("bleu", "chrf") if key in part}
+    listed = "<br>".join(_code(signature) for signature in sorted(signatures))
+    signed = f'<p class="note">{say("signatures")}:<br>{listed}</p>' if signatures else ""
+    return table(rows) + signed + _with_truth(scores)
+
+
+def _with_truth(scores: Tree) -> str:
+    measured, rows = scores.get("perplexity", {}), []
+    for name, key, digits in MEASURED:
+        if measured.get(key) is not None:
+            rows.append((say(name), f"{measured[key]:.{digits}f}"))
+    if "alignment" in scores:
+        choice = scores["alignment"]["chosen_on_valid"]
+        heads = ", ".join(str(number + 1) for number in choice["heads"])
+        chosen = say("heads", layer=str(choice["layer"] + 1), heads=heads)
+        rows.append((say("error_rate"), f"{scores['alignment']['error_rate']:.3f} ({chosen})"))
+    return _pairs(rows)
+
+
+def _attention(run: RunFolder) -> str:
+    drawn = sorted((run.path / "attention").glob("*.png"))
+    shown = "".join(picture(path, TEXTS["attention"]) for path in drawn)
+    return shown + _note("attention_note") if drawn else ""
+
+
+def _advice(run: RunFolder) -> str:
+    return f"<p>{say('no_scores')} {_code(f'seq2see eval {shlex.quote(str(run.path))}')}</p>"
+
+
+def _note(name: str) -> str:
+    return f'<p class="note">{say(name)}</p>'
+
+
+def _code(text: str) -> str:
+    return f"<code>{escape(text)}</code>" if text else ""
+
+
+def _pairs(rows: list[tuple[str, str]]) -> str:
+    """A table of names and what they stand for, both HTML already."""
+    return table([[head(name, "name"), cell(text)] for name, text in rows]) if rows else ""
+
+
+def _number(value: Any, digits: int = 1) -> str:
+    """A figure in a cell."""
+    figure = value["value"] if isinstance(value, dict) else value
+    return cell("" if figure is None else f"{figure:,.{digits}f}", "number")
+
+
+def _words(tree: Tree, without: tuple[str, ...] = ()) -> str:
+    """A branch of the recipe in one line: its kind, then its settings.
+
+    >>> _words({"kind": "transformer", "width": 128, "optimiser": {"kind": "adamw", "decay": 0.01}})
+    'transformer, width 128, optimiser adamw (decay 0.01)'
+    """
+    parts = [str(tree["kind"])] if "kind" in tree else []
+    for name, value in tree.items():
+        if name == "kind" or name in without:
+            continue
+        if isinstance(value, dict):
+            inner = _words(value)
+            head, _, rest = inner.partition(", ")
+            parts.append(f"{name} {head} ({rest})" if rest else f"{name} {head}")
+        else:
+            parts.append(f"{name} {_plain(value)}")
+    return ", ".join(parts)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _command(words: list[str]) -> str:
+    """The command line as it was typed: the program by its name, not by its place."""
+    return shlex.join([Path(words[0]).name, *words[1:]]) if words else ""
+
+
+def _books(run: RunFolder) -> str:
+    """What the reader of the user's own files counted."""
+    totals = _read_json(run.path / "data_report.json").get("totals")
+    if not totals:
+        return ""
+    return "{read:,} = {kept:,} + {skipped:,} + {rejected:,}".format(**totals)
+
+
+def _weights(path: Path) -> str:
+    """How many numbers the stored model has, from the head of its file; the tensors are not read."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        entries = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    sizes = [math.prod(entry["shape"]) for name, entry in entries.items() if name != "__metadata__"]
+    return f"{sum(sizes):,}"
+
+
+def _last_step(notes: list[Tree]) -> int:
+    return max((int(note["step"]) for note in notes), default=0)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
+
+
+def _read_json(path: Path) -> Tree:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

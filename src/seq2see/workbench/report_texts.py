@@ -1,0 +1,114 @@
+"""What the model wrote, as parts of the report: the same sentences over time, and the best and worst."""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+from html import escape
+from pathlib import Path
+
+from seq2see.workbench.report_page import cell, head, say, table
+
+SENTENCES = 4
+"""Sentences whose development is shown."""
+STAGES = 6
+"""Evaluations shown of each, the first and the last among them."""
+PREDICTIONS = 5
+"""Predictions shown at each end of the table."""
+
+PIECES = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+|\s+|.", re.DOTALL)
+"""What is compared: Chinese by the character, other words whole."""
+
+
+def samples(folder: Path) -> str:
+    """A few validation sentences, and what the model made of them at some of the evaluations."""
+    files = _spread(sorted(folder.glob("step-*.tsv"), key=_step), STAGES)
+    stages = {_step(path): {row[0]: row for row in read_table(path, 3)} for path in files}
+    if not stages:
+        return ""
+    latest = list(stages.values())[-1]
+    note = f'<p class="note">{say("samples_note")}</p>'
+    cards = [f"<div>{_development(source, stages)}</div>" for source in list(latest)[:SENTENCES]]
+    return f'{note}<div class="cards">{"".join(cards)}</div>'
+
+
+def predictions(path: Path) -> str:
+    """The best and the worst test sentences, by chrF."""
+    rows = [row for row in read_table(path, 5) if _is_number(row[3])]
+    if not rows:
+        return ""
+    rows = list({row[0]: row for row in rows}.values())  # a sentence that stands there twice is shown once
+    # Many short answers are perfect; a long one tells more.
+    best = sorted(rows, key=lambda row: (-float(row[3]), -len(row[0])))[:PREDICTIONS]
+    worst = sorted(rows, key=lambda row: (float(row[3]), -len(row[0])))[:PREDICTIONS]
+    heads = [head(say(name)) for name in ("source", "reference", "output")]
+    heads += [head(name, "number") for name in ("chrF2", "log p")]
+    note = f'<p class="note">{say("predictions_note")}</p>'
+    tables = [
+        f"<h3>{say(name)}</h3>{table([heads, *map(_prediction, rows)])}"
+        for name, rows in (("best", best), ("worst", worst))
+    ]
+    return note + "".join(tables)
+
+
+def read_table(path: Path, columns: int) -> list[list[str]]:
+    """The rows of a TSV file below its head; rows with more or fewer cells are passed over."""
+    if not path.exists():
+        return []
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").split("\n")[1:]]
+    return [row for row in rows if len(row) == columns]
+
+
+def marked(output: str, reference: str) -> str:
+    """An output as HTML, with what the reference does not say marked.
+
+    >>> marked("two red pens", "two blue pens")
+    'two <mark>red</mark> pens'
+    """
+    if not output.strip():
+        return f"<mark>{say('nothing')}</mark>"
+    pieces, truth = PIECES.findall(output), PIECES.findall(reference)
+    result = []
+    for kind, _, _, start, end in SequenceMatcher(None, truth, pieces, autojunk=False).get_opcodes():
+        text = escape("".join(pieces[start:end]))
+        result.append(f"<mark>{text}</mark>" if kind != "equal" and text else text)
+    return "".join(result)
+
+
+def _development(source: str, stages: dict[int, dict[str, list[str]]]) -> str:
+    rows = [[head(say("step"), "number narrow"), head(say("output"))]]
+    for step, table_rows in stages.items():
+        if source in table_rows:
+            _, reference, output = table_rows[source]
+            sign = ' <span class="right">✓</span>' if output == reference else ""
+            rows.append([cell(f"{step:,}", "number"), cell(marked(output, reference) + sign)])
+    rows.append([head(say("reference"), "number"), cell(escape(reference))])
+    return f"<h3>{escape(source)}</h3>{table(rows)}"
+
+
+def _prediction(row: list[str]) -> list[str]:
+    source, reference, output, chrf, score = row
+    texts = (escape(source), escape(reference), marked(output, reference))
+    return [
+        *(cell(text, "text") for text in texts),
+        *(cell(escape(figure), "number") for figure in (chrf, score)),
+    ]
+
+
+def _step(path: Path) -> int:
+    return int(path.stem.rpartition("-")[2])
+
+
+def _spread(files: list[Path], count: int) -> list[Path]:
+    """Some of the files, evenly over all of them, the first and the last included."""
+    if len(files) <= count:
+        return files
+    return [files[round(place * (len(files) - 1) / (count - 1))] for place in range(count)]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,110 @@
+"""A run is a folder: where its parts lie, which folder a new run gets, and how a run is found again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from seq2see.core.errors import UserError, nearest
+from seq2see.core.settings import read_toml
+from seq2see.workbench.recipe import Recipe
+
+RUNS = Path("runs")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one run, and the names of what lies in it."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def recipe_file(self) -> Path:
+        """The complete recipe, re-runnable."""
+        return self.path / "recipe.toml"
+
+    @property
+    def model(self) -> Path:
+        """What it takes to use the model; it exists once the run is finished."""
+        return self.path / "model"
+
+    @property
+    def checkpoints(self) -> Path:
+        """What it takes to go on training."""
+        return self.path / "checkpoints"
+
+    @property
+    def metrics(self) -> Path:
+        """Every step's figures."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def samples(self) -> Path:
+        """The same sentences at every evaluation."""
+        return self.path / "samples"
+
+    @property
+    def evaluation(self) -> Path:
+        """Predictions and scores on the test splits."""
+        return self.path / "eval"
+
+    @property
+    def finished(self) -> bool:
+        """Whether training came to its end."""
+        return self.model.is_dir()
+
+    def recipe(self) -> Recipe:
+        """The recipe this run was made from."""
+        return read_toml(Recipe, self.recipe_file)
+
+
+def folder_for(recipe: Recipe, out: Path | None) -> RunFolder:
+    """The folder a run of this recipe gets: a new one, or that of its own unfinished run.
+
+    Nothing finished is ever written over: if the folder is taken, -2, -3, ... are tried.
+    """
+    wanted = out or RUNS / recipe.name
+    for number in range(1, 10_000):
+        folder = RunFolder(wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}"))
+        if not folder.path.exists() or (folder.path.is_dir() and not any(folder.path.iterdir())):
+            return folder
+        if not folder.recipe_file.exists():
+            raise UserError(
+                "This is not a run folder, and it is not empty.",
+                where=str(folder),
+                remedy="Name another folder with --out.",
+            )
+        if not folder.finished and folder.recipe() == recipe:
+            return folder
+    raise UserError(f"There are 9,999 runs called {wanted} already.", remedy="Name another folder with --out.")
+
+
+def find_run(name: str) -> RunFolder:
+    """The run a user means: a folder, a name under `runs/`, or `latest`."""
+    if name == "latest":
+        return _latest()
+    for path in (Path(name), RUNS / name):
+        if (path / "recipe.toml").exists():
+            return RunFolder(path)
+        if (path / "config.json").exists() and (path.parent / "recipe.toml").exists():
+            return RunFolder(path.parent)  # the user named the model folder inside
+    names = [run.path.name for run in all_runs()]
+    close = nearest(Path(name).name, names)
+    remedy = f"Did you mean '{RUNS / close}'?" if close else "`seq2see runs` lists the runs there are."
+    raise UserError(f"There is no run '{name}'.", remedy=remedy)
+
+
+def all_runs() -> list[RunFolder]:
+    """Every run under `runs/`, oldest first."""
+    files = sorted(RUNS.glob("*/recipe.toml"), key=lambda path: path.stat().st_mtime)
+    return [RunFolder(path.parent) for path in files]
+
+
+def _latest() -> RunFolder:
+    runs = all_runs()
+    if not runs:
+        raise UserError("There is no run yet.", remedy="Make one with `seq2see train pocket-transformer`.")
+    return runs[-1]

@@ -1,0 +1,116 @@
+"""Training a recipe, from its corpus to a finished run folder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+import seq2see
+from seq2see.core.batch import Batch
+from seq2see.core.devices import describe_machine, pick_device
+from seq2see.core.errors import UserError
+from seq2see.core.files import write_json, write_text
+from seq2see.models.build import fresh_model
+from seq2see.sequences.buckets import Buckets
+from seq2see.training.journal import Journal
+from seq2see.training.loop import NonFinite, Trainer, train
+from seq2see.training.resume import final_weights, resume, save_trainer
+from seq2see.workbench.errands import measure, show
+from seq2see.workbench.model_folder import ModelConfig, StoredModel, write_model
+from seq2see.workbench.prepare import Prepared, prepare
+from seq2see.workbench.recipe import Recipe
+from seq2see.workbench.run_folder import RunFolder, folder_for
+
+
+class Audience(Protocol):
+    """Whoever watches: a terminal, a notebook, a log, nobody."""
+
+    def say(self, text: str) -> None:
+        """A line worth keeping."""
+
+    def step(self, step: int, figures: dict[str, float]) -> None:
+        """A training step was taken."""
+
+
+@dataclass(frozen=True)
+class Nobody:
+    """Watches nothing."""
+
+    def say(self, text: str) -> None:
+        """Nothing."""
+
+    def step(self, step: int, figures: dict[str, float]) -> None:
+        """Nothing."""
+
+
+def train_recipe(recipe: Recipe, out: Path | None = None, audience: Audience | None = None) -> RunFolder:
+    """Train a recipe to its end, resuming its unfinished run if there is one."""
+    audience = audience or Nobody()
+    run = folder_for(recipe, out)
+    prepared = prepare(recipe, audience.say)
+    _open_folder(run, recipe, prepared)
+    trainer = new_trainer(recipe, prepared)
+    weights = sum(weight.numel() for weight in trainer.weights.values())
+    audience.say(f"model  {recipe.encoder.kind} → {recipe.decoder.kind}, {weights:,} weights, on {trainer.device.type}")
+    if resume(trainer, run.checkpoints, prepared.fingerprints, audience.say):
+        audience.say(f"resume from step {trainer.step:,} of {run}")
+    journal = Journal(run.path, trainer.step)
+    errands = [measure(prepared, journal, audience.say), show(recipe, prepared, run)]
+    _train(trainer, recipe, prepared, errands, run, journal, audience)
+    finish(trainer, recipe, prepared, run)
+    return run
+
+
+def new_trainer(recipe: Recipe, prepared: Prepared) -> Trainer:
+    """A model with fresh weights, and what it takes to train it."""
+    settings = recipe.training
+    model = fresh_model(recipe.model, prepared.tokenisers.sizes, settings.initialise, settings.seed)
+    return Trainer(model, recipe.objective, settings, pick_device())
+
+
+def batches(recipe: Recipe, prepared: Prepared) -> Callable[[int], Batch]:
+    """The batch of every step (the first is step 1): a function of the recipe and the data alone."""
+    buckets = Buckets(prepared.train.lengths, recipe.training.tokens, recipe.training.seed)
+    return lambda step: prepared.train.batch(buckets.batch_at(step - 1).indices)
+
+
+def finish(trainer: Trainer, recipe: Recipe, prepared: Prepared, run: RunFolder) -> None:
+    """Write the model that training ends with."""
+    trainer.put(final_weights(trainer, run.checkpoints))
+    config = ModelConfig(name=recipe.name, step=trainer.step, model=recipe.model, decoding=recipe.decoding)
+    write_model(run.model, StoredModel(config, trainer.model, prepared.tokenisers))
+
+
+def _train(
+    trainer: Trainer, recipe: Recipe, prepared: Prepared, errands: list[Any], run: RunFolder, journal: Journal,
+    audience: Audience,
+) -> None:  # fmt: skip
+    def save(trainer: Trainer) -> None:
+        save_trainer(trainer, run.checkpoints, prepared.fingerprints)
+
+    try:
+        train(trainer, batches(recipe, prepared), errands, save, journal, audience.step)
+    except NonFinite as error:
+        examples = [prepared.splits["train"][index] for index in error.indices[:3]]
+        named = "; ".join(f"{example.place or 'example'} {example.source[:40]!r}" for example in examples)
+        raise UserError(f"{error.what} The batch holds {len(error.indices)} pairs, first {named}.",
+                        where=str(run), remedy=error.remedy) from None  # fmt: skip
+
+
+def _open_folder(run: RunFolder, recipe: Recipe, prepared: Prepared) -> None:
+    """Write down what the run is made from, before anything is computed."""
+    write_text(run.recipe_file, recipe.toml())
+    machine = {"seq2see": seq2see.__version__, **describe_machine(), "seed": recipe.training.seed}
+    write_json(run.path / "env.json", {**machine, "command": sys.argv})
+    if prepared.report is not None:
+        write_json(run.path / "data_report.json", prepared.report)
+
+
+def count_weights(model: torch.nn.Module) -> int:
+    """How many numbers a model learns; a tied weight counts once."""
+    return sum(weight.numel() for weight in model.parameters())

@@ -1,0 +1,25 @@
+"""Shape annotations are checked in every test: jaxtyping with beartype, switched on only here."""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+from jaxtyping import install_import_hook
+
+install_import_hook(["seq2see.core.batch", "seq2see.layers", "seq2see.models", "seq2see.decoding"], "beartype.beartype")
+
+import hypothesis  # noqa: E402
+import pytest  # noqa: E402
+import torch  # noqa: E402
+
+hypothesis.settings.register_profile("quick", max_examples=20, deadline=None)
+hypothesis.settings.register_profile("deep", max_examples=200, deadline=None)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.fixture(autouse=True)
+def one_seed():
+    """Every test starts from the same torch seed and one thread."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)

@@ -1,0 +1,221 @@
+"""Beam search against brute force, greedy decoding, and the model's own word."""
+
+import pytest
+import torch
+
+from seq2see.core.batch import Sequences
+from seq2see.decoding.beam import Beam, when_beaten, when_full
+from seq2see.decoding.choosers import Greedy
+from seq2see.decoding.engine import Limits, decode
+from seq2see.decoding.penalties import GNMT, Average, NoPenalty
+from seq2see.decoding.rules import NoRepeat
+from toy_decoders import EOS, HistoryModel, TableModel, best_answers, pick, rescore, some_source
+
+PENALTIES = [NoPenalty(), Average(alpha=1.0), Average(alpha=0.4), Average(alpha=-0.5), GNMT(alpha=0.6)]
+STOPS = [when_beaten, when_full]
+
+
+class Counting:
+    """Counts how often a model is stepped."""
+
+    def __init__(self, model):
+        self.model, self.steps, self.start = model, 0, model.start
+
+    def step(self, tokens, state):
+        self.steps += 1
+        return self.model.step(tokens, state)
+
+
+def one_by_one(model, source, row):
+    return model, None if isinstance(model, TableModel) else pick(source, [row])
+
+
+def score_of(penalty):
+    return lambda total, length: penalty(torch.tensor(total, dtype=torch.float64), length).item()
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
+@pytest.mark.parametrize("model", [TableModel(1), HistoryModel(2)], ids=lambda model: type(model).__name__)
+def test_a_beam_wide_enough_is_brute_force(model, penalty):
+    source, longest = some_source(2), 4
+    found = decode(model, source, Beam(4**longest, penalty), Limits(longest))
+    for row, answers in enumerate(found):
+        expected = best_answers(*one_by_one(model, source, row), longest, score_of(penalty))
+        assert len(answers) == len(expected) == 121  # 1 + 3 + 9 + 27 finished, 81 not
+        assert {answer.tokens for answer in answers} == {tokens for _, tokens, _ in expected}
+        for answer, (score, tokens, finished) in zip(answers[:9], expected[:9], strict=True):
+            assert answer.score == pytest.approx(score, abs=1e-5)
+            assert (answer.tokens, answer.finished) == (tokens, finished)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_beam_that_holds_all_beginnings_finds_the_best(seed):
+    """Of four tokens there are 27 beginnings."""
+    model, source, longest = HistoryModel(seed), some_source(3, seed), 4
+    for penalty in PENALTIES:
+        for row, answers in enumerate(decode(model, source, Beam(27, penalty), Limits(longest))):
+            best = best_answers(model, pick(source, [row]), longest, score_of(penalty))[0]
+            assert answers[0].tokens == best[1]
+            assert answers[0].score == pytest.approx(best[0], abs=1e-5)
+
+
+def never(worst, hope):
+    return torch.zeros_like(worst, dtype=torch.bool)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
+def test_stopping_when_beaten_loses_nothing_and_saves_steps(penalty):
+    steps = {when_beaten: 0, never: 0}
+    for seed in range(8):
+        found = {}
+        for stop in steps:
+            model = Counting(HistoryModel(seed, scale=4.0))
+            found[stop] = decode(model, some_source(1, seed), Beam(2, penalty, stop), Limits(8))
+            steps[stop] += model.steps
+        assert found[when_beaten] == found[never]
+    assert steps[when_beaten] < steps[never] == 8 * 8
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
+def test_a_beam_of_one_is_greedy(penalty):
+    for seed in range(6):
+        model, source = HistoryModel(seed), some_source(7, seed)
+        greedy = decode(model, source, Greedy(penalty), Limits(5))
+        stops = STOPS if penalty == NoPenalty() else [when_full]
+        for stop in stops:
+            beam = decode(model, source, Beam(1, penalty, stop), Limits(5))
+            for (mine,), (theirs,) in zip(beam, greedy, strict=True):
+                assert (mine.tokens, mine.finished) == (theirs.tokens, theirs.finished)
+                assert mine.score == pytest.approx(theirs.score, rel=1e-6)
+
+
+def answers_of_all_kinds(widths):
+    for seed in range(2):
+        model, source = HistoryModel(seed), some_source(5, seed)
+        for width in widths:
+            for penalty in PENALTIES:
+                for stop in STOPS:
+                    yield (
+                        model,
+                        source,
+                        width,
+                        penalty,
+                        decode(model, source, Beam(width, penalty, stop), Limits(6)),
+                    )
+
+
+def test_scores_are_what_the_model_says_of_the_answer():
+    for model, source, _, penalty, found in answers_of_all_kinds([3]):
+        for row, answers in enumerate(found):
+            for answer in answers:
+                told = rescore(model, pick(source, [row]), answer.tokens + (EOS,) * answer.finished)
+                assert answer.token_log_probabilities == pytest.approx(told, abs=1e-5)
+                assert answer.log_probability == pytest.approx(sum(told), abs=1e-5)
+                assert answer.score == pytest.approx(score_of(penalty)(sum(told), len(told)), abs=1e-5)
+
+
+def test_answers_are_ordered_different_and_of_legal_form():
+    unfinished = 0
+    for _, _, width, _, found in answers_of_all_kinds([2, 5]):
+        for answers in found:
+            scores = [answer.score for answer in answers]
+            assert len(answers) == width
+            assert scores == sorted(scores, reverse=True)
+            assert len({(answer.tokens, answer.finished) for answer in answers}) == len(answers)
+            for answer in answers:
+                assert set(answer.tokens) <= {3, 4, 5}
+                assert len(answer.tokens) + answer.finished <= 6
+                assert answer.finished or len(answer.tokens) == 6
+                unfinished += not answer.finished
+    assert unfinished > 0
+
+
+class Tree:
+    """A model with known probabilities: those after a word, keyed by the words so far."""
+
+    def __init__(self, tree):
+        self.tree = tree
+
+    def start(self, source, rows, room):
+        return torch.zeros(rows, 0, dtype=torch.long)
+
+    def step(self, tokens, said):
+        said = torch.cat([said, tokens], dim=1)
+        rows = [self.tree.get(tuple(row[1:]), {EOS: 1.0}) for row in said.tolist()]
+        table = torch.tensor([[row.get(token, 0.0) for token in range(5)] for row in rows])
+        return table.log()[:, None], said
+
+
+GARDEN_PATH = Tree({(): {3: 0.6, 4: 0.4}, (3,): {EOS: 0.3, 3: 0.35, 4: 0.35}, (4,): {EOS: 0.9, 3: 0.1}})
+ONE = Sequences.of([[3]])
+
+
+def test_by_hand_two_beams_escape_the_garden_path_that_greedy_takes():
+    (greedy,) = decode(GARDEN_PATH, ONE, Greedy(), Limits(3))[0]
+    first, second = decode(GARDEN_PATH, ONE, Beam(2), Limits(3))[0]
+    assert greedy.tokens == (3, 3)
+    assert first.tokens == (4,)  # 0.4 x 0.9 = 0.36
+    assert second.tokens == (3, 3)  # 0.6 x 0.35 = 0.21, a tie with (3, 4): the lower number wins
+    assert first.score == pytest.approx(torch.tensor(0.36).log().item())
+    assert second.score == pytest.approx(torch.tensor(0.21).log().item())
+
+
+def test_what_is_impossible_is_not_an_answer():
+    assert len(decode(GARDEN_PATH, ONE, Beam(30), Limits(3))[0]) == 5
+
+
+def test_only_as_many_answers_as_asked_for():
+    assert len(decode(GARDEN_PATH, ONE, Beam(4, answers=2), Limits(3))[0]) == 2
+
+
+LATE = Tree({(): {EOS: 0.5, 3: 0.5}, (3,): {3: 1.0}, (3, 3): {3: 1.0}, (3, 3, 3): {EOS: 1.0}})
+
+
+def test_by_hand_the_stop_rules_differ_where_a_long_answer_wins():
+    """Mean log-probability: log(0.5) / 1 for the empty answer, log(0.5) / 4 for the long one."""
+    patient = decode(LATE, ONE, Beam(1, Average(), when_beaten), Limits(6))[0][0]
+    hasty = decode(LATE, ONE, Beam(1, Average(), when_full), Limits(6))[0][0]
+    assert patient.tokens == (3, 3, 3)
+    assert patient.score == pytest.approx(torch.tensor(0.5).log().item() / 4)
+    assert hasty.tokens == ()
+
+
+def test_by_hand_the_search_stops_as_soon_as_nothing_can_win():
+    """After <eos> at 0.36 no beginning has more than 0.21, but two answers are wanted: one more step."""
+    model = Counting(GARDEN_PATH)
+    decode(model, ONE, Beam(2), Limits(50))
+    assert model.steps == 3
+    model = Counting(LATE)
+    decode(model, ONE, Beam(1, Average(), when_beaten), Limits(50))
+    assert model.steps == 4  # once the beam is empty there is nothing to wait for
+
+
+def test_by_hand_a_tie_is_not_worth_waiting_for():
+    model = Counting(LATE)
+    answers = decode(model, ONE, Beam(1), Limits(50))[0]
+    assert [answer.tokens for answer in answers] == [()]
+    assert model.steps == 1
+
+
+def test_by_hand_a_search_with_nothing_left_to_follow_stops():
+    for stop in STOPS:
+        model = Counting(GARDEN_PATH)
+        assert len(decode(model, ONE, Beam(30, stop=stop), Limits(50))[0]) == 5
+        assert model.steps == 3
+
+
+def test_by_hand_what_a_penalty_on_length_leaves_in_reach_is_the_very_next_end():
+    """The worst kept is log(0.18) x sqrt(2) = -2.4; log(0.42) x sqrt(3) = -1.5 is still to come."""
+    model = Tree({(): {EOS: 0.4, 3: 0.6}, (3,): {EOS: 0.3, 3: 0.7}})
+    answers = decode(model, ONE, Beam(2, Average(alpha=-0.5)), Limits(50))[0]
+    assert [answer.tokens for answer in answers] == [(), (3, 3)]
+
+
+def test_rows_that_are_stuck_end_there():
+    """No word may come twice and none is left: the answer ends although the minimum is not reached."""
+    model = Tree({(): {3: 1.0}, (3,): {3: 1.0}})
+    for chooser in (Greedy(), Beam(2)):
+        answer = decode(model, ONE, chooser, Limits(9), [NoRepeat(1)])[0][0]
+        assert answer.tokens == (3,)
+        assert answer.finished
+        assert answer.log_probability == -1e4

@@ -1,0 +1,251 @@
+"""The loop itself: rows alone and together, forced prefixes, limits, streaming, stopping."""
+
+from itertools import chain
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seq2see.core.batch import Sequences
+from seq2see.core.errors import UserError
+from seq2see.core.rows import pick_rows
+from seq2see.decoding import engine
+from seq2see.decoding.beam import Beam
+from seq2see.decoding.choosers import Greedy, Sample
+from seq2see.decoding.engine import Limits, decode, stream
+from seq2see.decoding.penalties import Average
+from seq2see.decoding.rules import Forbid, MinimumLength, NoRepeat
+from toy_decoders import (
+    BOS,
+    EOS,
+    HistoryModel,
+    TableModel,
+    next_log_probabilities,
+    pick,
+    rescore,
+    some_source,
+)
+
+CHOOSERS = [Greedy(), Sample(3, width=2), Beam(3), Beam(4, Average())]
+every_chooser = pytest.mark.parametrize("chooser", CHOOSERS, ids=lambda chooser: type(chooser).__name__)
+LIMITS = Limits(max_new_tokens=5)
+PREFIXES = Sequences.of([[3, 4, 5, 3], [], [5], [4, 4], [3, 3, 3], [4], [5, 3]])
+
+
+def same(left, right):
+    assert [[answer.tokens for answer in row] for row in left] == [
+        [answer.tokens for answer in row] for row in right
+    ]
+    for mine, theirs in zip(chain(*left), chain(*right), strict=True):
+        assert mine.finished == theirs.finished
+        assert mine.score == pytest.approx(theirs.score, abs=1e-5)
+        assert mine.token_log_probabilities == pytest.approx(theirs.token_log_probabilities, abs=1e-5)
+
+
+@given(
+    seed=st.integers(0, 999),
+    chooser=st.sampled_from(CHOOSERS),
+    order=st.permutations(range(7)),
+    forced=st.booleans(),
+)
+def test_rows_alone_together_and_in_another_order_give_the_same(seed, chooser, order, forced):
+    model, source, numbers = HistoryModel(seed), some_source(7, seed), torch.arange(50, 57)
+    prefix = PREFIXES if forced else None
+    rules = [NoRepeat(2), MinimumLength(2)]
+    together = decode(model, source, chooser, LIMITS, rules, prefix, numbers)
+
+    def of(rows):
+        return decode(model, pick(source, rows), chooser, LIMITS, rules, pick(prefix, rows), numbers[rows])
+
+    same(of(order), [together[row] for row in order])
+    same(of([order[0]]), [together[order[0]]])
+    same(of(order[:3]), [together[row] for row in order[:3]])
+
+
+@every_chooser
+@pytest.mark.parametrize("model", [TableModel(3), HistoryModel(3)], ids=lambda model: type(model).__name__)
+def test_answers_begin_with_their_prefix_and_count_its_log_probabilities(model, chooser):
+    source = None if isinstance(model, TableModel) else some_source(7)
+    for row, answers in enumerate(decode(model, source, chooser, LIMITS, (), PREFIXES)):
+        length = int(PREFIXES.lengths[row])
+        assert answers
+        for answer in answers:
+            assert answer.tokens[:length] == tuple(PREFIXES.values[row, :length].tolist())
+            assert len(answer.tokens) + answer.finished <= length + 5
+            assert answer.finished or len(answer.tokens) == length + 5
+            told = rescore(model, pick(source, [row]), answer.tokens + (EOS,) * answer.finished)
+            assert answer.token_log_probabilities == pytest.approx(told, abs=1e-5)
+
+
+def test_a_prefix_is_taken_whatever_rules_say_of_it():
+    answers = decode(TableModel(3), None, Beam(2), LIMITS, [Forbid((4,)), NoRepeat(1)], PREFIXES)
+    assert all(answer.tokens[:2] == (4, 4) for answer in answers[3])
+    assert all(answer.tokens[:3] == (3, 3, 3) for answer in answers[4])
+    assert all(4 not in answer.tokens for answer in answers[1])
+
+
+@every_chooser
+def test_a_prefix_of_probability_zero_is_taken_too(chooser):
+    model = TableModel(3)
+    model.table[:, :, 4] = -torch.inf
+    prefix = Sequences.of([[4, 3], [3, 4, 5], [5]])
+    answers = decode(model, None, chooser, LIMITS, (), prefix)
+    assert [row[0].tokens[:2] for row in answers[:2]] == [(4, 3), (3, 4)]
+    assert [row[0].log_probability < -9999 for row in answers] == [True, True, False]
+
+
+def test_a_prefix_is_read_in_one_step_as_far_as_all_rows_have_one():
+    seen = []
+
+    class Watched(TableModel):
+        def step(self, tokens, state):
+            seen.append(tokens.tolist())
+            return super().step(tokens, state)
+
+    decode(Watched(1), None, Greedy(), Limits(1), (), Sequences.of([[3, 4], [5, 3, 4]]))
+    assert seen[0] == [[BOS, 3, 4], [BOS, 5, 3]]
+    assert len(seen) == 2
+    assert seen[1][1] == [4]
+
+
+def test_greedy_takes_the_most_probable_word_at_every_step():
+    model, source = HistoryModel(6), some_source(5)
+    for row, (answer,) in enumerate(decode(model, source, Greedy(), LIMITS)):
+        said = answer.tokens + (EOS,) * answer.finished
+        for time, token in enumerate(said):
+            scores = next_log_probabilities(model, pick(source, [row]), said[:time])
+            assert max(range(2, 6), key=scores.__getitem__) == token
+
+
+@every_chooser
+def test_pad_and_bos_are_never_said_however_probable(chooser):
+    model = TableModel(2)
+    model.table[:, :, :2] += 9.0
+    answers = decode(model, None, chooser, LIMITS, (), Sequences.of([[], []]))
+    assert all(set(answer.tokens) <= {3, 4, 5} for row in answers for answer in row)
+
+
+@every_chooser
+def test_rules_hold_in_every_answer(chooser):
+    model, source = HistoryModel(5), some_source(6)
+    model.readout[:, EOS] += 1.0
+    for answers in decode(model, source, chooser, Limits(7), [MinimumLength(3), NoRepeat(2)]):
+        for answer in answers:
+            pairs = list(zip(answer.tokens, answer.tokens[1:], strict=False))
+            assert len(answer.tokens) >= 3
+            assert len(set(pairs)) == len(pairs)
+
+
+def test_minimum_length_counts_from_the_end_of_each_prefix():
+    model = TableModel(1)
+    model.table[:, :, EOS] += 20.0  # ends as soon as it may
+    answers = decode(model, None, Greedy(), LIMITS, [MinimumLength(2)], PREFIXES)
+    assert [len(row[0].tokens) for row in answers] == [length + 2 for length in PREFIXES.lengths.tolist()]
+
+
+def test_of_equally_probable_words_the_lower_number_is_taken():
+    model = TableModel(0, scale=0.0)
+    empty = Sequences.of([[]])
+    rules = [Forbid((EOS,))]
+    assert decode(model, None, Greedy(), Limits(3), rules, empty)[0][0].tokens == (3, 3, 3)
+    beams = decode(model, None, Beam(4), Limits(2), rules, empty)[0]
+    assert [beam.tokens for beam in beams] == [(3, 3), (3, 4), (3, 5), (4, 3)]
+
+
+@every_chooser
+def test_a_stream_yields_every_step_and_returns_the_answers(chooser):
+    model, source = HistoryModel(3), some_source(4)
+    run, steps = stream(model, source, chooser, LIMITS), []
+    while True:
+        try:
+            steps.append(next(run))
+            assert not torch.is_inference_mode_enabled()  # the caller's own work is not touched
+        except StopIteration as end:
+            answers = end.value
+            break
+    same(answers, decode(model, source, chooser, LIMITS))
+    if isinstance(chooser, Greedy):
+        streamed = torch.stack([step.tokens for step in steps], dim=1).tolist()
+        said = [list(row[0].tokens) + [EOS] * row[0].finished for row in answers]
+        assert streamed == [row + [0] * (len(steps) - len(row)) for row in said]
+        assert len(steps) == max(map(len, said))
+
+
+def test_the_stream_of_a_beam_tells_whose_story_each_row_continues():
+    model, source = HistoryModel(3), some_source(4)
+    stories = [()] * 12
+    for step in stream(model, source, Beam(3), LIMITS, [Forbid((EOS,))]):
+        moves = zip(step.parents.tolist(), step.tokens.tolist(), strict=True)
+        stories = [(*stories[parent], token) for parent, token in moves]
+    answers = decode(model, source, Beam(3), LIMITS, [Forbid((EOS,))])
+    assert [answer.tokens for row in answers for answer in row] == stories
+
+
+@every_chooser
+def test_rows_that_are_done_say_pad_while_others_go_on(chooser):
+    model = TableModel(1)
+    model.table[:, :, EOS] = -torch.inf  # nothing ends the story ...
+    model.table[:, 3] = -torch.inf  # ... but a 3, which always does
+    model.table[:, 3, EOS] = 0.0
+    *_, last = stream(model, None, chooser, Limits(6), [Forbid((3,))], Sequences.of([[3], [4]]))
+    tokens, log_probabilities = last.tokens.tolist(), last.log_probabilities.tolist()
+    assert tokens[: chooser.width] == [0] * chooser.width
+    assert log_probabilities[: chooser.width] == [0.0] * chooser.width
+    assert 0 not in tokens[chooser.width :]
+
+
+@every_chooser
+def test_a_stop_from_outside_hands_back_what_is_there(chooser):
+    asked = []
+
+    def after_two_steps():
+        asked.append(True)
+        return len(asked) == 2
+
+    limits = Limits(50, after_two_steps)
+    answers = decode(HistoryModel(3), some_source(4), chooser, limits, [Forbid((EOS,))])
+    assert len(asked) == 2
+    assert all(len(answer.tokens) == 2 and not answer.finished for row in answers for answer in row)
+    assert all(len(row) == chooser.width for row in answers)
+
+
+def test_rows_are_picked_only_when_they_move(monkeypatch):
+    picks = []
+
+    def watched(state, rows):
+        picks.append(rows.tolist())
+        return pick_rows(state, rows)
+
+    monkeypatch.setattr(engine, "pick_rows", watched)
+    decode(HistoryModel(3), some_source(4), Greedy(), LIMITS)
+    decode(HistoryModel(3), some_source(4), Beam(1), LIMITS)
+    assert not picks
+    decode(HistoryModel(3), some_source(4), Beam(3), LIMITS)
+    assert picks
+    assert list(range(12)) not in picks
+
+
+def test_an_empty_batch_has_no_answers():
+    assert decode(HistoryModel(3), Sequences.of([]), Greedy(), LIMITS) == []
+
+
+def test_a_prefix_with_special_tokens_is_refused():
+    with pytest.raises(UserError, match="<eos>"):
+        decode(TableModel(), None, Greedy(), LIMITS, (), Sequences.of([[3, EOS]]))
+
+
+def test_rows_must_be_given_by_source_or_prefix():
+    with pytest.raises(ValueError, match="prefix"):
+        decode(TableModel(), None, Greedy(), LIMITS)
+    with pytest.raises(ValueError, match="as many"):
+        decode(HistoryModel(), some_source(3), Greedy(), LIMITS, (), Sequences.of([[3]]))
+
+
+def test_logits_in_half_precision_are_scored_in_full():
+    model = TableModel(3)
+    model.table = model.table.bfloat16()
+    answer = decode(model, None, Greedy(), LIMITS, (), Sequences.of([[]]))[0][0]
+    model.table = model.table.double()
+    told = rescore(model, None, answer.tokens + (EOS,) * answer.finished)
+    assert answer.token_log_probabilities == pytest.approx(told, abs=1e-5)

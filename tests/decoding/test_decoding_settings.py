@@ -1,0 +1,57 @@
+import pytest
+
+from seq2see.core.errors import UserError
+from seq2see.core.settings import read_tree, walk
+from seq2see.decoding.beam import Beam, when_beaten, when_full
+from seq2see.decoding.choosers import Greedy, Sample
+from seq2see.decoding.engine import Limits
+from seq2see.decoding.penalties import GNMT, Average, NoPenalty
+from seq2see.decoding.rules import MinimumLength, NoRepeat
+from seq2see.decoding.settings import Decoding, chooser_of, limits_of, rules_of
+
+PLAIN = Decoding(max_new_tokens=9)
+
+
+def test_the_plain_settings_are_greedy_without_rules():
+    assert chooser_of(PLAIN) == Greedy(NoPenalty())
+    assert rules_of(PLAIN) == ()
+    assert limits_of(PLAIN) == Limits(9)
+
+
+def test_beams_sampling_and_rules_are_what_the_settings_say():
+    beams = PLAIN.with_(num_beams=4, num_return_sequences=2, length_penalty=GNMT(alpha=0.7))
+    assert chooser_of(beams) == Beam(4, GNMT(alpha=0.7), when_beaten, 2)
+    assert chooser_of(beams.with_(early_stopping=True)).stop is when_full
+    drawn = PLAIN.with_(do_sample=True, temperature=0.5, top_k=7, top_p=0.9, num_return_sequences=3)
+    assert chooser_of(drawn, seed=11) == Sample(11, 0.5, 7, 0.9, 3, NoPenalty())
+    ruled = PLAIN.with_(min_new_tokens=2, no_repeat_ngram_size=3)
+    assert rules_of(ruled) == (MinimumLength(2), NoRepeat(3))
+
+
+def test_a_penalty_is_chosen_by_its_kind():
+    settings = PLAIN.with_(**{"length_penalty.kind": "average", "length_penalty.alpha": 0.5})
+    assert settings.length_penalty == Average(alpha=0.5)
+    assert read_tree(Decoding, settings.model_dump()) == settings
+
+
+@pytest.mark.parametrize(
+    "changes, word",
+    [
+        ({"do_sample": True, "num_beams": 2}, "do_sample"),
+        ({"num_return_sequences": 2}, "num_beams"),
+        ({"min_new_tokens": 10}, "min_new_tokens"),
+        ({"temperature": 0.0}, "temperature"),
+        ({"top_p": 1.5}, "top_p"),
+        ({"max_new_tokens": 0}, "max_new_tokens"),
+        ({"num_beam": 2}, "num_beams"),
+        ({"length_penalty.kind": "averige"}, "average"),
+    ],
+    ids=str,
+)
+def test_settings_that_make_no_sense_are_refused_in_words(changes, word):
+    with pytest.raises(UserError, match=word):
+        PLAIN.with_(**changes)
+
+
+def test_every_setting_explains_itself():
+    assert all(explanation for path, _, explanation in walk(PLAIN) if not path.endswith("kind"))

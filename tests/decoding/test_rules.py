@@ -1,0 +1,45 @@
+import torch
+
+from seq2see.decoding.hypotheses import History
+from seq2see.decoding.rules import Forbid, MinimumLength, NoRepeat
+
+
+def history_of(rows, forced=None):
+    tokens = torch.tensor(rows, dtype=torch.long)
+    room = torch.nn.functional.pad(tokens, (0, 2))
+    forced = torch.zeros(len(rows), dtype=torch.long) if forced is None else torch.tensor(forced)
+    return History(room, torch.zeros(room.shape), forced, tokens.size(1))
+
+
+def forbidden(rule, history, vocab=7):
+    scores = rule(history, torch.zeros(history.tokens.size(0), vocab))
+    assert set(scores.flatten().tolist()) <= {0.0, -torch.inf}  # what is not forbidden stays as it is
+    return [(row == -torch.inf).nonzero().flatten().tolist() for row in scores]
+
+
+def test_forbid_forbids_these_tokens_in_every_row():
+    assert forbidden(Forbid((3, 5)), history_of([[4], [6]])) == [[3, 5], [3, 5]]
+
+
+def test_minimum_length_forbids_the_end_until_enough_is_said():
+    assert forbidden(MinimumLength(2), history_of([[4]])) == [[2]]
+    assert forbidden(MinimumLength(2), history_of([[4, 4]])) == [[]]
+
+
+def test_minimum_length_does_not_count_what_was_forced():
+    assert forbidden(MinimumLength(2), history_of([[4, 4, 4], [4, 4, 4]], forced=[1, 2])) == [[], [2]]
+
+
+def test_no_repeat_forbids_what_would_complete_a_sequence_said_before():
+    said = history_of([[3, 4, 5, 3, 4], [3, 4, 5, 4, 3]])
+    assert forbidden(NoRepeat(1), said) == [[3, 4, 5], [3, 4, 5]]
+    assert forbidden(NoRepeat(2), said) == [[0, 5], [0, 4]]  # PAD is forbidden anyway
+    assert forbidden(NoRepeat(3), said) == [[0, 5], [0]]
+
+
+def test_no_repeat_counts_sequences_that_overlap():
+    assert forbidden(NoRepeat(2), history_of([[3, 3]])) == [[3]]
+
+
+def test_no_repeat_has_nothing_to_say_before_one_sequence_is_complete():
+    assert forbidden(NoRepeat(3), history_of([[3, 3]])) == [[]]

@@ -1,0 +1,105 @@
+"""Sampling: what the filters leave, that frequencies are probabilities, that batches change nothing."""
+
+import pytest
+import torch
+
+from seq2see.core.batch import Sequences
+from seq2see.decoding.choosers import Greedy, Sample, draw_by_chance, keep_top_k, keep_top_p
+from seq2see.decoding.engine import Limits, decode
+from seq2see.decoding.rules import Forbid
+from toy_decoders import WORDS, HistoryModel, TableModel, next_log_probabilities, pick, some_source
+
+LIMITS = Limits(max_new_tokens=6)
+
+
+def test_top_k_keeps_the_highest_and_of_equals_the_earlier():
+    kept = keep_top_k(torch.tensor([[0.1, 0.3, 0.3, 0.3]]), 2)
+    assert (kept > -torch.inf).tolist() == [[False, True, True, False]]
+
+
+def test_top_p_keeps_the_fewest_that_reach_the_mass():
+    scores = torch.tensor([[0.2, 0.5, 0.3]], dtype=torch.float64).log()
+    kept = {mass: (keep_top_p(scores, mass) > -torch.inf).tolist()[0] for mass in (0.01, 0.49, 0.51, 0.81)}
+    assert kept[0.01] == [False, True, False]  # one always stays
+    assert kept[0.49] == [False, True, False]
+    assert kept[0.51] == [False, True, True]
+    assert kept[0.81] == [True, True, True]
+    assert keep_top_p(scores, 0.51)[0, 2] == scores[0, 2]
+
+
+def test_a_chance_falls_on_the_token_whose_stretch_it_hits():
+    probabilities = torch.tensor([[0.25, 0.0, 0.5, 0.25, 0.0]], dtype=torch.float64).expand(6, -1)
+    chances = torch.tensor([0.0, 0.2499, 0.25, 0.7499, 0.75, 1 - 2**-53], dtype=torch.float64)
+    assert draw_by_chance(probabilities, chances).tolist() == [0, 0, 2, 2, 3, 3]
+
+
+def tokens_of(answers):
+    return [[answer.tokens for answer in row] for row in answers]
+
+
+@pytest.mark.parametrize(
+    "sample", [Sample(3, temperature=1e-9), Sample(3, top_k=1), Sample(3, top_p=1e-9)], ids=str
+)
+def test_the_narrowest_sampling_is_greedy(sample):
+    model, source = HistoryModel(1), some_source(11)
+    assert decode(model, source, sample, LIMITS) == decode(model, source, Greedy(), LIMITS)
+
+
+def test_filters_that_keep_all_change_nothing():
+    model, source = HistoryModel(1), some_source(11)
+    plain = decode(model, source, Sample(3), LIMITS)
+    assert decode(model, source, Sample(3, top_k=6, top_p=1.0), LIMITS) == plain
+    assert decode(model, source, Sample(3, top_k=600), LIMITS) == plain
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_frequencies_are_the_probabilities(temperature):
+    model, draws = TableModel(2, scale=0.7), 4000
+    sample = Sample(seed=5, temperature=temperature, width=draws)
+    answers = decode(model, Sequences.of([[3]]), sample, Limits(1))[0]
+    said = [answer.tokens[0] if answer.tokens else 2 for answer in answers]
+    choices = (2, *WORDS)
+    scores = torch.tensor(next_log_probabilities(model, None, ()))[list(choices)]
+    expected = draws * (scores / temperature).softmax(0)
+    seen = torch.tensor([said.count(token) for token in choices])
+    statistic = ((seen - expected) ** 2 / expected).sum()
+    degrees = torch.tensor((len(choices) - 1) / 2)
+    assert seen.sum() == draws
+    assert torch.special.gammaincc(degrees, statistic / 2) > 1e-6  # chi-square: chance of worse luck
+
+
+def test_log_probabilities_are_the_models_own_whatever_the_temperature():
+    model = TableModel(2)
+    answer = decode(model, Sequences.of([[3]]), Sample(1, temperature=0.3, top_k=2), Limits(1))[0][0]
+    token = answer.tokens[0] if answer.tokens else 2
+    assert answer.log_probability == pytest.approx(next_log_probabilities(model, None, ())[token], abs=1e-6)
+
+
+def test_the_same_seed_gives_the_same_sample_in_any_batch():
+    model, source, numbers = HistoryModel(4), some_source(7), torch.tensor([90, 91, 92, 93, 94, 95, 96])
+    together = decode(model, source, Sample(8, width=3), LIMITS, indices=numbers)
+    for rows in ([0], [4, 2], [6, 5, 3, 1]):
+        cut = decode(model, pick(source, rows), Sample(8, width=3), LIMITS, indices=numbers[rows])
+        assert tokens_of(cut) == [tokens_of(together)[row] for row in rows]
+
+
+def test_other_seeds_examples_samples_and_steps_give_other_draws():
+    model = TableModel(0, scale=0.0)  # all tokens equally probable
+    limits, rules = Limits(40), (Forbid((2,)),)
+
+    def draw(seed=1, index=0, width=1):
+        indices = torch.tensor([index])
+        return decode(model, Sequences.of([[3]]), Sample(seed, width=width), limits, rules, indices=indices)[
+            0
+        ]
+
+    answers = [draw()[0], draw(seed=2)[0], draw(index=1)[0], *draw(width=3)]
+    assert len({answer.tokens for answer in answers}) == 5  # the first is drawn twice
+    assert len(set(answers[0].tokens)) == 3
+
+
+def test_samples_of_an_input_are_ordered_by_score():
+    for row in decode(HistoryModel(4), some_source(5), Sample(8, width=6), LIMITS):
+        scores = [answer.score for answer in row]
+        assert len(row) == 6
+        assert scores == sorted(scores, reverse=True)

@@ -1,0 +1,61 @@
+"""The gated convolution: numbers on paper, its window, and padding."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from seq2see.core.batch import Sequences
+from seq2see.core.errors import UserError
+from seq2see.layers.convolution import ConvolutionBlock
+
+
+def test_a_block_by_hand():
+    block = ConvolutionBlock(width=1, kernel=3)
+    nn.init.zeros_(block.convolution.bias)
+    # The first channel adds up left, middle and right with weights 1, 2, 4; the second opens the gate half.
+    block.convolution.weight.data.copy_(torch.tensor([[[1.0, 2.0, 4.0]], [[0.0, 0.0, 0.0]]]))
+    vectors = Sequences(torch.tensor([[[1.0], [10.0], [100.0]]]), torch.tensor([3]))
+    sums = torch.tensor([2 + 40, 1 + 20 + 400, 10 + 200])
+    expected = (torch.tensor([1, 10, 100]) + sums / 2) / 2**0.5
+    assert_close(block(vectors).values.flatten(), expected)
+
+
+@pytest.mark.parametrize("kernel", [1, 3, 5])
+def test_a_place_sees_as_far_as_its_window(kernel):
+    block = ConvolutionBlock(width=3, kernel=kernel)
+    values = torch.randn(1, 11, 3, requires_grad=True)
+    read = block(Sequences(values, torch.tensor([11]))).values
+    (slope,) = torch.autograd.grad(read[0, 5].sum(), values)
+    seen = slope[0].abs().sum(-1).nonzero().flatten().tolist()
+    assert seen == list(range(5 - kernel // 2, 5 + kernel // 2 + 1))
+
+
+def test_padding_and_its_content_change_nothing():
+    block = ConvolutionBlock(width=3, kernel=5)
+    lengths = torch.tensor([2, 5, 3])
+    clean = torch.randn(3, 5, 3)
+    read = block(Sequences(clean, lengths)).values
+    more = torch.cat([clean, torch.zeros(3, 4, 3)], dim=1)
+    dirty = more.masked_fill(~Sequences(more, lengths).real[..., None], float("nan")).requires_grad_()
+    again = block(Sequences(dirty, lengths)).values
+    assert_close(again[:, :5], read, rtol=0, atol=1e-6)
+    assert again[:, 5:].count_nonzero() == 0
+    again.sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in block.parameters())
+    alone = block(Sequences(clean[:1, :2], lengths[:1])).values
+    assert_close(alone, read[:1, :2], rtol=0, atol=1e-6)
+
+
+def test_the_gradients_of_a_block_are_right():
+    block = ConvolutionBlock(width=2, kernel=3).double()
+    values = torch.randn(2, 4, 2, dtype=torch.float64, requires_grad=True)
+    lengths = torch.tensor([4, 2])
+    assert torch.autograd.gradcheck(lambda values: block(Sequences(values, lengths)).values, (values,))
+
+
+def test_a_window_without_a_middle_is_refused():
+    with pytest.raises(UserError, match="kernel 5"):
+        ConvolutionBlock(width=3, kernel=4)

@@ -1,0 +1,53 @@
+"""Operations on ragged rows: reversing, the last real vector, the mean, and taking padding away."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from seq2see.core.batch import Sequences
+from seq2see.layers.padding import blank, last_real, mean_real, reverse
+
+
+def ragged(lengths: list[int], width: int = 3, padding: float = float("nan"), more: int = 0) -> Sequences:
+    """Random vectors with anything one likes behind the real part."""
+    values = torch.randn(len(lengths), max(lengths) + more, width)
+    sequences = Sequences(values, torch.tensor(lengths))
+    return Sequences(values.masked_fill(~sequences.real[..., None], padding), sequences.lengths)
+
+
+def test_blank_takes_away_only_what_is_not_real():
+    sequences = ragged([2, 5, 3])
+    clean = blank(sequences)
+    assert torch.equal(clean.pack(), sequences.pack())
+    assert clean.values[~clean.real].count_nonzero() == 0
+
+
+@given(lengths=st.lists(st.integers(0, 7), min_size=1, max_size=5).filter(any), more=st.integers(0, 3))
+def test_reversing_turns_each_row_round_by_its_own_length(lengths, more):
+    sequences = ragged(lengths, more=more, padding=-1.0)
+    turned = reverse(sequences)
+    for row, length in enumerate(lengths):
+        assert torch.equal(turned.values[row, :length], sequences.values[row, :length].flip(0))
+    assert torch.equal(reverse(turned).values, sequences.values)
+
+
+def test_the_last_real_vector_and_the_mean_by_hand():
+    values = torch.tensor([[[1.0], [3.0], [100.0]], [[5.0], [7.0], [12.0]], [[9.0], [9.0], [9.0]]])
+    sequences = Sequences(values, torch.tensor([2, 3, 0]))
+    assert last_real(sequences).tolist() == [[3.0], [12.0], [0.0]]
+    assert mean_real(sequences).tolist() == [[2.0], [8.0], [0.0]]
+
+
+@pytest.mark.parametrize("summary", [last_real, mean_real])
+def test_summaries_do_not_see_nan_in_the_padding(summary):
+    sequences = ragged([2, 5])
+    values = sequences.values.clone().requires_grad_()
+    result = summary(Sequences(values, sequences.lengths))
+    result.sum().backward()
+    assert result.isfinite().all()
+    assert values.grad.isfinite().all()
+    assert_close(result[1:], summary(Sequences(sequences.values[1:], torch.tensor([5]))))

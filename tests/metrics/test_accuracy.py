@@ -1,0 +1,43 @@
+"""Accuracy counts only what was asked, and adds up over batches."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from seq2see.core.batch import NOT_ASKED
+from seq2see.core.errors import UserError
+from seq2see.metrics.accuracy import Accuracy, sentence_accuracy, token_accuracy
+
+
+def test_tokens_that_are_not_asked_for_do_not_count():
+    labels = torch.tensor([[5, 6, 2], [7, 2, NOT_ASKED]])
+    predictions = torch.tensor([[5, 9, 2], [7, 3, NOT_ASKED]])
+    assert token_accuracy(predictions, labels) == Accuracy(right=3, asked=5)
+
+
+def test_batches_add_up_by_tokens_and_not_by_their_shares():
+    total = Accuracy(1, 1) + Accuracy(0, 3)
+    assert total.value == 0.25
+    assert str(total) == "25.0 % (1 of 4)"
+
+
+def test_a_class_per_row_works_too():
+    assert token_accuracy(torch.tensor([3, 1, 4]), torch.tensor([3, 1, 5])).value == pytest.approx(2 / 3)
+
+
+def test_shapes_that_would_broadcast_are_refused():
+    with pytest.raises(ValueError):
+        token_accuracy(torch.zeros(3, 1, dtype=torch.long), torch.zeros(3, 5, dtype=torch.long))
+
+
+def test_sentences_must_match_exactly():
+    outputs, references = ["a b", "a  b", "c"], ["a b", "a b", "C"]
+    assert sentence_accuracy(outputs, references) == Accuracy(1, 3)
+
+
+def test_sentences_without_references_and_empty_accuracies_are_refused():
+    with pytest.raises(UserError, match="1 outputs but 2"):
+        sentence_accuracy(["a"], ["a", "b"])
+    with pytest.raises(UserError, match="none was asked"):
+        _ = Accuracy(0, 0).value

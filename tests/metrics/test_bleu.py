@@ -1,0 +1,58 @@
+"""BLEU and chrF: that they are sacrebleu's, and that they explain themselves."""
+
+from __future__ import annotations
+
+import pytest
+import sacrebleu
+
+from seq2see.core.errors import UserError
+from seq2see.metrics.bleu import Score, corpus_bleu, corpus_chrf, row_bleu, row_chrf
+
+OUTPUTS = ["The cat sat on the mat.", "A dog runs through deep snow today."]
+REFERENCES = ["The cat sat on a mat.", "A dog runs through the snow."]
+
+
+def test_corpus_bleu_is_that_of_sacrebleu_and_names_its_tokeniser_and_version():
+    score = corpus_bleu(OUTPUTS, REFERENCES)
+    assert score.value == sacrebleu.corpus_bleu(OUTPUTS, [REFERENCES]).score
+    assert "tok:13a" in score.signature
+    assert "case:mixed" in score.signature
+    assert f"version:{sacrebleu.__version__}" in score.signature
+
+
+def test_chinese_is_cut_into_characters_so_one_wrong_word_leaves_a_score():
+    outputs, references = ["我有一支红笔在家。"], ["我有一支蓝笔在家。"]
+    # Nine characters, one wrong: 8/9, 6/8, 4/7, 2/6 of the n-grams match.
+    by_hand = 100 * (8 / 9 * 6 / 8 * 4 / 7 * 2 / 6) ** (1 / 4)
+    assert corpus_bleu(outputs, references, "zh").value == pytest.approx(by_hand)
+    assert "tok:zh" in corpus_bleu(outputs, references, "zh").signature
+    assert corpus_bleu(outputs, references, "13a").value < 20
+
+
+def test_corpus_chrf_is_that_of_sacrebleu():
+    score = corpus_chrf(OUTPUTS, REFERENCES)
+    assert score.value == sacrebleu.corpus_chrf(OUTPUTS, [REFERENCES]).score
+    assert score.signature.startswith("nrefs:1")
+
+
+def test_a_row_shorter_than_four_words_can_still_be_perfect():
+    rows = row_bleu(["Hello there", "Hello you"], ["Hello there", "Goodbye all"])
+    assert rows[0] == pytest.approx(100)
+    assert rows[1] == 0
+
+
+def test_row_scores_keep_the_order_of_the_rows():
+    assert row_chrf(OUTPUTS, OUTPUTS[::-1]) != row_chrf(OUTPUTS, REFERENCES)
+    assert row_chrf(["same", "other"], ["same", "xyz"]) == [pytest.approx(100), 0]
+
+
+def test_a_score_prints_with_its_signature():
+    assert str(Score("BLEU", 12.25, "tok:13a")) == "BLEU 12.25 (tok:13a)"
+
+
+@pytest.mark.parametrize("score", [corpus_bleu, corpus_chrf, row_bleu, row_chrf])
+def test_outputs_without_their_references_are_refused(score):
+    with pytest.raises(UserError, match="2 outputs but 1 references"):
+        score(OUTPUTS, REFERENCES[:1])
+    with pytest.raises(UserError, match="no outputs"):
+        score([], [])

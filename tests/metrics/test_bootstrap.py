@@ -1,0 +1,80 @@
+"""Paired bootstrap: certain where one system is plainly better, uncertain where they are alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU
+
+from seq2see.core.errors import UserError
+from seq2see.metrics.bleu import corpus_bleu
+from seq2see.metrics.bootstrap import paired_bootstrap, sentence_statistics
+
+WORDS = ["the", "a", "big", "red", "dog", "cat", "bird", "house", "tree", "sees", "likes", "near", "under"]
+
+
+def make_outputs(share_wrong: float, seed: int, count: int = 60) -> tuple[list[str], list[str]]:
+    """References of random words, and outputs in which a share of the words is changed."""
+    numbers = np.random.default_rng(1)
+    noise = np.random.default_rng(seed)
+    references, outputs = [], []
+    for _ in range(count):
+        words = numbers.choice(WORDS, size=9)
+        wrong = noise.random(9) < share_wrong
+        outputs.append(" ".join(np.where(wrong, noise.choice(WORDS, size=9), words)))
+        references.append(" ".join(words))
+    return outputs, references
+
+
+def test_a_plainly_better_system_has_a_small_p_value():
+    worse, references = make_outputs(0.5, seed=2)
+    better, _ = make_outputs(0.1, seed=3)
+    result = paired_bootstrap(worse, better, references, seed=7, samples=200)
+    assert result.p_value == pytest.approx(1 / 201)
+    assert result.first.score == pytest.approx(corpus_bleu(worse, references).value)
+    assert result.second.score == pytest.approx(corpus_bleu(better, references).value)
+    assert result.difference.low > 0
+    assert result.first.low < result.first.mean < result.first.high
+
+
+def test_the_order_of_the_systems_only_turns_the_sign():
+    first, references = make_outputs(0.3, seed=2)
+    second, _ = make_outputs(0.3, seed=3)
+    one = paired_bootstrap(first, second, references, seed=7, samples=100)
+    other = paired_bootstrap(second, first, references, seed=7, samples=100)
+    assert one.p_value == pytest.approx(other.p_value)
+    assert one.difference.mean == pytest.approx(-other.difference.mean)
+    assert 0.01 < one.p_value < 0.99
+
+
+def test_a_system_is_not_better_than_itself():
+    outputs, references = make_outputs(0.3, seed=2)
+    assert paired_bootstrap(outputs, outputs, references, seed=1, samples=50).p_value == 1
+
+
+def test_the_same_seed_gives_the_same_interval_and_another_seed_another():
+    first, references = make_outputs(0.3, seed=2)
+    second, _ = make_outputs(0.25, seed=3)
+    results = [paired_bootstrap(first, second, references, seed=seed, samples=50) for seed in (0, 0, 1)]
+    assert results[0] == results[1]
+    assert results[0].difference != results[2].difference
+    assert "seed:1" in results[2].signature
+
+
+def test_statistics_of_a_sentence_by_hand():
+    # Three of four words match, two of three pairs, one of two triples, none of one.
+    statistics = sentence_statistics(BLEU(), ["a b c x"], ["a b c d e"])
+    assert statistics.tolist() == [[4, 5, 3, 2, 1, 0, 4, 3, 2, 1]]
+
+
+def test_the_result_reads_aloud():
+    first, references = make_outputs(0.3, seed=2)
+    text = str(paired_bootstrap(first, first, references, seed=1, samples=20))
+    assert "difference 0.00 (0.00 ± 0.00), p = 1.000" in text
+
+
+def test_systems_of_different_length_are_refused():
+    with pytest.raises(UserError, match="1 outputs but 2"):
+        paired_bootstrap(["a", "b"], ["a"], ["a", "b"], seed=0)
+    with pytest.raises(UserError, match="no outputs"):
+        paired_bootstrap([], [], [], seed=0)

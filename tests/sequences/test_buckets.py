@@ -1,0 +1,111 @@
+"""Buckets: every example once, within the budget, in few shapes, and the same when asked again."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seq2see.core.errors import UserError
+from seq2see.sequences.buckets import WIDTHS, Buckets, epoch_batches, padded_width
+
+some_lengths = st.lists(st.tuples(st.integers(1, 300), st.integers(1, 300)), min_size=1, max_size=60).map(
+    np.array
+)
+
+
+def plan(lengths, tokens=64, seed=3, epoch=0):
+    return [batch.tolist() for batch in epoch_batches(lengths, tokens, seed, epoch)]
+
+
+@given(lengths=some_lengths, tokens=st.integers(1, 2000), epoch=st.integers(0, 3))
+def test_every_example_is_in_exactly_one_batch_within_the_budget(lengths, tokens, epoch):
+    batches = plan(lengths, tokens, epoch=epoch)
+    assert sorted(number for batch in batches for number in batch) == list(range(len(lengths)))
+    for batch in batches:
+        widths = set(padded_width(lengths[batch].max(axis=1)).tolist())
+        assert len(widths) == 1
+        assert len(batch) == 1 or len(batch) * widths.pop() <= tokens
+
+
+@given(lengths=some_lengths, tokens=st.integers(1, 2000))
+def test_every_epoch_has_as_many_batches_of_the_same_shapes(lengths, tokens):
+    def shapes(epoch):
+        batches = epoch_batches(lengths, tokens, 1, epoch)
+        return sorted((len(batch), int(padded_width(int(lengths[batch].max())))) for batch in batches)
+
+    assert shapes(0) == shapes(1) == shapes(2)
+
+
+def test_batches_by_hand():
+    # Longer sides 5, 8 | 9, 16, 12 | 30: buckets of width 8, 16 and 32; 32 tokens hold 4, 2 and 1 rows.
+    lengths = np.array([[5, 2], [3, 8], [9, 9], [1, 16], [12, 4], [30, 30]])
+    batches = plan(lengths, tokens=32)
+    assert sorted(map(len, batches)) == [1, 1, 2, 2]
+    assert {0, 1} in [set(batch) for batch in batches]
+    assert [5] in batches
+    assert set().union(*(batch for batch in batches if set(batch) <= {2, 3, 4})) == {2, 3, 4}
+
+
+def test_an_example_longer_than_the_budget_is_a_batch_of_its_own():
+    batches = plan(np.array([[100, 5], [5, 100], [4, 4], [5, 5]]), tokens=20)
+    assert sorted(map(sorted, batches)) == [[0], [1], [2, 3]]
+
+
+def test_one_side_is_enough():
+    assert sorted(number for batch in plan(np.array([3, 9, 4])) for number in batch) == [0, 1, 2]
+
+
+def test_the_order_is_a_function_of_seed_and_epoch():
+    lengths = np.random.default_rng(0).integers(1, 30, (97, 2))
+    assert plan(lengths, seed=3, epoch=2) == plan(lengths, seed=3, epoch=2)
+    different = [plan(lengths, seed=seed, epoch=epoch) for seed in (3, 4) for epoch in (0, 1)]
+    assert len({str(batches) for batches in different}) == 4
+    # Not only the batches move: who is together in a batch changes too.
+    together = [{frozenset(batch) for batch in batches} for batches in different]
+    assert together[0] != together[1]
+
+
+def test_lengths_are_mixed_over_the_epoch():
+    lengths = np.repeat(np.arange(1, 65), 20)
+    widths = [int(lengths[batch].max()) for batch in epoch_batches(lengths, 64, 1, 0)]
+    assert widths != sorted(widths)
+    early, late = np.mean(widths[: len(widths) // 2]), np.mean(widths[len(widths) // 2 :])
+    assert abs(early - late) < 5
+
+
+def test_widths_are_few_and_multiples_of_eight():
+    assert WIDTHS[:13].tolist() == [8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160]
+    assert not (WIDTHS % 8).any()
+    assert padded_width(np.array([1, 8, 9, 64, 65, 128, 129])).tolist() == [8, 8, 16, 64, 80, 128, 160]
+
+
+def test_the_batch_of_a_step_needs_only_its_number():
+    lengths = np.random.default_rng(1).integers(1, 40, (53, 2))
+    whole = Buckets(lengths, 128, seed=5)
+    steps = list(islice(whole.steps(), 3 * whole.per_epoch))
+    assert [step.number for step in steps] == list(range(3 * whole.per_epoch))
+    assert [(step.epoch, step.place) for step in steps] == [
+        (e, p) for e in range(3) for p in range(whole.per_epoch)
+    ]
+    for epoch in range(3):
+        seen = [step.indices for step in steps if step.epoch == epoch]
+        assert sorted(np.concatenate(seen).tolist()) == list(range(53))
+    assert [step.indices.tolist() for step in steps[: whole.per_epoch]] == plan(lengths, 128, seed=5, epoch=0)
+    assert [step.indices.tolist() for step in steps[-whole.per_epoch :]] == plan(
+        lengths, 128, seed=5, epoch=2
+    )
+    start = whole.per_epoch + 2
+    resumed = islice(Buckets(lengths, 128, seed=5).steps(start), 20)
+    for old, new in zip(steps[start:], resumed, strict=False):
+        assert (old.number, old.epoch, old.place) == (new.number, new.epoch, new.place)
+        assert old.indices.tolist() == new.indices.tolist()
+    assert whole.batch_at(3).indices.tolist() == steps[3].indices.tolist()  # going back is allowed too
+
+
+def test_nothing_and_no_budget_are_errors():
+    with pytest.raises(UserError, match="no examples"):
+        Buckets(np.zeros((0, 2), dtype=np.int64), 100, 1)
+    with pytest.raises(UserError, match="cannot hold 0 tokens"):
+        Buckets(np.ones((3, 2), dtype=np.int64), 0, 1)

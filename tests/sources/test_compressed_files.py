@@ -1,0 +1,99 @@
+"""Packed files: row 28 of the reader's contract."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+
+import pytest
+
+from seq2see.core.errors import UserError
+from seq2see.sources.complaints import DataReport
+from seq2see.sources.compression import PIECE, bare_name, read_pieces
+from seq2see.sources.lines import read_lines
+
+PACKERS = {
+    "a.txt": bytes,
+    "a.txt.gz": lambda content: gzip.compress(content, 1),
+    "a.txt.xz": lambda content: lzma.compress(content, preset=0),
+}
+CONTENT = b"".join(b"line %d\n" % number for number in range(25_000))  # more than one piece
+
+
+def complaint(path):
+    """What the reader says of a file that cannot be read."""
+    report = DataReport()
+    list(read_lines(path, report))
+    (finding,) = report.findings["unreadable file"]
+    assert finding.place.file == str(path)
+    return finding.what
+
+
+@pytest.mark.parametrize("name", PACKERS)
+def test_plain_and_packed_files_give_the_same_content(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(PACKERS[name](CONTENT))
+    pieces = list(read_pieces(path))
+    assert b"".join(pieces) == CONTENT
+    assert max(map(len, pieces)) <= PIECE
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.xz"])
+def test_files_packed_in_several_parts_are_read_to_the_end(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(PACKERS[name](b"a\n") + PACKERS[name](b"b\n"))
+    assert b"".join(read_pieces(path)) == b"a\nb\n"
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.xz"])
+@pytest.mark.parametrize("lost", [1, 5, 100])
+def test_a_truncated_file_is_a_clear_error(tmp_path, name, lost):
+    path = tmp_path / name
+    path.write_bytes(PACKERS[name](CONTENT)[:-lost])
+    assert complaint(path) == "The file ends in the middle of its packed data."
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.xz"])
+def test_damaged_content_is_a_clear_error(tmp_path, name):
+    path = tmp_path / name
+    packed = bytearray(PACKERS[name](CONTENT))
+    packed[len(packed) // 2] ^= 0xFF
+    path.write_bytes(packed)
+    assert complaint(path).startswith("The packed data are damaged")
+
+
+@pytest.mark.parametrize(
+    "name, content, words",
+    [
+        ("a.txt", gzip.compress(b"a"), ["1f 8b", "gzip", "its name does not say so"]),
+        ("a.tsv", lzma.compress(b"a"), ["fd 37 7a 58 5a 00", "xz"]),
+        ("a.tsv", b"PK\x03\x04rest", ["50 4b 03 04", "zip"]),
+        ("a.txt.gz", b"plain text", ["called .gz", "70 6c 61 69 6e 20", "not gzip"]),
+        ("a.txt.gz", lzma.compress(b"a"), ["called .gz", "fd 37 7a 58 5a 00", "which is xz"]),
+        ("a.txt.xz", gzip.compress(b"a"), ["called .xz", "1f 8b", "which is gzip"]),
+        ("a.txt.xz", b"", ["called .xz", "is empty", "not xz"]),
+    ],
+)
+def test_a_name_that_does_not_fit_the_content_is_an_error_that_names_the_first_bytes(
+    tmp_path, name, content, words
+):
+    path = tmp_path / name
+    path.write_bytes(content)
+    said = complaint(path)
+    assert all(word in said for word in words), said
+
+
+def test_a_missing_file_and_a_folder_are_clear_errors(tmp_path):
+    assert "No such file" in complaint(tmp_path / "missing.txt")
+    (tmp_path / "folder.txt").mkdir()
+    assert "directory" in complaint(tmp_path / "folder.txt")
+
+
+def test_read_pieces_raises_where_no_report_is_kept(tmp_path):
+    with pytest.raises(UserError, match="No such file"):
+        list(read_pieces(tmp_path / "missing.txt"))
+
+
+def test_the_bare_name_drops_only_the_packing(tmp_path):
+    assert bare_name(tmp_path / "train.DE.GZ").name == "train.DE"
+    assert bare_name(tmp_path / "a.tsv").name == "a.tsv"

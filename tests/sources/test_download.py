@@ -1,0 +1,226 @@
+"""Downloads against a server on this machine that misbehaves in all the ways we know."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from seq2see.core.errors import UserError
+from seq2see.sources import download
+from seq2see.sources.download import Wanted, fetch
+from seq2see.sources.holdings import content_sha256
+
+CONTENT = bytes(range(251)) * 1009  # larger than one piece, so that half of it is some pieces
+
+
+def sha(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@dataclass
+class Home:
+    """What the server does, and what it was asked."""
+
+    content: bytes = CONTENT
+    etag: str = '"one"'
+    breaks: list[int] = field(default_factory=list)
+    """For each answer in turn the bytes after which the connection breaks."""
+    knows_range: bool = True
+    tells_length: bool = True
+    status: int = 200
+    location: str = ""
+    asked: list[str] = field(default_factory=list)
+    """The Range of each request, empty if it had none."""
+    url: str = ""
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def __init__(self, home: Home, *arguments):
+        self.home = home
+        super().__init__(*arguments)
+
+    def do_GET(self):
+        home, wanted = self.home, self.headers.get("Range", "")
+        home.asked.append(wanted)
+        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and home.knows_range else 0
+        status = home.status if home.status != 200 or not start else 206
+        if start >= len(home.content):
+            status = 416
+        self.send_response(status)
+        if home.location:
+            self.send_header("Location", home.location)
+        if status == 206:
+            self.send_header("Content-Range", f"bytes {start}-{len(home.content) - 1}/{len(home.content)}")
+        if home.etag:
+            self.send_header("ETag", home.etag)
+        body = home.content[start:] if status in (200, 206) else b""
+        if home.tells_length:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: home.breaks.pop(0)] if home.breaks else body)
+
+    def log_message(self, *arguments):
+        """Tests are quiet."""
+
+
+@pytest.fixture
+def home(monkeypatch) -> Iterator[Home]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    home = Home()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, home))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    home.url = f"http://127.0.0.1:{server.server_address[1]}/corpus.bin"
+    yield home
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def wanted(home: Home, folder: Path, **changes) -> Wanted:
+    settings = {"limit": 10**6, "expected": sha(CONTENT), "remedy": "Put it there by hand."} | changes
+    return Wanted(home.url, folder / "deep" / "corpus.bin", **settings)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "deep").iterdir())
+
+
+def test_a_whole_file_arrives_and_leaves_nothing_else_behind(home, tmp_path):
+    fetch(wanted(home, tmp_path))
+    assert (tmp_path / "deep" / "corpus.bin").read_bytes() == CONTENT
+    assert names(tmp_path) == ["corpus.bin"]
+    assert home.asked == [""]
+
+
+def test_a_broken_connection_is_continued_behind_the_last_byte(home, tmp_path):
+    home.breaks = [100_000, 50_000]
+    fetch(wanted(home, tmp_path))
+    assert (tmp_path / "deep" / "corpus.bin").read_bytes() == CONTENT
+    assert home.asked == ["", "bytes=100000-", "bytes=150000-"]
+
+
+def test_what_broke_too_often_is_kept_and_continued_by_the_next_call(home, tmp_path):
+    home.breaks = [1000, 100, 10]
+    with pytest.raises(UserError, match=r"broke 3 times .*1,110 of 253,259 bytes came.*continues"):
+        fetch(wanted(home, tmp_path))
+    assert names(tmp_path) == ["corpus.part.bin", "corpus.part.bin.json"]
+    fetch(wanted(home, tmp_path))
+    assert home.asked[-1] == "bytes=1110-"
+    assert names(tmp_path) == ["corpus.bin"]
+
+
+def test_a_server_that_ignores_range_makes_us_start_again(home, tmp_path):
+    home.breaks, home.knows_range = [100_000], False
+    fetch(wanted(home, tmp_path))
+    assert (tmp_path / "deep" / "corpus.bin").read_bytes() == CONTENT
+    assert home.asked == ["", "bytes=100000-"]
+
+
+def test_a_file_that_changed_in_between_is_fetched_from_the_start(home, tmp_path):
+    home.content, home.breaks = b"x" * 5000, [1000, 0, 0]
+    with pytest.raises(UserError):
+        fetch(wanted(home, tmp_path, expected=""))
+    home.content, home.etag, home.breaks = CONTENT, '"two"', []
+    fetch(wanted(home, tmp_path, expected=""))
+    assert (tmp_path / "deep" / "corpus.bin").read_bytes() == CONTENT
+    assert home.asked[-2:] == ["bytes=1000-", ""]
+
+
+def test_a_part_longer_than_the_file_is_thrown_away(home, tmp_path):
+    request = wanted(home, tmp_path)
+    request.part.parent.mkdir()
+    request.part.write_bytes(CONTENT + b"more")
+    request.note.write_text(json.dumps({"url": home.url, "etag": '"one"', "modified": ""}))
+    fetch(request)
+    assert request.path.read_bytes() == CONTENT
+    assert home.asked == [f"bytes={len(CONTENT) + 4}-", ""]
+
+
+@pytest.mark.parametrize("note", ["", "{", '{"url": "elsewhere", "etag": "", "modified": ""}', "[1]"])
+def test_a_part_of_unknown_origin_is_not_continued(home, tmp_path, note):
+    request = wanted(home, tmp_path)
+    request.part.parent.mkdir()
+    request.part.write_bytes(b"rubbish")
+    request.note.write_text(note)
+    fetch(request)
+    assert request.path.read_bytes() == CONTENT
+    assert home.asked == [""]
+
+
+def test_without_hash_and_version_nothing_is_continued(home, tmp_path):
+    home.etag, home.breaks = "", [1000]
+    fetch(wanted(home, tmp_path, expected=""))
+    assert (tmp_path / "deep" / "corpus.bin").read_bytes() == CONTENT
+    assert home.asked == ["", ""]
+
+
+def test_wrong_bytes_name_both_hashes_and_get_no_name(home, tmp_path):
+    home.content = b"something else"
+    with pytest.raises(UserError) as caught:
+        fetch(wanted(home, tmp_path))
+    assert sha(CONTENT) in str(caught.value)
+    assert sha(b"something else") in str(caught.value)
+    assert names(tmp_path) == []
+
+
+def test_a_page_of_html_where_a_gz_should_be_is_refused_too(home, tmp_path):
+    home.content = b"<html>please log in</html>"
+    request = Wanted(home.url, tmp_path / "a.txt.gz", 10**6, sha(b"text"), content_sha256)
+    with pytest.raises(UserError, match="sent another file"):
+        fetch(request)
+    assert list(tmp_path.iterdir()) == []
+    home.content = gzip.compress(b"text")
+    fetch(request)
+    assert request.path.exists()
+
+
+@pytest.mark.parametrize("tells_length", [True, False])
+def test_a_file_larger_than_its_limit_is_refused(home, tmp_path, tells_length):
+    home.tells_length = tells_length
+    with pytest.raises(UserError, match="at most 100,000 were expected"):
+        fetch(wanted(home, tmp_path, limit=100_000))
+    assert names(tmp_path) == []
+
+
+def test_a_missing_file_tells_the_status_and_what_to_do(home, tmp_path):
+    home.status = 404
+    with pytest.raises(UserError, match=r"answers 404 Not Found. Put it there by hand"):
+        fetch(wanted(home, tmp_path))
+
+
+def test_without_a_network_the_remedy_is_told(home, tmp_path):
+    home.url = "http://127.0.0.1:1/corpus.bin"
+    with pytest.raises(UserError, match=r"127.0.0.1 cannot be reached .*refused.* Put it there by hand"):
+        fetch(wanted(home, tmp_path))
+
+
+def test_only_https_is_fetched_also_behind_a_redirect(home, tmp_path):
+    with pytest.raises(UserError, match="not an https address"):
+        fetch(Wanted("http://example.org/a", tmp_path / "a", 10))
+    with pytest.raises(UserError, match="not an https address"):
+        fetch(Wanted("file:///etc/hostname", tmp_path / "a", 10))
+    home.status, home.location = 302, "http://example.org/a"
+    with pytest.raises(UserError, match=r"http://example.org/a is not an https address"):
+        fetch(wanted(home, tmp_path))
+
+
+def test_a_terminal_sees_a_bar(home, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(download.sys.stderr, "isatty", lambda: True)
+    fetch(wanted(home, tmp_path))
+    assert "corpus.bin" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_made_is_said(home, tmp_path):
+    (tmp_path / "deep").write_text("a file")
+    with pytest.raises(UserError, match="folder cannot be made"):
+        fetch(wanted(home, tmp_path))

@@ -1,0 +1,92 @@
+"""JSON Lines: row 25 of the reader's contract."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from seq2see.core.errors import UserError
+from seq2see.sources.own_files import check, read_pairs
+
+GOOD = '{"source": "a", "target": "b"}'
+
+
+@pytest.fixture
+def table(tmp_path):
+    return tmp_path / "a.jsonl"
+
+
+def write(path, *lines):
+    path.write_bytes("\n".join(lines).encode() + b"\n")
+    return path
+
+
+def test_objects_in_any_order_with_further_keys_are_read(table):
+    second = json.dumps({"target": "笔", "id": 7, "source": "pen", "more": {"x": [1]}})
+    examples, report = read_pairs([write(table, GOOD, second)])
+    assert [(example.source, example.target) for example in examples] == [("a", "b"), ("pen", "笔")]
+    assert examples[1].place == f"{table}:2"
+    assert not report.counts
+
+
+@pytest.mark.parametrize(
+    "line, place, kind, word",
+    [
+        ('{"source": "a", "target": }', "2:27", "broken JSON", "Expecting value"),
+        ('{"source": "a" "target": "b"}', "2:16", "broken JSON", "Expecting"),
+        ('{"source": "我", "target": x}', "2:27", "broken JSON", "Expecting value"),
+        ("{", "2:2", "broken JSON", "not JSON"),
+        (GOOD + GOOD, "2:31", "broken JSON", "Extra data"),
+        ('["a", "b"]', "2:1", "wrong type", "a list"),
+        ('"a"', "2:1", "wrong type", "a text"),
+        ("null", "2:1", "wrong type", "null"),
+        ('{"source": 3, "target": "b"}', "2:2", "wrong type", "'source' must be a text, but is a number"),
+        ('{"source": "a", "target": null}', "2:17", "wrong type", "'target' must be a text, but is null"),
+        ('{"source": "a", "target": true}', "2:17", "wrong type", "true or false"),
+        ('{"source": "a", "target": ["b"]}', "2:17", "wrong type", "a list"),
+        ('{"source": "a"}', "2:1", "missing key", "'target' is missing"),
+        ('{"Source": "a", "target": "b"}', "2:1", "missing key", "'source' is missing"),
+        ('{"source": "a", "target": "b", "source": "c"}', "2:32", "duplicate key", "'source'"),
+        ('{"source": "a", "target": "b", "x": 1, "x": 1}', "2:40", "duplicate key", "'x'"),
+        ('{"source": "a\\u0000b", "target": "b"}', "2:2", "NUL character", "In 'source'"),
+        ('{"source": "a", "target": "b\\ufeff"}', "2:17", "byte order mark inside", "In 'target'"),
+        ('{"source": "a\\ud800", "target": "b"}', "2:2", "lone surrogate", "In 'source'"),
+        ("[" * 100_000, "2:1", "broken JSON", "nested too deeply"),
+        ('{"source": ' + "1" * 10_000 + "}", "2:1", "broken JSON", "cannot be read"),
+    ],
+)
+def test_a_bad_line_is_told_with_line_column_and_key(table, line, place, kind, word):
+    with pytest.raises(UserError) as caught:
+        read_pairs([write(table, GOOD, line, '{"source": "c", "target": "d"}')])
+    assert caught.value.where == f"{table}:{place}"
+    assert word in caught.value.what
+    report = check([table])
+    assert list(report.counts) == [kind]
+    assert (report.read, report.kept, report.rejected) == (3, 2, 1)
+    json.dumps(report.to_json(), ensure_ascii=False).encode()  # no half character gets into the report
+
+
+def test_both_halves_of_a_surrogate_pair_are_one_character(table):
+    examples, report = read_pairs([write(table, '{"source": "\\ud83d\\ude00", "target": "smile"}')])
+    assert examples[0].source == "😀"
+    assert not report.counts
+
+
+def test_blank_lines_and_empty_texts_follow_the_common_rules(table):
+    report = check([write(table, GOOD, "", '{"source": "", "target": "b"}', '{"source": " ", "target": ""}')])
+    assert (report.read, report.kept, report.skipped, report.rejected) == (4, 1, 2, 1)
+    assert report.findings["empty side"][0].place.line == 3
+
+
+def test_one_list_of_objects_is_answered_with_the_line_that_turns_it_into_lines(table):
+    for text in (f"[{GOOD}]", f"[\n{GOOD}\n]"):
+        with pytest.raises(UserError) as caught:
+            read_pairs([write(table, text)])
+        assert caught.value.remedy.endswith(f"jq -c '.[]' {table} > pairs.jsonl")
+
+
+def test_a_line_break_in_a_text_is_told(table):
+    examples, report = read_pairs([write(table, '{"source": "a\\nb", "target": "c"}')])
+    assert examples[0].source == "a\nb"
+    assert list(report.counts) == ["line break inside"]

@@ -1,0 +1,208 @@
+"""The pocket languages, sentence by sentence, and a third one made of a handful of words."""
+
+from __future__ import annotations
+
+import pytest
+
+from seq2see.sources.pocket.lexicon_en import PLURALS, VERBS
+from seq2see.sources.pocket.meaning import Clause, Join, Place, Thing, Word
+from seq2see.sources.pocket.pairing import LANGUAGES, Language, translate
+
+ZH, EN = LANGUAGES["zh"], LANGUAGES["en"]
+ME, YOU, HE, MARY = Thing("I"), Thing("you"), Thing("he"), Thing("Mary")
+PEN = Clause("have", ME, Thing("pen"))
+BOUGHT = Clause("buy", ME, tense="past", time="yesterday")
+
+SENTENCES = {
+    "measure word": (PEN, "我有一支笔", "I have a pen"),
+    "another measure word": (Clause("have", HE, Thing("cat", "three")), "他有三只猫", "he has three cats"),
+    "not a": (PEN._replace(negated=True), "我没有笔", "I do not have a pen"),
+    "an": (
+        Clause("eat", ME, Thing("apple"), tense="past", time="yesterday"),
+        "我昨天吃了一个苹果",
+        "I ate an apple yesterday",
+    ),
+    "an before an adjective": (
+        Clause("have", MARY, Thing("car", qualities=("old",))),
+        "玛丽有一辆旧汽车",
+        "Mary has an old car",
+    ),
+    "a before useful": (
+        Clause("be", Thing("this"), Thing("map", qualities=("useful",))),
+        "这是一张有用的地图",
+        "this is a useful map",
+    ),
+    "portions": (
+        Clause("drink", HE, Thing("tea", "two", qualities=("hot",)), time="every-day"),
+        "他每天喝两杯热茶",
+        "he drinks two cups of hot tea every day",
+    ),
+    "pairs": (Clause("be", Thing("shoes", owner=HE), quality="new"), "他的鞋很新", "his shoes are new"),
+    "a pair": (Clause("be", Thing("shoes", which="that"), quality="new"), "那双鞋很新", "that pair of shoes is new"),
+    "time and place": (
+        Clause("read", MARY, Thing("book", "every"), tense="future", time="tomorrow", place=Place("school", "at")),
+        "玛丽明天会在学校读书",
+        "Mary will read books at school tomorrow",
+    ),
+    "doing": (
+        Clause("run", Thing("dog", "two", "this"), tense="now", place=Place("park")),
+        "这两只狗正在公园里跑步",
+        "these two dogs are running in the park",
+    ),
+    "doing with a companion": (
+        Clause("swim", ME, companion=MARY, tense="now", place=Place("China")),
+        "我正在跟玛丽一起在中国游泳",
+        "I am swimming with Mary in China",
+    ),
+    "yes or no": (Clause("like", YOU, Thing("cat", "every"), asked=True), "你喜欢猫吗？", "do you like cats?"),
+    "who": (Clause("like", Thing("who"), Thing("tea", "every")), "谁喜欢茶？", "who likes tea?"),
+    "what": (
+        Clause("buy", HE, Thing("what"), tense="past", time="yesterday"),
+        "他昨天买了什么？",
+        "what did he buy yesterday?",
+    ),
+    "where": (Clause("be", Thing("cat", owner=ME), place=Place("where", "at")), "我的猫在哪里？", "where is my cat?"),
+    "where to": (Clause("go", YOU, goal=Place("where"), time="today"), "你今天去哪里？", "where do you go today?"),
+    "when": (Clause("swim", HE, time="when"), "他什么时候游泳？", "when does he swim?"),
+    "how many": (Clause("have", YOU, Thing("book", "how-many")), "你有几本书？", "how many books do you have?"),
+    "whose": (Clause("be", Thing("this"), Thing("pen", owner=Thing("who"))), "这是谁的笔？", "whose pen is this?"),
+    "not in the past": (
+        Clause("write", ME, Thing("letter", "every"), tense="past", time="last-week", negated=True),
+        "我上周没有写信",
+        "I did not write letters last week",
+    ),
+    "cannot": (Clause("swim", HE, modal="can", negated=True), "他不能游泳", "he cannot swim"),
+    "wants to": (
+        Clause("listen", HE, Thing("music", "every"), modal="want-to"),
+        "他想听音乐",
+        "he wants to listen to music",
+    ),
+    "family": (
+        Clause("be", Thing("mother", owner=ME), quality="busy", degree="very"),
+        "我妈妈非常忙",
+        "my mother is very busy",
+    ),
+    "too": (
+        Clause("be", Thing("pen", which="this"), quality="expensive", degree="too"),
+        "这支笔太贵了",
+        "this pen is too expensive",
+    ),
+    "was": (
+        Clause("be", ME, quality="tired", tense="past", time="yesterday", negated=True),
+        "我昨天不累",
+        "I was not tired yesterday",
+    ),
+    "there is": (
+        Clause("exist", object=Thing("book"), place=Place("table", "on")),
+        "桌子上有一本书",
+        "there is a book on the table",
+    ),
+    "there is no": (
+        Clause("exist", object=Thing("book", qualities=("old",)), place=Place("table", "on"), negated=True),
+        "桌子上没有旧书",
+        "there is no old book on the table",
+    ),
+    "giving": (
+        Clause("give", MARY, Thing("letter"), recipient=HE, tense="past", time="yesterday"),
+        "玛丽昨天给了他一封信",
+        "Mary gave him a letter yesterday",
+    ),
+    "relative clause": (
+        Clause("like", HE, Thing("book", which="the", clause=BOUGHT)),
+        "他喜欢我昨天买的书",
+        "he likes the book that I bought yesterday",
+    ),
+    "and": (
+        Clause("be", Thing("Tom", second=MARY), Thing("student", "every")),
+        "汤姆和玛丽是学生",
+        "Tom and Mary are students",
+    ),
+    "but": (
+        Join("but", Clause("like", ME, Thing("dog", "every")), Clause("like", ME, Thing("cat", "every"), negated=True)),
+        "我喜欢狗，但是我不喜欢猫",
+        "I like dogs but I do not like cats",
+    ),
+    "because": (
+        Join("because", Clause("be", ME, quality="happy"), PEN),
+        "因为我有一支笔，所以我很高兴",
+        "I am happy because I have a pen",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_a_meaning_is_said_as_a_teacher_would_say_it(name):
+    meaning, chinese, english = SENTENCES[name]
+    example = translate(meaning, ZH, EN)
+    assert (example.source, example.target) == (chinese, english)
+
+
+def linked(example, links):
+    return {(example.source_words[a], example.target_words[b]) for a, b in links}
+
+
+def test_the_pen_is_aligned_by_hand():
+    example = translate(PEN, ZH, EN)
+    assert example.source_words == ("我", "有", "一", "支", "笔")
+    assert example.links == ((0, 0), (1, 1), (2, 2), (4, 3))
+    assert example.possible == ((3, 3),)
+    assert example.source_tags == ("PRON", "VERB", "NUM", "CLF", "NOUN")
+    assert example.target_tags == ("PRON", "VERB", "DET", "NOUN")
+
+
+def test_order_differs_and_helpers_are_only_possible():
+    example = translate(SENTENCES["not in the past"][0], ZH, EN)
+    assert linked(example, example.links) == {
+        ("我", "I"), ("上周", "week"), ("没有", "not"), ("写", "write"), ("信", "letters"),
+    }  # fmt: skip
+    assert linked(example, example.possible) == {("上周", "last")}
+
+
+def test_a_reason_is_aligned_across_the_sentence():
+    example = translate(SENTENCES["because"][0], ZH, EN)
+    assert example.links[0] == (0, 3)
+    assert ("所以", "because") in linked(example, example.possible)
+
+
+def test_turning_the_direction_turns_the_links():
+    for meaning, _, _ in SENTENCES.values():
+        there, back = translate(meaning, ZH, EN), translate(meaning, EN, ZH)
+        assert set(back.links) == {(b, a) for a, b in there.links}
+        assert set(back.possible) == {(b, a) for a, b in there.possible}
+
+
+def test_english_spelling_rules_know_their_exceptions():
+    assert [PLURALS[noun] for noun in ("pen", "box", "child", "knife", "strawberry", "sheep")] == [
+        "pens", "boxes", "children", "knives", "strawberries", "sheep",
+    ]  # fmt: skip
+    assert VERBS["cut"] == ("cut", "cuts", "cut", "cutting")
+    assert VERBS["carry"] == ("carry", "carries", "carried", "carrying")
+    assert VERBS["have"] == ("have", "has", "had", "having")
+    assert VERBS["dance"] == ("dance", "dances", "danced", "dancing")
+    assert VERBS["await"].past == "waited"
+
+
+TOY_WORDS = {"I": "mi", "you": "tu", "have": "ten", "like": "lik", "pen": "kalam", "cat": "miau", "one": "un"}
+
+
+def say_in_toy(clause: Clause) -> list[Word]:
+    """A language with the verb last and the number behind its noun; what is denied ends in "ne"."""
+    words = [Word(TOY_WORDS[clause.subject.concept], "PRON", "subject")]
+    words.append(Word(TOY_WORDS[clause.object.concept], "NOUN", "object"))
+    if clause.object.number == "one":
+        words.append(Word("un", "NUM", "object.number"))
+    words.append(Word(TOY_WORDS[clause.verb], "VERB", "verb"))
+    if clause.negated:
+        words.append(Word("ne", "PART", "verb.not"))
+    return words
+
+
+def test_a_third_language_needs_only_words_and_rules():
+    toy = Language(say_in_toy, lambda words: "-".join(word.text for word in words))
+    example = translate(PEN, ZH, toy)
+    assert example.target == "mi-kalam-un-ten"
+    assert linked(example, example.links) == {("我", "mi"), ("有", "ten"), ("一", "un"), ("笔", "kalam")}
+    assert linked(example, example.possible) == {("支", "kalam")}
+    denied = translate(Clause("like", YOU, Thing("cat", "every"), negated=True), toy, EN)
+    assert (denied.source, denied.target) == ("tu-miau-lik-ne", "you do not like cats")
+    assert linked(denied, denied.links) == {("tu", "you"), ("miau", "cats"), ("lik", "like"), ("ne", "not")}

@@ -1,0 +1,187 @@
+"""TSV and aligned files: rows 1 to 4 and 24 of the reader's contract."""
+
+from __future__ import annotations
+
+import pytest
+
+from seq2see.core.errors import UserError
+from seq2see.sources.complaints import OnBad
+from seq2see.sources.own_files import check, read_pairs
+from seq2see.sources.tables import parting_line
+
+
+def write(path, text):
+    path.write_bytes(text.encode())
+    return path
+
+
+def books(report):
+    """(read, kept, skipped, rejected), after checking that they balance."""
+    assert report.read == report.kept + report.skipped + report.rejected
+    return report.read, report.kept, report.skipped, report.rejected
+
+
+@pytest.fixture
+def tsv(tmp_path):
+    return tmp_path / "a.tsv"
+
+
+@pytest.fixture
+def sides(tmp_path):
+    return tmp_path / "a.de", tmp_path / "a.en"
+
+
+def test_a_clean_tsv_gives_its_pairs_and_no_finding(tsv):
+    examples, report = read_pairs([write(tsv, "a b\tc\n我\tI\n x \ty")])
+    assert [(example.source, example.target) for example in examples] == [
+        ("a b", "c"),
+        ("我", "I"),
+        (" x ", "y"),
+    ]
+    assert examples[1].place == f"{tsv}:2"
+    assert books(report) == (3, 3, 0, 0)
+    assert not report.counts
+
+
+def test_further_columns_are_ignored_if_every_line_has_them(tsv):
+    examples, report = read_pairs([write(tsv, "a\tb\tCC\nc\td\tCC\n")])
+    assert [(example.source, example.target) for example in examples] == [("a", "b"), ("c", "d")]
+    assert not report.counts
+
+
+def test_a_tsv_knows_no_quotes(tsv):
+    examples, _ = read_pairs([write(tsv, '"a\tb"\nc\t"d"\n')])
+    assert (examples[0].source, examples[0].target) == ('"a', 'b"')
+
+
+@pytest.mark.parametrize(
+    "text, line, expected, found",
+    [
+        ("a\tb\nc\n\nd\te\n", 2, 2, 1),
+        ("a\tb\tc\nd\te\nf\tg\n", 1, 2, 3),  # the first line is the odd one
+        ("a\tb\tc\nd\te\nf\tg\th\n", 2, 3, 2),
+        ("a\tb\nc\td\te\n", 2, 2, 3),  # one against one: two columns are the rule
+        ("a\n", 1, 2, 1),
+        ("a\tb\n\tc\td\ne\tf\n", 2, 2, 3),
+    ],
+)
+def test_a_wrong_number_of_columns_is_an_error_at_its_line(tsv, text, line, expected, found):
+    with pytest.raises(UserError) as caught:
+        read_pairs([write(tsv, text)])
+    assert caught.value.where == f"{tsv}:{line}"
+    assert caught.value.what == f"Expected {expected} columns, found {found}."
+
+
+def test_columns_are_counted_beyond_the_sample(tsv):
+    lines = ["a\tb"] * 1500
+    lines[1234] = "a"
+    report = check([write(tsv, "\n".join(lines))])
+    assert [finding.place.line for finding in report.findings["wrong column count"]] == [1235]
+
+
+@pytest.mark.parametrize(
+    "text, place, side",
+    [
+        ("a\tb\n\tc\n", "2:1", "source"),
+        ("a\tb\nabc\t\n", "2:5", "target"),
+        ("a\t \u200d\u3000\nc\td\n", "1:3", "target"),
+        ("\ufeff\u200b \tb\nc\td\n", "1:1", "source"),  # the mark at the start of the file is removed first
+    ],
+)
+def test_an_empty_side_is_an_error_at_its_place(tsv, text, place, side):
+    with pytest.raises(UserError) as caught:
+        read_pairs([write(tsv, text)])
+    assert caught.value.where == f"{tsv}:{place}"
+    assert caught.value.what == f"The {side} is empty."
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t", " \t\u200b", "\u3000", "\t\t", "\ufeff"])
+def test_a_pair_with_two_empty_sides_is_skipped_and_counted(tsv, blank):
+    examples, report = read_pairs([write(tsv, f"a\tb\n{blank}\nc\td\n")])
+    assert [example.source for example in examples] == ["a", "c"]
+    assert examples[1].place == f"{tsv}:3"
+    assert books(report) == (3, 2, 1, 0)
+    (finding,) = report.findings["blank pair"]
+    assert finding.place.line == 2
+
+
+def test_skip_removes_the_whole_pair_from_aligned_files(sides):
+    write(sides[0], "eins\nzwei\n\nvier\n")
+    write(sides[1], "one\n\nthree\nfour\n")
+    examples, report = read_pairs(sides, OnBad("skip"))
+    assert [(example.source, example.target) for example in examples] == [("eins", "one"), ("vier", "four")]
+    assert books(report) == (4, 2, 0, 2)
+    assert [str(finding.place) for finding in report.findings["empty side"]] == [
+        f"{sides[1]}:2:1",
+        f"{sides[0]}:3:1",
+    ]
+
+
+def test_one_bad_line_in_an_aligned_file_rejects_the_pair_once(sides):
+    sides[0].write_bytes(b"a\n\xff\nc\n")
+    sides[1].write_bytes(b"x\n\xfe\nz\n")
+    report = check(sides)
+    assert books(report) == (3, 2, 0, 1)
+    assert report.counts["invalid UTF-8"] == 2
+
+
+def test_blank_lines_on_both_sides_are_skipped_as_one_pair(sides):
+    write(sides[0], "a\n \nc\n")
+    write(sides[1], "x\n\u200b\nz\n")
+    examples, report = read_pairs(sides)
+    assert [(example.source, example.target) for example in examples] == [("a", "x"), ("c", "z")]
+    assert books(report) == (3, 2, 1, 0)
+
+
+SENTENCES = [
+    "a",
+    "a b c d e f",
+    "ab",
+    "abcdefghijklmnop",
+    "abc",
+    "abcdefghijk",
+    "abcdefghijklmnopqrstuvwxyz",
+    "xy",
+]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("gone", range(len(SENTENCES)))
+def test_different_line_counts_name_both_files_both_counts_and_the_line(sides, side, gone):
+    texts = [list(SENTENCES), [sentence.upper() for sentence in SENTENCES]]
+    del texts[side][gone]
+    for path, lines in zip(sides, texts, strict=True):
+        write(path, "\n".join(lines) + "\n")
+    with pytest.raises(UserError) as caught:
+        read_pairs(sides, OnBad("skip"))  # no policy can make up for a lost line
+    assert caught.value.where == f"{sides[0]}:{gone + 1}"
+    counts = [8 - (side == 0), 8 - (side == 1)]
+    assert f"{sides[0]} has {counts[0]} lines and {sides[1]} has {counts[1]}" in caught.value.what
+    assert books(check(sides))[0] == 8
+
+
+def test_the_parting_line_allows_for_one_language_being_longer():
+    source = [3, 30, 7, 12, 50, 9]
+    target = [2 * length for length in source]
+    del target[3]
+    assert parting_line(source, target) == 4
+
+
+def test_several_lines_lost_together_are_found():
+    source = [3, 30, 7, 12, 50, 9, 80, 4, 22, 6]
+    assert parting_line(source, source[:4] + source[7:]) == 5
+
+
+def test_a_file_that_cannot_be_read_is_not_also_called_too_short(sides):
+    write(sides[0], "a\nb\n")
+    write(sides[1], "")
+    assert list(check(sides).counts) == ["empty file"]
+    with pytest.raises(UserError, match="0 lines") as caught:
+        read_pairs(sides)
+    assert caught.value.where == str(sides[1])
+
+
+@pytest.mark.parametrize("content", ["\n\n", " \n\t\n"])
+def test_a_file_of_blank_lines_holds_no_pair(tsv, content):
+    with pytest.raises(UserError, match="not one pair"):
+        read_pairs([write(tsv, content)])

@@ -1,0 +1,141 @@
+"""Two decoders small enough to know everything about, and the slow, sure ways to check what is decoded.
+
+`TableModel` looks its logits up by the last two tokens; `HistoryModel` computes them from all that was
+said and from the source, and keeps what was said in a preallocated cache, as a Transformer does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from seq2see.core.batch import Sequences
+
+VOCAB = 6  # <pad> <bos> <eos> and three words
+BOS, EOS, WORDS = 1, 2, (3, 4, 5)
+
+
+@dataclass(frozen=True)
+class TableState:
+    last: Tensor  # (row,)
+
+
+class TableModel:
+    """Next-token logits from a table of the last two tokens; it has no source."""
+
+    def __init__(self, seed: int = 0, scale: float = 1.5):
+        random = torch.Generator().manual_seed(seed)
+        self.table = scale * torch.randn(VOCAB, VOCAB, VOCAB, generator=random, dtype=torch.float64)
+
+    def start(self, source: Sequences | None, rows: int, room: int) -> TableState:
+        return TableState(torch.zeros(rows, dtype=torch.long))
+
+    def step(self, tokens: Tensor, state: TableState) -> tuple[Tensor, TableState]:
+        before = torch.cat([state.last[:, None], tokens[:, :-1]], dim=1)
+        return self.table[before, tokens], TableState(tokens[:, -1])
+
+    def forward_logits(self, source: Sequences | None, tokens: Tensor) -> Tensor:
+        padded = torch.nn.functional.pad(tokens, (1, 0))
+        return torch.stack([self.table[padded[:, t], padded[:, t + 1]] for t in range(tokens.size(1))], dim=1)
+
+
+@dataclass(frozen=True)
+class HistoryState:
+    cache: Tensor  # (row, room, width), written in place
+    time: Tensor  # (row,)
+    memory: Tensor  # (row, width)
+
+
+class HistoryModel:
+    """Logits from all that was said, weighted by position, and from the source."""
+
+    def __init__(self, seed: int = 0, width: int = 7, scale: float = 2.0):
+        random = torch.Generator().manual_seed(seed)
+        self.vectors = torch.randn(VOCAB, width, generator=random, dtype=torch.float64)
+        self.readout = scale * torch.randn(width, VOCAB, generator=random, dtype=torch.float64)
+
+    def memory(self, source: Sequences) -> Tensor:
+        places = torch.arange(1, source.values.size(1) + 1, dtype=torch.float64)
+        weights = places.cos() * source.real
+        return (weights[:, :, None] * self.vectors[source.values]).sum(dim=1)
+
+    def start(self, source: Sequences | None, rows: int, room: int) -> HistoryState:
+        width = self.vectors.size(1)
+        memory = torch.zeros(rows, width, dtype=torch.float64) if source is None else self.memory(source)
+        # What is not written yet is full of nonsense, so that reading it cannot go unnoticed.
+        cache = torch.full((rows, room, width), 1e6, dtype=torch.float64)
+        return HistoryState(cache, torch.zeros(rows, dtype=torch.long), memory)
+
+    def step(self, tokens: Tensor, state: HistoryState) -> tuple[Tensor, HistoryState]:
+        times = state.time[:, None] + torch.arange(tokens.size(1))
+        rows = torch.arange(tokens.size(0))[:, None]
+        state.cache[rows, times] = self.vectors[tokens]
+        places = torch.arange(state.cache.size(1))
+        seen = places <= times[:, :, None]  # (row, new, room)
+        weights = (places + 1.0).double().sin()
+        past = torch.where(seen[..., None], weights[:, None] * state.cache[:, None], 0).sum(dim=2)
+        logits = torch.tanh(past + state.memory[:, None]) @ self.readout
+        return logits, HistoryState(state.cache, state.time + tokens.size(1), state.memory)
+
+    def forward_logits(self, source: Sequences | None, tokens: Tensor) -> Tensor:
+        weights = torch.arange(1, tokens.size(1) + 1, dtype=torch.float64).sin()
+        past = (weights[:, None] * self.vectors[tokens]).cumsum(dim=1)
+        memory = 0 if source is None else self.memory(source)[:, None]
+        return torch.tanh(past + memory) @ self.readout
+
+
+def some_source(rows: int, seed: int = 0) -> Sequences:
+    """Sources of different length."""
+    random = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, 6, (rows,), generator=random).tolist()
+    return Sequences.of([torch.randint(3, VOCAB, (n,), generator=random).tolist() for n in lengths])
+
+
+def pick(sequences: Sequences | None, rows: list[int]) -> Sequences | None:
+    """Some rows, cut to what they need."""
+    if sequences is None:
+        return None
+    lengths = sequences.lengths[rows]
+    return Sequences(sequences.values[rows, : int(lengths.max())], lengths)
+
+
+def next_log_probabilities(model, source: Sequences | None, tokens: tuple[int, ...]) -> list[float]:
+    """The log-probability of every token after <bos> and `tokens`, read one by one from the start."""
+    state = model.start(source, 1, len(tokens) + 1)
+    for token in (BOS, *tokens):
+        logits, state = model.step(torch.tensor([[token]]), state)
+    return logits[0, -1].log_softmax(-1).tolist()
+
+
+def rescore(model, source: Sequences | None, tokens: tuple[int, ...]) -> list[float]:
+    """The log-probabilities of `tokens` (<eos> at their end if they have one), recomputed by stepping."""
+    return [next_log_probabilities(model, source, tokens[:t])[token] for t, token in enumerate(tokens)]
+
+
+def every_answer(
+    model, source: Sequences | None, longest: int
+) -> Iterator[tuple[tuple[int, ...], float, bool]]:
+    """All that can be said in `longest` tokens: (tokens without <eos>, log-probability, finished)."""
+
+    def go_on(tokens: tuple[int, ...], total: float):
+        if len(tokens) == longest:
+            yield tokens, total, False
+            return
+        following = next_log_probabilities(model, source, tokens)
+        yield tokens, total + following[EOS], True
+        for word in WORDS:
+            yield from go_on((*tokens, word), total + following[word])
+
+    yield from go_on((), 0.0)
+
+
+def best_answers(model, source: Sequences | None, longest: int, score: Callable[[float, int], float]):
+    """Brute force: every answer with its score, best first."""
+    answers = [
+        (score(total, len(tokens) + finished), tokens, finished)
+        for tokens, total, finished in every_answer(model, source, longest)
+    ]
+    return sorted(answers, key=lambda answer: -answer[0])
