@@ -115,9 +115,7 @@ def rescore(model, source: Sequences | None, tokens: tuple[int, ...]) -> list[fl
     return [next_log_probabilities(model, source, tokens[:t])[token] for t, token in enumerate(tokens)]
 
 
-def every_answer(
-    model, source: Sequences | None, longest: int
-) -> Iterator[tuple[tuple[int, ...], float, bool]]:
+def every_answer(model, source: Sequences | None, longest: int) -> Iterator[tuple[tuple[int, ...], float, bool]]:
     """All that can be said in `longest` tokens: (tokens without <eos>, log-probability, finished)."""
 
     def go_on(tokens: tuple[int, ...], total: float):

@@ -34,9 +34,7 @@ PREFIXES = Sequences.of([[3, 4, 5, 3], [], [5], [4, 4], [3, 3, 3], [4], [5, 3]])
 
 
 def same(left, right):
-    assert [[answer.tokens for answer in row] for row in left] == [
-        [answer.tokens for answer in row] for row in right
-    ]
+    assert [[answer.tokens for answer in row] for row in left] == [[answer.tokens for answer in row] for row in right]
     for mine, theirs in zip(chain(*left), chain(*right), strict=True):
         assert mine.finished == theirs.finished
         assert mine.score == pytest.approx(theirs.score, abs=1e-5)
@@ -224,6 +222,19 @@ def test_rows_are_picked_only_when_they_move(monkeypatch):
     decode(HistoryModel(3), some_source(4), Beam(3), LIMITS)
     assert picks
     assert list(range(12)) not in picks
+
+
+def test_the_model_runs_in_inference_mode():
+    seen = []
+
+    class Watched(TableModel):
+        def step(self, tokens, state):
+            seen.append(torch.is_inference_mode_enabled())
+            return super().step(tokens, state)
+
+    decode(Watched(1), None, Greedy(), LIMITS, (), PREFIXES)
+    assert len(seen) > 1
+    assert all(seen)
 
 
 def test_an_empty_batch_has_no_answers():

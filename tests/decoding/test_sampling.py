@@ -37,9 +37,7 @@ def tokens_of(answers):
     return [[answer.tokens for answer in row] for row in answers]
 
 
-@pytest.mark.parametrize(
-    "sample", [Sample(3, temperature=1e-9), Sample(3, top_k=1), Sample(3, top_p=1e-9)], ids=str
-)
+@pytest.mark.parametrize("sample", [Sample(3, temperature=1e-9), Sample(3, top_k=1), Sample(3, top_p=1e-9)], ids=str)
 def test_the_narrowest_sampling_is_greedy(sample):
     model, source = HistoryModel(1), some_source(11)
     assert decode(model, source, sample, LIMITS) == decode(model, source, Greedy(), LIMITS)
@@ -89,9 +87,7 @@ def test_other_seeds_examples_samples_and_steps_give_other_draws():
 
     def draw(seed=1, index=0, width=1):
         indices = torch.tensor([index])
-        return decode(model, Sequences.of([[3]]), Sample(seed, width=width), limits, rules, indices=indices)[
-            0
-        ]
+        return decode(model, Sequences.of([[3]]), Sample(seed, width=width), limits, rules, indices=indices)[0]
 
     answers = [draw()[0], draw(seed=2)[0], draw(index=1)[0], *draw(width=3)]
     assert len({answer.tokens for answer in answers}) == 5  # the first is drawn twice

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from seq2see.core.seeds import generator
+from seq2see.sources.pocket.draw_things import Draw
+from seq2see.sources.pocket.draw_turns import Turns
 from seq2see.sources.pocket.lexicon_en import PLURALS, VERBS
 from seq2see.sources.pocket.meaning import Clause, Join, Place, Thing, Word
 from seq2see.sources.pocket.pairing import LANGUAGES, Language, translate
@@ -180,6 +183,17 @@ def test_english_spelling_rules_know_their_exceptions():
     assert VERBS["have"] == ("have", "has", "had", "having")
     assert VERBS["dance"] == ("dance", "dances", "danced", "dancing")
     assert VERBS["await"].past == "waited"
+
+
+def test_denying_keeps_the_translation_a_function():
+    """After 没有 a bare noun means "a", after any other denial it means "in general"."""
+    turns = Turns(Draw(generator(3, "turns")))
+    apple = translate(turns.negative(Clause("eat", ME, Thing("apple"))), ZH, EN)
+    assert (apple.source, apple.target) == ("我不吃苹果", "I do not eat apples")
+    pens = translate(turns.negative(PEN._replace(object=Thing("pen", "two"))), ZH, EN)
+    assert (pens.source, pens.target) == ("我没有笔", "I do not have a pen")
+    tea = translate(turns.negative(Clause("have", ME, Thing("tea"))), ZH, EN)
+    assert (tea.source, tea.target) == ("我没有茶", "I do not have tea")
 
 
 TOY_WORDS = {"I": "mi", "you": "tu", "have": "ten", "like": "lik", "pen": "kalam", "cat": "miau", "one": "un"}

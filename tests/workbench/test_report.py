@@ -226,6 +226,7 @@ def test_samples_show_the_first_and_the_last_evaluation_and_a_few_between(run):
     page = Page(write_report(run))
     steps = [row[0] for row in page.rows if row[1].startswith(("a pen", "I have"))]
     assert steps == ["100", "500", "900", "1,200", "1,600", "2,000", "reference"]
+    assert page.row("1,600")[1] == "a pen 1600"
     assert page.row("2,000")[1] == "I have a pen ✓"
 
 

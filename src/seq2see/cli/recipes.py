@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Annotated
 
 import typer
@@ -28,9 +29,6 @@ def show(
     toml: Annotated[bool, typer.Option("--toml", help="As TOML, to save and change.")] = False,
 ) -> None:
     """Explain a recipe: every setting, its value and what it does."""
-    from rich.console import Console
-    from rich.table import Table
-
     from seq2see.api import resolve
     from seq2see.core.settings import walk
 
@@ -38,16 +36,11 @@ def show(
     if toml:
         print(resolved.toml(), end="")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("setting", no_wrap=True)
-    table.add_column("value", overflow="fold", max_width=22)
-    table.add_column("what it does", overflow="fold")
     for path, value, meaning in walk(resolved):
-        table.add_row(path, "" if isinstance(value, type) else _short(value), meaning)
-    Console().print(table)
+        print(path if isinstance(value, type) else f"{path} = {_short(value)}")
+        if meaning:
+            print(textwrap.fill(meaning, width=79, initial_indent="    ", subsequent_indent="    "))
 
 
 def _short(value: object) -> str:
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value))
-    return "none" if value is None else str(value)
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -34,7 +34,7 @@ class Sequences:
         """Only the real values, row after row: what is computed on them is not spent on padding."""
         return self.values[self.real]
 
-    def unpack(self, packed: Shaped[Tensor, "real ..."], padding: float = 0) -> Sequences:
+    def unpack(self, packed: Shaped[Tensor, "real ..."], padding: float | int = 0) -> Sequences:
         """The inverse of `pack`, for values computed from the packed ones."""
         real = self.real
         values = packed.new_full((*real.shape, *packed.shape[1:]), padding)

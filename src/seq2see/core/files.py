@@ -20,9 +20,12 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write under another name, flush to the disk, then rename over the old file."""
+    """Write under another name, flush to the disk, then rename over the old file.
+
+    The other name is always the same, so that what a killed process left behind is written over.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.tmp")
     try:
         with temporary.open("wb") as file:
             file.write(content)

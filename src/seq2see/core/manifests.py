@@ -18,7 +18,7 @@ from seq2see.core.files import sha256
 
 SCHEMA = 1
 """The number of this format; a checkpoint with another number is refused, not guessed at."""
-MANIFEST, STATE = "MANIFEST.json", "state.json"
+MANIFEST = "MANIFEST.json"
 
 
 def entry(content: bytes) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _well_formed(body: dict[str, Any]) -> bool:
 def _file_faults(path: Path, files: dict[str, Any]) -> Iterator[str]:
     with os.scandir(path) as items:
         present = {item.name: item for item in items if item.name != MANIFEST}
-    for name in sorted(present.keys() | files.keys() | {STATE}):
+    for name in sorted(present.keys() | files.keys()):
         if name not in present:
             yield f"{name} is missing"
         elif name not in files:

@@ -105,28 +105,28 @@ def _kind(cls: type[Settings]) -> str | None:
     return cast(str, field.default) if field else None
 
 
-def _put(tree: dict[str, Any], path: list[str], value: Any, cls: type[Settings]) -> None:
+def _put(tree: dict[str, Any], path: list[str], value: Any, cls: type[Settings], at: str = "") -> None:
     """Set one leaf of a dumped tree, saying which word of the path is wrong if one is."""
     name, rest = path[0], path[1:]
     if name not in cls.model_fields:
-        raise unknown("setting", name, cls.model_fields, where=cls.__name__)
+        raise unknown("setting", name, cls.model_fields, where=at)
     options = choices(cls.model_fields[name].annotation)
     if not rest:
         tree[name] = value.model_dump() if isinstance(value, Settings) else value
         return
     if not options:
-        raise UserError(f"'{name}' has no settings inside it.", where=cls.__name__)
+        raise UserError(f"'{name}' has no settings inside it.", where=at)
     node = tree[name] if isinstance(tree[name], dict) else {}
     if rest == ["kind"] and len(options) > 1:
         by_kind = {_kind(option): option for option in options}
         if value not in by_kind:
-            raise unknown("kind", str(value), [str(kind) for kind in by_kind], where=name)
+            raise unknown("kind", str(value), [str(kind) for kind in by_kind], where=f"{at}.{name}".strip("."))
         shared = by_kind[value].model_fields
         tree[name] = {key: kept for key, kept in node.items() if key in shared} | {"kind": value}
         return
     current = next((option for option in options if _kind(option) == node.get("kind")), options[0])
     tree[name] = node
-    _put(node, rest, value, current)
+    _put(node, rest, value, current, f"{at}.{name}".strip("."))
 
 
 def _explain(cls: type[Settings], error: ValidationError, where: str) -> UserError:

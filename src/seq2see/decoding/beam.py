@@ -118,10 +118,10 @@ class BeamSearch:
         """The best continuations of each input: their sums, the rows they continue, their tokens."""
         inputs, width = self.shape
         # First within each row, which spares adding and comparing whole vocabularies.
-        tokens = highest(scores, min(2 * width, scores.size(1)))
+        tokens = highest(scores, 2 * width)
         totals = (self.sums.view(-1, 1) + scores.gather(1, tokens)).view(inputs, -1)
         each = tokens.size(1)
-        places = highest(totals, min(2 * width, totals.size(1)))
+        places = highest(totals, 2 * width)
         parents = places // each + self._first_rows()
         return totals.gather(1, places), parents, tokens.reshape(inputs, -1).gather(1, places)
 

@@ -112,7 +112,7 @@ class Sample:
 
 def keep_top_k(scores: Float[Tensor, "row vocab"], count: int) -> Float[Tensor, "row vocab"]:
     """Only the `count` most probable tokens stay (Fan, Lewis & Dauphin 2018)."""
-    places = highest(scores, min(count, scores.size(1)))
+    places = highest(scores, count)
     return torch.full_like(scores, -torch.inf).scatter(1, places, scores.gather(1, places))
 
 
@@ -125,9 +125,7 @@ def keep_top_p(scores: Float[Tensor, "row vocab"], mass: float) -> Float[Tensor,
     return torch.empty_like(scores).scatter(1, places, kept)
 
 
-def draw_by_chance(
-    probabilities: Float[Tensor, "row vocab"], chances: Float[Tensor, "row"]
-) -> Int[Tensor, "row"]:
+def draw_by_chance(probabilities: Float[Tensor, "row vocab"], chances: Float[Tensor, "row"]) -> Int[Tensor, "row"]:
     """The token under whose stretch of [0, 1) each chance falls, when all stretches are laid end to end.
 
     >>> draw_by_chance(torch.tensor([[0.5, 0.0, 0.5]]), torch.tensor([0.5])).tolist()

@@ -121,9 +121,7 @@ def _prompt(source: Sequences | None, prefix: Sequences | None) -> Sequences:
     if source is not None and source.lengths.size(0) != prefix.lengths.size(0):
         raise ValueError("There must be as many prefixes as sources; some may be empty.")
     if torch.isin(prefix.pack(), torch.tensor([PAD, BOS, EOS], device=prefix.values.device)).any():
-        raise UserError(
-            "A prefix cannot contain <pad>, <bos> or <eos>.", remedy="Give only the words to begin with."
-        )
+        raise UserError("A prefix cannot contain <pad>, <bos> or <eos>.", remedy="Give only the words to begin with.")
     return prefix
 
 
@@ -142,9 +140,7 @@ def _read_prompt(
     return scores[:, -1], history, state
 
 
-def _allowed(
-    scores: Float[Tensor, "row vocab"], history: History, rules: Sequence[Rule]
-) -> Float[Tensor, "row vocab"]:
+def _allowed(scores: Float[Tensor, "row vocab"], history: History, rules: Sequence[Rule]) -> Float[Tensor, "row vocab"]:
     """The scores after all rules. PAD and BOS are never said; where nothing is left, the row ends."""
     allowed = Forbid((PAD, BOS))(history, scores)
     for rule in rules:

@@ -12,6 +12,8 @@ BLOCK = 64
 def highest(scores: Float[Tensor, "row choice"], count: int) -> Int[Tensor, "row count"]:
     """Where the `count` highest scores of each row stand, best first; of equals the earlier comes first.
 
+    If there are fewer than `count`, all of them.
+
     `topk` leaves open which of several equal scores it returns, and a stable sort of whole vocabularies is
     slow. So the choices are cut into blocks, and only the `count` blocks with the highest best score are
     sorted. They hold all that is looked for: a choice in any other block stands behind the best of each.

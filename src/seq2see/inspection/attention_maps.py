@@ -125,9 +125,7 @@ class _Panel:
     def draw(self, axes: Axes, chinese: bool) -> None:
         weights = np.asarray(self.alignment.weights, dtype=np.float64)
         if weights.shape != (len(self.target), len(self.source)):
-            raise ValueError(
-                f"weights {weights.shape}, {len(self.target)} target and {len(self.source)} source words"
-            )
+            raise ValueError(f"weights {weights.shape}, {len(self.target)} target and {len(self.source)} source words")
         axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
         slant: dict[str, Any] = {}
         if self.slanted:

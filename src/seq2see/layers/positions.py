@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from seq2see.core.errors import UserError
+
 Times = Int[Tensor, "row time"]
 
 
@@ -22,6 +24,11 @@ class SinusoidalPositions(nn.Module):
 
     def __init__(self, width: int):
         super().__init__()
+        if width % 2:
+            raise UserError(
+                f"A width of {width} cannot be filled with pairs of a sine and a cosine.",
+                remedy="Make the width even, or set frontend.positions=learned.",
+            )
         exponents = torch.arange(0, width, 2) / width
         self.register_buffer("frequencies", torch.exp(-math.log(10000.0) * exponents), persistent=False)
 

@@ -163,15 +163,16 @@ class TransformerDecoder(nn.Module):
     def forward(self, target: Sequences, memory: Memory) -> Vectors:
         """All times at once, for training: the causal mask hides from each time what comes after it."""
         is_real, at_source = target.real, real(memory)
-        vectors = target.values
+        vectors, remembered = blank(target).values, blank(memory).values
         for block in self.blocks:
-            vectors = block(vectors, is_real, block.look_across.prepare(memory.values), at_source)
+            vectors = block(vectors, is_real, block.look_across.prepare(remembered), at_source)
         return vectors if self.ending is None else self.ending(vectors, is_real)
 
     def start(self, memory: Memory, rows: int, room: int) -> TransformerState:
         """The state before the first token."""
+        remembered = blank(memory).values
         blocks = tuple(
-            BlockState(block.look_back.room(rows, room), block.look_across.prepare(memory.values))
+            BlockState(block.look_back.room(rows, room), block.look_across.prepare(remembered))
             for block in self.blocks
         )
         return TransformerState(blocks, memory.real, torch.zeros_like(memory.lengths))

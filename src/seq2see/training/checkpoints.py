@@ -25,13 +25,13 @@ from torch import Tensor
 
 from seq2see.core.errors import UserError, unknown
 from seq2see.core.files import sync_folder
-from seq2see.core.manifests import MANIFEST, STATE, checked_bytes, entry, inspect, manifest_bytes
+from seq2see.core.manifests import MANIFEST, checked_bytes, entry, inspect, manifest_bytes
 
 SPARE = 1.2
 """A save starts only if the disk has this many times the expected size free."""
 PIECE = 1 << 24
 """Files are written in pieces of this many bytes."""
-TENSORS = ".safetensors"
+STATE, TENSORS = "state.json", ".safetensors"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # `.replaced` marks the older of two saves of one step, for the short time in which both exist.
@@ -79,7 +79,7 @@ def save(folder: Path, step: int, tensors: dict[str, dict[str, Tensor]], state: 
         temporary, final = _hidden(folder), folder / f"step-{step:06d}"
         try:
             _write_all(temporary, step, tensors, state)
-            faults = inspect(temporary, step)[1]
+            faults = _inspect(temporary, step)[1]
             if faults:
                 raise UserError(f"The disk did not keep what was written: {faults[0]}.", where=str(folder))
             _install(temporary, final)
@@ -109,11 +109,9 @@ def found(folder: Path) -> list[tuple[int, Path]]:
 def load(path: Path) -> Checkpoint:
     """Open one checkpoint, if it is whole."""
     step = _step_of(path)
-    files, faults = inspect(path, step)
+    files, faults = _inspect(path, step)
     if faults or step is None:
         raise UserError(f"This checkpoint cannot be used: {'; '.join(faults)}.", where=str(path))
-    if STATE not in files:
-        raise UserError(f"This checkpoint cannot be used: {STATE} is missing.", where=str(path))
     try:
         return Checkpoint(path, step, json.loads(checked_bytes(path, STATE, files)), files)
     except ValueError as error:
@@ -122,7 +120,13 @@ def load(path: Path) -> Checkpoint:
 
 def verify(path: Path) -> list[str]:
     """Everything that is wrong with a checkpoint; nothing is if the list is empty."""
-    return inspect(path, _step_of(path))[1]
+    return _inspect(path, _step_of(path))[1]
+
+
+def _inspect(path: Path, step: int | None) -> tuple[dict[str, Any], list[str]]:
+    """What the manifest says and what is wrong; a checkpoint without its state is no checkpoint."""
+    files, faults = inspect(path, step)
+    return files, faults if faults or STATE in files else [f"{STATE} is missing"]
 
 
 def _step_of(path: Path) -> int | None:

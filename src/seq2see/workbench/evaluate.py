@@ -16,6 +16,7 @@ from seq2see.metrics.bleu import Tokenise, corpus_bleu, corpus_chrf, row_chrf
 from seq2see.metrics.bootstrap import PairedBootstrap, paired_bootstrap
 from seq2see.metrics.notes_bleu import notes_bleu
 from seq2see.sources.examples import Example
+from seq2see.workbench.alignment_picture import draw_attention
 from seq2see.workbench.predict import Model, Prediction, load
 from seq2see.workbench.prepare import Splits, encode, read_corpus
 from seq2see.workbench.reading import read_attention, read_with_truth
@@ -38,7 +39,7 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None) -> dict[s
         predictions = model.predict(sources, watch=partial(watch, name))
         scores[name] = _score(recipe, examples, [prediction.text for prediction in predictions])
         write_text(run.evaluation / f"{name}.tsv", _table(examples, predictions))
-    scores |= _read(model, recipe, splits)
+    scores |= _read(run, model, recipe, splits)
     write_json(run.evaluation / "scores.json", scores)
     return scores
 
@@ -85,7 +86,7 @@ def _score(recipe: Recipe, examples: list[Example], outputs: list[str]) -> dict[
     return scores
 
 
-def _read(model: Model, recipe: Recipe, splits: Splits) -> dict[str, Any]:
+def _read(run: RunFolder, model: Model, recipe: Recipe, splits: Splits) -> dict[str, Any]:
     """What is measured with the truth given: perplexity, and the alignment error of attention."""
     valid, test = (encode(recipe, model.tokenisers, splits[name]) for name in ("valid", "test"))
     perplexity, accuracy = read_with_truth(model.module, test)
@@ -96,10 +97,12 @@ def _read(model: Model, recipe: Recipe, splits: Splits) -> dict[str, Any]:
             "token_accuracy": 100 * accuracy.value,
         }
     }
+    choice = None
     if "alignment" in recipe.metrics:
         choice = choose_heads(*read_attention(model.module, valid, model.tokenisers))
         error = score_choice(choice, *read_attention(model.module, test, model.tokenisers))
         scores["alignment"] = {"error_rate": error, "chosen_on_valid": asdict(choice)}
+    draw_attention(run, model, splits["test"], choice)
     return scores
 
 

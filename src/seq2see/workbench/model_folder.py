@@ -7,7 +7,6 @@ the SHA-256 of each. It is written whole under another name and then renamed; a 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +50,7 @@ class StoredModel:
 
 def write_model(folder: Path, stored: StoredModel) -> None:
     """Write the folder, all at once."""
-    temporary = folder.with_name(f".{folder.name}-{os.getpid()}.tmp")
+    temporary = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     weights = {name: tensor.cpu().contiguous() for name, tensor in pack_model(stored.module).items()}
     write_bytes(temporary / "model.safetensors", safetensors.torch.save(weights))

@@ -44,7 +44,9 @@ def write_report(run: RunFolder) -> Path:
         "predictions": predictions(run.evaluation / "test.tsv"),
         "attention": _attention(run),
         "recipe": f"<details><summary>{say('recipe_note')}</summary><pre>{escape(toml)}</pre></details>",
-        "environment": _pairs([(escape(key), escape(_plain(value))) for key, value in environment.items()]),
+        "environment": _pairs(
+            [(escape(key), escape(_plain(value))) for key, value in environment.items() if key != "command"]
+        ),
     }
     path = run.path / "report.html"
     write_text(path, page(recipe["name"], sections))

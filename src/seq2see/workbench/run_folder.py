@@ -69,7 +69,7 @@ def folder_for(recipe: Recipe, out: Path | None) -> RunFolder:
     wanted = out or RUNS / recipe.name
     for number in range(1, 10_000):
         folder = RunFolder(wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}"))
-        if not folder.path.exists() or (folder.path.is_dir() and not any(folder.path.iterdir())):
+        if _is_free(folder.path):
             return folder
         if not folder.recipe_file.exists():
             raise UserError(
@@ -80,6 +80,11 @@ def folder_for(recipe: Recipe, out: Path | None) -> RunFolder:
         if not folder.finished and folder.recipe() == recipe:
             return folder
     raise UserError(f"There are 9,999 runs called {wanted} already.", remedy="Name another folder with --out.")
+
+
+def _is_free(path: Path) -> bool:
+    """Nothing there, or nothing but the half-written first file of a run that was killed at once."""
+    return not path.exists() or (path.is_dir() and all(item.name.endswith(".tmp") for item in path.iterdir()))
 
 
 def find_run(name: str) -> RunFolder:

@@ -1,12 +1,13 @@
 """pocket: a small bilingual world, written as a synchronous grammar of Chinese and English.
 
-A *meaning* is drawn once (`draw_things.py`, `draw_clauses.py`); every language puts it into words by
-itself (`chinese.py`, `english.py`) and says of each word which part of the meaning it expresses. Two
-words that express the same part are aligned: the gold alignment costs nothing and cannot be wrong.
+A *meaning* is drawn once; every language puts it into words by itself and says of each word which part of
+the meaning it expresses. Two words that express the same part are aligned: the gold alignment costs
+nothing and cannot be wrong.
 
 Read in this order: `concepts.py` (what there is in this world), `lexicon_zh.py` and `lexicon_en.py` (what it
-is called), `meaning.py` (a sentence without words), the two languages, `pairing.py` (a pair with its
-alignment), `splits.py` (what may be seen in training and what may not), `corpus.py` (the settings).
+is called), `meaning.py` (a sentence without words), `chinese.py` and `english.py` (how it is said),
+`pairing.py` (a pair with its alignment), `draw_*.py` (things, deeds, turns, clauses: meanings at random),
+`splits.py` (what may be seen in training and what may not), `corpus.py` (the settings).
 
 **A third language** is one more module with a `Language`:
 

@@ -21,7 +21,7 @@ class PocketCorpus(Settings):
     """The language to translate from: zh or en."""
     target: Code = "en"
     """The language to translate into."""
-    size: int = Field(default=30_000, ge=1, le=1_000_000)
+    size: int = Field(default=32_000, ge=1, le=1_000_000)
     """How many different pairs to train on; the other splits do not depend on it."""
 
     @model_validator(mode="after")

@@ -15,6 +15,8 @@ VERBS = [*DEEDS, *(deed for deed in DEEDS if deed.concept in COMMON)]
 FEELINGS = [quality for quality in QUALITIES if quality.kind == "feeling"]
 STANDING = [quality for quality in QUALITIES if quality.kind != "colour"]
 COLOURS = frozenset(quality.concept for quality in QUALITIES if quality.kind == "colour")
+TOO_MUCH = {"busy", "tired", "sad", "hungry", "lazy", "fat", "big", "small", "old", "expensive", "dirty", "heavy"}
+TOO_MUCH |= {"long", "short", "sweet", "hot", "cold"}
 EVERYTHING = ("every", *KNOWN)
 BUILDINGS = members("building")
 STAY = members("goods+paper+picture+clothes+fruit")
@@ -28,8 +30,6 @@ CAUSES = {
     "angry": ("lose", "take", "sell", "use"),
     "busy": ("repair", "help", "write", "cook", "make"),
     "tired": ("carry", "repair", "wash", "seek", "help"),
-    "hungry": ("cook", "see"),
-    "thirsty": ("carry", "repair"),
 }
 
 
@@ -80,7 +80,8 @@ class Clauses(Deeds):
             subject = self.things.noun(concept, manner)
         # "This big cat is small" would be odd: only a colour may go with another quality.
         subject = subject._replace(qualities=tuple(word for word in subject.qualities if word in COLOURS))
-        degree = self.draw.one(("very", "very", "too")) if self.often(0.25) else ""
+        degrees = ("very", "too") if quality.concept in TOO_MUCH else ("very",)
+        degree = self.draw.one(degrees) if self.often(0.25) else ""
         clause = Clause("be", subject, quality=quality.concept, degree=degree)
         if feeling and self.often(0.35):
             tense = self.draw.one(("present", "past", "past", "future"))
@@ -157,7 +158,7 @@ class Clauses(Deeds):
 
     def reason(self) -> Join:
         """Mary is happy because I gave her a book."""
-        feeling = self.draw.one(FEELINGS)
+        feeling = self.draw.one([quality for quality in FEELINGS if quality.concept in CAUSES])
         effect = self.quality(feeling)._replace(time="", tense="present")
         cause = self.deed(BY_NAME[self.draw.one(CAUSES[feeling.concept])])
         if cause.modal:

@@ -47,7 +47,7 @@ def _clause(clause: Clause, at: str) -> list[Word]:
     subject = _subject(clause, at)
     helpers, verb = _verb_group(clause, at, inverted)
     words = _question_word(clause, at, front) if inverted else subject
-    words += helpers[:1]
+    words += helpers
     if inverted:
         words += subject
     if clause.negated and helpers[0].text != "cannot":
@@ -55,7 +55,7 @@ def _clause(clause: Clause, at: str) -> list[Word]:
         words.append(Word(text, tag, at + "verb.not"))
     if clause.adverb:
         words.append(Word(clause.adverb, "ADV", at + "verb.adverb"))
-    words += helpers[1:] + verb + _complements(clause, at, front)
+    words += verb + _complements(clause, at, front)
     if is_question(clause):
         words.append(Word("?", "PUNCT", at + "mark"))
     return words
@@ -80,7 +80,7 @@ def _question_word(clause: Clause, at: str, front: str) -> list[Word]:
 
 
 def _verb_group(clause: Clause, at: str, inverted: bool) -> tuple[list[Word], list[Word]]:
-    """The auxiliaries (the first one moves before the subject in a question), and the verb."""
+    """The auxiliary, if there is one (it moves before the subject in a question), and the rest of the verb."""
     path = at + "verb"
     if clause.verb in ("be", "exist"):
         if clause.tense == "future":

@@ -65,4 +65,4 @@ def align(source: list[Word], target: list[Word]) -> tuple[Links, Links]:
         possible += [(place, target_nodes[node]) for node in word.also if node in target_nodes]
     for place, word in enumerate(target):
         possible += [(source_nodes[node], place) for node in word.also if node in source_nodes]
-    return tuple(sure), tuple(link for link in dict.fromkeys(possible) if link not in sure)
+    return tuple(sure), tuple(dict.fromkeys(possible))

@@ -96,7 +96,7 @@ def split_of(meaning: Meaning) -> str:
         return "" if unseen or set(misplaced) != {"object"} else "roles"
     if unseen:
         return "pairs"
-    if len(words) == 1:
+    if len(words) < 2:
         # "I sing": kept from training, the pronouns would hardly ever be seen with this verb.
         return "train"
     share = chance(SEED, f"split {words}")

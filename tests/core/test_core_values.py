@@ -1,0 +1,136 @@
+"""Sequences, rows, seeds, files: the small values everything else is built on."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seq2see.core.batch import NOT_ASKED, Batch, Sequences
+from seq2see.core.devices import autocast
+from seq2see.core.errors import UserError, nearest, no_file
+from seq2see.core.files import sha256, write_bytes, write_json
+from seq2see.core.rows import fork, pick_rows, repeat_rows
+from seq2see.core.seeds import chance, generator, mix, permutation, seed_torch
+
+ROWS = st.lists(st.lists(st.integers(0, 99), max_size=5), min_size=1, max_size=5)
+
+
+@given(ROWS)
+def test_packing_keeps_exactly_the_real_values_in_order(rows: list[list[int]]):
+    sequences = Sequences.of(rows, padding=-1)
+    assert sequences.pack().tolist() == [value for row in rows for value in row]
+    assert torch.equal(sequences.unpack(sequences.pack(), padding=-1).values, sequences.values)
+
+
+def test_unpacking_vectors_puts_padding_behind():
+    sequences = Sequences.of([[5], [6, 7]])
+    unpacked = sequences.unpack(torch.tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]))
+    assert unpacked.values.tolist() == [[[1, 1], [0, 0]], [[2, 2], [3, 3]]]
+
+
+def test_real_marks_data_and_asked_marks_questions():
+    sequences = Sequences.of([[5, 6], [7]])
+    assert sequences.real.tolist() == [[True, True], [True, False]]
+    batch = Batch(sequences, sequences, torch.tensor([[6, 2], [2, NOT_ASKED]]), torch.arange(2))
+    assert batch.asked.tolist() == [[True, True], [True, False]]
+    assert batch.to("cpu").source is not None
+
+
+@dataclass(frozen=True)
+class State:
+    values: torch.Tensor
+    pair: tuple[torch.Tensor, None]
+    width: int
+
+
+def state() -> State:
+    return State(torch.arange(6).view(3, 2), (torch.tensor([10, 20, 30]), None), 7)
+
+
+def test_rows_are_picked_everywhere_in_a_state():
+    picked = pick_rows(state(), torch.tensor([2, 0, 0]))
+    assert picked.values.tolist() == [[4, 5], [0, 1], [0, 1]]
+    assert picked.pair[0].tolist() == [30, 10, 10]
+    assert (picked.pair[1], picked.width) == (None, 7)
+
+
+def test_repeated_rows_stand_beside_each_other():
+    assert repeat_rows(state(), 2).pair[0].tolist() == [10, 10, 20, 20, 30, 30]
+    assert repeat_rows(state(), 1).pair[0].tolist() == [10, 20, 30]
+
+
+def test_a_forked_state_has_tensors_of_its_own():
+    first = state()
+    second = fork(first)
+    second.values.zero_()
+    assert first.values.sum() == 15
+
+
+def test_randomness_depends_on_purpose_and_every_number():
+    numbers = {mix(1, "a", 2), mix(1, "a", 3), mix(1, "b", 2), mix(2, "a", 2), mix(1, "a", 2, 0), mix(1, "a")}
+    assert len(numbers) == 6
+    assert all(0 <= number < 2**63 for number in numbers)
+    assert mix(12, "a", 3) != mix(1, "a", 23)
+
+
+def test_these_draws_must_never_change_or_old_runs_could_not_be_repeated():
+    assert mix(1, "dropout", 2, 3) == 8472169242287285429
+    assert permutation(6, 1, "examples", 0).tolist() == [5, 1, 2, 3, 0, 4]
+    assert generator(1, "feeding", 5).random() == pytest.approx(0.848562898411378, abs=1e-15)
+
+
+def test_chances_are_uniform():
+    draws = np.array([chance(3, "coin", number) for number in range(4000)])
+    assert draws.min() >= 0
+    assert draws.max() < 1
+    assert np.abs(np.histogram(draws, bins=10, range=(0, 1))[0] - 400).max() < 100
+
+
+def test_torch_is_seeded_by_purpose():
+    seed_torch(1, "dropout", 5)
+    first = torch.rand(3)
+    seed_torch(1, "dropout", 5)
+    assert torch.equal(torch.rand(3), first)
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "new" / "a.json"
+    write_json(path, {"字": 1})
+    assert path.read_text(encoding="utf-8") == '{\n  "字": 1\n}\n'
+
+    def broken(descriptor: int) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(OSError, match="disk full"):
+        write_bytes(path, b"half")
+    assert path.read_text(encoding="utf-8") == '{\n  "字": 1\n}\n'
+    assert [item.name for item in path.parent.iterdir()] == ["a.json"]
+
+
+def test_a_files_hash(tmp_path: Path):
+    (tmp_path / "abc").write_bytes(b"abc")
+    assert sha256(tmp_path / "abc").startswith("ba7816bf")
+
+
+def test_a_missing_file_suggests_its_neighbour(tmp_path: Path):
+    (tmp_path / "pairs.tsv").touch()
+    assert "Did you mean" in str(no_file(tmp_path / "pair.tsv"))
+    assert "Check the path" in str(no_file(tmp_path / "nowhere" / "x"))
+    assert nearest("zzz", ["abc"]) is None
+    assert str(UserError("It broke.", where="a:1", remedy="Mend it.")) == "a:1: It broke. Mend it."
+
+
+def test_bf16_is_used_only_where_asked():
+    vectors = torch.ones(2, 2)
+    with autocast(torch.device("cpu"), "bf16"):
+        assert (vectors @ vectors).dtype == torch.bfloat16
+    with autocast(torch.device("cpu"), "float32"):
+        assert (vectors @ vectors).dtype == torch.float32

@@ -1,0 +1,135 @@
+"""Settings change by path, survive TOML, and answer mistakes with the nearest right word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field
+
+from seq2see.core.errors import UserError
+from seq2see.core.settings import Settings, parse_assignment, read_toml, read_tree, walk
+
+
+class Boat(Settings):
+    """A boat."""
+
+    kind: Literal["boat"] = "boat"
+    length: int = 3
+    """How long it is."""
+    oars: int = 2
+    """How many oars."""
+
+
+class Train(Settings):
+    """A train."""
+
+    kind: Literal["train"] = "train"
+    length: int = 100
+    """How long it is."""
+    wagons: int = 9
+    """How many wagons."""
+
+
+class Trip(Settings):
+    """A trip."""
+
+    name: str
+    """What it is called."""
+    vehicle: Annotated[Boat | Train, Field(discriminator="kind")] = Boat()
+    spare: Boat = Boat(oars=1)
+    stops: tuple[str, ...] = ()
+    """Where it stops."""
+    price: float | None = None
+    """What it costs."""
+
+
+def test_a_setting_is_changed_by_its_path_and_the_original_stays():
+    trip = Trip(name="a")
+    changed = trip.with_(**{"vehicle.oars": 4, "name": "b"})
+    assert changed.vehicle == Boat(oars=4)
+    assert changed.name == "b"
+    assert trip.vehicle == Boat()
+
+
+def test_another_kind_keeps_what_both_know_and_drops_the_rest():
+    trip = Trip(name="a", vehicle=Boat(length=7, oars=8)).with_(**{"vehicle.wagons": 5, "vehicle.kind": "train"})
+    assert trip.vehicle == Train(length=7, wagons=5)
+
+
+def test_a_whole_node_can_be_given():
+    assert Trip(name="a").with_(vehicle=Train(wagons=1)).vehicle == Train(wagons=1)
+
+
+def test_nothing_can_be_assigned():
+    with pytest.raises(Exception, match="frozen"):
+        Trip(name="a").name = "b"
+
+
+@pytest.mark.parametrize(
+    ("changes", "answer"),
+    [
+        ({"vehicle.oras": 1}, "vehicle: There is no setting 'oras'. Did you mean 'oars'?"),
+        ({"vehikle.oars": 1}, "There is no setting 'vehikle'. Did you mean 'vehicle'?"),
+        ({"vehicle.wagons": 1}, "vehicle: There is no setting 'wagons'."),
+        ({"vehicle.kind": "trian"}, "vehicle: There is no kind 'trian'. Did you mean 'train'?"),
+        ({"name.first": 1}, "'name' has no settings inside it."),
+        ({"vehicle.oars": "two"}, "'vehicle.oars' cannot be 'two'"),
+        ({"spare.oars": "two"}, "'spare.oars' cannot be 'two'"),
+    ],
+)
+def test_a_wrong_change_is_told_in_one_sentence(changes: dict[str, object], answer: str):
+    with pytest.raises(UserError) as caught:
+        Trip(name="a").with_(**changes)
+    assert answer in str(caught.value)
+
+
+def test_toml_and_back(tmp_path: Path):
+    trip = Trip(name="湖", vehicle=Train(wagons=2), stops=("甲", "b"))
+    (tmp_path / "trip.toml").write_text(trip.toml(), encoding="utf-8")
+    assert read_toml(Trip, tmp_path / "trip.toml") == trip
+
+
+@pytest.mark.parametrize(
+    ("tree", "answer"),
+    [
+        ({"name": "a", "vehicle": {"kind": "train", "wagos": 1}}, "There is no setting 'wagos'. Did you mean 'wagons'?"),
+        ({"name": "a", "spare": {"oras": 1}}, "spare: There is no setting 'oras'. Did you mean 'oars'?"),
+        ({}, "The setting 'name' is missing."),
+        ({"name": "a", "nmae": "b"}, "There is no setting 'nmae'. Did you mean 'name'?"),
+    ],
+)
+def test_a_wrong_tree_is_told_in_one_sentence(tree: dict[str, object], answer: str):
+    with pytest.raises(UserError) as caught:
+        read_tree(Trip, tree)
+    assert answer in str(caught.value)
+
+
+def test_a_file_that_is_no_toml_is_named(tmp_path: Path):
+    (tmp_path / "x.toml").write_text("a = ")
+    with pytest.raises(UserError, match=r"x\.toml: This is not valid TOML"):
+        read_toml(Trip, tmp_path / "x.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "value"),
+    [
+        ("a.b=3", "a.b", 3),
+        ("a=1e-3", "a", 1e-3),
+        ("a=true", "a", True),
+        ("a=word", "a", "word"),
+        ('a="3"', "a", "3"),
+        ('a=["x", "y"]', "a", ["x", "y"]),
+        ("a=b=c", "a", "b=c"),
+    ],
+)
+def test_assignments_are_read_as_toml_or_as_a_word(text: str, path: str, value: object):
+    assert parse_assignment(text) == (path, value)
+
+
+def test_every_setting_is_listed_with_its_explanation():
+    rows = {path: (value, meaning) for path, value, meaning in walk(Trip(name="a"))}
+    assert rows["vehicle"] == (Boat, "A boat.")
+    assert rows["vehicle.oars"] == (2, "How many oars.")
+    assert rows["spare.oars"] == (1, "How many oars.")

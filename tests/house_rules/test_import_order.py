@@ -1,0 +1,83 @@
+"""The layout follows the data: a folder imports only from folders above it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from source_tree import PACKAGE, Module, modules
+
+ORDER = (
+    "core", "sources", "sequences", "layers", "models", "training", "decoding", "metrics", "inspection", "interop",
+    "workbench", "recipes", "explorer", "labs", "api", "cli",
+)  # fmt: skip
+"""From top to bottom; `api` is the one module at the root of the package."""
+STRANGERS = {"training", "decoding", "metrics"}
+"""These do not import each other: the workbench introduces them."""
+ENDS = {"labs", "cli"}
+"""Nothing imports these."""
+
+
+def imported(module: Module) -> Iterator[tuple[str, int]]:
+    """The places of the package that a module imports from, also inside functions, with the line."""
+    for node in module.nodes:
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}:{node.lineno} imports relatively; write the whole name"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            first, *rest = name.split(".")
+            # `import seq2see` alone is for its version.
+            if first == "seq2see" and rest and rest[0] != "__version__":
+                yield rest[0], node.lineno
+
+
+def test_every_folder_has_its_place_in_the_order():
+    folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders <= set(ORDER), f"give these a place in the order: {sorted(folders - set(ORDER))}"
+
+
+def test_a_folder_imports_only_from_folders_above_it():
+    wrong = []
+    for module in modules():
+        for place, line in imported(module):
+            if module.place == "seq2see" or place not in ORDER:
+                wrong.append(f"{module}:{line} imports {place}")
+            elif ORDER.index(place) > ORDER.index(module.place):
+                wrong.append(f"{module}:{line} imports {place}, which stands below {module.place}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_training_decoding_and_metrics_do_not_know_each_other():
+    wrong = [
+        f"{module}:{line} imports {place}"
+        for module in modules()
+        if module.place in STRANGERS
+        for place, line in imported(module)
+        if place in STRANGERS - {module.place}
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nothing_imports_labs_or_the_command_line():
+    wrong = [
+        f"{module}:{line} imports {place}"
+        for module in modules()
+        for place, line in imported(module)
+        if place in ENDS and place != module.place
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_folders_introduce_themselves_and_export_nothing():
+    wrong = []
+    for module in modules():
+        if module.path.name != "__init__.py" or module.place in ("seq2see", "cli"):
+            continue  # the package itself imports lazily; `cli` holds the function that the command runs
+        statements = ast.parse(module.text).body
+        if len(statements) != 1 or ast.get_docstring(ast.parse(module.text)) is None:
+            wrong.append(f"{module} should hold a docstring and nothing else")
+    assert not wrong, "\n".join(wrong)

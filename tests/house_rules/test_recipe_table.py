@@ -1,0 +1,129 @@
+"""Every built-in recipe loads, survives the journey through TOML, and explains itself."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from seq2see.core.settings import Settings, choices, read_tree, walk
+from seq2see.recipes.table import RECIPES, recipe
+from seq2see.workbench.recipe import Recipe
+
+# Settings that no built-in recipe changes, and yet are there. Paths are `Class.setting`.
+USERS_OWN = {
+    "Recipe.decoding": "part of every recipe",
+    "Training.seed": "the same for all built-in recipes, so that they can be compared",
+    "Decoding.*": "given at every call: `predict --set decoding.temperature=0.7`, `model(text, num_beams=5)`",
+    "Average.*": "one of the settings of decoding",
+    "GNMT.*": "one of the settings of decoding",
+    "OwnFiles.*": "about files that only their owner has",
+    "CataloguedCorpus.*": "which corpus, and which of its languages",
+    "PocketCorpus.size": "how much is generated; the built-in recipes share one size, so that they can be compared",
+    "PuzzleCorpus.size": "how much is generated; the built-in recipes share one size, so that they can be compared",
+    "BytePairs.size": "depends on your own data",
+    "Unigram.size": "depends on your own data",
+}
+WITHOUT_A_RECIPE = {
+    "Characters.min_count",
+    "Words.min_count",
+    "ConvolutionalEncoderSettings.kernel",
+    "ScheduledSampling.least",
+    "SGD.momentum",
+    "AdamW.decay",
+    "Cosine.warmup",
+    "MovingAverage.decay",
+    "LastCheckpoints.count",
+}
+"""Each of these needs a recipe that changes it, or goes. None may be added."""
+
+ALL = pytest.mark.parametrize("name", RECIPES)
+
+
+@ALL
+def test_a_recipe_is_called_by_its_name(name):
+    assert recipe(name).name == name
+
+
+@ALL
+def test_a_recipe_says_what_it_is_in_one_sentence(name):
+    first = (RECIPES[name].__doc__ or "").split("\n")[0]
+    assert first.endswith(".")
+
+
+@ALL
+def test_a_recipe_survives_the_journey_through_toml(name):
+    original = recipe(name)
+    assert read_tree(Recipe, tomllib.loads(original.toml())) == original
+
+
+@ALL
+def test_every_setting_of_a_recipe_is_explained(name):
+    silent = [path for path, _, explanation in walk(recipe(name)) if not explanation and not path.endswith("kind")]
+    assert not silent
+
+
+def settings_classes(cls: type[Settings] = Recipe) -> set[type[Settings]]:
+    """A settings class and all that can stand in its slots."""
+    inside = [option for field in cls.model_fields.values() for option in choices(field.annotation)]
+    return {cls}.union(*(settings_classes(option) for option in inside))
+
+
+def test_every_settings_class_explains_itself_and_its_fields():
+    silent = []
+    for cls in settings_classes():
+        if not (cls.__doc__ or "").strip():
+            silent.append(cls.__name__)
+        for name, field in cls.model_fields.items():
+            if name != "kind" and not field.description and not choices(field.annotation):
+                silent.append(f"{cls.__name__}.{name}")
+    assert not silent, f"these need a docstring: {sorted(silent)}"
+
+
+def used_values() -> dict[str, set[str]]:
+    """For each `Class.setting` the values it has in built-in recipes; a slot's value is the class in it."""
+    values: dict[str, set[str]] = {}
+
+    def collect(node: Settings) -> None:
+        for name in type(node).model_fields:
+            value = getattr(node, name)
+            shown = type(value).__name__ if isinstance(value, Settings) else repr(value)
+            values.setdefault(f"{type(node).__name__}.{name}", set()).add(shown)
+            if isinstance(value, Settings):
+                collect(value)
+
+    for make in RECIPES.values():
+        collect(make())
+    return values
+
+
+def unchanged() -> set[str]:
+    """Settings that have their default in every built-in recipe; a slot that takes one class only is no choice."""
+    used, found = used_values(), set()
+    for cls in settings_classes():
+        for name, field in cls.model_fields.items():
+            path, default = f"{cls.__name__}.{name}", field.get_default()
+            shown = type(default).__name__ if isinstance(default, Settings) else repr(default)
+            options = choices(field.annotation)
+            if name != "kind" and len(options) != 1 and used.get(path, {shown}) <= {shown}:
+                found.add(path)
+    return found
+
+
+def excused(path: str) -> bool:
+    return path in USERS_OWN or f"{path.split('.')[0]}.*" in USERS_OWN
+
+
+def test_a_setting_that_no_built_in_recipe_changes_does_not_exist():
+    idle = sorted(path for path in unchanged() - WITHOUT_A_RECIPE if not excused(path))
+    assert not idle, f"use them in a recipe, or delete them: {idle}"
+
+
+def test_the_list_of_idle_settings_only_gets_shorter():
+    assert unchanged() >= WITHOUT_A_RECIPE, f"take out: {sorted(WITHOUT_A_RECIPE - unchanged())}"
+
+
+def test_every_kind_is_used_by_a_recipe_or_by_users():
+    used = set().union(*used_values().values()) | {"Recipe"}
+    idle = {cls.__name__ for cls in settings_classes()} - used
+    assert idle <= {path.split(".")[0] for path in USERS_OWN}, f"no recipe uses {sorted(idle)}"

@@ -1,0 +1,126 @@
+"""Decoding with real models: what is said is what the model thinks of it when it reads it back.
+
+Invariants I4, I10, I11, I12, I13 and I15, for every family of models.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seq2see.core.batch import Batch, Sequences
+from seq2see.decoding.beam import Beam
+from seq2see.decoding.choosers import Greedy, Sample
+from seq2see.decoding.engine import Limits, decode
+from seq2see.decoding.penalties import GNMT, Average, NoPenalty
+from seq2see.models.build import fresh_model
+from tiny_models import BOS, EOS, FAMILIES, few_examples, pair, reads, sources, tiny, transformer, writes
+from toy_decoders import best_answers, pick
+
+every_family = pytest.mark.parametrize("name", FAMILIES)
+LONGEST = 6
+rows_of = st.lists(st.integers(1, 5), min_size=1, max_size=3)
+seeds = st.integers(0, 999)
+
+
+def read_back(model, source: Sequences, said: list[tuple[int, ...]], owners: list[int]) -> list[list[float]]:
+    """The log-probability of every token of many answers, by one teacher-forced pass over all of them."""
+    target = Sequences.of([[BOS, *tokens][: len(tokens)] for tokens in said])
+    answers = Sequences.of([list(tokens) for tokens in said]).values
+    rows = torch.tensor(owners)
+    batch = Batch(Sequences(source.values[rows], source.lengths[rows]), target, answers, rows)
+    with torch.no_grad():
+        chances = model(batch).log_softmax(-1).gather(2, answers[..., None]).squeeze(-1)
+    return [row[: len(tokens)].tolist() for row, tokens in zip(chances, said, strict=True)]
+
+
+@every_family
+@few_examples()
+@given(rows=rows_of, seed=seeds)
+def test_a_beam_of_one_is_greedy(name, rows, seed):
+    model, source = tiny(name), sources(rows, seed)
+    greedy = decode(model, source, Greedy(), Limits(LONGEST))
+    narrow = decode(model, source, Beam(1), Limits(LONGEST))
+    for (one,), (other,) in zip(greedy, narrow, strict=True):
+        assert one.tokens == other.tokens
+        assert one.score == pytest.approx(other.score, abs=1e-5)
+
+
+@every_family
+@few_examples()
+@given(rows=rows_of, seed=seeds, penalty=st.sampled_from([NoPenalty(), Average(alpha=0.8), GNMT(alpha=0.6)]))
+def test_the_score_of_every_beam_is_what_reading_it_back_says(name, rows, seed, penalty):
+    model, source = tiny(name), sources(rows, seed)
+    found = decode(model, source, Beam(4, penalty), Limits(LONGEST))
+    flat = [(row, answer) for row, answers in enumerate(found) for answer in answers]
+    said = [answer.tokens + (EOS,) * answer.finished for _, answer in flat]
+    told = read_back(model, source, said, [row for row, _ in flat])
+    for (_, answer), tokens, chances in zip(flat, said, told, strict=True):
+        assert answer.token_log_probabilities == pytest.approx(chances, abs=2e-5)
+        assert answer.log_probability == pytest.approx(sum(chances), abs=1e-4)
+        expected = float(penalty(torch.tensor(sum(chances)), len(tokens)))
+        assert answer.score == pytest.approx(expected, abs=1e-4)
+    for answers in found:
+        scores = [answer.score for answer in answers]
+        assert scores == sorted(scores, reverse=True)
+        complete = [answer.tokens + (EOS,) * answer.finished for answer in answers]
+        assert len(set(complete)) == len(complete) == 4
+        for answer, tokens in zip(answers, complete, strict=True):
+            assert 1 <= len(tokens) <= LONGEST
+            assert not {0, BOS, EOS} & set(answer.tokens)
+            assert answer.finished or len(answer.tokens) == LONGEST
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pair(transformer(depth=1), transformer(depth=1)),
+        pair(reads("gru").with_(depth=1), writes("gru", "additive").with_(depth=1)),
+    ],
+    ids=["transformer", "recurrent"],
+)
+@pytest.mark.parametrize("penalty", [NoPenalty(), GNMT(alpha=0.9)], ids=["none", "gnmt"])
+def test_a_beam_that_loses_nothing_finds_the_best_of_all_answers(settings, penalty):
+    model = fresh_model(settings, (6, 6), "xavier", seed=3).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight *= 2  # opinions strong enough to differ
+    source = Sequences.of([[3, 4, 5]])
+    (found,) = decode(model, source, Beam(81, penalty), Limits(4))
+
+    def score(total: float, length: int) -> float:
+        return float(penalty(torch.tensor(total), length))
+
+    with torch.no_grad():
+        best = best_answers(model, source, 4, score)
+    assert [answer.tokens for answer in found[:5]] == [tokens for _, tokens, _ in best[:5]]
+    assert [answer.score for answer in found[:5]] == pytest.approx([each for each, _, _ in best[:5]], abs=1e-5)
+    (narrow,) = decode(model, source, Beam(2, penalty), Limits(4))
+    assert narrow[0].score <= found[0].score + 1e-6
+
+
+@every_family
+@few_examples()
+@given(seed=seeds, data=st.data())
+def test_answers_do_not_depend_on_the_company_they_are_asked_in(name, seed, data):
+    model, source = tiny(name, torch.float64), sources([4, 1, 5, 2], seed)
+    chooser = data.draw(st.sampled_from([Greedy(), Sample(seed, width=2), Beam(3)]))
+    numbers = torch.tensor([70, 71, 72, 73])
+    together = decode(model, source, chooser, Limits(LONGEST), indices=numbers)
+    order = data.draw(st.permutations(range(4)))
+    for some in (order[:1], order[1:]):
+        apart = decode(model, pick(source, some), chooser, Limits(LONGEST), indices=numbers[some])
+        for row, answers in zip(some, apart, strict=True):
+            assert [answer.tokens for answer in answers] == [answer.tokens for answer in together[row]]
+
+
+@every_family
+def test_the_same_seed_gives_the_same_sample_and_another_seed_another(name):
+    model, source = tiny(name), sources([4, 1, 5, 2])
+
+    def drawn(seed: int) -> list[tuple[int, ...]]:
+        return [row[0].tokens for row in decode(model, source, Sample(seed), Limits(LONGEST))]
+
+    assert drawn(1) == drawn(1) != drawn(2)

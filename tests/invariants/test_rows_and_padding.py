@@ -1,0 +1,103 @@
+"""What a row gets does not depend on padding, on its neighbours, or on their order.
+
+Invariants I1, I3, I4 and I5, for every family of models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from seq2see.core.batch import Sequences
+from seq2see.core.rows import pick_rows
+from seq2see.models.memory import Memory
+from seq2see.training.objectives import NextToken
+from tiny_models import FAMILIES, each_row, few_examples, lengths, pairs, stretched, tiny
+
+every_family = pytest.mark.parametrize("name", FAMILIES)
+PRECISIONS = st.sampled_from([(torch.float32, 2e-5), (torch.float64, 1e-12)])
+seeds = st.integers(0, 999)
+
+
+def real_logits(model, batch) -> torch.Tensor:
+    """The logits at real positions, row after row."""
+    return model(batch)[batch.target.real]
+
+
+@every_family
+@few_examples()
+@given(rows=lengths, seed=seeds, more=st.integers(0, 4), precision=PRECISIONS, data=st.data())
+def test_padding_of_any_amount_and_content_changes_nothing(name, rows, seed, more, precision, data):
+    model, batch = tiny(name, precision[0]), pairs(rows, seed=seed)
+    source = stretched(batch.source, more, data.draw(st.integers(0, 10)))
+    target = stretched(batch.target, data.draw(st.integers(0, 4)), data.draw(st.integers(0, 12)))
+    padded = replace(batch, source=source, target=target)
+    expected = real_logits(model, batch)
+    assert_close(real_logits(model, padded), expected, rtol=precision[1], atol=precision[1])
+
+
+@every_family
+@few_examples()
+@given(rows=lengths, seed=seeds, filling=st.integers(0, 10))
+def test_the_content_of_padding_changes_not_one_bit(name, rows, seed, filling):
+    model, batch = tiny(name), pairs(rows, seed=seed)
+    one = replace(batch, source=stretched(batch.source, 2, 0), target=stretched(batch.target, 2, 0))
+    other = replace(batch, source=stretched(batch.source, 2, filling), target=stretched(batch.target, 2, filling))
+    assert torch.equal(real_logits(model, one), real_logits(model, other))
+
+
+@every_family
+@few_examples()
+@given(rows=lengths, seed=seeds)
+def test_not_even_nan_in_the_padding_of_vectors_gets_through(name, rows, seed):
+    model, batch = tiny(name), pairs(rows, seed=seed)
+
+    def hidden(filling: float) -> torch.Tensor:
+        memory = model.encoder(stretched(model.source(batch.source), 2, filling))
+        values = stretched(Sequences(memory.values, memory.lengths), 1, filling).values
+        target = stretched(model.target(batch.target), 2, filling)
+        found = model.decoder(target, Memory(values, memory.lengths, memory.summary))
+        return found[target.real]
+
+    clean, spoilt = hidden(0.0), hidden(float("nan"))
+    assert torch.equal(spoilt, clean)
+    model.zero_grad()
+    spoilt.sum().backward()
+    assert all(weight.grad is None or weight.grad.isfinite().all() for weight in model.parameters())
+
+
+@every_family
+@few_examples()
+@given(rows=lengths, seed=seeds, precision=PRECISIONS)
+def test_a_row_in_a_batch_is_the_row_alone(name, rows, seed, precision):
+    model, batch = tiny(name, precision[0]), pairs(rows, seed=seed)
+    alone = torch.cat([model(row)[0] for row in each_row(batch)])
+    assert_close(real_logits(model, batch), alone, rtol=precision[1], atol=precision[1])
+
+
+@every_family
+@few_examples()
+@given(rows=lengths, seed=seeds, data=st.data())
+def test_the_order_of_rows_is_the_order_of_answers(name, rows, seed, data):
+    model, batch = tiny(name), pairs(rows, seed=seed)
+    order = torch.tensor(data.draw(st.permutations(range(len(rows)))))
+    logits, moved = model(batch), model(pick_rows(batch, order))
+    real = batch.target.real[order]
+    assert_close(moved[real], logits[order][real], rtol=1e-5, atol=1e-5)
+
+
+@every_family
+@few_examples()
+@given(rows=lengths, seed=seeds, smoothing=st.sampled_from([0.0, 0.2]))
+def test_the_loss_of_a_batch_is_the_sum_of_its_rows_alone(name, rows, seed, smoothing):
+    model, batch, objective = tiny(name), pairs(rows, seed=seed), NextToken(smoothing=smoothing)
+
+    def loss(some) -> float:
+        return objective.loss(model.hidden(some), model.head, some.labels).item()
+
+    assert loss(batch) == pytest.approx(sum(loss(row) for row in each_row(batch)), rel=1e-5)

@@ -1,0 +1,286 @@
+"""Attention: numbers by hand, plain = fused both ways, what a probe sees, and the cache."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.testing import assert_close
+
+from seq2see.core.batch import Sequences
+from seq2see.layers.attention import (
+    CrossAttention,
+    KeyValueCache,
+    SelfAttention,
+    attention_weights,
+    fused_attention,
+    join_heads,
+    plain_attention,
+    split_heads,
+)
+from seq2see.layers.masks import MayLook, causal, everyone, real, so_far
+
+
+def ragged(lengths: list[int], time: int) -> Sequences:
+    return Sequences(torch.zeros(len(lengths), time, dtype=torch.long), torch.tensor(lengths))
+
+
+# Every way of hiding something; rows 3, queries 5, keys 7. "nothing at all" leaves rows without any key.
+MASKS: dict[str, MayLook] = {
+    "everyone": everyone(),
+    "causal": causal(),
+    "real": real(ragged([7, 2, 4], 7)),
+    "causal and real": causal() & real(ragged([7, 2, 4], 7)),
+    "so far": so_far(torch.tensor([[0, 1, 2, 3, 4], [2, 3, 4, 5, 6], [1, 2, 3, 4, 5]]), 7),
+    "nothing at all": real(ragged([0, 7, 0], 7)),
+    "nothing for some queries": MayLook(torch.arange(5)[:, None].expand(3, 1, 5, 7) % 2 == 0),
+}
+every_mask = pytest.mark.parametrize("may_look", MASKS.values(), ids=list(MASKS))
+
+
+def looks(dtype: torch.dtype, seed: int = 0, size: int = 3) -> list[torch.Tensor]:
+    """Queries, keys and values: 3 rows, 2 heads, 5 queries, 7 keys."""
+    random = torch.Generator().manual_seed(seed)
+    shapes = [(3, 2, 5, size), (3, 2, 7, size), (3, 2, 7, size)]
+    return [torch.randn(shape, generator=random, dtype=dtype).requires_grad_() for shape in shapes]
+
+
+# The definition
+
+
+def test_weights_and_sum_by_hand():
+    # 2·ln 3 / √4 = ln 3 and 0: the weights are as 3 to 1; the third key is hidden.
+    queries = torch.tensor([2.0, 0, 0, 0]).view(1, 1, 1, 4)
+    keys = torch.tensor([[math.log(3), 0, 0, 0], [0, 5, 0, 0], [9, 0, 0, 0]]).view(1, 1, 3, 4)
+    values = torch.tensor([[8.0, 0, 0, 0], [4, 0, 0, 1], [99, 99, 99, 99]]).view(1, 1, 3, 4)
+    may_look = real(ragged([2], 3))
+    assert_close(attention_weights(queries, keys, may_look).flatten(), torch.tensor([0.75, 0.25, 0.0]))
+    for attend in (plain_attention, fused_attention):
+        assert_close(attend(queries, keys, values, may_look).flatten(), torch.tensor([7.0, 0, 0, 0.25]))
+
+
+@every_mask
+def test_weights_sum_to_one_and_are_exactly_zero_where_nobody_may_look(may_look):
+    queries, keys, _ = looks(torch.float32)
+    weights = attention_weights(queries, keys, may_look)
+    allowed = may_look.table(5, 7, queries.device).expand_as(weights)
+    assert (weights[~allowed] == 0).all()
+    assert (weights[allowed] > 0).all()
+    assert_close(weights.sum(-1), allowed.any(-1).float(), rtol=0, atol=1e-6)
+
+
+@every_mask
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+def test_fused_attention_is_plain_attention_forward_and_backward(may_look, dtype, tolerance):
+    one, other = looks(dtype), looks(dtype)
+    plain, fused = plain_attention(*one, may_look), fused_attention(*other, may_look)
+    assert_close(fused, plain, rtol=0, atol=tolerance)
+    slopes = torch.randn(plain.shape, dtype=dtype)
+    plain.backward(slopes)
+    fused.backward(slopes)
+    for mine, theirs in zip(one, other, strict=True):
+        assert_close(mine.grad, theirs.grad, rtol=0, atol=10 * tolerance)
+
+
+@given(st.integers(1, 9), st.integers(0, 9), st.integers(0, 999), st.booleans())
+def test_fused_attention_is_plain_attention_for_any_length(time, length, seed, hidden_future):
+    random = torch.Generator().manual_seed(seed)
+    parts = [3 * torch.randn(1, 2, time, 4, generator=random) for _ in range(3)]
+    may_look = real(ragged([length], time))
+    may_look = may_look & causal() if hidden_future else may_look
+    assert_close(fused_attention(*parts, may_look), plain_attention(*parts, may_look), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", [SDPBackend.MATH, SDPBackend.FLASH_ATTENTION], ids=lambda each: each.name)
+@pytest.mark.parametrize("word", ["everyone", "causal", "real", "so far"])
+def test_every_kernel_that_torch_may_choose_agrees(backend, word):
+    parts = [part.detach() for part in looks(torch.float32, size=8)]
+    with sdpa_kernel(backend):
+        fused = fused_attention(*parts, MASKS[word])
+    assert_close(fused, plain_attention(*parts, MASKS[word]), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("attend", [plain_attention, fused_attention])
+@pytest.mark.parametrize("word", ["nothing at all", "nothing for some queries"])
+def test_who_may_look_at_nothing_gets_nothing_and_no_nan(attend, word):
+    parts = looks(torch.float32)
+    looked = attend(*parts, MASKS[word])
+    blind = ~MASKS[word].table(5, 7, looked.device).any(-1).expand(3, 2, 5)
+    assert (looked[blind] == 0).all()
+    assert (looked[~blind] != 0).all()
+    looked.sum().backward()
+    for part in parts:
+        assert part.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("attend", [plain_attention, fused_attention])
+@pytest.mark.parametrize("word", ["causal", "real", "nothing for some queries"])
+def test_gradients_are_those_of_finite_differences(attend, word):
+    assert torch.autograd.gradcheck(lambda *parts: attend(*parts, MASKS[word]), looks(torch.float64))
+
+
+def test_a_very_large_score_does_not_overflow():
+    queries = torch.full((1, 1, 1, 1), 1e18)
+    keys = torch.tensor([1e18, 1.0]).view(1, 1, 2, 1)
+    assert_close(attention_weights(queries, keys, everyone()).flatten(), torch.tensor([1.0, 0.0]))
+
+
+# Heads
+
+
+def test_heads_are_neighbouring_pieces_of_a_vector():
+    vectors = torch.arange(12.0).view(1, 2, 6)
+    pieces = split_heads(vectors, 2)
+    assert pieces.tolist() == [[[[0, 1, 2], [6, 7, 8]], [[3, 4, 5], [9, 10, 11]]]]
+    assert torch.equal(join_heads(pieces), vectors)
+
+
+def test_one_head_of_self_attention_by_hand():
+    layer = SelfAttention(width=1, heads=1)
+    with torch.no_grad():
+        layer.queries_keys_values.weight.copy_(torch.tensor([[1.0], [2.0], [3.0]]))
+        layer.queries_keys_values.bias.copy_(torch.tensor([0.0, 0.0, 1.0]))
+        layer.output.weight.fill_(10.0)
+        layer.output.bias.fill_(0.5)
+    vectors = torch.tensor([0.0, 1.0]).view(1, 2, 1)
+    # Query 0 weighs both values (1 and 4) alike; query 1 scores its keys 0 and 2: shares 1 and e².
+    share = math.exp(2) / (1 + math.exp(2))
+    expected = [10 * 2.5 + 0.5, 10 * (1 + 3 * share) + 0.5]
+    assert_close(layer(vectors, everyone()).flatten(), torch.tensor(expected))
+    assert_close(layer(vectors, causal()).flatten(), torch.tensor([10.5, expected[1]]))
+
+
+def copied(own: SelfAttention) -> nn.MultiheadAttention:
+    width = own.output.weight.size(0)
+    theirs = nn.MultiheadAttention(width, own.heads, batch_first=True).eval()
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(own.queries_keys_values.weight)
+        theirs.in_proj_bias.copy_(own.queries_keys_values.bias.uniform_(-1, 1))
+        theirs.out_proj.weight.copy_(own.output.weight)
+        theirs.out_proj.bias.copy_(own.output.bias.uniform_(-1, 1))
+    return theirs
+
+
+def test_self_attention_is_torchs_with_the_same_weights():
+    own = SelfAttention(width=6, heads=3).eval()
+    theirs, source = copied(own), ragged([5, 2, 3], 5)
+    vectors, seen = torch.randn(3, 5, 6), []
+    own.probe = seen.append
+    expected, weights = theirs(
+        vectors, vectors, vectors, key_padding_mask=~source.real, average_attn_weights=False
+    )
+    assert_close(own(vectors, real(source)), expected, rtol=0, atol=1e-6)
+    assert_close(seen[0], weights, rtol=0, atol=1e-6)
+
+
+def test_cross_attention_is_torchs_with_the_same_weights():
+    own = CrossAttention(width=6, heads=2, memory_width=5).eval()
+    theirs = nn.MultiheadAttention(6, 2, kdim=5, vdim=5, batch_first=True).eval()
+    with torch.no_grad():
+        theirs.q_proj_weight.copy_(own.queries.weight)
+        theirs.k_proj_weight.copy_(own.keys_values.weight[:6])
+        theirs.v_proj_weight.copy_(own.keys_values.weight[6:])
+        theirs.in_proj_bias.copy_(torch.cat([own.queries.bias, own.keys_values.bias]))
+        theirs.out_proj.weight.copy_(own.output.weight)
+        theirs.out_proj.bias.copy_(own.output.bias)
+    vectors, memory, source = torch.randn(3, 4, 6), torch.randn(3, 7, 5), ragged([7, 1, 3], 7)
+    expected, _ = theirs(vectors, memory, memory, key_padding_mask=~source.real)
+    assert_close(own(vectors, own.prepare(memory), real(source)), expected, rtol=0, atol=1e-6)
+
+
+def test_self_attention_alone_knows_no_order():
+    layer, vectors, order = SelfAttention(6, 2), torch.randn(1, 5, 6), [3, 0, 4, 1, 2]
+    assert_close(layer(vectors[:, order], everyone()), layer(vectors, everyone())[:, order])
+
+
+def test_layers_have_the_gradients_of_finite_differences():
+    own, across = SelfAttention(4, 2).double(), CrossAttention(4, 2, 3).double()
+    vectors = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    memory = torch.randn(2, 5, 3, dtype=torch.float64, requires_grad=True)
+    may_look = real(ragged([5, 2], 5))
+    assert torch.autograd.gradcheck(lambda x: own(x, causal()), [vectors])
+    assert torch.autograd.gradcheck(lambda x, m: across(x, across.prepare(m), may_look), [vectors, memory])
+    weights = [weight.detach().requires_grad_() for weight in own.parameters()]
+    names = [name for name, _ in own.named_parameters()]
+
+    def by_weights(*values):
+        return torch.func.functional_call(own, dict(zip(names, values, strict=True)), (vectors.detach(), causal()))
+
+    assert torch.autograd.gradcheck(by_weights, weights)
+
+
+# Watching
+
+
+@every_mask
+def test_a_probe_sees_the_weights_and_the_output_is_the_same_to_the_last_bit(may_look):
+    queries, keys, values = (part.detach() for part in looks(torch.float32))
+    layer, seen = SelfAttention(6, 2), []
+    unwatched = layer.look(queries, keys, values, may_look)
+    layer.probe = seen.append
+    assert torch.equal(layer.look(queries, keys, values, may_look), unwatched)
+    layer.probe = None
+    assert torch.equal(layer.look(queries, keys, values, may_look), unwatched)
+    assert len(seen) == 1
+    assert torch.equal(seen[0], attention_weights(queries, keys, may_look))
+    # What is shown is what is used: the shown weights give the output.
+    assert_close(layer.output(join_heads(seen[0] @ values)), unwatched, rtol=0, atol=1e-6)
+
+
+def test_watching_one_layer_leaves_another_unwatched():
+    watched, other = SelfAttention(4, 2), SelfAttention(4, 2)
+    watched.probe = print
+    assert other.probe is None
+
+
+# The cache
+
+
+def test_the_cache_is_written_at_each_rows_own_times():
+    cache = KeyValueCache(torch.zeros(2, 1, 4, 1), torch.zeros(2, 1, 4, 1))
+    keys = torch.tensor([[5.0, 6.0], [7.0, 8.0]]).view(2, 1, 2, 1)
+    cache.write(keys, -keys, torch.tensor([[0, 1], [2, 3]]))
+    assert cache.keys.flatten(1).tolist() == [[5, 6, 0, 0], [0, 0, 7, 8]]
+    assert cache.values.flatten(1).tolist() == [[-5, -6, 0, 0], [0, 0, -7, -8]]
+
+
+def test_the_cache_begins_empty_with_room_for_every_head():
+    cache = SelfAttention(width=6, heads=3).room(rows=2, room=5)
+    assert cache.keys.shape == cache.values.shape == (2, 3, 5, 2)
+    assert cache.keys.count_nonzero() == cache.values.count_nonzero() == 0
+
+
+def test_stepping_equals_looking_back_at_everything_at_every_split():
+    layer, vectors = SelfAttention(6, 2).double(), torch.randn(3, 5, 6, dtype=torch.float64)
+    expected = layer(vectors, causal())
+    for first in range(1, 5):
+        cache, looked = layer.room(3, 5), []
+        for times in torch.arange(5).split([first, *[1] * (5 - first)]):
+            looked.append(layer.step(vectors[:, times], cache, times.expand(3, -1)))
+        assert_close(torch.cat(looked, dim=1), expected, rtol=0, atol=1e-12)
+
+
+def test_rows_may_stand_at_different_times():
+    layer, vectors = SelfAttention(6, 2), torch.randn(2, 5, 6)
+    expected = layer(vectors, causal())
+    cache = layer.room(2, 5)
+    # Row 0 has read one vector, row 1 four: both take in one more.
+    for row, read in ((0, 1), (1, 4)):
+        alone = KeyValueCache(cache.keys[row : row + 1], cache.values[row : row + 1])
+        layer.step(vectors[row : row + 1, :read], alone, torch.arange(read)[None])
+    new = torch.stack([vectors[0, 1], vectors[1, 4]])[:, None]
+    stepped = layer.step(new, cache, torch.tensor([[1], [4]]))
+    assert_close(stepped[:, 0], torch.stack([expected[0, 1], expected[1, 4]]))
+
+
+def test_what_lies_behind_in_the_cache_is_not_seen():
+    layer, vectors = SelfAttention(6, 2), torch.randn(1, 2, 6)
+    cache = layer.room(1, 4)
+    dirty = KeyValueCache(cache.keys + 1e3, cache.values - 1e3)
+    times = torch.arange(2)[None]
+    assert torch.equal(layer.step(vectors, dirty, times), layer.step(vectors, cache, times))

@@ -1,0 +1,153 @@
+"""Frontends, heads, and how a sequence-to-sequence model is put together of its parts."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from seq2see.core.batch import Batch, Sequences
+from seq2see.layers.positions import NoPositions, SinusoidalPositions
+from seq2see.models.frontends import TokenFrontend
+from seq2see.models.heads import FreeHead, TiedHead
+from tiny_models import FAMILIES, TARGET_SIZE, WIDTH, pair, pairs, stirred, tiny, transformer, whole
+
+TOKENS = torch.tensor([[3, 4, 5], [6, 7, 0]])
+
+
+def test_a_token_is_its_vector_times_the_root_of_the_width_plus_its_position():
+    table = nn.Embedding(8, 4)
+    frontend = TokenFrontend(table, SinusoidalPositions(4), dropout=0.0)
+    vectors = frontend(Sequences(TOKENS, torch.tensor([3, 2])))
+    place = torch.tensor([math.sin(2), math.cos(2), math.sin(0.02), math.cos(0.02)])
+    assert_close(vectors.values[0, 2], 2 * table.weight[5] + place)
+    assert_close(vectors.values[1, 0], 2 * table.weight[6] + torch.tensor([0.0, 1, 0, 1]))
+    assert vectors.lengths.tolist() == [3, 2]
+
+
+def test_tokens_at_given_times_get_the_positions_of_these_times():
+    frontend = TokenFrontend(nn.Embedding(8, 4), SinusoidalPositions(4), dropout=0.0)
+    sequence = frontend(Sequences(TOKENS[:1], torch.tensor([3]))).values
+    later = frontend.at(torch.tensor([[5], [4]]), torch.tensor([[2], [1]]))
+    assert_close(later[:, 0], sequence[0, [2, 1]])
+
+
+def test_dropout_of_a_frontend_acts_on_the_sum_and_only_in_training():
+    table = nn.Embedding(8, 100)
+    frontend = TokenFrontend(table, SinusoidalPositions(100), dropout=0.5)
+    tokens = Sequences(TOKENS, torch.tensor([3, 2]))
+    dropped = frontend(tokens).values
+    frontend.eval()
+    clean = frontend(tokens).values
+    kept = dropped != 0
+    assert_close(dropped[kept], 2 * clean[kept])
+    assert 0.4 < kept.float().mean() < 0.6
+
+
+def test_a_tied_head_scores_by_the_tokens_own_vectors():
+    table = nn.Embedding(5, 3)
+    hidden = torch.randn(2, 4, 3)
+    head = TiedHead(table)
+    assert_close(head(hidden)[1, 2, 4], hidden[1, 2] @ table.weight[4])
+    assert [id(weight) for weight in head.parameters()] == [id(table.weight)]
+
+
+def test_a_free_head_has_a_matrix_of_its_own():
+    table = nn.Embedding(5, 3)
+    head, hidden = FreeHead(table), torch.randn(2, 4, 3)
+    assert head(hidden).shape == (2, 4, 5)
+    assert id(table.weight) not in [id(weight) for weight in head.parameters()]
+    assert_close(head(torch.zeros(1, 3)), head.project.bias[None])
+
+
+# The whole model
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_logits_are_the_heads_answer_to_the_hidden_states(name):
+    model, batch = tiny(name), pairs([3, 5, 1])
+    hidden = model.hidden(batch)
+    logits = model(batch)
+    assert hidden.lengths.tolist() == batch.target.lengths.tolist()
+    assert logits.shape == (3, int(batch.target.lengths.max()), TARGET_SIZE)
+    assert torch.equal(logits, model.head(hidden.values))
+
+
+def test_hidden_states_come_from_the_four_parts_in_turn():
+    model, batch = tiny("transformer, pre-norm"), pairs([3, 5, 1])
+    memory = model.encoder(model.source(batch.source))
+    assert torch.equal(model.encode(batch.source).values, memory.values)
+    expected = model.decoder(model.target(batch.target), memory)
+    assert torch.equal(model.hidden(batch).values, expected)
+
+
+def test_a_model_without_a_source_is_a_mistake_of_the_caller():
+    batch = pairs([3])
+    with pytest.raises(AssertionError, match="needs"):
+        tiny("transformer, pre-norm")(Batch(None, batch.target, batch.labels, batch.indices))
+
+
+def test_the_state_counts_time_for_every_row():
+    model, batch = tiny("transformer, pre-norm"), pairs([3, 5, 1])
+    state = model.start(batch.source, rows=3, room=5)
+    assert state.time.tolist() == [0, 0, 0]
+    _, state = model.step(batch.target.values[:, :2], state)
+    assert state.time.tolist() == [2, 2, 2]
+    assert state.decoder.filled.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_a_step_continues_the_positions_where_the_last_one_ended(positions):
+    model = stirred(pair(transformer(), transformer(), positions))
+    source, tokens = pairs([3, 3]).source, torch.tensor([[1, 5, 5, 5, 5], [1, 6, 6, 6, 6]])
+    expected = whole(model, source, tokens)
+    state = model.start(source, rows=2, room=5)
+    for first, last in ((0, 2), (2, 3), (3, 5)):
+        logits, state = model.step(tokens[:, first:last], state)
+        assert_close(logits, expected[:, first:last], rtol=0, atol=1e-5)
+
+
+def test_without_positions_a_transformer_cannot_tell_the_order_of_its_source():
+    blind = stirred(pair(transformer(), transformer(), "none"))
+    source = Sequences.of([[3, 4, 5], [5, 3, 4]])
+    tokens = torch.tensor([[1, 7], [1, 7]])
+    logits = whole(blind, source, tokens)
+    assert_close(logits[0], logits[1], rtol=0, atol=1e-5)
+    seeing = whole(tiny("transformer, pre-norm"), source, tokens)
+    assert (seeing[0] - seeing[1]).abs().max() > 1e-3
+
+
+# Tied weights
+
+
+def test_a_tied_head_is_the_targets_table():
+    model = tiny("transformer, pre-norm")
+    assert model.head.table is model.target.table
+    assert model.source.table is not model.target.table
+    assert isinstance(tiny("recurrent, additive").head, FreeHead)
+
+
+def test_a_shared_vocabulary_ties_three_ways():
+    settings = pair(transformer(), transformer()).with_(**{"target.vocabulary": "shared"})
+    model = stirred(settings)
+    assert model.source.table.weight is model.target.table.weight is model.head.table.weight
+    assert model.source.table.weight.shape == (TARGET_SIZE, WIDTH)
+    names = [name for name, weight in model.named_parameters() if weight.shape == (TARGET_SIZE, WIDTH)]
+    assert len(names) == 1
+    # A change through one name is seen through all of them.
+    with torch.no_grad():
+        model.source.table.weight[4] = 7.0
+    assert (model.head.table.weight[4] == 7.0).all()
+
+
+def test_a_tied_table_learns_from_all_its_uses():
+    settings = pair(transformer(), transformer()).with_(**{"target.vocabulary": "shared"})
+    model = stirred(settings)
+    source, target = Sequences.of([[4, 5]]), Sequences.of([[1, 6]])
+    batch = Batch(source, target, torch.tensor([[6, 2]]), torch.tensor([0]))
+    model(batch)[0, 0, 9].backward()
+    touched = model.head.table.weight.grad.abs().sum(-1) > 0
+    assert touched.nonzero().flatten().tolist() == [1, 4, 5, 9]  # two read, one fed before, one answered

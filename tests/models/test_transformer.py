@@ -1,0 +1,331 @@
+"""The Transformer: torch's own with the same weights, padding, states, and its size on paper."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from seq2see.core.batch import Sequences
+from seq2see.core.rows import fork, pick_rows
+from seq2see.layers.attention import KeyValueCache
+from seq2see.models.memory import Memory
+from seq2see.models.transformer import (
+    BlockState,
+    TransformerDecoder,
+    TransformerEncoder,
+    TransformerSettings,
+    TransformerState,
+)
+
+NORMS = ["layer", "rms", "batch", "power"]
+ORDERS = ["pre", "post"]
+WIDTH, HEADS, DEPTH = 12, 3, 2
+
+
+def settings(**changes) -> TransformerSettings:
+    return TransformerSettings(**{"width": WIDTH, "depth": DEPTH, "heads": HEADS, "dropout": 0.3} | changes)
+
+
+def stirred(module: nn.Module) -> nn.Module:
+    """No bias 0, no norm 1, no running statistic as it was at first; in float64, to be exact."""
+    with torch.no_grad():
+        for weight in module.parameters():
+            weight += 0.3 * torch.randn_like(weight)
+        for name, statistic in module.named_buffers():
+            if "running" in name:
+                statistic += torch.rand_like(statistic)
+    return module.double().eval()
+
+
+def ragged(lengths: list[int], width: int = WIDTH) -> Sequences:
+    return Sequences(torch.randn(len(lengths), max(lengths), width).double(), torch.tensor(lengths))
+
+
+def some_memory(lengths: list[int], width: int = WIDTH) -> Memory:
+    found = ragged(lengths, width)
+    return Memory(found.values, found.lengths, torch.randn(len(lengths), width).double())
+
+
+def spoilt(sequences: Sequences, more: int) -> torch.Tensor:
+    """More padding, and NaN in all of it."""
+    values = nn.functional.pad(sequences.values, (0, 0, 0, more))
+    real = Sequences(values, sequences.lengths).real
+    return values.masked_fill(~real[..., None], float("nan"))
+
+
+# torch's Transformer with the same weights
+
+
+def copy_linear(own: nn.Linear, theirs: nn.Linear) -> None:
+    theirs.weight.copy_(own.weight)
+    theirs.bias.copy_(own.bias)
+
+
+def copy_self_attention(own: nn.Module, theirs: nn.MultiheadAttention) -> None:
+    theirs.in_proj_weight.copy_(own.queries_keys_values.weight)
+    theirs.in_proj_bias.copy_(own.queries_keys_values.bias)
+    copy_linear(own.output, theirs.out_proj)
+
+
+def copy_cross_attention(own: nn.Module, theirs: nn.MultiheadAttention) -> None:
+    theirs.in_proj_weight.copy_(torch.cat([own.queries.weight, own.keys_values.weight]))
+    theirs.in_proj_bias.copy_(torch.cat([own.queries.bias, own.keys_values.bias]))
+    copy_linear(own.output, theirs.out_proj)
+
+
+def copy_norm(own: nn.Module, theirs: nn.LayerNorm) -> None:
+    theirs.weight.copy_(own.weight)
+    theirs.bias.copy_(own.bias)
+
+
+def torchs(part: str, order: str) -> nn.Module:
+    """torch's encoder or decoder of the same shape; as ours, it ends with a norm only where the order is pre."""
+    layer = {"encoder": nn.TransformerEncoderLayer, "decoder": nn.TransformerDecoderLayer}[part]
+    one = layer(WIDTH, HEADS, 4 * WIDTH, dropout=0.3, batch_first=True, norm_first=order == "pre")
+    ending = nn.LayerNorm(WIDTH) if order == "pre" else None
+    if part == "encoder":
+        return nn.TransformerEncoder(one, DEPTH, ending, enable_nested_tensor=False).double().eval()
+    return nn.TransformerDecoder(one, DEPTH, ending).double().eval()
+
+
+@torch.no_grad()
+def copy_stack(own: nn.Module, theirs: nn.Module) -> None:
+    for mine, layer in zip(own.blocks, theirs.layers, strict=True):
+        if isinstance(own, TransformerEncoder):
+            copy_self_attention(mine.look, layer.self_attn)
+            norms = [mine.around_look, mine.around_think]
+        else:
+            copy_self_attention(mine.look_back, layer.self_attn)
+            copy_cross_attention(mine.look_across, layer.multihead_attn)
+            norms = [mine.around_back, mine.around_across, mine.around_think]
+        for number, around in enumerate(norms, start=1):
+            copy_norm(around.norm, getattr(layer, f"norm{number}"))
+        copy_linear(mine.think.widen, layer.linear1)
+        copy_linear(mine.think.narrow, layer.linear2)
+    assert (own.ending is None) == (theirs.norm is None)
+    if own.ending is not None:
+        copy_norm(own.ending, theirs.norm)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_encoder_is_torchs_with_the_same_weights(order):
+    own, theirs = stirred(TransformerEncoder(settings(order=order))), torchs("encoder", order)
+    copy_stack(own, theirs)
+    source = ragged([5, 2, 7])
+    memory = own(source)
+    expected = theirs(source.values, src_key_padding_mask=~source.real)
+    assert_close(memory.pack(), expected[source.real], rtol=0, atol=1e-10)
+    assert_close(memory.summary[1], expected[1, :2].mean(0), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_decoder_is_torchs_with_the_same_weights(order):
+    own, theirs = stirred(TransformerDecoder(settings(order=order), WIDTH)), torchs("decoder", order)
+    copy_stack(own, theirs)
+    target, memory = ragged([4, 6, 3]), some_memory([5, 2, 7])
+    expected = theirs(
+        target.values,
+        memory.values,
+        tgt_mask=torch.ones(6, 6, dtype=torch.bool).triu(1),
+        tgt_key_padding_mask=~target.real,
+        memory_key_padding_mask=~memory.real,
+    )
+    assert_close(own(target, memory)[target.real], expected[target.real], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_gradients_are_torchs_too(order):
+    own, theirs = stirred(TransformerEncoder(settings(order=order))), torchs("encoder", order)
+    copy_stack(own, theirs)
+    source = ragged([5, 2, 7])
+    own(source).pack().square().sum().backward()
+    theirs(source.values, src_key_padding_mask=~source.real)[source.real].square().sum().backward()
+    mine = own.blocks[0].look.queries_keys_values.weight.grad
+    assert_close(mine, theirs.layers[0].self_attn.in_proj_weight.grad, rtol=0, atol=1e-9)
+
+
+# Padding
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("norm", NORMS)
+def test_the_encoder_ignores_padding_even_if_it_is_nan(norm, order):
+    encoder, source = stirred(TransformerEncoder(settings(norm=norm, order=order))), ragged([4, 1, 3])
+    memory = encoder(source)
+    again = encoder(Sequences(spoilt(source, 3).requires_grad_(), source.lengths))
+    assert_close(again.pack(), memory.pack(), rtol=0, atol=1e-10)
+    assert_close(again.summary, memory.summary, rtol=0, atol=1e-10)
+    (again.pack().sum() + again.summary.sum()).backward()
+    assert all(weight.grad.isfinite().all() for weight in encoder.parameters())
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("norm", NORMS)
+def test_the_decoder_ignores_padding_of_both_sides_even_if_it_is_nan(norm, order):
+    decoder = stirred(TransformerDecoder(settings(norm=norm, order=order), 5))
+    target, memory = ragged([4, 1, 3]), some_memory([2, 3, 1], 5)
+    hidden = decoder(target, memory)
+    dirty = Memory(spoilt(memory, 2), memory.lengths, memory.summary)
+    again = decoder(Sequences(spoilt(target, 2), target.lengths), dirty)
+    assert_close(again[:, :4][target.real], hidden[target.real], rtol=0, atol=1e-10)
+    again[:, :4][target.real].sum().backward()
+    assert all(weight.grad.isfinite().all() for weight in decoder.parameters())
+    state, stepped = decoder.start(dirty, rows=3, room=4), []
+    for vector in target.values.split(1, dim=1):
+        new, state = decoder.step(vector, state)
+        stepped.append(new)
+    assert_close(torch.cat(stepped, dim=1)[target.real], hidden[target.real], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("norm", ["batch", "power"])
+def test_statistics_of_a_batch_leave_padding_out(norm):
+    encoder, source = TransformerEncoder(settings(norm=norm, dropout=0.0)).double(), ragged([4, 1, 3])
+    twin = TransformerEncoder(settings(norm=norm, dropout=0.0)).double()
+    twin.load_state_dict(encoder.state_dict())
+    memory, again = encoder(source), twin(Sequences(spoilt(source, 3), source.lengths))
+    assert_close(again.pack(), memory.pack(), rtol=0, atol=1e-10)
+    for (name, mine), theirs in zip(encoder.named_buffers(), twin.buffers(), strict=True):
+        assert_close(mine, theirs, msg=name)
+
+
+def test_a_row_without_any_source_is_no_nan():
+    encoder = stirred(TransformerEncoder(settings()))
+    decoder = stirred(TransformerDecoder(settings(), WIDTH))
+    memory = encoder(Sequences(torch.randn(2, 3, WIDTH).double(), torch.tensor([3, 0])))
+    assert memory.summary[1].count_nonzero() == 0
+    target = ragged([2, 2])
+    assert decoder(target, memory).isfinite().all()
+    assert decoder.step(target.values, decoder.start(memory, 2, 2))[0].isfinite().all()
+
+
+# State
+
+
+def test_stepping_equals_reading_whole_at_every_split_for_every_norm():
+    for norm in NORMS:
+        for order in ORDERS:
+            decoder = stirred(TransformerDecoder(settings(norm=norm, order=order), 5))
+            target, memory = ragged([6, 6, 6]), some_memory([4, 2, 3], 5)
+            hidden = decoder(target, memory)
+            for split in range(1, 6):
+                first, state = decoder.step(target.values[:, :split], decoder.start(memory, 3, 6))
+                assert state.filled.tolist() == [split] * 3
+                rest, _ = decoder.step(target.values[:, split:], state)
+                assert_close(torch.cat([first, rest], dim=1), hidden, rtol=0, atol=1e-10)
+
+
+def test_rows_of_a_state_can_be_picked_and_forked():
+    decoder = stirred(TransformerDecoder(settings(), 5))
+    target, memory = ragged([5, 5, 5]), some_memory([4, 2, 3], 5)
+    hidden = decoder(target, memory)
+    _, state = decoder.step(target.values[:, :3], decoder.start(memory, 3, 5))
+    copy, rows = fork(state), torch.tensor([2, 0, 0])
+    picked, _ = decoder.step(target.values[rows, 3:], pick_rows(state, rows))
+    assert_close(picked, hidden[rows, 3:], rtol=0, atol=1e-10)
+    decoder.step(torch.randn(3, 2, WIDTH).double(), copy)  # writes into the copy alone
+    again, _ = decoder.step(target.values[:, 3:], state)
+    assert_close(again, hidden[:, 3:], rtol=0, atol=1e-10)
+
+
+def side_by_side(first: TransformerState, second: TransformerState) -> TransformerState:
+    """Two states of one row each as one of two rows."""
+
+    def join(left, right):
+        return torch.cat([left, right])
+
+    blocks = tuple(
+        BlockState(
+            KeyValueCache(join(a.past.keys, b.past.keys), join(a.past.values, b.past.values)),
+            (join(a.memory[0], b.memory[0]), join(a.memory[1], b.memory[1])),
+        )
+        for a, b in zip(first.blocks, second.blocks, strict=True)
+    )
+    real, filled = join(first.source_real, second.source_real), join(first.filled, second.filled)
+    return TransformerState(blocks, real, filled)
+
+
+def test_rows_of_one_state_may_stand_at_different_times():
+    decoder = stirred(TransformerDecoder(settings(), 5))
+    target, memory = ragged([5, 5]), some_memory([4, 2], 5)
+    hidden = decoder(target, memory)
+    states = []
+    for row, read in ((0, 1), (1, 3)):
+        alone = pick_rows(memory, torch.tensor([row]))
+        states.append(decoder.step(target.values[row : row + 1, :read], decoder.start(alone, 1, 5))[1])
+    state = side_by_side(*states)
+    assert state.filled.tolist() == [1, 3]
+    new = torch.stack([target.values[0, 1:3], target.values[1, 3:5]])
+    stepped, state = decoder.step(new, state)
+    assert_close(stepped, torch.stack([hidden[0, 1:3], hidden[1, 3:5]]), rtol=0, atol=1e-10)
+    assert state.filled.tolist() == [3, 5]
+
+
+# Parts
+
+
+def test_every_part_of_a_block_is_wired_in():
+    encoder, decoder = (
+        TransformerEncoder(settings()).double(),
+        TransformerDecoder(settings(), WIDTH).double(),
+    )
+    source = ragged([4, 2, 3])
+    decoder(ragged([4, 2, 3]), encoder(source)).sum().backward()
+    for stack in (encoder, decoder):
+        for name, weight in stack.named_parameters():
+            assert weight.grad is not None, name
+    # Keys' biases move all scores of a query alike, which the softmax does not see; all else must learn.
+    encoder.zero_grad()
+    encoder(source).pack().square().sum().backward()
+    for name, weight in encoder.named_parameters():
+        assert weight.grad.count_nonzero() > 0, name
+
+
+def test_weights_are_shared_by_no_two_parts():
+    for stack in (TransformerEncoder(settings()), TransformerDecoder(settings(), 5)):
+        places = [id(weight) for _, weight in stack.named_parameters(remove_duplicate=False)]
+        assert len(places) == len(set(places))
+
+
+def test_dropout_is_where_the_settings_put_it():
+    encoder, source = TransformerEncoder(settings(dropout=0.3)).double(), ragged([4, 2, 3])
+    assert not torch.equal(encoder(source).values, encoder(source).values)
+    assert [part.p for part in encoder.modules() if isinstance(part, nn.Dropout)] == [0.3] * 4
+    encoder.eval()
+    assert torch.equal(encoder(source).values, encoder(source).values)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_base_model_of_the_paper_has_the_size_on_paper(order):
+    width, depth, wide = 512, 6, 2048
+    attention = 4 * (width * width + width)  # queries, keys, values, output, with biases
+    think = width * wide + wide + wide * width + width
+    norm = 2 * width
+    ending = norm if order == "pre" else 0
+    encoder = depth * (attention + think + 2 * norm) + ending
+    decoder = depth * (2 * attention + think + 3 * norm) + ending
+    table = 37_000 * width  # one for source, target and output
+    assert encoder + decoder + table == 63_082_496 + 2 * ending  # the paper rounds to 65 million
+    base = TransformerSettings(width=width, depth=depth, heads=8, order=order)
+    with torch.device("meta"):
+        parts = [TransformerEncoder(base), TransformerDecoder(base, width)]
+    counts = [sum(weight.numel() for weight in part.parameters()) for part in parts]
+    assert counts == [encoder, decoder]
+
+
+def test_training_and_stepping_work_in_bf16():
+    encoder, decoder = TransformerEncoder(settings()), TransformerDecoder(settings(), WIDTH)
+    target, source = (Sequences(each.values.float(), each.lengths) for each in (ragged([4, 2, 3]), ragged([3, 3, 2])))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        memory = encoder(source)
+        hidden = decoder(target, memory)
+        decoder.eval()
+        whole = decoder(target, memory)
+        state, stepped = decoder.start(memory, rows=3, room=4), []
+        for vector in target.values.split(1, dim=1):
+            new, state = decoder.step(vector, state)
+            stepped.append(new)
+    assert_close(torch.cat(stepped, dim=1)[target.real].float(), whole[target.real].float(), rtol=0, atol=0.1)
+    hidden.float().sum().backward()
+    assert all(weight.grad is not None for weight in encoder.parameters())

@@ -1,0 +1,157 @@
+"""The verbs, as a user types them: what they print, and what they answer to mistakes."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tiny import write_pairs
+
+from seq2see.cli.app import run
+
+TINY = ["training.steps=3", "training.save_every=2", "training.tokens=256"]
+TINY += [f"{side}.{key}" for side in ("encoder", "decoder") for key in ("width=16", "depth=1")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, with a file of pairs."""
+    write_pairs(tmp_path / "my.tsv")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def settings() -> list[str]:
+    return [word for setting in TINY for word in ("--set", setting)]
+
+
+def test_a_first_evening(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    assert run(["train", "pocket-transformer", "my.tsv", *settings()]) == 0
+    printed = capsys.readouterr().out
+    assert "data   train" in printed
+    assert "valid loss" in printed
+    assert "seq2see predict runs/pocket-transformer" in printed
+    for name in ("recipe.toml", "env.json", "metrics.jsonl", "curves.png", "report.html", "data_report.json"):
+        assert (folder / "runs" / "pocket-transformer" / name).stat().st_size > 0, name
+
+    assert run(["eval", "latest"]) == 0
+    assert "sacreBLEU signature nrefs:1|case:mixed" in capsys.readouterr().out
+
+    assert run(["predict", "latest", "红猫", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["source"] == "红猫"
+    assert len(answer["answers"]) == 1
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("红猫\n\n黑狗\n".encode())))
+    assert run(["predict", "latest", "--set", "decoding.num_beams=2"]) == 0
+    lines = capsys.readouterr().out.split("\n")
+    assert len(lines) == 4
+    assert lines[1] == ""  # an empty line gets an empty answer, so that lines stay aligned
+
+    assert run(["runs"]) == 0
+    assert "finished" in capsys.readouterr().out
+    assert run(["train", "pocket-transformer", "my.tsv", *settings()]) == 0  # a finished run is left alone
+    assert (folder / "runs" / "pocket-transformer-2").is_dir()
+
+
+def test_a_dry_run_explains_and_trains_nothing(folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(["train", "pocket-transformer", "my.tsv", "--dry", *settings()]) == 0
+    printed = capsys.readouterr().out
+    assert "weights in all" in printed
+    assert "<bos> the" in printed
+    assert "minutes for 3 steps" in printed
+    assert not (folder / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("trian x", "There is no verb 'trian'. Did you mean 'train'?"),
+        ("show pocket-transfomer", "There is no recipe 'pocket-transfomer'. Did you mean 'pocket-transformer'?"),
+        ("train translate mi.tsv", "mi.tsv: There is no such file. Did you mean 'my.tsv'?"),
+        ("train translate --set training.step=3", "training: There is no setting 'step'. Did you mean 'steps'?"),
+        ("train translate --set encoder.kind=transformr", "There is no kind 'transformr'. Did you mean 'transformer'?"),
+        ("train translate --set training.steps=many", "'training.steps' cannot be 'many'"),
+        ("train translate --set encoder.width=10", "encoder.width 10 must be a multiple of twice its 4 heads"),
+        ("train translate --set steps", "'steps' is not a setting."),
+        ("train nothing.toml", "nothing.toml: There is no such file."),
+        ("predict runs/none x", "There is no run 'runs/none'."),
+        ("data get multi31k", "There is no corpus 'multi31k'. Did you mean 'multi30k'?"),
+        ("data check my.tzv", "my.tzv: There is no such file. Did you mean 'my.tsv'?"),
+        ("train", "Missing argument"),
+        ("train translate --owt x", "No such option: --owt"),
+        ("diff pocket-gru pocket-gro", "Did you mean 'pocket-gru'?"),
+    ],
+)
+def test_a_mistake_is_told_in_one_sentence(command: str, answer: str, folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(command.split()) == 2
+    printed = capsys.readouterr()
+    assert answer in printed.err
+    assert printed.err.startswith("seq2see: ")
+    assert printed.err.count("\n") == 1
+    assert "Traceback" not in printed.err
+
+
+BAD_FILES = {
+    "two counts": ({"a.txt": b"x\ny\nz\n", "b.txt": b"x\ny\n"}, ["a.txt", "b.txt"], "3 lines"),
+    "one side empty": ({"a.tsv": b"a\tb\nc\t\nd\te\n"}, ["a.tsv"], "a.tsv:2"),
+    "invalid UTF-8": ({"a.tsv": b"a\tb\nc\xff\td\n"}, ["a.tsv"], "a.tsv:2:2"),
+    "NUL": ({"a.tsv": b"a\tb\nc\0\td\n"}, ["a.tsv"], "a.tsv:2:2"),
+    "a 1 MB line": ({"a.tsv": b"a\tb\n" + b"x" * 1_100_000 + b"\td\n"}, ["a.tsv"], "a.tsv:2"),
+    "a missing column": ({"a.tsv": b"a\tb\nc\nd\te\n"}, ["a.tsv"], "a.tsv:2"),
+    "an empty file": ({"a.tsv": b""}, ["a.tsv"], "0 lines"),
+    "one pair": ({"a.tsv": b"a\tb\n"}, ["a.tsv"], "at least 3 are needed"),
+    "a missing key": ({"a.jsonl": b'{"source": "a"}\n'}, ["a.jsonl"], "target"),
+    "UTF-16": ({"a.tsv": "a\tb\n".encode("utf-16")}, ["a.tsv"], "UTF-16"),
+    "a cut archive": ({"a.tsv.gz": b"\x1f\x8b\x08\0\0\0\0\0\0\x03KL"}, ["a.tsv.gz"], "a.tsv.gz"),
+    "a folder": ({}, ["."], "."),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_bad_data_are_named_with_file_and_line(case: str, folder: Path, capsys: pytest.CaptureFixture[str]):
+    files, names, answer = BAD_FILES[case]
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    assert run(["train", "translate", *names]) == 2
+    printed = capsys.readouterr().err
+    assert answer in printed
+    assert printed.count("\n") == 1
+    assert not (folder / "runs").exists()
+
+
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbf", b""], ids=["with BOM", "without"])
+def test_line_ends_and_marks_are_repaired_and_counted(content: bytes, folder: Path):
+    text = (folder / "my.tsv").read_bytes().replace(b"\n", b"\r\n")
+    (folder / "dos.tsv").write_bytes(content + text)
+    assert run(["train", "pocket-transformer", "dos.tsv", *settings()]) == 0
+    report = json.loads((folder / "runs" / "pocket-transformer" / "data_report.json").read_text(encoding="utf-8"))
+    assert "CRLF line ends" in json.dumps(report)
+    assert ("byte order mark" in json.dumps(report)) == bool(content)
+    predictions = (folder / "runs" / "pocket-transformer" / "samples" / "step-000002.tsv").read_text(encoding="utf-8")
+    assert "\r" not in predictions
+    assert "\ufeff" not in predictions
+
+
+def test_recipes_and_settings_are_explained(capsys: pytest.CaptureFixture[str]):
+    assert run(["recipes"]) == 0
+    assert "pocket-gru-attention" in capsys.readouterr().out
+    assert run(["show", "pocket-rnn"]) == 0
+    shown = capsys.readouterr().out
+    assert "training.steps = " in shown
+    assert "    Optimiser steps in all." in shown
+    assert run(["diff", "pocket-gru", "pocket-notes-gru"]) == 0
+    assert "encoder.cell: gru | notes-gru" in capsys.readouterr().out
+
+
+def test_a_saved_recipe_is_as_good_as_a_name(folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(["show", "pocket-lstm", "--toml"]) == 0
+    (folder / "mine.toml").write_text(capsys.readouterr().out, encoding="utf-8")
+    assert run(["diff", "mine.toml", "pocket-lstm"]) == 0
+    assert capsys.readouterr().out == ""
+    (folder / "mine.toml").write_text((folder / "mine.toml").read_text().replace("steps =", "stops ="))
+    assert run(["show", "mine.toml"]) == 2
+    assert "mine.toml: There is no setting 'stops'. Did you mean 'steps'?" in capsys.readouterr().err

@@ -1,0 +1,193 @@
+"""A run that was stopped or killed, whenever and however often, ends like one that was not."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import fingerprint, tiny_recipe, write_pairs
+
+from seq2see.core.errors import UserError
+from seq2see.training.signals import Interrupted
+from seq2see.workbench.train import Nobody, train_recipe
+
+FLAVOURS = {
+    "plain": {},
+    "moving average": {"training.average.kind": "moving"},
+    "last checkpoints": {"training.average.kind": "last", "training.average.count": 2},
+    "patience": {"training.patience": 50, "training.optimiser.kind": "sgd", "training.rate": 0.1},
+    "own words": {"base": "pocket-scheduled-sampling"},
+    "batch norm": {"base": "pocket-batch-norm", "training.accumulate": 2},
+}
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    return write_pairs(tmp_path / "pairs.tsv")
+
+
+class StopAt(Nobody):
+    """Sends this process a signal when it sees a certain step, as a person or a scheduler would."""
+
+    def __init__(self, step: int, number: int = signal.SIGTERM):
+        object.__setattr__(self, "at", step)
+        object.__setattr__(self, "number", number)
+
+    def step(self, step: int, figures: dict[str, float]) -> None:
+        if step == self.at:
+            os.kill(os.getpid(), self.number)
+
+
+def test_two_equal_runs_are_equal_to_the_last_bit(pairs: Path, tmp_path: Path):
+    first, second = (train_recipe(tiny_recipe(pairs), tmp_path / name) for name in ("a", "b"))
+    assert fingerprint(first.path) == fingerprint(second.path)
+
+
+def test_another_seed_is_another_run(pairs: Path, tmp_path: Path):
+    first = train_recipe(tiny_recipe(pairs), tmp_path / "a")
+    second = train_recipe(tiny_recipe(pairs, **{"training.seed": 2}), tmp_path / "b")
+    assert first.metrics.read_bytes() != second.metrics.read_bytes()
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("step", [1, 4, 6, 11])
+def test_a_stopped_run_resumes_exactly(pairs: Path, tmp_path: Path, flavour: str, step: int):
+    recipe = tiny_recipe(pairs, **FLAVOURS[flavour])
+    whole = train_recipe(recipe, tmp_path / "whole")
+    with pytest.raises(Interrupted) as stop:
+        train_recipe(recipe, tmp_path / "stopped", StopAt(step))
+    assert stop.value.step == step
+    resumed = train_recipe(recipe, tmp_path / "stopped")
+    assert resumed.path == tmp_path / "stopped"
+    assert fingerprint(resumed.path) == fingerprint(whole.path)
+
+
+def test_a_stop_during_evaluation_neither_loses_nor_doubles_it(pairs: Path, tmp_path: Path, monkeypatch):
+    recipe = tiny_recipe(pairs)
+    whole = train_recipe(recipe, tmp_path / "whole")
+    import seq2see.workbench.errands as errands
+
+    real = errands.read_with_truth
+    calls = iter(range(100))
+
+    def interrupted_once(*arguments):
+        if next(calls) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(*arguments)
+
+    monkeypatch.setattr(errands, "read_with_truth", interrupted_once)
+    with pytest.raises(Interrupted):
+        train_recipe(recipe, tmp_path / "stopped")
+    resumed = train_recipe(recipe, tmp_path / "stopped")
+    assert fingerprint(resumed.path) == fingerprint(whole.path)
+
+
+def test_changed_data_are_not_resumed_on(pairs: Path, tmp_path: Path):
+    recipe = tiny_recipe(pairs)
+    with pytest.raises(Interrupted):
+        train_recipe(recipe, tmp_path / "run", StopAt(6))
+    pairs.write_text(pairs.read_text(encoding="utf-8").replace("cat", "dog"), encoding="utf-8")
+    with pytest.raises(UserError, match="data changed since this run was started"):
+        train_recipe(recipe, tmp_path / "run")
+
+
+def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_is_used(pairs: Path, tmp_path: Path):
+    recipe = tiny_recipe(pairs)
+    whole = train_recipe(recipe, tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        train_recipe(recipe, tmp_path / "run", StopAt(9))
+    broken = tmp_path / "run" / "checkpoints" / "step-000009" / "model.safetensors"
+    broken.write_bytes(broken.read_bytes()[:-1])
+    said: list[str] = []
+
+    class Listener(Nobody):
+        def say(self, text: str) -> None:
+            said.append(text)
+
+    resumed = train_recipe(recipe, tmp_path / "run", Listener())
+    assert any("step-000009" in line and "model.safetensors" in line for line in said)
+    assert any("resume from step 8" in line for line in said)
+    assert fingerprint(resumed.path) == fingerprint(whole.path)
+
+
+def test_a_loss_that_is_no_number_stops_before_the_update_and_names_the_batch(pairs: Path, tmp_path: Path):
+    with pytest.raises(UserError, match="training stopped before the update") as caught:
+        train_recipe(tiny_recipe(pairs, **{"training.rate": 1e30, "training.clip": 0}), tmp_path / "run")
+    assert "pairs.tsv:" in str(caught.value)
+
+
+def test_patience_stops_early_and_keeps_the_best_weights(pairs: Path, tmp_path: Path):
+    changes = {"training.patience": 2, "training.steps": 400, "training.rate": 0.3, "training.clip": 0}
+    run = train_recipe(tiny_recipe(pairs, **changes, **{"training.optimiser.kind": "adam"}), tmp_path / "run")
+    notes = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    losses = [note["valid_loss"] for note in notes if "valid_loss" in note]
+    assert notes[-1]["step"] < 400
+    assert min(losses) == losses[-3]
+
+
+def kills(folder: Path, seed: int, count: int) -> int:
+    """Run the child again and again, killing it at random moments, until `count` kills resumed past step 0."""
+    chance = random.Random(seed)
+    good = 0
+    for number in range(10_000):
+        run = folder / f"run-{number}"
+        while not (run / "model").exists():
+            before = sorted((run / "checkpoints").glob("step-*")) if run.exists() else []
+            child = os.fork()
+            if child == 0:
+                _child(folder / "pairs.tsv", run)
+            to_kill = good < count
+            if to_kill:
+                time.sleep(chance.uniform(0.0, 0.9))
+                os.kill(child, signal.SIGKILL)
+            _, status = os.waitpid(child, 0)
+            good += bool(before) and os.WIFSIGNALED(status)
+            assert status == 0 or (to_kill and os.WIFSIGNALED(status)), f"the training of run {number} failed"
+        assert fingerprint(run) == fingerprint(folder / "whole"), f"run {number} differs"
+        if good >= count:
+            return good
+    return good
+
+
+def _child(data: Path, run: Path) -> None:
+    try:
+        train_recipe(tiny_recipe(data, **{"training.steps": 60}), run)
+    except BaseException as error:
+        print(repr(error), file=sys.stderr)
+        os._exit(1)
+    os._exit(0)
+
+
+def kill_story(folder: Path, count: int) -> None:
+    """In a process of its own, with one thread, so that forking is safe."""
+    command = [sys.executable, __file__, str(folder), str(count)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert f"{count} kills" in done.stdout
+
+
+def test_five_kills_at_random_moments_change_nothing(tmp_path: Path):
+    kill_story(tmp_path, 5)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_fifty_kills_at_random_moments_change_nothing(tmp_path: Path):
+    kill_story(tmp_path, 50)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    place = Path(sys.argv[1])
+    write_pairs(place / "pairs.tsv")
+    train_recipe(tiny_recipe(place / "pairs.tsv", **{"training.steps": 60}), place / "whole")
+    print(kills(place, seed=7, count=int(sys.argv[2])), "kills")

@@ -1,0 +1,146 @@
+"""Every recipe in miniature: train, predict, evaluate, report; and what a user's own data need: nothing."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from tiny import tiny_recipe, write_pairs
+
+import seq2see
+from seq2see.core.errors import UserError
+from seq2see.recipes.table import RECIPES
+from seq2see.workbench.evaluate import compare, evaluate
+from seq2see.workbench.predict import load
+from seq2see.workbench.run_folder import RunFolder, find_run, folder_for
+from seq2see.workbench.train import train_recipe
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_pairs(tmp_path_factory.mktemp("data") / "pairs.tsv")
+
+
+@pytest.fixture(scope="module")
+def run(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A run that has really learnt its 56 pairs."""
+    changes = {"training.steps": 150, "training.save_every": 75, "encoder.dropout": 0.0, "decoder.dropout": 0.0}
+    changes |= {"encoder.width": 32, "decoder.width": 32, "training.rate": 1e-2, "training.schedule.warmup": 20}
+    return train_recipe(tiny_recipe(pairs, **changes), tmp_path_factory.mktemp("runs") / "learnt")
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path: Path):
+    changes = {"training.steps": 2, "training.save_every": 1, "training.compile": False, "decoding.max_new_tokens": 5}
+    if name == "transformer-base":
+        changes |= {"encoder.width": 16, "decoder.width": 16}
+    finished = train_recipe(tiny_recipe(pairs, base=name, **changes), tmp_path / name)
+    assert finished.finished
+    assert isinstance(load(finished.path)("红猫").text, str)
+    assert len(finished.metrics.read_text().splitlines()) == 4  # two steps, two evaluations
+
+
+def test_a_trained_model_knows_what_it_was_taught(run: RunFolder):
+    model = load(run.path)
+    assert model("红猫").text == "the red cat"
+    assert [each.text for each in model.predict(["黑狗", "白马"])] == ["the black dog", "the white horse"]
+    assert model.score("红猫", "the red cat") > model.score("红猫", "the black cat")
+
+
+def test_a_prediction_does_not_depend_on_its_neighbours(run: RunFolder):
+    model = load(run.path)
+    texts = ["红猫", "小鱼", "大牛大牛大牛", "老鸡"]
+    together = model.predict(texts, num_beams=3)
+    for text, prediction in zip(texts, together, strict=True):
+        alone = model(text, num_beams=3)
+        assert alone.text == prediction.text
+        assert alone.score == pytest.approx(prediction.score, abs=1e-5)
+
+
+def test_the_score_of_a_prediction_is_its_log_probability(run: RunFolder):
+    model = load(run.path)
+    best = model("绿鸟").answers[0]
+    assert model.score("绿鸟", best.text) == pytest.approx(best.log_probability, abs=1e-4)
+
+
+def test_attention_is_shown_for_every_piece_and_sums_to_one(run: RunFolder):
+    shown = load(run.path)("红猫").attention
+    assert shown.source == ["红", "猫", "<eos>"]
+    assert shown.target[-1] == "<eos>"
+    assert shown.matrix.shape == (len(shown.target), 3)
+    assert shown.matrix.sum(axis=1) == pytest.approx(1.0, abs=1e-5)
+    assert "红" in shown.html()
+
+
+def test_evaluation_scores_keeps_every_prediction_and_compares_runs(run: RunFolder, pairs: Path, tmp_path: Path):
+    scores = evaluate(run)
+    assert scores["test"]["bleu"]["signature"].startswith("nrefs:1")
+    rows = (run.evaluation / "test.tsv").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == scores["test"]["pairs"] + 1
+    assert json.loads((run.evaluation / "scores.json").read_text()) == scores
+    other = train_recipe(tiny_recipe(pairs), tmp_path / "untaught")
+    with pytest.raises(UserError, match="not evaluated"):
+        compare(run, other)
+    evaluate(other)
+    comparison = compare(run, other)
+    assert comparison.first.score == pytest.approx(scores["test"]["bleu"]["value"])
+    assert compare(run, run).difference.score == 0
+
+
+def test_own_data_in_every_form_give_the_same_run(pairs: Path, tmp_path: Path):
+    rows = [line.split("\t") for line in pairs.read_text(encoding="utf-8").splitlines()]
+    (tmp_path / "s.txt.gz").write_bytes(gzip.compress("".join(f"{s}\n" for s, _ in rows).encode()))
+    (tmp_path / "t.txt").write_text("".join(f"{t}\n" for _, t in rows), encoding="utf-8")
+    objects = [json.dumps({"source": s, "target": t}, ensure_ascii=False) for s, t in rows]
+    (tmp_path / "p.jsonl").write_text("\n".join(objects) + "\n", encoding="utf-8")
+    settings = {"training.steps": 2, "encoder.width": 16, "decoder.width": 16, "decoder.depth": 1}
+    forms = {"tsv": pairs, "jsonl": tmp_path / "p.jsonl", "aligned": [tmp_path / "s.txt.gz", tmp_path / "t.txt"]}
+    weights = set()
+    for name, data in forms.items():
+        made = seq2see.train("translate", data=data, out=tmp_path / name, set=settings)
+        weights.add((made.folder / "model" / "model.safetensors").read_bytes())
+        assert (made.folder / "report.html").exists()
+    assert len(weights) == 1
+
+
+def test_a_finished_run_is_never_written_over(run: RunFolder, pairs: Path):
+    recipe = run.recipe()
+    assert folder_for(recipe, run.path).path == run.path.with_name("learnt-2")
+    assert folder_for(recipe.with_(**{"training.seed": 9}), run.path).path == run.path.with_name("learnt-2")
+
+
+def test_a_folder_that_is_no_run_is_never_written_into(run: RunFolder, tmp_path: Path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("...")
+    with pytest.raises(UserError, match="not a run folder"):
+        folder_for(run.recipe(), tmp_path / "mine")
+
+
+def test_a_run_is_found_by_folder_name_and_latest(run: RunFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "learnt").symlink_to(run.path)
+    assert find_run("learnt").path == Path("runs/learnt")
+    assert find_run("latest").path == Path("runs/learnt")
+    assert find_run(str(run.path / "model")).path == run.path
+    with pytest.raises(UserError, match="Did you mean 'runs/learnt'"):
+        find_run("runs/learned")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "target_tokenizer.json", "MANIFEST.json"])
+def test_a_damaged_model_is_refused(name: str, run: RunFolder, tmp_path: Path):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(run.path, copy)
+    file = copy / "model" / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(UserError):
+        load(copy)
+    file.unlink()
+    with pytest.raises(UserError):
+        load(copy)

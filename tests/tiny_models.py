@@ -1,0 +1,144 @@
+"""One tiny model of every family, and random pairs to feed them: what the invariants are tried on.
+
+All weights are moved away from their first values, so that no bias is 0, no norm 1 and no running
+statistic what a fresh model has: a part that is forgotten or used twice must show in the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import hypothesis
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from seq2see.core.batch import NOT_ASKED, Batch, Sequences
+from seq2see.models.build import fresh_model
+from seq2see.models.convolutional import ConvolutionalEncoderSettings
+from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
+from seq2see.models.seq2seq import Seq2Seq
+from seq2see.models.settings import ModelSettings, Text, TextTarget, Tokens
+from seq2see.models.transformer import TransformerSettings
+
+SOURCE_SIZE, TARGET_SIZE, WIDTH = 11, 13, 8
+BOS, EOS, FIRST_WORD = 1, 2, 3
+
+
+def transformer(**changes) -> TransformerSettings:
+    return TransformerSettings(**{"width": WIDTH, "depth": 2, "heads": 2, "dropout": 0.2} | changes)
+
+
+def reads(cell: str, direction: str = "both") -> RecurrentEncoderSettings:
+    return RecurrentEncoderSettings(width=WIDTH, depth=2, cell=cell, direction=direction, dropout=0.2)
+
+
+def writes(cell: str, look: str) -> RecurrentDecoderSettings:
+    return RecurrentDecoderSettings(width=WIDTH, depth=2, cell=cell, look=look, dropout=0.2)
+
+
+def convolves() -> ConvolutionalEncoderSettings:
+    return ConvolutionalEncoderSettings(width=WIDTH, depth=2, kernel=3, dropout=0.2)
+
+
+def pair(encoder, decoder, positions: str = "sinusoidal", head: str = "tied") -> ModelSettings:
+    frontend = Tokens(positions=positions)
+    return ModelSettings(
+        source=Text(frontend=frontend),
+        target=TextTarget(frontend=frontend, head=head),
+        encoder=encoder,
+        decoder=decoder,
+    )
+
+
+FAMILIES = {
+    "transformer, pre-norm": pair(transformer(), transformer()),
+    "transformer, post-norm": pair(transformer(order="post"), transformer(order="post"), "learned", "free"),
+    "transformer, rms norm": pair(transformer(norm="rms"), transformer(norm="rms")),
+    "transformer, batch norm": pair(transformer(norm="batch"), transformer(norm="batch", order="post")),
+    "transformer, power norm": pair(transformer(norm="power", order="post"), transformer(norm="power")),
+    "recurrent, first state": pair(reads("elman", "forward"), writes("elman", "first-state"), "none", "free"),
+    "recurrent, every step": pair(reads("lstm"), writes("lstm", "every-step"), "none"),
+    "recurrent, additive": pair(reads("gru"), writes("gru", "additive"), "none", "free"),
+    "recurrent, dot": pair(reads("notes-gru"), writes("notes-gru", "dot"), "none"),
+    "recurrent, bilinear": pair(reads("lstm", "forward"), writes("lstm", "bilinear"), "learned"),
+    "recurrent, scaled dot": pair(reads("gru"), writes("gru", "scaled-dot"), "none"),
+    "convolutional to recurrent": pair(convolves(), writes("gru", "additive")),
+    "convolutional to transformer": pair(convolves(), transformer()),
+    "recurrent to transformer": pair(reads("gru"), transformer(order="post")),
+    "transformer to recurrent": pair(transformer(), writes("lstm", "dot")),
+}
+
+
+def stirred(settings: ModelSettings, seed: int = 1, dtype: torch.dtype = torch.float32) -> Seq2Seq:
+    """A model in `eval` mode whose weights and statistics are all different from a fresh model's."""
+    model = fresh_model(settings, (SOURCE_SIZE, TARGET_SIZE), "xavier", seed)
+    random = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.2 * torch.randn(weight.shape, generator=random)
+        for name, statistic in model.named_buffers():
+            if "running" in name:  # a variance must stay positive
+                statistic *= 0.5 + torch.rand(statistic.shape, generator=random)
+                statistic += 0.2 * torch.rand(statistic.shape, generator=random)
+    return model.to(dtype).eval()
+
+
+@cache
+def tiny(name: str, dtype: torch.dtype = torch.float32) -> Seq2Seq:
+    """The tiny model of a family; it is shared by all tests of a process, so they must not change it."""
+    return stirred(FAMILIES[name], dtype=dtype)
+
+
+def few_examples():
+    """A quarter of the profile's examples: for properties that are tried on every family."""
+    return hypothesis.settings(max_examples=max(1, hypothesis.settings().max_examples // 4))
+
+
+lengths = st.lists(st.integers(1, 6), min_size=1, max_size=4)
+"""How long each row of a batch is."""
+
+
+def random_ids(rows: list[int], size: int, seed: int) -> list[list[int]]:
+    random = torch.Generator().manual_seed(seed)
+    return [torch.randint(FIRST_WORD, size, (length,), generator=random).tolist() for length in rows]
+
+
+def sources(rows: list[int], seed: int = 0) -> Sequences:
+    return Sequences.of(random_ids(rows, SOURCE_SIZE, seed))
+
+
+def pairs(rows: list[int], target_rows: list[int] | None = None, seed: int = 0) -> Batch:
+    """A batch with sources and targets of these lengths; a target of n words has n + 1 answers."""
+    words = random_ids(target_rows or rows[::-1], TARGET_SIZE, seed + 1)
+    target = Sequences.of([[BOS, *row] for row in words])
+    labels = Sequences.of([[*row, EOS] for row in words], padding=NOT_ASKED).values
+    return Batch(sources(rows, seed), target, labels, torch.arange(len(rows)))
+
+
+def stretched(sequences: Sequences, more: int, filling: Tensor | float) -> Sequences:
+    """The same sequences with more padding, and something else in all of it."""
+    values = torch.nn.functional.pad(sequences.values, (0, 0) * (sequences.values.dim() - 2) + (0, more))
+    longer = Sequences(values, sequences.lengths)
+    real = longer.real.view(*longer.real.shape, *[1] * (values.dim() - 2))
+    return Sequences(torch.where(real, values, torch.as_tensor(filling, dtype=values.dtype)), sequences.lengths)
+
+
+def whole(model: Seq2Seq, source: Sequences, tokens: Tensor) -> Tensor:
+    """The logits after every one of these tokens, read at once."""
+    rows, times = tokens.shape
+    target = Sequences(tokens, torch.full((rows,), times))
+    return model(Batch(source, target, torch.zeros_like(tokens), torch.arange(rows)))
+
+
+def each_row(batch: Batch) -> Iterator[Batch]:
+    """Every row of a batch alone, without any padding."""
+    for row in range(batch.indices.numel()):
+        source, target = int(batch.source.lengths[row]), int(batch.target.lengths[row])
+        yield Batch(
+            Sequences(batch.source.values[row : row + 1, :source], batch.source.lengths[row : row + 1]),
+            Sequences(batch.target.values[row : row + 1, :target], batch.target.lengths[row : row + 1]),
+            batch.labels[row : row + 1, :target],
+            batch.indices[row : row + 1],
+        )

@@ -1,0 +1,65 @@
+"""Averages of weights, by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from seq2see.training.averaging import mean_of, move_average
+
+
+def moved(average: float, weight: float, decay: float, step: int) -> float:
+    own = torch.tensor([average])
+    move_average([own], [nn.Parameter(torch.tensor([weight]))], decay, step)
+    return own.item()
+
+
+def test_a_moving_average_by_hand():
+    # Long after the start the decay counts: 0.9 · 10 + 0.1 · 20.
+    assert moved(10.0, 20.0, decay=0.9, step=1000) == pytest.approx(11.0)
+
+
+def test_early_on_the_average_follows_faster():
+    # Step 1 keeps 2/11 of the old average; step 8 keeps a half.
+    assert moved(0.0, 11.0, decay=0.999, step=1) == pytest.approx(9.0)
+    assert moved(0.0, 10.0, decay=0.999, step=8) == pytest.approx(5.0)
+    assert moved(0.0, 11.0, decay=0.1, step=1) == pytest.approx(9.9)  # never more than the decay
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=20))
+def test_many_steps_equal_the_recurrence(values):
+    average, expected = torch.tensor([1.0]), 1.0
+    weight = nn.Parameter(torch.zeros(1))
+    for step, value in enumerate(values, start=1):
+        with torch.no_grad():
+            weight.fill_(value)
+        move_average([average], [weight], 0.6, step)
+        keep = min(0.6, (1 + step) / (10 + step))
+        expected = keep * expected + (1 - keep) * value
+        assert average.item() == pytest.approx(expected, rel=1e-4, abs=1e-4)
+    assert weight.item() == pytest.approx(values[-1])
+
+
+def test_the_average_moves_in_place_and_takes_no_gradient():
+    average, weight = torch.zeros(3), nn.Parameter(torch.ones(3))
+    move_average([average], [weight], 0.5, 99)
+    assert average.tolist() == [0.5] * 3
+    assert not average.requires_grad
+
+
+def test_a_mean_of_checkpoints_by_hand():
+    models = [{"a": torch.tensor([1.0, 2.0]), "b": torch.tensor(3.0)}, {"a": torch.tensor([3.0, 6.0]), "b": torch.tensor(0.0)}]
+    mean = mean_of(models)
+    assert mean["a"].tolist() == [2.0, 4.0]
+    assert mean["b"].item() == 1.5
+    assert mean["a"].dtype == torch.float32
+    assert models[0]["a"].tolist() == [1.0, 2.0]
+
+
+def test_a_mean_is_summed_in_double_precision():
+    # In float32, 2²⁴ + 1 is 2²⁴: the small ones would vanish.
+    models = [{"a": torch.tensor([value])} for value in (2.0**24, 1.0, 1.0, 2.0)]
+    assert mean_of(models)["a"].item() == (2**24 + 4) / 4
