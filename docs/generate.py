@@ -33,23 +33,23 @@ PHRASES = {
     "recipes: introduction": (
         "`seq2see train NAME` trains one, `seq2see show NAME` explains every setting of it, and `seq2see diff A B` "
         "shows what differs. Below stands, for each, in which settings it differs from `pocket-transformer`.",
-        "`seq2see train 名称` 训练一个配方，`seq2see show 名称` 解释它的每一项设置，`seq2see diff 甲 乙` 列出两者的差别。"
-        "下面逐一列出各配方与 `pocket-transformer` 不同的设置。",
+        "`seq2see train 名称` 训练一个配方，`seq2see show 名称` 解释它的每一项设置，"
+        "`seq2see diff 甲 乙` 列出两者的差别。下面逐一列出各配方与 `pocket-transformer` 不同的设置。",
     ),
     "recipes: the base": ("The others are compared with this one.", "其他配方都与它比较。"),
     "settings: introduction": (
         "A recipe is a tree of settings. Change one by its path: `--set encoder.width=64` on the command line, "
-        "`recipe.with_(**{\"encoder.width\": 64})` in Python, or in a TOML file that `seq2see show NAME --toml` gives. "
+        '`recipe.with_(**{"encoder.width": 64})` in Python, or in a TOML file that `seq2see show NAME --toml` gives. '
         "Where there are several kinds, `--set encoder.kind=recurrent` swaps one for another.",
         "配方是一棵设置树，每项设置用路径来改：命令行写 `--set encoder.width=64`，Python 里写 "
-        "`recipe.with_(**{\"encoder.width\": 64})`，也可以改 `seq2see show 名称 --toml` 给出的 TOML 文件。"
+        '`recipe.with_(**{"encoder.width": 64})`，也可以改 `seq2see show 名称 --toml` 给出的 TOML 文件。'
         "有几种可选时，用 `--set encoder.kind=recurrent` 换成另一种。",
     ),
     "figures: note": (
         "BLEU and the share of exactly right sentences (%) on `test`; the share of exactly right sentences on `pairs`, "
         "`roles` and `length`; alignment error rate of attention (0 is perfect). Measured with",
-        "表中为 `test` 上的 BLEU 和整句完全正确的比例（%），`pairs`、`roles`、`length` 上整句完全正确的比例，以及注意力的"
-        "对齐错误率（0 为最好）。测量命令：",
+        "表中为 `test` 上的 BLEU 和整句完全正确的比例（%），`pairs`、`roles`、`length` 上整句完全正确的比例，"
+        "以及注意力的对齐错误率（0 为最好）。测量命令：",
     ),
     "Not measured yet.": ("Not measured yet.", "尚未测量。"),
     "One of the kinds below.": ("One of the kinds below.", "下列几种之一。"),
@@ -286,7 +286,9 @@ def main(check: bool) -> int:
     """Write what is out of date, or only name it."""
     stale = [path for path, text in pages().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     for path in stale:
-        print(f"{path.relative_to(ROOT)} is out of date; `make docs` writes it anew" if check else f"writing {path.name}")
+        print(
+            f"{path.relative_to(ROOT)} is out of date; `make docs` writes it anew" if check else f"writing {path.name}"
+        )
         if not check:
             path.write_text(pages()[path], encoding="utf-8")
     return 1 if check and stale else 0

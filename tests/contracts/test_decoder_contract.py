@@ -1,14 +1,42 @@
 """Every decoder there is takes the decoder exam."""
 
+from __future__ import annotations
+
+from functools import cache, partial
+
 import pytest
 from decoder_exam import Candidate, DecoderExam
 
+from tiny_models import FAMILIES, TARGET_SIZE, pair, reads, sources, stirred, tiny, whole, writes
 from toy_decoders import VOCAB, HistoryModel, TableModel, some_source
+
+# Cells and looks that no family pairs already.
+MORE_PAIRS = {
+    "recurrent, lstm and additive": pair(reads("lstm"), writes("lstm", "additive"), "none"),
+    "recurrent, elman and dot": pair(reads("elman"), writes("elman", "dot"), "none"),
+    "recurrent, notes-gru and every step": pair(reads("notes-gru"), writes("notes-gru", "every-step"), "none"),
+}
+
+# These differ from the others in nothing that the exam asks about.
+OTHER_NORMS = ["transformer, rms norm", "transformer, batch norm", "transformer, power norm"]
+
+
+@cache
+def another(name: str):
+    return stirred(MORE_PAIRS[name])
+
+
+def seq2seq(name: str, build) -> Candidate:
+    """A real model; its sources have three different lengths."""
+    return Candidate(name, partial(build, name), TARGET_SIZE, lambda: sources([4, 2, 5], seed=3), whole, 2e-5)
+
 
 ALL_DECODERS = [
     Candidate("table", TableModel, VOCAB),
     Candidate("history", HistoryModel, VOCAB, lambda: some_source(3, seed=2)),
     Candidate("history without source", HistoryModel, VOCAB),
+    *(seq2seq(name, tiny) for name in FAMILIES if name not in OTHER_NORMS),
+    *(seq2seq(name, another) for name in MORE_PAIRS),
 ]
 
 

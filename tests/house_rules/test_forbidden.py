@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 
 import pytest
 from source_tree import ROOT, modules, project_files
@@ -20,9 +21,10 @@ HOSTS = re.compile(
 """Packages are the installer's business; a page loads nothing from elsewhere."""
 ALLOWED = {"src/seq2see/__init__.py import_module": "imports lazily, from a literal table of our own modules"}
 
-# Put together from parts, so that this file does not find itself.
-MACHINE = re.compile(rf"(?<![\w.~])/(?:{'|'.join(['root', 'wo' + 'rk', 'ho' + 'me', 'Us' + 'ers', 'mnt'])})/\w")
-TALK = re.compile(rf"\b(?:ses{'sion'}s?|sub-?ag{'ent'}s?|work it{'em'}s?|issue #\d|he{'lper'} \d|TO{'DO'}|FIX{'ME'})\b", re.I)
+MACHINE = re.compile(r"(?<![\w.~])/(?:root|work|home|Users|mnt)/\w")
+"""A folder of the machine that something was written on."""
+TALK = re.compile(r"\b(?:sessions?|sub-?agents?|work items?|issue #\d+|helper \d+|TODO|FIXME)\b", re.IGNORECASE)
+"""Talk about how the work was done, which readers of the project have no use for."""
 
 
 def dotted(node: ast.AST) -> str:
@@ -54,14 +56,16 @@ def offences(node: ast.AST) -> list[str]:
     "line",
     [
         "import pickle", "from yaml import load", "eval('1')", "torch.load(path)", "run(x, shell=True)",
-        "np.load(path)", "archive.extractall()", "read(path, allow_pickle=True)", "from_pretrained(x, trust_remote_code=True)",
+        "np.load(path)", "archive.extractall()", "read(path, allow_pickle=True)", "read(x, trust_remote_code=True)",
     ],
 )  # fmt: skip
 def test_the_rule_notices(line):
     assert any(offences(node) for node in ast.walk(ast.parse(line)))
 
 
-@pytest.mark.parametrize("line", ["model.eval()", "safetensors.torch.load(content)", "json.load(file)", "re.compile('a')"])
+@pytest.mark.parametrize(
+    "line", ["model.eval()", "safetensors.torch.load(content)", "json.load(file)", "re.compile('a')"]
+)
 def test_the_rule_lets_pass(line):
     assert not any(offences(node) for node in ast.walk(ast.parse(line)))
 
@@ -83,7 +87,7 @@ def test_the_source_names_no_package_registry():
 
 
 def test_no_file_names_a_folder_of_somebodys_machine():
-    assert MACHINE.search("see /ho" "me/ann/data")
+    assert MACHINE.search("see /home/ann/data")
     assert not MACHINE.search("seq2see/home/x")
     assert not lines_with(MACHINE)
 
@@ -96,6 +100,7 @@ def lines_with(pattern: re.Pattern[str]) -> list[str]:
     return [
         f"{path.relative_to(ROOT)}:{number} {line.strip()[:80]}"
         for path in project_files()
+        if path != Path(__file__)
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if pattern.search(line)
     ]

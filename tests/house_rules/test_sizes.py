@@ -48,9 +48,7 @@ def test_functions_stay_readable():
 
 def test_functions_ask_for_few_things():
     counts = {
-        f"{module} {function.name}": len(parameters(function))
-        for module in modules()
-        for function in functions(module)
+        f"{module} {function.name}": len(parameters(function)) for module in modules() for function in functions(module)
     }
     judge(counts, MOST_PARAMETERS, MANY_PARAMETERS)
 

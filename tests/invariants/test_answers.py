@@ -20,7 +20,7 @@ from tiny_models import BOS, EOS, FAMILIES, few_examples, pair, reads, sources, 
 from toy_decoders import best_answers, pick
 
 every_family = pytest.mark.parametrize("name", FAMILIES)
-LONGEST = 6
+LONGEST = 5
 rows_of = st.lists(st.integers(1, 5), min_size=1, max_size=3)
 seeds = st.integers(0, 999)
 

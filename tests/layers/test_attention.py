@@ -171,9 +171,7 @@ def test_self_attention_is_torchs_with_the_same_weights():
     theirs, source = copied(own), ragged([5, 2, 3], 5)
     vectors, seen = torch.randn(3, 5, 6), []
     own.probe = seen.append
-    expected, weights = theirs(
-        vectors, vectors, vectors, key_padding_mask=~source.real, average_attn_weights=False
-    )
+    expected, weights = theirs(vectors, vectors, vectors, key_padding_mask=~source.real, average_attn_weights=False)
     assert_close(own(vectors, real(source)), expected, rtol=0, atol=1e-6)
     assert_close(seen[0], weights, rtol=0, atol=1e-6)
 

@@ -65,4 +65,4 @@ def test_only_a_stack_with_an_untouched_stream_ends_with_a_norm():
     norm = Doubled()
     assert PreNorm.ending(norm) is norm
     assert PostNorm.ending(norm) is None
-    assert ORDERS == {"post": PostNorm, "pre": PreNorm}
+    assert {"post": PostNorm, "pre": PreNorm} == ORDERS

@@ -10,7 +10,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from seq2see.core.batch import Batch, Sequences
-from seq2see.layers.positions import NoPositions, SinusoidalPositions
+from seq2see.layers.positions import SinusoidalPositions
 from seq2see.models.frontends import TokenFrontend
 from seq2see.models.heads import FreeHead, TiedHead
 from tiny_models import FAMILIES, TARGET_SIZE, WIDTH, pair, pairs, stirred, tiny, transformer, whole

@@ -51,7 +51,10 @@ def test_the_average_moves_in_place_and_takes_no_gradient():
 
 
 def test_a_mean_of_checkpoints_by_hand():
-    models = [{"a": torch.tensor([1.0, 2.0]), "b": torch.tensor(3.0)}, {"a": torch.tensor([3.0, 6.0]), "b": torch.tensor(0.0)}]
+    models = [
+        {"a": torch.tensor([1.0, 2.0]), "b": torch.tensor(3.0)},
+        {"a": torch.tensor([3.0, 6.0]), "b": torch.tensor(0.0)},
+    ]
     mean = mean_of(models)
     assert mean["a"].tolist() == [2.0, 4.0]
     assert mean["b"].item() == 1.5

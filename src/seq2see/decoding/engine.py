@@ -74,7 +74,6 @@ def decode(
             return end.value
 
 
-@torch.inference_mode()
 def stream(
     model: Decodes,
     source: Sequences | None,
@@ -93,22 +92,26 @@ def stream(
     if rows == 0:
         return []
     room = prompt.values.size(1) + limits.max_new_tokens
-    scores, history, state = _read_prompt(model, model.start(source, rows, room), prompt, room)
     deadlines = prompt.lengths + limits.max_new_tokens
-    scores, history, prompt, state = repeat_rows((scores, history, prompt, state), chooser.width)
     numbers = list(range(rows)) if indices is None else indices.tolist()
-    search = chooser.begin(history, deadlines, numbers)
+    # Inference mode is left at every yield, because what the caller does meanwhile is the caller's own.
+    with torch.inference_mode():
+        scores, history, state = _read_prompt(model, model.start(source, rows, room), prompt, room)
+        scores, history, prompt, state = repeat_rows((scores, history, prompt, state), chooser.width)
+        search = chooser.begin(history, deadlines, numbers)
     while True:
-        allowed = _allowed(scores, search.history, rules)
-        step = search.choose(_forced(allowed, scores, prompt, search.history.time))
+        with torch.inference_mode():
+            allowed = _allowed(scores, search.history, rules)
+            step = search.choose(_forced(allowed, scores, prompt, search.history.time))
         yield step
-        done, parents = _done_and_parents(search, step)
-        if done or (limits.should_stop is not None and limits.should_stop()):
-            return search.results()
-        if parents is not None:
-            state = pick_rows(state, parents)
-        logits, state = model.step(step.tokens[:, None], state)
-        scores = logits[:, -1].float().log_softmax(dim=-1)
+        with torch.inference_mode():
+            done, parents = _done_and_parents(search, step)
+            if done or (limits.should_stop is not None and limits.should_stop()):
+                return search.results()
+            if parents is not None:
+                state = pick_rows(state, parents)
+            logits, state = model.step(step.tokens[:, None], state)
+            scores = logits[:, -1].float().log_softmax(dim=-1)
 
 
 def _prompt(source: Sequences | None, prefix: Sequences | None) -> Sequences:

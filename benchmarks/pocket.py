@@ -1,0 +1,65 @@
+"""Train and score pocket recipes; the rows go to results/pocket.json, and from there into the docs.
+
+    python benchmarks/pocket.py                 every pocket recipe, one after another
+    python benchmarks/pocket.py pocket-gru      one of them; the other rows stay as they are
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from seq2see.core.devices import describe_machine
+from seq2see.core.files import write_json
+from seq2see.recipes.table import RECIPES, recipe
+from seq2see.workbench.evaluate import evaluate
+from seq2see.workbench.predict import load
+from seq2see.workbench.train import train_recipe
+
+RESULTS = Path(__file__).parent / "results" / "pocket.json"
+SPLITS = ("test", "pairs", "roles", "length")
+
+
+def measure(name: str) -> dict[str, Any]:
+    """One row: train the recipe in a folder of its own, and score it on every split."""
+    chosen = recipe(name)
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.monotonic()
+        run = train_recipe(chosen, Path(folder) / name)
+        seconds = time.monotonic() - began
+        scores = evaluate(run)
+        weights = sum(weight.numel() for weight in load(run.path).module.parameters())
+    return row(name, chosen.training.steps, weights, seconds, scores)
+
+
+def row(name: str, steps: int, weights: int, seconds: float, scores: dict[str, Any]) -> dict[str, Any]:
+    """A run's figures in the form the docs are generated from."""
+    splits = {
+        split: {"bleu": scores[split]["bleu"]["value"], "exact": scores[split]["exact"]}
+        for split in SPLITS
+        if split in scores
+    }
+    error = scores["alignment"]["error_rate"] if "alignment" in scores else None
+    figures = {"steps": steps, "weights": weights, "seconds": round(seconds, 1)}
+    return {"recipe": name, **figures, "splits": splits, "alignment_error": error}
+
+
+def store(rows: list[dict[str, Any]], environment: dict[str, Any]) -> None:
+    """Put rows into the results file; a recipe measured again replaces its old row."""
+    stored = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"rows": []}
+    by_name = {each["recipe"]: each for each in [*stored["rows"], *rows]}
+    ordered = [by_name[name] for name in RECIPES if name in by_name]
+    command = "python benchmarks/pocket.py"
+    write_json(RESULTS, {"environment": environment, "command": command, "rows": ordered})
+
+
+if __name__ == "__main__":
+    names = sys.argv[1:] or [name for name in RECIPES if name.startswith(("pocket-", "puzzle-"))]
+    for name in names:
+        measured = measure(name)
+        print(json.dumps(measured))
+        store([measured], describe_machine())

@@ -1,0 +1,162 @@
+"""Training does what it should, whatever the pieces, and every architecture can learn.
+
+Invariants I19, I20, I29 and I33, for every family of models.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from seq2see.models.build import fresh_model
+from seq2see.models.seq2seq import Seq2Seq
+from seq2see.models.settings import ModelSettings
+from seq2see.training.loop import Trainer
+from seq2see.training.objectives import NextToken
+from seq2see.training.optimisers import SGD, Adam
+from seq2see.training.schedules import Constant
+from seq2see.training.settings import Training
+from tiny_models import FAMILIES, SOURCE_SIZE, TARGET_SIZE, few_examples, pairs, stirred
+
+every_family = pytest.mark.parametrize("name", FAMILIES)
+# Norms over a batch depend on what is in it, so a batch in pieces is something else for them.
+BY_ROW = [name for name in FAMILIES if "batch norm" not in name and "power norm" not in name]
+CPU = torch.device("cpu")
+
+
+def without_dropout(name: str) -> ModelSettings:
+    return FAMILIES[name].with_(**{"encoder.dropout": 0.0, "decoder.dropout": 0.0})
+
+
+@cache
+def first_weights(name: str) -> dict[str, torch.Tensor]:
+    return stirred(without_dropout(name), dtype=torch.float64).state_dict()
+
+
+def step_in_pieces(name: str, model: Seq2Seq, batch, accumulate: int) -> tuple[dict[str, float], list[torch.Tensor]]:
+    """The figures of one step, and the gradient it took: what plain descent at rate 1 changed."""
+    model.load_state_dict(first_weights(name))
+    before = [weight.detach().clone() for weight in model.parameters()]
+    plain = {"optimiser": SGD(momentum=0.0), "schedule": Constant(), "rate": 1.0, "clip": 0.0, "steps": 5}
+    settings = Training(accumulate=accumulate, **plain)
+    figures = Trainer(model, NextToken(smoothing=0.1), settings, CPU).advance(batch)
+    after = [weight.detach() for weight in model.parameters()]
+    return figures, [old - new for old, new in zip(before, after, strict=True)]
+
+
+@pytest.mark.parametrize("name", BY_ROW)
+@few_examples()
+@given(rows=st.lists(st.integers(1, 6), min_size=2, max_size=5), seed=st.integers(0, 99), accumulate=st.integers(2, 7))
+def test_a_batch_in_pieces_gives_the_gradient_of_the_whole(name, rows, seed, accumulate):
+    model, batch = stirred(without_dropout(name), dtype=torch.float64), pairs(rows, seed=seed)
+    figures, whole = step_in_pieces(name, model, batch, 1)
+    again, pieces = step_in_pieces(name, model, batch, accumulate)
+    for one, other in zip(whole, pieces, strict=True):
+        assert_close(other, one, rtol=1e-5, atol=1e-6)
+    assert again == pytest.approx(figures, rel=1e-5)
+    assert figures["tokens"] == sum(rows) + len(rows)
+
+
+@every_family
+def test_dropout_is_off_in_eval_and_on_in_training(name):
+    model, batch = stirred(FAMILIES[name]), pairs([3, 5, 2])
+    assert torch.equal(model(batch), model(batch))
+    model.train()
+    assert not torch.allclose(model(batch), model(batch))
+
+
+@pytest.mark.parametrize("name", BY_ROW)
+def test_without_dropout_training_mode_computes_what_eval_mode_does(name):
+    model, batch = stirred(without_dropout(name)), pairs([3, 5, 2])
+    expected = model(batch)
+    model.train()
+    assert torch.equal(model(batch), expected)
+
+
+def test_what_dropout_gives_is_right_on_average():
+    model, batch = stirred(FAMILIES["transformer, pre-norm"]), pairs([3])
+    for frontend, tokens in ((model.source, batch.source), (model.target, batch.target)):
+        expected = frontend(tokens).values
+        frontend.train()
+        drawn = torch.stack([frontend(tokens).values for _ in range(2000)])
+        error = drawn.std(0) / 2000**0.5
+        assert ((drawn.mean(0) - expected).abs() <= 4.5 * error + 1e-6).all()
+
+
+# Shape checks and the compiler do not go together, so it gets a process without them.
+COMPILED = """
+import sys, torch
+from tiny_models import FAMILIES, pairs, stirred
+from seq2see.training.loop import Trainer
+from seq2see.training.objectives import NextToken
+from seq2see.training.optimisers import SGD
+from seq2see.training.schedules import Constant
+from seq2see.training.settings import Training
+
+plain = {"optimiser": SGD(momentum=0.0), "schedule": Constant(), "rate": 1.0, "clip": 0.0}
+batch, results = pairs([3, 5, 2]), []
+for compile in (False, True):
+    model = stirred(FAMILIES[sys.argv[1]].with_(**{"encoder.dropout": 0.0, "decoder.dropout": 0.0}))
+    trainer = Trainer(model, NextToken(), Training(compile=compile, **plain), torch.device("cpu"))
+    if compile:
+        trainer._hidden = torch.compile(model.hidden, backend=sys.argv[2])
+    figures = trainer.advance(batch)
+    results.append([torch.tensor(figures["loss"]), *model.state_dict().values()])
+for one, other in zip(*results, strict=True):
+    torch.testing.assert_close(other, one, rtol=1e-5, atol=1e-5)
+print("the same")
+"""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    "name, backend",
+    [
+        ("transformer, pre-norm", "inductor"),
+        ("recurrent, dot", "aot_eager"),
+        ("convolutional to transformer", "aot_eager"),
+    ],
+)
+def test_a_compiled_model_gives_the_same_loss_and_gradients(name, backend):
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    run = subprocess.run(
+        [sys.executable, "-c", COMPILED, name, backend],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout == "the same\n", run.stderr
+
+
+@every_family
+def test_every_architecture_can_learn_one_batch_by_heart(name):
+    batch = pairs([4, 3, 5], [3, 4, 2], seed=3)
+    model = fresh_model(without_dropout(name), (SOURCE_SIZE, TARGET_SIZE), "xavier", seed=1)
+    settings = Training(optimiser=Adam(), schedule=Constant(), rate=0.02, steps=300)
+    trainer = Trainer(model, NextToken(), settings, CPU)
+    while trainer.step < settings.steps:
+        if trainer.advance(batch)["loss"] < 0.01:
+            break
+    assert trainer.step < settings.steps
+    with trainer.averaged() as learned, torch.no_grad():
+        answers = learned(batch).argmax(-1)
+    assert torch.equal(answers[batch.asked], batch.labels[batch.asked])
+
+
+def test_an_untrained_model_knows_nothing():
+    """The other side of the test above: it begins far from an answer."""
+    batch = pairs([4, 3, 5], [3, 4, 2], seed=3)
+    model = fresh_model(FAMILIES["transformer, pre-norm"], (SOURCE_SIZE, TARGET_SIZE), "xavier", seed=1).eval()
+    loss = NextToken().loss(model.hidden(batch), model.head, batch.labels).item() / int(batch.asked.sum())
+    assert 1.5 < loss < 5.0

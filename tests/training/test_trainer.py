@@ -1,0 +1,329 @@
+"""One optimiser step taken apart, averages, patience, and the order in which the loop does things."""
+
+from __future__ import annotations
+
+import math
+import signal
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from seq2see.core.rows import pick_rows
+from seq2see.training.averaging import MovingAverage
+from seq2see.training.feeding import FreeRunning, ScheduledSampling, feed
+from seq2see.training.loop import NonFinite, Trainer, train
+from seq2see.training.objectives import NextToken
+from seq2see.training.optimisers import SGD
+from seq2see.training.schedules import Constant, Cosine
+from seq2see.training.settings import Training
+from seq2see.training.signals import Abandoned, Interrupted
+from tiny_models import FAMILIES, pairs, stirred
+
+CPU = torch.device("cpu")
+PLAIN = {"optimiser": SGD(momentum=0.0), "schedule": Constant(), "clip": 0.0}
+BATCH = pairs([3, 5, 2])
+
+
+def trainer(name: str = "recurrent, bilinear", objective: NextToken | None = None, dropout=0.0, **changes) -> Trainer:
+    settings = FAMILIES[name].with_(**{"encoder.dropout": dropout, "decoder.dropout": dropout})
+    training = Training(**{"steps": 10, "rate": 0.5, "seed": 3} | PLAIN | changes)
+    return Trainer(stirred(settings), objective or NextToken(), training, CPU)
+
+
+def copies(one: Trainer) -> dict[str, torch.Tensor]:
+    return {name: weight.detach().clone() for name, weight in one.weights.items()}
+
+
+def mean_gradient(one: Trainer, batch=BATCH) -> dict[str, torch.Tensor]:
+    """The gradient of the mean loss per answer, computed apart from the trainer."""
+    logits = one.model(batch)
+    chances = logits.log_softmax(-1)[batch.asked]
+    loss = -chances.gather(1, batch.labels[batch.asked][:, None]).mean()
+    found = torch.autograd.grad(loss, list(one.weights.values()), materialize_grads=True)
+    return dict(zip(one.weights, found, strict=True)) | {"loss": loss.detach()}
+
+
+# One step
+
+
+def test_one_step_by_hand():
+    one = trainer()
+    before, expected = copies(one), mean_gradient(one)
+    figures = one.advance(BATCH)
+    assert figures["loss"] == pytest.approx(expected.pop("loss").item(), rel=1e-5)
+    assert figures["tokens"] == 13
+    assert figures["rate"] == 0.5
+    norm = sum(float(gradient.square().sum()) for gradient in expected.values()) ** 0.5
+    assert figures["gradient_norm"] == pytest.approx(norm, rel=1e-4)
+    for name, gradient in expected.items():
+        assert_close(one.weights[name].detach(), before[name] - 0.5 * gradient, rtol=1e-4, atol=1e-5)
+    assert one.step == 1
+    assert all(weight.grad is None for weight in one.weights.values())
+
+
+def test_a_long_gradient_is_clipped_after_it_was_divided():
+    one = trainer(clip=0.01)
+    before, expected = copies(one), mean_gradient(one)
+    del expected["loss"]
+    norm = one.advance(BATCH)["gradient_norm"]
+    assert norm > 0.01
+    for name, gradient in expected.items():
+        moved = before[name] - 0.5 * gradient * 0.01 / norm
+        assert_close(one.weights[name].detach(), moved, rtol=1e-4, atol=1e-6)
+
+
+def test_the_rate_follows_the_schedule():
+    one = trainer(schedule=Cosine(warmup=2), steps=4, rate=0.1)
+    rates = [one.advance(BATCH)["rate"] for _ in range(4)]
+    assert rates == pytest.approx([0.05, 0.1, 0.05, 0.0])
+    before = copies(one)
+    one.step = 3  # the last step again: at rate 0 nothing moves
+    one.advance(BATCH)
+    assert all(torch.equal(before[name], weight) for name, weight in one.weights.items())
+
+
+def test_a_tied_weight_moves_once():
+    one = trainer("transformer, pre-norm")
+    assert one.model.head.table.weight is one.weights["target.table.weight"]
+    assert "head.table.weight" not in one.weights
+    before, expected = copies(one), mean_gradient(one)
+    one.advance(BATCH)
+    moved = one.weights["target.table.weight"].detach()
+    assert_close(moved, before["target.table.weight"] - 0.5 * expected["target.table.weight"], rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_depends_on_seed_and_step_and_not_on_what_was_drawn_before():
+    def losses(seed: int) -> list[float]:
+        one = trainer("transformer, pre-norm", dropout=0.3, seed=seed, rate=1e-9)
+        torch.randn(seed)
+        return [one.advance(BATCH)["loss"] for _ in range(2)]
+
+    assert losses(4) == losses(4)
+    assert losses(4) != losses(5)
+    assert losses(4)[0] != losses(4)[1]
+
+
+def test_pieces_of_one_step_have_different_dropout():
+    batch = pick_rows(pairs([4], seed=2), torch.tensor([0, 0]))
+    seen = []
+    one = trainer("transformer, pre-norm", dropout=0.3, accumulate=2)
+    hidden = one._hidden
+    one._hidden = lambda piece: seen.append(hidden(piece)) or seen[-1]
+    one.advance(batch)
+    assert len(seen) == 2
+    assert not torch.allclose(seen[0].values, seen[1].values)
+
+
+def test_training_happens_in_training_mode():
+    one = trainer(dropout=0.3)
+    one.model.eval()
+    one.advance(BATCH)
+    assert one.model.training
+
+
+def test_a_loss_that_is_no_number_stops_before_the_weights_are_touched():
+    one = trainer()
+    with torch.no_grad():
+        one.weights["decoder.look.join.weight"][0, 0] = math.nan
+    before = copies(one)
+    with pytest.raises(NonFinite, match="Step 1") as caught:
+        one.advance(BATCH)
+    assert caught.value.indices == [0, 1, 2]
+    for name, weight in one.weights.items():
+        assert torch.equal(before[name].nan_to_num(), weight.detach().nan_to_num())
+
+
+def test_a_gradient_that_is_no_number_stops_too():
+    one = trainer(clip=1.0)
+    one.weights["decoder.look.join.weight"].register_hook(lambda gradient: gradient * math.inf)
+    before = copies(one)
+    with pytest.raises(NonFinite, match="gradient norm"):
+        one.advance(BATCH)
+    assert all(torch.equal(before[name], weight) for name, weight in one.weights.items())
+
+
+# What is fed
+
+
+def test_free_running_is_trained_on_its_own_words():
+    one = trainer("recurrent, dot", NextToken(feeding=FreeRunning()))
+    fed = feed(one.model, BATCH, 0.0, seed=3, step=1)
+    expected = mean_gradient(one, fed)["loss"].item()
+    assert expected != pytest.approx(mean_gradient(one)["loss"].item(), rel=1e-3)
+    assert one.advance(BATCH)["loss"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_chance_of_the_truth_follows_the_progress():
+    objective = NextToken(feeding=ScheduledSampling(least=0.0))
+    one = trainer("recurrent, dot", objective, steps=4, rate=1e-9, accumulate=1)
+    for step in (1, 2, 3, 4):
+        fed = feed(one.model, BATCH, 1 - step / 4, seed=3, step=step)
+        assert one.advance(BATCH)["loss"] == pytest.approx(mean_gradient(one, fed)["loss"].item(), rel=1e-5)
+
+
+# Averages
+
+
+def test_a_moving_average_follows_every_step():
+    one = trainer(average=MovingAverage(decay=0.3))
+    name = "decoder.look.join.weight"
+    expected = one.weights[name].detach().clone()
+    for step in (1, 2, 3):
+        one.advance(BATCH)
+        keep = min(0.3, (1 + step) / (10 + step))
+        expected = keep * expected + (1 - keep) * one.weights[name].detach()
+        assert_close(one.average[name], expected)
+    assert not torch.allclose(expected, one.weights[name])
+
+
+def test_averaged_weights_are_lent_in_eval_mode_and_given_back():
+    one = trainer(average=MovingAverage(decay=0.3), dropout=0.3)
+    one.advance(BATCH)
+    own, name = copies(one), "decoder.look.join.weight"
+    with one.averaged() as model:
+        assert not model.training
+        assert torch.equal(model.get_parameter(name), one.average[name])
+        assert not torch.equal(own[name], one.average[name])
+    assert one.model.training
+    assert all(torch.equal(own[name], weight) for name, weight in one.weights.items())
+
+
+def test_lent_weights_are_given_back_after_a_mistake_too():
+    one = trainer(average=MovingAverage(decay=0.3))
+    one.advance(BATCH)
+    own = copies(one)
+    with pytest.raises(KeyError), one.averaged():
+        raise KeyError
+    assert all(torch.equal(own[name], weight) for name, weight in one.weights.items())
+
+
+def test_without_an_average_the_model_is_lent_as_it_is():
+    one = trainer()
+    own = copies(one)
+    with one.averaged() as model:
+        assert not model.training
+        assert all(torch.equal(own[name], weight) for name, weight in one.weights.items())
+    assert one.average == {}
+
+
+# Patience and marks
+
+
+def test_patience_counts_evaluations_without_a_better_loss_and_keeps_the_best():
+    one = trainer(patience=2)
+    one.judge(3.0)
+    best = copies(one)
+    one.advance(BATCH)
+    one.judge(3.0)  # as good is not better
+    assert (one.best.loss, one.best.ago, one.done) == (3.0, 1, False)
+    one.judge(4.0)
+    assert one.done
+    assert all(torch.equal(best[name], weight) for name, weight in one.best.weights.items())
+    one.judge(2.0)
+    assert (one.best.loss, one.best.ago, one.done) == (2.0, 0, False)
+
+
+def test_the_best_weights_are_those_that_would_be_used():
+    one = trainer(patience=2, average=MovingAverage(decay=0.3))
+    one.advance(BATCH)
+    one.judge(3.0)
+    assert all(torch.equal(one.average[name], weight) for name, weight in one.best.weights.items())
+
+
+def test_without_patience_nothing_is_remembered():
+    one = trainer()
+    for _ in range(9):
+        one.judge(1.0)
+    assert not one.done
+    assert one.best.weights == {}
+
+
+def test_marks_by_hand():
+    one = trainer(steps=7, save_every=3)
+    assert [step for step in range(9) if one.is_mark(step)] == [3, 6, 7]
+
+
+# The loop
+
+
+class Diary:
+    """Stands for the journal; it writes down what is asked of it."""
+
+    def __init__(self, lines: list[str]):
+        self.lines = lines
+
+    def note(self, step: int, **figures) -> None:
+        self.lines.append(f"step {step}")
+
+    def flush(self, step: int) -> None:
+        self.lines.append(f"flush {step}")
+
+    def forget(self) -> None:
+        self.lines.append("forget")
+
+    def restart_clock(self) -> None:
+        pass
+
+
+def run(one: Trainer, errands, watch=lambda step, figures: None, lines: list[str] | None = None) -> list[str]:
+    diary = Diary([] if lines is None else lines)
+    train(
+        one,
+        batch_at=lambda step: pairs([2, 3], seed=step),
+        errands=[lambda trainer, stop, each=each: each(diary, trainer, stop) for each in errands],
+        save=lambda trainer: diary.lines.append(f"save {trainer.step}"),
+        journal=diary,
+        watch=watch,
+    )
+    return diary.lines
+
+
+def test_errands_and_saves_come_at_every_mark_and_at_the_end():
+    lines = run(trainer(steps=3, save_every=2), [lambda diary, one, stop: diary.lines.append(f"errand {one.step}")])
+    assert [line for line in lines if "flush" not in line] == [
+        *("step 1", "step 2", "errand 2", "save 2"),
+        *("step 3", "errand 3", "save 3"),
+    ]
+    assert lines.index("flush 2") < lines.index("errand 2")
+
+
+def test_patience_ends_the_loop_after_saving():
+    one = trainer(steps=50, save_every=2, patience=1)
+    lines = run(one, [lambda diary, one, stop: one.judge(1.0)])
+    assert one.step == 4
+    assert lines[-1] == "save 4"
+
+
+def test_a_run_that_is_done_takes_no_step():
+    one = trainer(steps=2, save_every=2)
+    one.step = one.errands_done = 2
+    assert run(one, []) == ["flush 2", "save 2"]
+
+
+def test_a_stop_request_saves_at_once_and_says_so():
+    one, lines = trainer(steps=9, save_every=100), []
+
+    def watch(step, figures):
+        if step == 2:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Interrupted) as caught:
+        run(one, [], watch, lines)
+    assert (caught.value.number, caught.value.step, one.step) == (signal.SIGTERM, 2, 2)
+    assert lines == ["step 1", "step 2", "flush 2", "save 2"]
+
+
+def test_an_errand_that_gave_way_to_a_stop_request_is_forgotten_and_done_again():
+    one, lines = trainer(steps=3, save_every=2), []
+
+    def impatient(diary, trainer, stop):
+        signal.raise_signal(signal.SIGTERM)
+        assert stop
+        raise Abandoned
+
+    with pytest.raises(Interrupted):
+        run(one, [impatient], lines=lines)
+    assert lines == ["step 1", "step 2", "flush 2", "forget", "flush 2", "save 2"]
+    again = run(one, [lambda diary, trainer, stop: diary.lines.append(f"errand {trainer.step}")])
+    assert again == ["flush 2", "errand 2", "flush 2", "save 2", "step 3", "flush 3", "errand 3", "flush 3", "save 3"]
