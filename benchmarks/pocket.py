@@ -1,7 +1,7 @@
 """Train and score pocket recipes; the rows go to results/pocket.json, and from there into the docs.
 
-    python benchmarks/pocket.py                 every pocket recipe, one after another
-    python benchmarks/pocket.py pocket-gru      one of them; the other rows stay as they are
+python benchmarks/pocket.py                 every pocket recipe, one after another
+python benchmarks/pocket.py pocket-gru      one of them; the other rows stay as they are
 """
 
 from __future__ import annotations

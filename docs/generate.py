@@ -51,29 +51,19 @@ PHRASES = {
         "表中为 `test` 上的 BLEU 和整句完全正确的比例（%），`pairs`、`roles`、`length` 上整句完全正确的比例，"
         "以及注意力的对齐错误率（0 为最好）。测量命令：",
     ),
-    "Not measured yet.": ("Not measured yet.", "尚未测量。"),
-    "One of the kinds below.": ("One of the kinds below.", "下列几种之一。"),
-    "The recipe itself": ("The recipe itself", "配方本身"),
-    "Recipes": ("Recipes", "配方"),
-    "Settings": ("Settings", "设置"),
-    "recipe": ("recipe", "配方"),
-    "setting": ("setting", "设置"),
-    "what it is": ("what it is", "说明"),
-    "what it does": ("what it does", "作用"),
-    "values": ("values", "取值"),
-    "default": ("default", "默认值"),
-    "must be given": ("must be given", "必须给出"),
-    "whole number": ("whole number", "整数"),
-    "number": ("number", "数"),
-    "true or false": ("true or false", "true 或 false"),
-    "text": ("text", "文本"),
-    "weights": ("weights", "参数量"),
-    "steps": ("steps", "步数"),
-    "seconds": ("seconds", "秒"),
-    "exact": ("exact", "完全正确"),
-    "alignment error": ("alignment error", "对齐错误率"),
 }
 """What the pages say by themselves: English, Chinese."""
+
+WORDS = {
+    "eight to ten runs side by side on one GPU: the seconds are an upper bound":
+        "一块 GPU 上同时跑八到十个训练，所以秒数只是上限",
+    "Not measured yet.": "尚未测量。", "One of the kinds below.": "下列几种之一。", "The recipe itself": "配方本身",
+    "Recipes": "配方", "Settings": "设置", "recipe": "配方", "setting": "设置", "what it is": "说明",
+    "what it does": "作用", "values": "取值", "default": "默认值", "must be given": "必须给出", "whole number": "整数",
+    "number": "数", "true or false": "true 或 false", "text": "文本", "weights": "参数量", "steps": "步数",
+    "seconds": "秒", "exact": "完全正确", "alignment error": "对齐错误率",
+}  # fmt: skip
+"""Titles and short words: English, Chinese."""
 
 Say = Callable[[str], str]
 """A sentence in the language of the page."""
@@ -86,7 +76,7 @@ def english(sentence: str) -> str:
 
 def chinese(sentence: str) -> str:
     """Its Chinese counterpart, if there is one yet."""
-    return PHRASES[sentence][1] if sentence in PHRASES else CHINESE.get(sentence, sentence)
+    return PHRASES[sentence][1] if sentence in PHRASES else (WORDS | CHINESE).get(sentence, sentence)
 
 
 def first_sentence(thing: Any) -> str:
@@ -107,6 +97,7 @@ def recipes_page(say: Say) -> str:
     lines = [*_opening(say, "recipes"), f"# {say('Recipes')}", "", say("recipes: introduction"), ""]
     lines += [f"| {say('recipe')} | {say('what it is')} |", "|---|---|"]
     lines += [f"| [{name}](#{name}) | {cell(say(first_sentence(make)))} |" for name, make in RECIPES.items()]
+    lines += ["", figures(say, "pocket")]
     base = _values(RECIPES[BASE]())
     for name, make in RECIPES.items():
         lines += ["", f"## {name}", "", say(first_sentence(make))]
@@ -226,17 +217,18 @@ def _opening(say: Say, page: str) -> list[str]:
 # --- figures ---
 
 
-def figures(say: Say, name: str) -> str:
-    """A table of what was measured, from `benchmarks/results/<name>.json`."""
+def figures(say: Say, name: str, only: str = "") -> str:
+    """A table of what was measured, from `benchmarks/results/<name>.json`; `only` is how the recipes' names begin."""
     path = ROOT / "benchmarks" / "results" / f"{name}.json"
     if not path.exists():
         return say("Not measured yet.")
     results = json.loads(path.read_text(encoding="utf-8"))
     titles = ("recipe", "weights", "steps", "seconds", "BLEU", "exact", "pairs", "roles", "length", "alignment error")
     lines = [f"| {' | '.join(map(say, titles))} |", f"|---|{'---:|' * (len(titles) - 1)}"]
-    lines += [f"| {' | '.join(_figure_cells(row))} |" for row in results["rows"]]
-    machine = ", ".join(f"{key} {value}" for key, value in results["environment"].items())
-    return "\n".join([*lines, "", say("figures: note"), f"`{results['command']}` ({machine})"])
+    lines += [f"| {' | '.join(_figure_cells(row))} |" for row in results["rows"] if row["recipe"].startswith(only)]
+    machine = [f"{key} {value}" for key, value in results["environment"].items() if key != "note"]
+    machine += [say(results["environment"]["note"])] if "note" in results["environment"] else []
+    return "\n".join([*lines, "", say("figures: note"), f"`{results['command']}` ({', '.join(machine)})."])
 
 
 def _figure_cells(row: dict[str, Any]) -> list[str]:
@@ -256,7 +248,7 @@ def _figure_cells(row: dict[str, Any]) -> list[str]:
 def with_figures(text: str, say: Say) -> str:
     """A page with its figure blocks filled: from `<!-- figures: name -->` to `<!-- end of figures -->`."""
     block = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
-    return block.sub(lambda found: f"{found[1]}\n{figures(say, found[2])}\n\n{found[3]}", text)
+    return block.sub(lambda found: f"{found[1]}\n{figures(say, found[2], only=found[2])}\n\n{found[3]}", text)
 
 
 # --- all of it ---

@@ -91,6 +91,16 @@ def tiny(name: str, dtype: torch.dtype = torch.float32) -> Seq2Seq:
     return stirred(FAMILIES[name], dtype=dtype)
 
 
+PRECISIONS = st.sampled_from([(torch.float32, 1e-4), (torch.float64, 1e-12)])
+"""A kind of number and how far two computations of the same may be apart in it (see `assert_same`)."""
+
+
+def assert_same(left: Tensor, right: Tensor, tolerance: float) -> None:
+    """Equal up to rounding, which is larger where numbers are: a power norm lets the stream grow."""
+    scale = 1 + float(right.detach().abs().max()) if right.numel() else 1.0
+    torch.testing.assert_close(left, right, rtol=0, atol=tolerance * scale)
+
+
 def few_examples():
     """A quarter of the profile's examples: for properties that are tried on every family."""
     return hypothesis.settings(max_examples=max(1, hypothesis.settings().max_examples // 4))

@@ -56,12 +56,24 @@ def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapp
     """The recipe that a name, data files and changed settings ask for together."""
     chosen = name if isinstance(name, Recipe) else recipe(name)
     if data:
-        for path in data:
-            if not Path(path).exists():
-                raise no_file(Path(path))
-        paths = tuple(str(Path(path).absolute()) for path in data)
-        chosen = chosen.model_copy(update={"corpus": OwnFiles(paths=paths), "metrics": ("bleu", "chrf", "exact")})
-    return chosen.with_(**changes)
+        own = OwnFiles(paths=tuple(map(str, data)))
+        chosen = chosen.model_copy(update={"corpus": own, "metrics": ("bleu", "chrf", "exact")})
+    chosen = chosen.with_(**changes)
+    if isinstance(chosen.corpus, OwnFiles):
+        chosen = chosen.model_copy(update={"corpus": _from_anywhere(chosen.corpus)})
+    return chosen
+
+
+def _from_anywhere(corpus: OwnFiles) -> OwnFiles:
+    """The same files by their full paths, so that the stored recipe can be run again from any folder."""
+    full = {}
+    for name in ("paths", "valid", "test"):
+        paths = [Path(path) for path in getattr(corpus, name)]
+        for path in paths:
+            if not path.exists():
+                raise no_file(path)
+        full[name] = tuple(str(path.absolute()) for path in paths)
+    return corpus.model_copy(update=full)
 
 
 def recipe_of(name: str) -> Recipe:

@@ -94,7 +94,10 @@ def test_toml_and_back(tmp_path: Path):
 @pytest.mark.parametrize(
     ("tree", "answer"),
     [
-        ({"name": "a", "vehicle": {"kind": "train", "wagos": 1}}, "There is no setting 'wagos'. Did you mean 'wagons'?"),
+        (
+            {"name": "a", "vehicle": {"kind": "train", "wagos": 1}},
+            "There is no setting 'wagos'. Did you mean 'wagons'?",
+        ),
         ({"name": "a", "spare": {"oras": 1}}, "spare: There is no setting 'oras'. Did you mean 'oars'?"),
         ({}, "The setting 'name' is missing."),
         ({"name": "a", "nmae": "b"}, "There is no setting 'nmae'. Did you mean 'name'?"),

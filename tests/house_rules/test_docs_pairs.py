@@ -158,7 +158,7 @@ class TestGenerated:
         results = tmp_path / "benchmarks" / "results"
         results.mkdir(parents=True)
         (results / "pocket.json").write_text(
-            """{"environment": {"torch": "2.13"}, "command": "make bench", "rows": [
+            """{"environment": {"torch": "2.13", "note": "alone"}, "command": "make bench", "rows": [
             {"recipe": "a", "steps": 900, "weights": 1061888, "seconds": 71.6, "alignment_error": 0.0826,
              "splits": {"test": {"bleu": 98.76, "exact": 91.25}, "length": {"bleu": 1, "exact": 0}}},
             {"recipe": "b", "steps": 7, "weights": 5, "seconds": 3, "alignment_error": null,
@@ -169,4 +169,5 @@ class TestGenerated:
         assert lines[0].count("|") == lines[1].count("|") == lines[2].count("|")
         assert lines[2] == "| a | 1,061,888 | 900 | 72 | 98.8 | 91.2 | – | – | 0.0 | 0.083 |"
         assert lines[3] == "| b | 5 | 7 | 3 | 2.0 | – | – | – | – | – |"
-        assert lines[-1] == "`make bench` (torch 2.13)"
+        assert lines[-1] == "`make bench` (torch 2.13, alone)."
+        assert "| a |" not in generate.figures(generate.english, "pocket", only="b")

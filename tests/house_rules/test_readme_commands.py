@@ -91,7 +91,7 @@ def test_the_parser_refuses_what_does_not_exist(arguments):
 
 
 @pytest.mark.parametrize("arguments", inline_commands(), ids=shlex.join)
-def test_commands_in_running_text_exist(arguments):
+def test_commands_in_running_text_exist(arguments, beside_files):
     try:
         check(arguments)
     except Exception as error:
@@ -100,8 +100,16 @@ def test_commands_in_running_text_exist(arguments):
 
 
 @pytest.mark.parametrize("arguments", all_commands("seq2see"), ids=shlex.join)
-def test_verbs_options_recipes_and_settings_exist(arguments):
+def test_verbs_options_recipes_and_settings_exist(arguments, beside_files):
     check(arguments)
+
+
+@pytest.fixture
+def beside_files(tmp_path, monkeypatch):
+    """A folder with the files that the pages' commands name in settings."""
+    for name in ("valid.tsv", "test.tsv"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
 
 
 def check(arguments: list[str]) -> None:

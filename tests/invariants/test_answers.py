@@ -40,7 +40,7 @@ def read_back(model, source: Sequences, said: list[tuple[int, ...]], owners: lis
 @few_examples()
 @given(rows=rows_of, seed=seeds)
 def test_a_beam_of_one_is_greedy(name, rows, seed):
-    model, source = tiny(name), sources(rows, seed)
+    model, source = tiny(name, torch.float64), sources(rows, seed)
     greedy = decode(model, source, Greedy(), Limits(LONGEST))
     narrow = decode(model, source, Beam(1), Limits(LONGEST))
     for (one,), (other,) in zip(greedy, narrow, strict=True):
@@ -52,7 +52,7 @@ def test_a_beam_of_one_is_greedy(name, rows, seed):
 @few_examples()
 @given(rows=rows_of, seed=seeds, penalty=st.sampled_from([NoPenalty(), Average(alpha=0.8), GNMT(alpha=0.6)]))
 def test_the_score_of_every_beam_is_what_reading_it_back_says(name, rows, seed, penalty):
-    model, source = tiny(name), sources(rows, seed)
+    model, source = tiny(name, torch.float64), sources(rows, seed)
     found = decode(model, source, Beam(4, penalty), Limits(LONGEST))
     flat = [(row, answer) for row, answers in enumerate(found) for answer in answers]
     said = [answer.tokens + (EOS,) * answer.finished for _, answer in flat]

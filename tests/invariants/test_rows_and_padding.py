@@ -11,16 +11,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.testing import assert_close
 
 from seq2see.core.batch import Sequences
 from seq2see.core.rows import pick_rows
 from seq2see.models.memory import Memory
 from seq2see.training.objectives import NextToken
-from tiny_models import FAMILIES, each_row, few_examples, lengths, pairs, stretched, tiny
+from tiny_models import FAMILIES, PRECISIONS, assert_same, each_row, few_examples, lengths, pairs, stretched, tiny
 
 every_family = pytest.mark.parametrize("name", FAMILIES)
-PRECISIONS = st.sampled_from([(torch.float32, 2e-5), (torch.float64, 1e-12)])
 seeds = st.integers(0, 999)
 
 
@@ -38,7 +36,7 @@ def test_padding_of_any_amount_and_content_changes_nothing(name, rows, seed, mor
     target = stretched(batch.target, data.draw(st.integers(0, 4)), data.draw(st.integers(0, 12)))
     padded = replace(batch, source=source, target=target)
     expected = real_logits(model, batch)
-    assert_close(real_logits(model, padded), expected, rtol=precision[1], atol=precision[1])
+    assert_same(real_logits(model, padded), expected, precision[1])
 
 
 @every_family
@@ -77,25 +75,25 @@ def test_not_even_nan_in_the_padding_of_vectors_gets_through(name, rows, seed):
 def test_a_row_in_a_batch_is_the_row_alone(name, rows, seed, precision):
     model, batch = tiny(name, precision[0]), pairs(rows, seed=seed)
     alone = torch.cat([model(row)[0] for row in each_row(batch)])
-    assert_close(real_logits(model, batch), alone, rtol=precision[1], atol=precision[1])
+    assert_same(real_logits(model, batch), alone, precision[1])
 
 
 @every_family
 @few_examples()
-@given(rows=lengths, seed=seeds, data=st.data())
-def test_the_order_of_rows_is_the_order_of_answers(name, rows, seed, data):
-    model, batch = tiny(name), pairs(rows, seed=seed)
+@given(rows=lengths, seed=seeds, precision=PRECISIONS, data=st.data())
+def test_the_order_of_rows_is_the_order_of_answers(name, rows, seed, precision, data):
+    model, batch = tiny(name, precision[0]), pairs(rows, seed=seed)
     order = torch.tensor(data.draw(st.permutations(range(len(rows)))))
     logits, moved = model(batch), model(pick_rows(batch, order))
     real = batch.target.real[order]
-    assert_close(moved[real], logits[order][real], rtol=1e-5, atol=1e-5)
+    assert_same(moved[real], logits[order][real], precision[1])
 
 
 @every_family
 @few_examples()
 @given(rows=lengths, seed=seeds, smoothing=st.sampled_from([0.0, 0.2]))
 def test_the_loss_of_a_batch_is_the_sum_of_its_rows_alone(name, rows, seed, smoothing):
-    model, batch, objective = tiny(name), pairs(rows, seed=seed), NextToken(smoothing=smoothing)
+    model, batch, objective = tiny(name, torch.float64), pairs(rows, seed=seed), NextToken(smoothing=smoothing)
 
     def loss(some) -> float:
         return objective.loss(model.hidden(some), model.head, some.labels).item()

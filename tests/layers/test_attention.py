@@ -118,6 +118,12 @@ def test_who_may_look_at_nothing_gets_nothing_and_no_nan(attend, word):
         assert part.grad.isfinite().all()
 
 
+def test_not_even_on_the_way_is_there_a_nan_that_would_alarm_whoever_hunts_for_them():
+    parts = looks(torch.float32)
+    with torch.autograd.set_detect_anomaly(True):
+        plain_attention(*parts, MASKS["nothing at all"]).sum().backward()
+
+
 @pytest.mark.parametrize("attend", [plain_attention, fused_attention])
 @pytest.mark.parametrize("word", ["causal", "real", "nothing for some queries"])
 def test_gradients_are_those_of_finite_differences(attend, word):

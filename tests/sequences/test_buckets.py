@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from seq2see.core.errors import UserError
 from seq2see.sequences.buckets import WIDTHS, Buckets, epoch_batches, padded_width
 
-some_lengths = st.lists(st.tuples(st.integers(1, 300), st.integers(1, 300)), min_size=1, max_size=60).map(
-    np.array
-)
+some_lengths = st.lists(st.tuples(st.integers(1, 300), st.integers(1, 300)), min_size=1, max_size=60).map(np.array)
 
 
 def plan(lengths, tokens=64, seed=3, epoch=0):
@@ -86,16 +84,12 @@ def test_the_batch_of_a_step_needs_only_its_number():
     whole = Buckets(lengths, 128, seed=5)
     steps = list(islice(whole.steps(), 3 * whole.per_epoch))
     assert [step.number for step in steps] == list(range(3 * whole.per_epoch))
-    assert [(step.epoch, step.place) for step in steps] == [
-        (e, p) for e in range(3) for p in range(whole.per_epoch)
-    ]
+    assert [(step.epoch, step.place) for step in steps] == [(e, p) for e in range(3) for p in range(whole.per_epoch)]
     for epoch in range(3):
         seen = [step.indices for step in steps if step.epoch == epoch]
         assert sorted(np.concatenate(seen).tolist()) == list(range(53))
     assert [step.indices.tolist() for step in steps[: whole.per_epoch]] == plan(lengths, 128, seed=5, epoch=0)
-    assert [step.indices.tolist() for step in steps[-whole.per_epoch :]] == plan(
-        lengths, 128, seed=5, epoch=2
-    )
+    assert [step.indices.tolist() for step in steps[-whole.per_epoch :]] == plan(lengths, 128, seed=5, epoch=2)
     start = whole.per_epoch + 2
     resumed = islice(Buckets(lengths, 128, seed=5).steps(start), 20)
     for old, new in zip(steps[start:], resumed, strict=False):

@@ -41,11 +41,7 @@ def test_an_empty_text_is_only_its_end():
     assert nothing.target.values.tolist() == [[BOS] + [PAD] * 7]
 
 
-@given(
-    texts=st.lists(
-        st.tuples(st.text("abc", max_size=20), st.text("abc", max_size=20)), min_size=1, max_size=9
-    )
-)
+@given(texts=st.lists(st.tuples(st.text("abc", max_size=20), st.text("abc", max_size=20)), min_size=1, max_size=9))
 def test_every_row_says_what_its_example_says(texts):
     found = pairs([Example(*pair) for pair in texts])
     order = np.arange(len(texts))[::-1].copy()
@@ -91,9 +87,7 @@ def test_many_unknown_symbols_are_said_with_their_code_points():
     found = pairs([Example("ab笔", "a" * 19 + "é"), Example("笔a🎉", "b")])
     assert found.unknown_rates == {"source": 0.5, "target": pytest.approx(1 / 21)}
     # 1/21 is below one in twenty: only the source is worth a warning.
-    assert found.warnings() == [
-        "50.0% of the source tokens are unknown, most often '笔' (U+7B14), '🎉' (U+1F389)."
-    ]
+    assert found.warnings() == ["50.0% of the source tokens are unknown, most often '笔' (U+7B14), '🎉' (U+1F389)."]
     assert found.batch(np.array([0])).source.values[0, 2] == UNK
     assert "'笔'" in pairs([Example("ab", "a"), Example("笔", "b")]).warnings()[0]
 

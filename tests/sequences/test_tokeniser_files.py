@@ -109,9 +109,7 @@ def test_a_damaged_file_is_refused_by_name(damage, file):
         Tokeniser.load(file)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "7", '"x"', "null", "[" * 100_000, '{"model": {}}', "\ufeff{}"]
-)
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", '"x"', "null", "[" * 100_000, '{"model": {}}', "\ufeff{}"])
 def test_a_file_that_is_no_tokeniser_is_refused_by_name(text, file):
     file.write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=r"tokenizer\.json: This is not a tokeniser file"):
@@ -125,9 +123,7 @@ def test_bytes_that_are_no_text_a_missing_file_and_a_name_twice_are_refused(file
     with pytest.raises(UserError, match="not a tokeniser file"):
         Tokeniser.load(file)
     TRAINED["words"].save(file)
-    file.write_text(
-        file.read_text(encoding="utf-8").replace('"cat": ', '"cat": 6, "cat": '), encoding="utf-8"
-    )
+    file.write_text(file.read_text(encoding="utf-8").replace('"cat": ', '"cat": 6, "cat": '), encoding="utf-8")
     with pytest.raises(UserError, match="'cat' stands there twice"):
         Tokeniser.load(file)
 

@@ -250,9 +250,7 @@ def test_training_is_the_same_in_every_process_and_on_any_number_of_threads(tmp_
     corpus = tmp_path / "corpus.txt"
     # Many words that are equally frequent, so that every choice between equals is put to the test.
     words = [f"{a}{b}{c}" for a in "pqrs" for b in "aeiou" for c in "lmn猫笔"]
-    corpus.write_text(
-        "\n".join(" ".join(words[n : n + 5]) for n in range(0, len(words), 5)), encoding="utf-8"
-    )
+    corpus.write_text("\n".join(" ".join(words[n : n + 5]) for n in range(0, len(words), 5)), encoding="utf-8")
     found = set()
     for threads in "123":
         parallel = "false" if threads == "1" else "true"

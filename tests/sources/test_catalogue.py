@@ -131,12 +131,8 @@ def test_the_pinned_chinese_file_is_read_in_both_directions(tmp_path, monkeypatc
     to_english = CataloguedCorpus(name="tatoeba-zh-en").splits()
     to_chinese = CataloguedCorpus(name="tatoeba-zh-en", source="en").splits()
     assert sum(map(len, to_english.values())) == 40
-    assert {(e.source, e.target) for e in to_english["train"]} <= {
-        (f"数字{n}。", f"Number {n}.") for n in range(40)
-    }
-    assert {(e.source, e.target) for e in to_chinese["train"]} <= {
-        (f"Number {n}.", f"数字{n}。") for n in range(40)
-    }
+    assert {(e.source, e.target) for e in to_english["train"]} <= {(f"数字{n}。", f"Number {n}.") for n in range(40)}
+    assert {(e.source, e.target) for e in to_chinese["train"]} <= {(f"Number {n}.", f"数字{n}。") for n in range(40)}
     assert all(len(split) >= 1 for split in to_chinese.values())
 
 
@@ -306,9 +302,7 @@ def test_the_table_is_complete():
     for name, entry in CATALOGUE.items():
         assert entry.name == name
         assert len(entry.sides) >= 2
-        assert all(
-            re.fullmatch("[0-9a-f]{64}", file.content_sha256) and file.size > 0 for file in entry.files
-        )
+        assert all(re.fullmatch("[0-9a-f]{64}", file.content_sha256) and file.size > 0 for file in entry.files)
         for file in (*entry.files, *entry.published):
             assert not file.url or file.url.startswith("https://")
             assert (Path(file.path).suffix == ".zip") == bool(file.member)

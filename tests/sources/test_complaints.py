@@ -37,9 +37,7 @@ def test_skip_leaves_out_and_counts_bad_pairs(bad):
 def test_skip_has_a_limit(bad):
     with pytest.raises(UserError) as caught:
         read_pairs([bad], OnBad("skip", maximum=3))
-    assert caught.value.what.startswith(
-        "4 pairs are bad and at most 3 may be skipped. The first: The target is empty."
-    )
+    assert caught.value.what.startswith("4 pairs are bad and at most 3 may be skipped. The first: The target is empty.")
     assert caught.value.where == f"{bad}:2:3"
 
 

@@ -74,9 +74,7 @@ def test_damaged_content_is_a_clear_error(tmp_path, name):
         ("a.txt.xz", b"", ["called .xz", "is empty", "not xz"]),
     ],
 )
-def test_a_name_that_does_not_fit_the_content_is_an_error_that_names_the_first_bytes(
-    tmp_path, name, content, words
-):
+def test_a_name_that_does_not_fit_the_content_is_an_error_that_names_the_first_bytes(tmp_path, name, content, words):
     path = tmp_path / name
     path.write_bytes(content)
     said = complaint(path)

@@ -137,8 +137,7 @@ def test_what_pythons_csv_writes_is_read_back(rows):
     read = list(records(iter(lines)))
     assert [record.fields for record in read] == rows
     assert [record.line.number for record in read] == [
-        1 + sum(field.count("\n") for row in rows[:index] for field in row) + index
-        for index in range(len(rows))
+        1 + sum(field.count("\n") for row in rows[:index] for field in row) + index for index in range(len(rows))
     ]
 
 

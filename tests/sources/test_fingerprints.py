@@ -52,9 +52,7 @@ def test_a_file_that_was_only_touched_is_unchanged(tmp_path):
     check_unchanged({str(path): taken})
 
 
-@pytest.mark.parametrize(
-    "content, words", [(b"a\tc\n", "has changed"), (b"a\tb\nc\td\n", "8 now"), (None, "gone")]
-)
+@pytest.mark.parametrize("content, words", [(b"a\tc\n", "has changed"), (b"a\tb\nc\td\n", "8 now"), (None, "gone")])
 def test_a_changed_file_is_an_error(tmp_path, content, words):
     path = tmp_path / "a.tsv"
     path.write_bytes(b"a\tb\n")

@@ -50,9 +50,7 @@ def test_the_last_newline_makes_no_difference(path, content):
     assert not report.counts
 
 
-@pytest.mark.parametrize(
-    "separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\r"]
-)
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\r"])
 def test_only_the_newline_ends_a_line(path, separator):
     lines, _ = read(path, f"a{separator}b\nc\n".encode())
     assert [line.text for line in lines] == [f"a{separator}b", "c"]
@@ -65,9 +63,7 @@ def test_one_carriage_return_belongs_to_the_line_end_and_is_counted(path):
     assert report.counts["CRLF line ends"] == 2
 
 
-@pytest.mark.parametrize(
-    "content, line", [(b"a\nb\r\nc\n", 2), (b"a\r\nb\r\nc\nd\r\n", 3), (b"a\r\nb\nc\nd", 1)]
-)
+@pytest.mark.parametrize("content, line", [(b"a\nb\r\nc\n", 2), (b"a\r\nb\r\nc\nd\r\n", 3), (b"a\r\nb\nc\nd", 1)])
 def test_mixed_line_ends_are_told_at_the_first_of_the_rarer_kind(path, content, line):
     _, report = read(path, content)
     assert report.findings["mixed line ends"][0].place.line == line
@@ -140,9 +136,7 @@ def test_invalid_utf_8_is_told_with_line_column_and_byte(path, content, line, co
     assert [line.number for line in lines if not line.sound] == [line]
 
 
-@pytest.mark.parametrize(
-    "content, line, column", [(b"a\0b\n", 1, 2), (b"a\nb\n\0", 3, 1), ("我\0\0\n".encode(), 1, 2)]
-)
+@pytest.mark.parametrize("content, line, column", [(b"a\0b\n", 1, 2), (b"a\nb\n\0", 3, 1), ("我\0\0\n".encode(), 1, 2)])
 def test_a_nul_is_an_error_at_its_column(path, content, line, column):
     lines, report = read(path, content)
     finding = only(report, "NUL character")
@@ -191,9 +185,7 @@ def test_a_huge_line_does_not_fill_the_memory(path):
     assert "41,943,040 bytes" in report.findings["over-long line"][0].what
 
 
-@pytest.mark.parametrize(
-    "text", ["", "  ", "\t\u3000\xa0", "\u200b\u200d\ufeff", "\u2060 \xad", "\x0b\x1c\u2028"]
-)
+@pytest.mark.parametrize("text", ["", "  ", "\t\u3000\xa0", "\u200b\u200d\ufeff", "\u2060 \xad", "\x0b\x1c\u2028"])
 def test_white_space_and_zero_width_characters_are_blank(text):
     assert is_blank(text)
 

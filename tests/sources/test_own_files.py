@@ -95,9 +95,7 @@ def test_five_per_cent_are_held_out_at_least_one_and_at_most_a_thousand(count, h
     }
 
 
-@given(
-    some.lists(some.tuples(some.sampled_from("abcdefgh"), some.sampled_from("xyz")), min_size=3, max_size=60)
-)
+@given(some.lists(some.tuples(some.sampled_from("abcdefgh"), some.sampled_from("xyz")), min_size=3, max_size=60))
 def test_no_example_is_lost_and_no_source_is_in_two_splits(pairs):
     examples = [Example(*pair, place=f"f:{number}") for number, pair in enumerate(pairs)]
     if len({example.source for example in examples}) < 3:
@@ -115,9 +113,7 @@ def test_no_example_is_lost_and_no_source_is_in_two_splits(pairs):
 def test_the_division_depends_on_the_texts_alone():
     examples = numbered(100)
     one, other = hold_out(examples), hold_out(examples[::-1])
-    assert {name: set(split) for name, split in one.items()} == {
-        name: set(split) for name, split in other.items()
-    }
+    assert {name: set(split) for name, split in one.items()} == {name: set(split) for name, split in other.items()}
     # Fixed once and for all: another version of seq2see must test on the same examples.
     assert [example.source for example in one["test"]] == ["s66", "s72", "s73", "s80", "s94"]
     assert [example.source for example in one["valid"]] == ["s6", "s24", "s76", "s81", "s87"]

@@ -17,10 +17,7 @@ def findings_of(tmp_path, *pairs):
     path.write_bytes("".join(f"{source}\t{target}\n" for source, target in [*CLEAN, *pairs]).encode())
     examples, report = read_pairs([path])
     assert [(example.source, example.target) for example in examples] == [*CLEAN, *pairs]
-    return {
-        kind: [str(f.place).removeprefix(f"{path}:") for f in found]
-        for kind, found in report.findings.items()
-    }
+    return {kind: [str(f.place).removeprefix(f"{path}:") for f in found] for kind, found in report.findings.items()}
 
 
 @pytest.mark.parametrize("text", ["a\rb", "a\rb\rc"])
@@ -28,9 +25,7 @@ def test_a_lone_carriage_return_is_kept_and_told(tmp_path, text):
     assert findings_of(tmp_path, (text, "x")) == {"lone carriage return": ["4:2"]}
 
 
-@pytest.mark.parametrize(
-    "letter", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x1f"]
-)
+@pytest.mark.parametrize("letter", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x1f"])
 def test_separators_that_others_take_for_line_ends_are_told(tmp_path, letter):
     assert findings_of(tmp_path, ("abc", f"x{letter}y")) == {"unusual line separator": ["4:6"]}
 
@@ -48,15 +43,11 @@ def test_control_characters_are_escaped_in_the_report(tmp_path):
     assert "U+001B" in finding.what
 
 
-@pytest.mark.parametrize(
-    "original", ["café", "Où", "Ça", "naïve", "it’s", "“so", "«", "привет", "λόγος", "你好", "…"]
-)
+@pytest.mark.parametrize("original", ["café", "Où", "Ça", "naïve", "it’s", "“so", "«", "привет", "λόγος", "你好", "…"])
 @pytest.mark.parametrize("wrong", ["latin-1", "cp1252"])
 def test_utf_8_read_as_latin_1_is_told(tmp_path, original, wrong):
     mojibake = original.encode().decode(wrong)
-    assert findings_of(tmp_path, ("abc", mojibake))["mojibake"] == [
-        "4:" + str(5 + _common(original, mojibake))
-    ]
+    assert findings_of(tmp_path, ("abc", mojibake))["mojibake"] == ["4:" + str(5 + _common(original, mojibake))]
 
 
 def _common(one: str, other: str) -> int:
@@ -120,9 +111,7 @@ def test_other_angle_brackets_are_plain(tmp_path, text):
 
 def test_accents_written_in_two_ways_are_told_at_the_first_decomposed_text(tmp_path):
     split = unicodedata.normalize("NFD", "été")
-    assert findings_of(tmp_path, ("a", "b"), ("summer", split), ("spring", split)) == {
-        "mixed normal forms": ["5"]
-    }
+    assert findings_of(tmp_path, ("a", "b"), ("summer", split), ("spring", split)) == {"mixed normal forms": ["5"]}
     assert check([tmp_path / "a.tsv"]).counts["mixed normal forms"] == 2
 
 

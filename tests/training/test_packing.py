@@ -94,9 +94,7 @@ def test_memory_is_named_after_its_weight():
     model(torch.ones(1, 2)).sum().backward()
     optimiser.step()
     tensors, options = pack_optimiser(optimiser, dict(model.named_parameters()))
-    assert sorted(tensors) == [
-        f"{w}/{k}" for w in ("bias", "weight") for k in ("exp_avg", "exp_avg_sq", "step")
-    ]
+    assert sorted(tensors) == [f"{w}/{k}" for w in ("bias", "weight") for k in ("exp_avg", "exp_avg_sq", "step")]
     # The gradient of the bias is 1, so its first moment is 1 - 0.9.
     assert tensors["bias/exp_avg"].tolist() == pytest.approx([0.1, 0.1, 0.1])
     assert json.loads(json.dumps(options))["groups"][0]["params"] == ["weight", "bias"]

@@ -67,9 +67,7 @@ def paired_bootstrap(
     require_pairs(second, references)
     metric, sentences = BLEU(tokenize=tokenise), len(references)
     # (sample, sentence): how often the sentence was drawn; the same draws serve both systems.
-    counts = generator(seed, "bootstrap").multinomial(
-        sentences, np.full(sentences, 1 / sentences), size=samples
-    )
+    counts = generator(seed, "bootstrap").multinomial(sentences, np.full(sentences, 1 / sentences), size=samples)
     real_first, resampled_first = _scores(metric, sentence_statistics(metric, first, references), counts)
     real_second, resampled_second = _scores(metric, sentence_statistics(metric, second, references), counts)
     real, gains = real_second - real_first, resampled_second - resampled_first

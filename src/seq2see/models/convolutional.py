@@ -13,6 +13,9 @@ from seq2see.layers.convolution import ConvolutionBlock
 from seq2see.layers.padding import blank, mean_real
 from seq2see.models.memory import Memory
 
+KERNEL = 3
+"""Places one convolution sees at once: its own and its two neighbours."""
+
 
 class ConvolutionalEncoderSettings(Settings):
     """An encoder of gated convolutions on top of each other."""
@@ -21,9 +24,7 @@ class ConvolutionalEncoderSettings(Settings):
     width: PositiveInt = 256
     """Numbers in each vector."""
     depth: PositiveInt = 4
-    """Convolutions on top of each other; together they see depth · (kernel - 1) + 1 places."""
-    kernel: PositiveInt = 3
-    """Places one convolution sees at once; an odd number."""
+    """Convolutions on top of each other; each sees three places, together they see 2 · depth + 1."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """Share of the numbers that is set to zero before each convolution while training."""
 
@@ -40,7 +41,7 @@ class ConvolutionalEncoder(nn.Module):
     def of(settings: ConvolutionalEncoderSettings, input_width: int | None = None) -> ConvolutionalEncoder:
         """The encoder that the settings describe; its input has the same width, unless told otherwise."""
         width = settings.width
-        return ConvolutionalEncoder(input_width or width, width, settings.depth, settings.kernel, settings.dropout)
+        return ConvolutionalEncoder(input_width or width, width, settings.depth, KERNEL, settings.dropout)
 
     def forward(self, vectors: Sequences) -> Memory:
         """The memory of these source vectors."""

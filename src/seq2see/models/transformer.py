@@ -172,8 +172,7 @@ class TransformerDecoder(nn.Module):
         """The state before the first token."""
         remembered = blank(memory).values
         blocks = tuple(
-            BlockState(block.look_back.room(rows, room), block.look_across.prepare(remembered))
-            for block in self.blocks
+            BlockState(block.look_back.room(rows, room), block.look_across.prepare(remembered)) for block in self.blocks
         )
         return TransformerState(blocks, memory.real, torch.zeros_like(memory.lengths))
 

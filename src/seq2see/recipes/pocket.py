@@ -46,7 +46,7 @@ def pocket_transformer() -> Recipe:
 def pocket_rnn() -> Recipe:
     """Plain recurrent cells; all the decoder knows of the source is its own first state."""
     training = Training(
-        steps=2000, rate=0.3, tokens=1024, clip=0.5, save_every=400, optimiser=SGD(), schedule=Constant()
+        steps=2000, rate=0.3, tokens=1024, clip=0.5, save_every=400, optimiser=SGD(momentum=0.9), schedule=Constant()
     )
     return _recurrent("pocket-rnn", "elman", "first-state", direction="forward").model_copy(
         update={"training": training}
@@ -90,7 +90,7 @@ def pocket_convolution() -> Recipe:
 
 def pocket_scheduled_sampling() -> Recipe:
     """The attention GRU, fed more and more of its own words (Bengio et al. 2015)."""
-    return _change(pocket_gru_attention(), "pocket-scheduled-sampling", feeding=ScheduledSampling())
+    return _change(pocket_gru_attention(), "pocket-scheduled-sampling", feeding=ScheduledSampling(least=0.5))
 
 
 def pocket_free_running() -> Recipe:
@@ -116,7 +116,7 @@ def pocket_rms_norm() -> Recipe:
 
 
 def pocket_batch_norm() -> Recipe:
-    """The Transformer with batch norm: why the paper did not take it."""
+    """The Transformer with masked batch norm in place of layer norm."""
     return _norm("batch")
 
 

@@ -33,6 +33,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "puzzle-reverse": puzzles.puzzle_reverse,
     "puzzle-sort": puzzles.puzzle_sort,
     "puzzle-add": puzzles.puzzle_add,
+    "tatoeba-zh-en": translate.tatoeba_zh_en,
     "transformer-base": translate.transformer_base,
 }
 

@@ -75,9 +75,7 @@ class Buckets:
         if len(lengths) == 0:
             raise UserError("There are no examples to make batches of.")
         if tokens < 1:
-            raise UserError(
-                f"A batch cannot hold {tokens} tokens.", remedy="Set training.tokens to 1 or more."
-            )
+            raise UserError(f"A batch cannot hold {tokens} tokens.", remedy="Set training.tokens to 1 or more.")
         self.lengths, self.tokens, self.seed = lengths, tokens, seed
         self._epoch, self._batches = 0, epoch_batches(lengths, tokens, seed, 0)
 

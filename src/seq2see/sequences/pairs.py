@@ -133,9 +133,7 @@ class PairSet:
                 )
             if side.unknown_rate > MANY_UNKNOWN:
                 symbols = ", ".join(self._unknown_symbols(name))
-                found.append(
-                    f"{side.unknown_rate:.1%} of the {name} tokens are unknown, most often {symbols}."
-                )
+                found.append(f"{side.unknown_rate:.1%} of the {name} tokens are unknown, most often {symbols}.")
         return found
 
     def _place(self, index: int) -> str:

@@ -227,9 +227,7 @@ def _asked(ask: Callable[[str], Any], text: str) -> Any:
     try:
         return ask(text)
     except (TypeError, UnicodeEncodeError):
-        raise UserError(
-            f"{text[:40]!r} is not valid Unicode text: half of a surrogate pair stands alone."
-        ) from None
+        raise UserError(f"{text[:40]!r} is not valid Unicode text: half of a surrogate pair stands alone.") from None
 
 
 def _find_words(text: str, words: Sequence[str]) -> list[tuple[int, int]]:

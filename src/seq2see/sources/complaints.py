@@ -159,9 +159,7 @@ class DataReport:
     findings: dict[str, list[Finding]] = field(default_factory=dict)
     _order: list[Finding] = field(default_factory=list)  # the first error of each kind, in reading order
 
-    def complain(
-        self, kind: str, place: Place, what: str, *, text: str = "", remedy: str = "", times: int = 1
-    ) -> None:
+    def complain(self, kind: str, place: Place, what: str, *, text: str = "", remedy: str = "", times: int = 1) -> None:
         """Count a finding (or `times` equal ones told as one) and list it while there is room."""
         details = KINDS[kind]
         listed = self.findings.setdefault(kind, [])
@@ -200,9 +198,7 @@ class DataReport:
         if on_bad.action == "error" or KINDS[first.kind].spoils_file or not self.kept:
             raise UserError(f"{first.what}{self._how_many_more(first)}", where=place, remedy=remedy)
         if self.rejected > on_bad.maximum:
-            what = (
-                f"{self.rejected:,} pairs are bad and at most {on_bad.maximum:,} may be skipped. The first: "
-            )
+            what = f"{self.rejected:,} pairs are bad and at most {on_bad.maximum:,} may be skipped. The first: "
             raise UserError(f"{what}{first.what}{self._how_many_more(first)}", where=place, remedy=remedy)
 
     def _how_many_more(self, first: Finding) -> str:

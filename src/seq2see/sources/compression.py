@@ -58,9 +58,7 @@ def read_pieces(path: Path) -> Iterator[bytes]:
         ) from None
     except OSError as error:
         reason = error.strerror or str(error)
-        raise UserError(
-            f"The file cannot be read: {reason}.", where=str(path), remedy="Check the path."
-        ) from None
+        raise UserError(f"The file cannot be read: {reason}.", where=str(path), remedy="Check the path.") from None
 
 
 def _unpacked(path: Path, raw: BinaryIO) -> BinaryIO:

@@ -105,9 +105,7 @@ def fetch(wanted: Wanted) -> None:
         except _Broken as broken:
             reason = str(broken)
         except urllib.error.HTTPError as error:
-            raise UserError(
-                f"{wanted.url} answers {error.code} {error.reason}.", remedy=wanted.remedy
-            ) from None
+            raise UserError(f"{wanted.url} answers {error.code} {error.reason}.", remedy=wanted.remedy) from None
         except urllib.error.URLError as error:
             what = f"{urllib.parse.urlsplit(wanted.url).hostname} cannot be reached ({error.reason})."
             raise UserError(what, remedy=wanted.remedy) from None

@@ -63,8 +63,7 @@ def check_unchanged(stamps: Mapping[str, FileStamp]) -> None:
         if status.st_size == before.size and sha256(path) == before.sha256:
             continue  # only copied or touched
         raise UserError(
-            f"The data file has changed since the run began ({before.size:,} bytes then, "
-            f"{status.st_size:,} now).",
+            f"The data file has changed since the run began ({before.size:,} bytes then, {status.st_size:,} now).",
             where=name,
             remedy="Put the old file back, or start a new run.",
         )

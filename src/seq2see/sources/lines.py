@@ -137,9 +137,7 @@ def wide_encoding(beginning: bytes) -> str:
     }
     for encoding, pattern in patterns.items():
         # A half says: zero in Latin text and not in Chinese, so either will do.
-        if all(
-            wanted == 0.5 or abs(share - wanted) < 0.4 for share, wanted in zip(zeros, pattern, strict=True)
-        ):
+        if all(wanted == 0.5 or abs(share - wanted) < 0.4 for share, wanted in zip(zeros, pattern, strict=True)):
             return encoding
     return ""
 
@@ -216,9 +214,7 @@ class _LineEnds:
             report.complain("empty file", Place(self.file), "The file has 0 lines.")
         if self.carriage:
             what = f"{self.carriage:,} lines end in CRLF."
-            report.complain(
-                "CRLF line ends", Place(self.file, self.first_carriage), what, times=self.carriage
-            )
+            report.complain("CRLF line ends", Place(self.file, self.first_carriage), what, times=self.carriage)
         if self.carriage and self.plain:
             rare = self.first_carriage if self.carriage < self.plain else self.first_plain
             what = f"{self.carriage:,} lines end in CRLF and {self.plain:,} in LF."

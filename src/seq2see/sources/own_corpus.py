@@ -28,6 +28,9 @@ class OwnFiles(Settings):
     most_bad: int = Field(100, ge=0)
     """With bad = "skip": more bad pairs than this are an error after all."""
 
+    overlap: Literal["error", "allow"] = "error"
+    """What a test source that is in the training pairs too does: stop, or be allowed."""
+
     def splits(self) -> dict[str, list[Example]]:
         """Train, valid and test."""
         return self.read()[0]
@@ -38,4 +41,4 @@ class OwnFiles(Settings):
         examples, report = read_pairs([Path(path) for path in self.paths], policy)
         valid = read_pairs([Path(path) for path in self.valid], policy)[0] if self.valid else None
         test = read_pairs([Path(path) for path in self.test], policy)[0] if self.test else None
-        return hold_out(examples, valid, test), report
+        return hold_out(examples, valid, test, allow_overlap=self.overlap == "allow"), report

@@ -137,5 +137,5 @@ def _check_overlap(train: Sequence[Example], test: Sequence[Example]) -> None:
             f"{len(shared):,} of {len(test):,} test sources are in the training data too; "
             f"the first stands at {learnt[first.source].place or 'some place'}.",
             where=first.place,
-            remedy="Take them out of one of the two, or allow the overlap.",
+            remedy="Take them out of one of the two, or set corpus.overlap=allow.",
         )

@@ -33,9 +33,7 @@ PATTERNS: dict[str, tuple[re.Pattern[str], str]] = {
     # Accented letters ("Ã©"), punctuation ("â€™"), then runs of Cyrillic, Greek and Chinese. The runs must be
     # two long because one alone can be French: "é", a no-break space and "»".
     "mojibake": (
-        re.compile(
-            f"[ÂÃ]{_REST}|â[€\x80]{_REST}|(?:[ÐÑ]{_REST}){{2}}|(?:[ÎÏ]{_REST}){{2}}|(?:[ã-é]{_REST}{{2}}){{2}}"
-        ),
+        re.compile(f"[ÂÃ]{_REST}|â[€\x80]{_REST}|(?:[ÐÑ]{_REST}){{2}}|(?:[ÎÏ]{_REST}){{2}}|(?:[ã-é]{_REST}{{2}}){{2}}"),
         "This looks like UTF-8 read as Latin-1: {}.",
     ),
     "special token text": (re.compile("</s>|<(?:pad|bos|eos|unk)>"), "The text holds {}."),

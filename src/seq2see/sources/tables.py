@@ -85,9 +85,7 @@ def read_tsv(path: Path, intake: Intake) -> None:
     """Columns between tabs: source, target, and further ones that are ignored (attributions). No quoting."""
     lines = read_lines(path, intake.report)
     sample = list(islice(lines, SAMPLE))
-    expected = usual_number(
-        line.text.count("\t") + 1 for line in sample if line.sound and not is_blank(line.text)
-    )
+    expected = usual_number(line.text.count("\t") + 1 for line in sample if line.sound and not is_blank(line.text))
     for line in chain(sample, lines):
         text = line.text
         if not line.sound:

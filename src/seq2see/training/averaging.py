@@ -30,7 +30,7 @@ class LastCheckpoints(Settings):
     """The plain mean of the last few checkpoints (Vaswani et al. 2017, section 6.1)."""
 
     kind: Literal["last"] = "last"
-    count: int = Field(5, ge=2)
+    count: int = Field(10, ge=2)
     """How many checkpoints."""
 
 

@@ -36,7 +36,7 @@ class ScheduledSampling(Settings):
     """From the truth to the model's own words, little by little (Bengio et al. 2015)."""
 
     kind: Literal["scheduled"] = "scheduled"
-    least: float = Field(0.5, ge=0, le=1)
+    least: float = Field(0.0, ge=0, le=1)
     """Chance of the true token at the end of training; it falls to this in a straight line from 1."""
 
     def truth(self, progress: float) -> float:

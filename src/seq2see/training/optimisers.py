@@ -16,10 +16,10 @@ BETAS, EPSILON = (0.9, 0.98), 1e-9
 
 
 class SGD(Settings):
-    """Step against the gradient, with momentum."""
+    """Step against the gradient, with momentum if asked for."""
 
     kind: Literal["sgd"] = "sgd"
-    momentum: float = Field(0.9, ge=0, lt=1)
+    momentum: float = Field(0.0, ge=0, lt=1)
     """Share of the last step that is kept in the next."""
 
     def build(self, weights: Iterable[nn.Parameter], rate: float) -> torch.optim.Optimizer:

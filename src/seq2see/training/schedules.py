@@ -40,7 +40,7 @@ class Cosine(Settings):
     """Rise in a straight line, then fall along half a cosine to zero (Loshchilov & Hutter 2017)."""
 
     kind: Literal["cosine"] = "cosine"
-    warmup: int = Field(100, ge=1)
+    warmup: int = Field(500, ge=1)
     """Steps until the peak."""
 
     def factor(self, step: int, steps: int) -> float:
