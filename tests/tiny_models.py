@@ -39,7 +39,7 @@ def writes(cell: str, look: str) -> RecurrentDecoderSettings:
 
 
 def convolves() -> ConvolutionalEncoderSettings:
-    return ConvolutionalEncoderSettings(width=WIDTH, depth=2, kernel=3, dropout=0.2)
+    return ConvolutionalEncoderSettings(width=WIDTH, depth=2, dropout=0.2)
 
 
 def pair(encoder, decoder, positions: str = "sinusoidal", head: str = "tied") -> ModelSettings:

@@ -50,6 +50,11 @@ def test_and_means_both():
     ]
 
 
+def test_two_tables_are_joined_place_by_place():
+    sentence = real(ragged([2, 3], 3)) & so_far(torch.tensor([[2], [0]]), room=3)
+    assert written(sentence, 1, 3) == [[[1, 1, 0]], [[1, 0, 0]]]
+
+
 def test_the_causal_word_stays_a_description_so_that_a_kernel_can_use_its_own():
     assert causal().allowed is None
     assert (causal() & everyone()).allowed is None
@@ -57,7 +62,7 @@ def test_the_causal_word_stays_a_description_so_that_a_kernel_can_use_its_own():
     assert not (everyone() & everyone()).causal
 
 
-sentences = st.lists(st.sampled_from(["everyone", "causal", "real", "so far"]), min_size=1, max_size=4)
+sentences = st.lists(st.sampled_from(["real", "so far", "causal", "everyone"]), min_size=2, max_size=4)
 
 
 @given(sentences, st.lists(st.integers(0, 5), min_size=1, max_size=3), st.integers(0, 99))

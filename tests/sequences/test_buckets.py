@@ -47,7 +47,7 @@ def test_batches_by_hand():
 
 
 def test_an_example_longer_than_the_budget_is_a_batch_of_its_own():
-    batches = plan(np.array([[100, 5], [5, 100], [4, 4], [5, 5]]), tokens=20)
+    batches = plan(np.array([[100, 5], [5, 100], [6, 6], [5, 5]]), tokens=20)
     assert sorted(map(sorted, batches)) == [[0], [1], [2, 3]]
 
 
@@ -73,10 +73,11 @@ def test_lengths_are_mixed_over_the_epoch():
     assert abs(early - late) < 5
 
 
-def test_widths_are_few_and_multiples_of_eight():
-    assert WIDTHS[:13].tolist() == [8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160]
-    assert not (WIDTHS % 8).any()
-    assert padded_width(np.array([1, 8, 9, 64, 65, 128, 129])).tolist() == [8, 8, 16, 64, 80, 128, 160]
+def test_widths_are_few_and_multiples_of_four():
+    assert WIDTHS[:14].tolist() == [4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96]
+    assert not (WIDTHS % 4).any()
+    assert (np.diff(WIDTHS) > 0).all()
+    assert padded_width(np.array([1, 8, 9, 33, 64, 65, 128, 129])).tolist() == [4, 8, 12, 40, 64, 80, 128, 160]
 
 
 def test_the_batch_of_a_step_needs_only_its_number():

@@ -21,12 +21,11 @@ def pairs(examples=EXAMPLES, limit=100):
 
 def test_a_batch_by_hand():
     batch = pairs().batch(np.array([2, 0]))
-    pad5, no5 = [PAD] * 5, [NOT_ASKED] * 5
-    assert batch.source.values.tolist() == [[6, 4, 5, EOS, PAD, PAD, PAD, PAD], [4, 5, EOS, *pad5]]
+    assert batch.source.values.tolist() == [[6, 4, 5, EOS], [4, 5, EOS, PAD]]
     assert batch.source.lengths.tolist() == [4, 3]
-    assert batch.target.values.tolist() == [[BOS, 4, 5, 6, PAD, PAD, PAD, PAD], [BOS, 6, PAD, *pad5]]
+    assert batch.target.values.tolist() == [[BOS, 4, 5, 6], [BOS, 6, PAD, PAD]]
     assert batch.target.lengths.tolist() == [4, 2]
-    assert batch.labels.tolist() == [[4, 5, 6, EOS, *[NOT_ASKED] * 4], [6, EOS, NOT_ASKED, *no5]]
+    assert batch.labels.tolist() == [[4, 5, 6, EOS], [6, EOS, NOT_ASKED, NOT_ASKED]]
     assert batch.indices.tolist() == [2, 0]
     tensors = [batch.source.values, batch.source.lengths, batch.target.values, batch.labels, batch.indices]
     assert all(tensor.dtype == torch.int64 for tensor in tensors)
@@ -34,11 +33,11 @@ def test_a_batch_by_hand():
 
 def test_an_empty_text_is_only_its_end():
     batch = pairs().batch(np.array([1]))
-    assert batch.source.values.tolist() == [[EOS] + [PAD] * 7]
+    assert batch.source.values.tolist() == [[EOS] + [PAD] * 3]
     assert batch.source.lengths.tolist() == [1]
     nothing = pairs([Example("", "")]).batch(np.array([0]))
-    assert nothing.labels.tolist() == [[EOS] + [NOT_ASKED] * 7]
-    assert nothing.target.values.tolist() == [[BOS] + [PAD] * 7]
+    assert nothing.labels.tolist() == [[EOS] + [NOT_ASKED] * 3]
+    assert nothing.target.values.tolist() == [[BOS] + [PAD] * 3]
 
 
 @given(texts=st.lists(st.tuples(st.text("abc", max_size=20), st.text("abc", max_size=20)), min_size=1, max_size=9))
@@ -59,8 +58,8 @@ def test_every_row_says_what_its_example_says(texts):
 
 def test_rows_are_as_wide_as_their_bucket_on_each_side():
     batch = pairs([Example("a" * 8, "a" * 17)]).batch(np.array([0]))
-    assert batch.source.values.shape == (1, 16)  # 8 and <eos>
-    assert batch.target.values.shape == batch.labels.shape == (1, 24)
+    assert batch.source.values.shape == (1, 12)  # 8 and <eos>
+    assert batch.target.values.shape == batch.labels.shape == (1, 20)
 
 
 def test_a_language_model_has_no_source():

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
-SENTENCES = ("我有一支笔", "她昨天买了三本新书", "你的猫在桌子上吗？", "因为他很累，所以他不想工作")
-BIN = ".venv/bin/seq2see"
+SHOWN = 5
+PROGRAM = ".venv/bin/seq2see"  # `make` runs in the project's folder, and nobody has activated anything
 
 
 def main(run: str, texts: list[str]) -> None:
     """Translate, then say what there is to look at and to try."""
-    from seq2see.workbench.predict import load
+    if texts:
+        from seq2see.workbench.predict import load
 
-    model = load(run)
-    print("\nSentences it has not seen in training:" if not texts else "")
-    for prediction in model.predict(texts or list(SENTENCES)):
-        print(f"  {prediction.source}  →  {prediction.text}")
+        for prediction in load(run).predict(texts):
+            print(f"\n  {prediction.source}  →  {prediction.text}")
+    else:
+        print("\nSentences of the test split, never seen in training:")
+        for line in (Path(run) / "eval" / "test.tsv").read_text(encoding="utf-8").split("\n")[1 : SHOWN + 1]:
+            source, reference, output = line.split("\t")[:3]
+            print(f"  {source}  →  {output}" + ("" if output == reference else f"   (should be: {reference})"))
     print(f"""
-To look at: {run}/report.html (all of it on one page)
-            {run}/curves.png  {run}/samples/  {run}/attention/
-To try next:
-  {BIN} predict {run} 他想吃苹果
-  {BIN} show pocket-transformer
-  {BIN} train pocket-gru-attention --set training.steps=300""")
+To look at   {run}/report.html   everything on one page, English and Chinese
+             {run}/curves.png
+             {run}/samples/      the same sentences all along the training
+             {run}/attention/alignment.png
+To try next
+  make demo TEXT=她昨天买了三本新书
+  {PROGRAM} predict {run} 我们想吃苹果 你喜欢这只猫吗？
+  {PROGRAM} train pocket-lstm-attention""")
 
 
 if __name__ == "__main__":

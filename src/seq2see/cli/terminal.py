@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import time
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -64,6 +67,14 @@ class Terminal:
     def advance(self, label: str, count: int) -> None:
         """Some of the total is done."""
         self.progress.update(self.task, advance=count, description=label)
+
+
+def own_name() -> str:
+    """How this very program is called from here: by its name if it is on the path, else by its file."""
+    called = Path(sys.argv[0])
+    if called.name != "seq2see" or shutil.which("seq2see") == str(called.absolute()):
+        return "seq2see"
+    return os.path.relpath(called)
 
 
 def is_interactive() -> bool:

@@ -20,7 +20,7 @@ def train(
 ) -> None:
     """Train a model; resume it if it was interrupted."""
     from seq2see.api import resolve
-    from seq2see.cli.terminal import Terminal
+    from seq2see.cli.terminal import Terminal, own_name
     from seq2see.training.signals import Interrupted
     from seq2see.workbench.dry import dry_run
     from seq2see.workbench.report import write_report
@@ -36,11 +36,11 @@ def train(
         except Interrupted as stop:
             folder = out or Path("runs") / resolved.name
             terminal.say(f"stopped at step {stop.step:,}; everything is saved. To go on:")
-            terminal.say(f"  seq2see train {folder}/recipe.toml --out {folder}")
+            terminal.say(f"  {own_name()} train {folder}/recipe.toml --out {folder}")
             raise typer.Exit(128 + stop.number) from None
     write_report(run)
     print(f"run    {run}  (model, curves.png, samples, report.html)")
-    print(f"next   seq2see eval {run}   seq2see predict {run}")
+    print(f"next   {own_name()} eval {run}\n       {own_name()} predict {run}")
 
 
 def _assignments(texts: list[str]) -> list[tuple[str, object]]:

@@ -37,7 +37,7 @@ def pocket_transformer() -> Recipe:
         encoder=stack,
         decoder=stack,
         objective=NextToken(smoothing=0.1),
-        training=Training(steps=1000, rate=2e-3, tokens=1024, save_every=200, schedule=Cosine(warmup=100)),
+        training=Training(steps=900, rate=3e-3, tokens=1024, save_every=150, schedule=Cosine(warmup=100)),
         decoding=Decoding(max_new_tokens=40),
         metrics=SCORES,
     )

@@ -18,18 +18,22 @@ from seq2see.core.seeds import permutation
 
 Numbers: TypeAlias = NDArray[np.int64]
 
-# Widths a batch can have: every 8 up to 64, then four to each doubling. Few widths mean few
-# shapes, and every new shape costs a compilation.
+# Widths a batch can have: every 4 up to 32, every 8 up to 64, then four to each doubling. Few widths mean few
+# shapes, and on a GPU every new shape costs a compilation; short texts are where padding would cost most.
 WIDTHS: Numbers = np.array(
-    [*range(8, 65, 8), *(2**power + part * 2**power // 4 for power in range(6, 30) for part in (1, 2, 3, 4))]
+    [
+        *range(4, 32, 4),
+        *range(32, 65, 8),
+        *(2**power + part * 2**power // 4 for power in range(6, 30) for part in (1, 2, 3, 4)),
+    ]
 )
 
 
 def padded_width(lengths: Numbers | int) -> Numbers:
     """The width that rows of these lengths are padded to.
 
-    >>> padded_width(np.array([1, 8, 9, 65])).tolist()
-    [8, 8, 16, 80]
+    >>> padded_width(np.array([1, 8, 9, 33, 65])).tolist()
+    [4, 8, 12, 40, 80]
     """
     return WIDTHS[np.searchsorted(WIDTHS, lengths)]
 
