@@ -53,7 +53,8 @@ docs: .venv/.dev
 	$(BIN)/python docs/generate.py
 
 bench: .venv/.dev
-	$(BIN)/python benchmarks/decoding.py
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/threads.py
 
 weights: $(WEIGHTS)/.done
 

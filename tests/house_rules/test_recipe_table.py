@@ -13,6 +13,7 @@ from seq2see.workbench.recipe import Recipe
 # Settings that no built-in recipe changes, and yet are there. Paths are `Class.setting`.
 USERS_OWN = {
     "Training.seed": "the same for all built-in recipes, so that they can be compared",
+    "Training.compile": "pays or not by machine, not by task; it changes no result",
     "Decoding.*": "given at every call: `predict --set decoding.temperature=0.7`, `model(text, num_beams=5)`",
     "Average.*": "one of the settings of decoding",
     "GNMT.*": "one of the settings of decoding",

@@ -23,7 +23,7 @@ def encoders() -> dict[str, torch.nn.Module]:
         for direction in ("forward", "both"):
             settings = RecurrentEncoderSettings(width=6, depth=2, cell=cell, direction=direction)
             built[f"{cell}-{direction}"] = RecurrentEncoder.of(settings, input_width=7).eval()
-    settings = ConvolutionalEncoderSettings(width=6, depth=2, kernel=3)
+    settings = ConvolutionalEncoderSettings(width=6, depth=2)
     built["convolutional"] = ConvolutionalEncoder.of(settings, input_width=7).eval()
     return built
 

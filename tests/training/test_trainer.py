@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import signal
 
 import pytest
 import torch
@@ -12,12 +11,11 @@ from torch.testing import assert_close
 from seq2see.core.rows import pick_rows
 from seq2see.training.averaging import MovingAverage
 from seq2see.training.feeding import FreeRunning, ScheduledSampling, feed
-from seq2see.training.loop import NonFinite, Trainer, train
+from seq2see.training.loop import NonFinite, Trainer
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimisers import SGD
 from seq2see.training.schedules import Constant, Cosine
 from seq2see.training.settings import Training
-from seq2see.training.signals import Abandoned, Interrupted
 from tiny_models import FAMILIES, pairs, stirred
 
 CPU = torch.device("cpu")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-# On two cores that something else uses too, threads that spin while they wait for each other make a step up to
-# forty times slower; threads that sleep cost almost nothing. It must be said before torch is imported.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Threads that spin long while they wait for each other make a training step twenty times slower as soon as
+# something else uses a core; threads that spin for a moment and then sleep lose little either way
+# (benchmarks/threads.py). It must be said before torch is imported.
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 
 def main() -> None:

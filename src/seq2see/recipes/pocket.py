@@ -1,7 +1,7 @@
 """Pocket recipes: the line from RNN to Transformer, in a small world that trains in a minute or two.
 
-Chinese is read by character, English by word. The rungs share the corpus, the width and (recurrent ones
-among themselves) the budget, so that what differs is the idea: `seq2see diff pocket-gru pocket-gru-attention` shows it.
+Chinese is read by character, English by word. The rungs share the corpus, and the recurrent ones width
+and budget too, so that what differs is the idea: `seq2see diff pocket-gru pocket-gru-attention` shows it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WITHOUT_ATTENTION: tuple[Metric, ...] = ("bleu", "chrf", "exact", "notes-bleu")
 
 def pocket_transformer() -> Recipe:
     """A small Transformer, Chinese to English: the recipe to start with."""
-    stack = TransformerSettings(width=128, depth=2, heads=4, dropout=0.0)
+    stack = TransformerSettings(width=96, depth=2, heads=4, dropout=0.0)
     return Recipe(
         name="pocket-transformer",
         corpus=PocketCorpus(),
@@ -37,7 +37,7 @@ def pocket_transformer() -> Recipe:
         encoder=stack,
         decoder=stack,
         objective=NextToken(smoothing=0.1),
-        training=Training(steps=900, rate=3e-3, tokens=1024, save_every=150, schedule=Cosine(warmup=100)),
+        training=Training(steps=1000, rate=3e-3, tokens=1024, save_every=200, schedule=Cosine(warmup=100)),
         decoding=Decoding(max_new_tokens=40),
         metrics=SCORES,
     )

@@ -69,7 +69,7 @@ def transformer_base() -> Recipe:
         training=Training(
             steps=100_000, rate=(512 * 4000) ** -0.5, tokens=25_000, accumulate=2, clip=0, save_every=1000,
             optimiser=Adam(), schedule=InverseSquareRoot(warmup=4000), average=LastCheckpoints(count=5),
-            precision="bf16", compile=True,
+            precision="bf16",
         ),
         decoding=Decoding(max_new_tokens=150, num_beams=4, length_penalty=GNMT(alpha=0.6)),
     )  # fmt: skip

@@ -1,0 +1,37 @@
+"""Tiny Transformer stacks in float64, and vectors to feed them."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from seq2see.core.batch import Sequences
+from seq2see.models.memory import Memory
+from seq2see.models.transformer import TransformerSettings
+
+ORDERS = ["pre", "post"]
+WIDTH, HEADS, DEPTH = 12, 3, 2
+
+
+def settings(**changes) -> TransformerSettings:
+    return TransformerSettings(**{"width": WIDTH, "depth": DEPTH, "heads": HEADS, "dropout": 0.3} | changes)
+
+
+def stirred(module: nn.Module) -> nn.Module:
+    """No bias 0, no norm 1, no running statistic as it was at first; in float64, to be exact."""
+    with torch.no_grad():
+        for weight in module.parameters():
+            weight += 0.3 * torch.randn_like(weight)
+        for name, statistic in module.named_buffers():
+            if "running" in name:
+                statistic += torch.rand_like(statistic)
+    return module.double().eval()
+
+
+def ragged(lengths: list[int], width: int = WIDTH) -> Sequences:
+    return Sequences(torch.randn(len(lengths), max(lengths), width).double(), torch.tensor(lengths))
+
+
+def some_memory(lengths: list[int], width: int = WIDTH) -> Memory:
+    found = ragged(lengths, width)
+    return Memory(found.values, found.lengths, torch.randn(len(lengths), width).double())
