@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
-# Threads that spin long while they wait for each other make a training step twenty times slower as soon as
-# something else uses a core; threads that spin for a moment and then sleep lose little either way
-# (benchmarks/threads.py). It must be said before torch is imported.
-os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+# Threads that spin while they wait for each other are quicker on an idle machine, but as soon as something else
+# uses a core every step waits for the scheduler, several times over. Threads that sleep take the same time
+# either way (benchmarks/threads.py), and a laptop is seldom idle. Whoever knows better sets the variable;
+# it must be said before torch is imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def main() -> None:
