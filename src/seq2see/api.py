@@ -15,6 +15,7 @@ from seq2see.workbench.predict import Model, load
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder, find_run
+from seq2see.workbench.terminal import Terminal
 from seq2see.workbench.train import Audience, train_recipe
 
 Data = str | Path | Sequence[str | Path]
@@ -45,9 +46,17 @@ def train(
     set: Mapping[str, Any] | None = None,
     audience: Audience | None = None,
 ) -> Run:
-    """Train a recipe (a name, a TOML file or a `Recipe`), on your own data if you give some."""
+    """Train a recipe (a name, a TOML file or a `Recipe`), on your own data if you give some.
+
+    The terminal or notebook shows how it goes, unless an audience of your own watches.
+    """
     files = [data] if isinstance(data, str | Path) else list(data or [])
-    run = train_recipe(resolve(name, files, set or {}), Path(out) if out else None, audience)
+    resolved, folder = resolve(name, files, set or {}), Path(out) if out else None
+    if audience is not None:
+        run = train_recipe(resolved, folder, audience)
+    else:
+        with Terminal("train", resolved.training.steps) as terminal:
+            run = train_recipe(resolved, folder, terminal)
     write_report(run)
     return Run(run.path)
 

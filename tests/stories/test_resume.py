@@ -16,6 +16,7 @@ import torch
 from tiny import fingerprint, tiny_recipe, write_pairs
 
 from seq2see.core.errors import UserError
+from seq2see.training.checkpoints import DiskFull
 from seq2see.training.signals import Interrupted
 from seq2see.workbench.train import Nobody, train_recipe
 
@@ -131,6 +132,57 @@ def test_patience_stops_early_and_keeps_the_best_weights(pairs: Path, tmp_path: 
     losses = [note["valid_loss"] for note in notes if "valid_loss" in note]
     assert notes[-1]["step"] < 400
     assert min(losses) == losses[-3]
+
+
+def test_a_full_disk_costs_a_checkpoint_and_not_the_training(pairs: Path, tmp_path: Path, monkeypatch):
+    import seq2see.workbench.train as workbench
+
+    recipe = tiny_recipe(pairs)
+    whole = train_recipe(recipe, tmp_path / "whole")
+    real = workbench.save_trainer
+
+    def full_at_eight(trainer, *rest):
+        if trainer.step == 8:
+            raise DiskFull("No room.")
+        real(trainer, *rest)
+
+    monkeypatch.setattr(workbench, "save_trainer", full_at_eight)
+    said: list[str] = []
+
+    class Listener(Nobody):
+        def say(self, text: str) -> None:
+            said.append(text)
+
+    run = train_recipe(recipe, tmp_path / "run", Listener())
+    assert any("No room." in line and "step 8" in line for line in said)
+    assert fingerprint(run.path) == fingerprint(whole.path)
+
+
+def test_a_disk_that_is_full_at_the_end_is_an_error_and_nothing_is_lost(pairs: Path, tmp_path: Path, monkeypatch):
+    import seq2see.workbench.train as workbench
+
+    recipe = tiny_recipe(pairs)
+    whole = train_recipe(recipe, tmp_path / "whole")
+    real = workbench.save_trainer
+
+    def full_at_the_end(trainer, *rest):
+        if trainer.done:
+            raise DiskFull("No room.")
+        real(trainer, *rest)
+
+    monkeypatch.setattr(workbench, "save_trainer", full_at_the_end)
+    with pytest.raises(UserError, match="No room"):
+        train_recipe(recipe, tmp_path / "run")
+    monkeypatch.undo()
+    assert fingerprint(train_recipe(recipe, tmp_path / "run").path) == fingerprint(whole.path)
+
+
+def test_a_stop_says_where_the_run_lies(pairs: Path, tmp_path: Path):
+    recipe = tiny_recipe(pairs)
+    train_recipe(recipe, tmp_path / "run")
+    with pytest.raises(Interrupted) as stop:
+        train_recipe(recipe, tmp_path / "run", StopAt(3))
+    assert stop.value.folder == str(tmp_path / "run-2")
 
 
 def kills(folder: Path, seed: int, count: int) -> int:

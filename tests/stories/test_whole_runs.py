@@ -105,6 +105,32 @@ def test_own_data_in_every_form_give_the_same_run(pairs: Path, tmp_path: Path):
     assert len(weights) == 1
 
 
+def test_a_text_that_is_too_long_is_cut_and_that_is_said(run: RunFolder, pairs: Path, tmp_path: Path):
+    short = train_recipe(tiny_recipe(pairs, **{"source.longest": 2, "target.longest": 2}), tmp_path / "short")
+    model = load(short.path)
+    assert not model("红猫").truncated
+    assert model("红猫马").truncated
+    assert model("红猫马").score == pytest.approx(model("红猫牛").score)
+
+
+def test_what_is_wrong_with_validation_files_is_reported_too(pairs: Path, tmp_path: Path):
+    (tmp_path / "valid.tsv").write_bytes("红猫\tthe red cat\r\n红狗\tthe red dog\r\n".encode())
+    recipe = tiny_recipe(pairs, **{"corpus.valid": [str(tmp_path / "valid.tsv")], "training.steps": 1})
+    made = train_recipe(recipe, tmp_path / "run")
+    reports = json.loads((made.path / "data_report.json").read_text(encoding="utf-8"))["readings"]
+    assert len(reports) == 2
+    assert "CRLF line ends" in json.dumps(reports[1])
+    assert "CRLF line ends" not in json.dumps(reports[0])
+
+
+def test_a_test_source_that_was_learnt_from_is_an_error_unless_allowed(pairs: Path, tmp_path: Path):
+    (tmp_path / "test.tsv").write_text("红猫\tthe red cat\n", encoding="utf-8")
+    changes = {"corpus.test": [str(tmp_path / "test.tsv")], "training.steps": 1}
+    with pytest.raises(UserError, match=r"corpus\.overlap=allow"):
+        train_recipe(tiny_recipe(pairs, **changes), tmp_path / "run")
+    assert train_recipe(tiny_recipe(pairs, **changes, **{"corpus.overlap": "allow"}), tmp_path / "run").finished
+
+
 def test_a_finished_run_is_never_written_over(run: RunFolder, pairs: Path):
     recipe = run.recipe()
     assert folder_for(recipe, run.path).path == run.path.with_name("learnt-2")

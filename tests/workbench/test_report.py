@@ -264,7 +264,7 @@ def test_broken_rows_of_a_table_are_passed_over(evaluated):
 
 def test_own_data_are_accounted_for(run):
     totals = {"read": 1010, "kept": 1000, "skipped": 7, "rejected": 3}
-    write_lines(run.path / "data_report.json", [{"totals": totals}])
+    write_lines(run.path / "data_report.json", [{"readings": [{"totals": totals}]}])
     page = Page(write_report(run))
     assert page.row("pairs read = kept + skipped + rejected")[1] == "1,010 = 1,000 + 7 + 3"
 

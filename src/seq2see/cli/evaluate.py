@@ -13,10 +13,10 @@ def evaluate(
 ) -> None:
     """Translate the test splits and score them; with two runs, tell whether they really differ."""
     from seq2see.cli.scores import print_scores
-    from seq2see.cli.terminal import Terminal
     from seq2see.workbench.evaluate import compare, evaluate, read_scores, test_size
     from seq2see.workbench.report import write_report
     from seq2see.workbench.run_folder import find_run
+    from seq2see.workbench.terminal import Terminal
 
     folders = [find_run(name) for name in (run, other) if name]
     for folder in folders:

@@ -22,8 +22,8 @@ def predict(
     json_: Annotated[bool, typer.Option("--json", help="One JSON object a text, with scores.")] = False,
 ) -> None:
     """Let a trained model answer."""
-    from seq2see.cli.terminal import is_interactive
     from seq2see.workbench.predict import load
+    from seq2see.workbench.terminal import is_interactive
 
     settings = dict(_decoding(text) for text in set_ or [])
     model = load(run)
@@ -44,6 +44,8 @@ def _answer(model: Any, texts: list[str], settings: dict[str, Any], as_json: boo
             print(json.dumps({"source": text, "answers": []}, ensure_ascii=False) if as_json else "")
             continue
         prediction = next(answers)
+        if prediction.truncated:
+            print(f"seq2see: this text is too long and was cut: {text[:60]} ...", file=sys.stderr)
         if as_json:
             found = [{"text": each.text, "score": each.score} for each in prediction.answers]
             print(json.dumps({"source": text, "answers": found}, ensure_ascii=False))

@@ -20,10 +20,10 @@ def train(
 ) -> None:
     """Train a model; resume it if it was interrupted."""
     from seq2see.api import resolve
-    from seq2see.cli.terminal import Terminal, own_name
     from seq2see.training.signals import Interrupted
     from seq2see.workbench.dry import dry_run
     from seq2see.workbench.report import write_report
+    from seq2see.workbench.terminal import Terminal, own_name
     from seq2see.workbench.train import train_recipe
 
     resolved = resolve(recipe, [str(path) for path in data or []], dict(_assignments(set_ or [])))
@@ -34,9 +34,8 @@ def train(
         try:
             run = train_recipe(resolved, out, terminal)
         except Interrupted as stop:
-            folder = out or Path("runs") / resolved.name
             terminal.say(f"stopped at step {stop.step:,}; everything is saved. To go on:")
-            terminal.say(f"  {own_name()} train {folder}/recipe.toml --out {folder}")
+            terminal.say(f"  {own_name()} train {stop.folder}/recipe.toml --out {stop.folder}")
             raise typer.Exit(128 + stop.number) from None
     write_report(run)
     print(f"run    {run}  (model, curves.png, samples, report.html)")

@@ -35,10 +35,13 @@ class OwnFiles(Settings):
         """Train, valid and test."""
         return self.read()[0]
 
-    def read(self) -> tuple[dict[str, list[Example]], DataReport]:
-        """The splits, and the report of everything that was noticed on the way."""
+    def read(self) -> tuple[dict[str, list[Example]], list[DataReport]]:
+        """The splits, and a report of everything that was noticed, for each reading."""
         policy = OnBad(self.bad, self.most_bad)
-        examples, report = read_pairs([Path(path) for path in self.paths], policy)
-        valid = read_pairs([Path(path) for path in self.valid], policy)[0] if self.valid else None
-        test = read_pairs([Path(path) for path in self.test], policy)[0] if self.test else None
-        return hold_out(examples, valid, test, allow_overlap=self.overlap == "allow"), report
+        readings = [
+            read_pairs([Path(path) for path in paths], policy) if paths else None
+            for paths in (self.paths, self.valid, self.test)
+        ]
+        reports = [reading[1] for reading in readings if reading]
+        train, valid, test = (reading[0] if reading else None for reading in readings)
+        return hold_out(train or [], valid, test, allow_overlap=self.overlap == "allow"), reports

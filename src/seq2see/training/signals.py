@@ -18,6 +18,7 @@ class Interrupted(Exception):
     def __init__(self, number: int, step: int):
         super().__init__(number, step)
         self.number, self.step = number, step
+        self.folder = ""  # where it is saved, once the workbench has said so
 
 
 class Abandoned(Exception):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from seq2see.workbench.prepare import prepare
 from seq2see.workbench.recipe import Recipe
-from seq2see.workbench.train import batches, new_trainer
+from seq2see.workbench.train import batches, count_weights, new_trainer
 
 TIMED_STEPS = 3
 
@@ -17,9 +17,8 @@ def dry_run(recipe: Recipe, say: Callable[[str], None]) -> None:
     prepared = prepare(recipe, say)
     trainer = new_trainer(recipe, prepared)
     for name, part in trainer.model.named_children():
-        own = sum(weight.numel() for weight in part.parameters())
-        say(f"part   {name:<8} {type(part).__name__:<20} {own:>12,} weights")
-    say(f"model  {sum(weight.numel() for weight in trainer.weights.values()):,} weights in all (a shared one once)")
+        say(f"part   {name:<8} {type(part).__name__:<20} {count_weights(part):>12,} weights")
+    say(f"model  {count_weights(trainer.model):,} weights in all (a shared one once)")
     batch_at = batches(recipe, prepared)
     batch = batch_at(1)
     assert batch.source is not None

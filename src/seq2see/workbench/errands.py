@@ -56,7 +56,7 @@ def _translate(
 ) -> list[str]:
     device = next(module.parameters()).device
     tokenisers, longest = prepared.tokenisers, recipe.source.longest
-    ids = [[*tokenisers.source.encode(example.source)[: longest - 1], EOS] for example in examples]
+    ids = [[*tokenisers.source.encode(example.source)[:longest], EOS] for example in examples]
     limits = limits_of(recipe.decoding, lambda: bool(stop))
     answers = decode(module, Sequences.of(ids).to(device), Greedy(), limits)  # type: ignore[arg-type]
     _heed(stop)

@@ -43,6 +43,8 @@ class Prediction:
 
     source: str
     answers: tuple[Answer, ...]
+    truncated: bool
+    """Whether the source was longer than the model reads; then its end was cut off."""
     _explain: Callable[[str, str], TextAttention]
 
     def __str__(self) -> str:
@@ -123,8 +125,10 @@ class Model:
     def _source_ids(self, text: str) -> list[int]:
         if not text.strip():
             raise UserError("There is nothing to read in an empty text.")
-        longest = self.config.model.source.longest
-        return [*self.tokenisers.source.encode(text)[: longest - 1], EOS]
+        return [*self.tokenisers.source.encode(text)[: self.config.model.source.longest], EOS]
+
+    def _is_cut(self, text: str) -> bool:
+        return len(self.tokenisers.source.encode(text)) > self.config.model.source.longest
 
     def _batch(self, source: str, target: str) -> Batch:
         ids = self.tokenisers.target.encode(target)
@@ -158,7 +162,7 @@ class Model:
             )
             for each in hypotheses
         ]
-        return Prediction(text, tuple(answers), self.trace)
+        return Prediction(text, tuple(answers), self._is_cut(text), self.trace)
 
 
 def load(name: str | Path) -> Model:

@@ -64,14 +64,14 @@ class Prepared:
     train: PairSet
     valid: PairSet
     fingerprints: dict[str, str]
-    report: dict[str, Any] | None  # what the strict reader found in the user's own files
+    reports: list[dict[str, Any]]  # what the strict reader found in the user's own files
 
 
-def read_corpus(recipe: Recipe) -> tuple[Splits, DataReport | None]:
-    """The recipe's splits, and the reader's report if the data are files of the user's own."""
+def read_corpus(recipe: Recipe) -> tuple[Splits, list[DataReport]]:
+    """The recipe's splits, and the reader's reports if the data are files of the user's own."""
     if isinstance(recipe.corpus, OwnFiles):
         return recipe.corpus.read()
-    return recipe.corpus.splits(), None
+    return recipe.corpus.splits(), []
 
 
 def learn_tokenisers(recipe: Recipe, train: list[Example]) -> Tokenisers:
@@ -93,7 +93,7 @@ def encode(recipe: Recipe, tokenisers: Tokenisers, examples: list[Example]) -> P
 
 def prepare(recipe: Recipe, say: Callable[[str], None]) -> Prepared:
     """Read, hold out, learn the vocabularies, encode; everything worth knowing is said."""
-    splits, report = read_corpus(recipe)
+    splits, reports = read_corpus(recipe)
     if not splits["train"]:
         raise UserError("There are no training pairs.", where=str(recipe.corpus.kind))
     tokenisers = learn_tokenisers(recipe, splits["train"])
@@ -101,10 +101,11 @@ def prepare(recipe: Recipe, say: Callable[[str], None]) -> Prepared:
     valid = encode(recipe, tokenisers, splits["valid"])
     sizes = ", ".join(f"{name} {len(examples):,}" for name, examples in splits.items())
     say(f"data   {sizes} pairs; vocabulary {tokenisers.sizes[0]:,} → {tokenisers.sizes[1]:,}")
-    for warning in [*(report.summary(shown=1) if report else []), *train.warnings()]:
+    read = [line for report in reports for line in report.summary(shown=1)]
+    for warning in [*read, *train.warnings(), *valid.warnings()]:
         say(f"note   {warning}")
     fingerprints = {
         "data": fingerprint(splits["train"]),
         "vocabulary": tokenisers.source.fingerprint + tokenisers.target.fingerprint,
     }
-    return Prepared(splits, tokenisers, train, valid, fingerprints, report.to_json() if report else None)
+    return Prepared(splits, tokenisers, train, valid, fingerprints, [report.to_json() for report in reports])

@@ -184,10 +184,9 @@ def _command(words: list[str]) -> str:
 
 def _books(run: RunFolder) -> str:
     """What the reader of the user's own files counted."""
-    totals = _read_json(run.path / "data_report.json").get("totals")
-    if not totals:
-        return ""
-    return "{read:,} = {kept:,} + {skipped:,} + {rejected:,}".format(**totals)
+    readings = _read_json(run.path / "data_report.json").get("readings", [])
+    form = "{read:,} = {kept:,} + {skipped:,} + {rejected:,}"
+    return "; ".join(form.format(**reading["totals"]) for reading in readings)
 
 
 def _weights(path: Path) -> str:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
@@ -17,9 +17,11 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
 from seq2see.models.build import fresh_model
 from seq2see.sequences.buckets import Buckets
+from seq2see.training.checkpoints import DiskFull
 from seq2see.training.journal import Journal
 from seq2see.training.loop import NonFinite, Trainer, train
 from seq2see.training.resume import final_weights, resume, save_trainer
+from seq2see.training.signals import Interrupted
 from seq2see.workbench.errands import measure, show
 from seq2see.workbench.model_folder import ModelConfig, StoredModel, write_model
 from seq2see.workbench.prepare import Prepared, prepare
@@ -55,13 +57,20 @@ def train_recipe(recipe: Recipe, out: Path | None = None, audience: Audience | N
     prepared = prepare(recipe, audience.say)
     _open_folder(run, recipe, prepared)
     trainer = new_trainer(recipe, prepared)
-    weights = sum(weight.numel() for weight in trainer.weights.values())
-    audience.say(f"model  {recipe.encoder.kind} → {recipe.decoder.kind}, {weights:,} weights, on {trainer.device.type}")
+    shape, weights = f"{recipe.encoder.kind} → {recipe.decoder.kind}", count_weights(trainer.model)
+    audience.say(f"model  {shape}, {weights:,} weights, on {trainer.device.type}")
     if resume(trainer, run.checkpoints, prepared.fingerprints, audience.say):
         audience.say(f"resume from step {trainer.step:,} of {run}")
     journal = Journal(run.path, trainer.step)
     errands = [measure(prepared, journal, audience.say), show(recipe, prepared, run)]
-    _train(trainer, recipe, prepared, errands, run, journal, audience)
+    save = _saver(run, prepared, audience)
+    try:
+        train(trainer, batches(recipe, prepared), errands, save, journal, audience.step)
+    except NonFinite as error:
+        raise _name_batch(error, prepared, run) from None
+    except Interrupted as stop:
+        stop.folder = str(run)
+        raise
     finish(trainer, recipe, prepared, run)
     return run
 
@@ -86,20 +95,26 @@ def finish(trainer: Trainer, recipe: Recipe, prepared: Prepared, run: RunFolder)
     write_model(run.model, StoredModel(config, trainer.model, prepared.tokenisers))
 
 
-def _train(
-    trainer: Trainer, recipe: Recipe, prepared: Prepared, errands: list[Any], run: RunFolder, journal: Journal,
-    audience: Audience,
-) -> None:  # fmt: skip
-    def save(trainer: Trainer) -> None:
-        save_trainer(trainer, run.checkpoints, prepared.fingerprints)
+def _saver(run: RunFolder, prepared: Prepared, audience: Audience) -> Callable[[Trainer], None]:
+    """Saves checkpoints; a full disk costs a checkpoint, not the training, unless it is the last."""
 
-    try:
-        train(trainer, batches(recipe, prepared), errands, save, journal, audience.step)
-    except NonFinite as error:
-        examples = [prepared.splits["train"][index] for index in error.indices[:3]]
-        named = "; ".join(f"{example.place or 'example'} {example.source[:40]!r}" for example in examples)
-        raise UserError(f"{error.what} The batch holds {len(error.indices)} pairs, first {named}.",
-                        where=str(run), remedy=error.remedy) from None  # fmt: skip
+    def save(trainer: Trainer) -> None:
+        try:
+            save_trainer(trainer, run.checkpoints, prepared.fingerprints)
+        except DiskFull as full:
+            if trainer.done:
+                raise
+            audience.say(f"WARNING {full} Training goes on without the checkpoint of step {trainer.step:,}.")
+
+    return save
+
+
+def _name_batch(error: NonFinite, prepared: Prepared, run: RunFolder) -> UserError:
+    """The error, with the examples it happened on."""
+    examples = [prepared.splits["train"][index] for index in error.indices[:3]]
+    named = "; ".join(f"{example.place or 'example'} {example.source[:40]!r}" for example in examples)
+    what = f"{error.what} The batch holds {len(error.indices)} pairs, first {named}."
+    return UserError(what, where=str(run), remedy=error.remedy)
 
 
 def _open_folder(run: RunFolder, recipe: Recipe, prepared: Prepared) -> None:
@@ -107,8 +122,8 @@ def _open_folder(run: RunFolder, recipe: Recipe, prepared: Prepared) -> None:
     write_text(run.recipe_file, recipe.toml())
     machine = {"seq2see": seq2see.__version__, **describe_machine(), "seed": recipe.training.seed}
     write_json(run.path / "env.json", {**machine, "command": sys.argv})
-    if prepared.report is not None:
-        write_json(run.path / "data_report.json", prepared.report)
+    if prepared.reports:
+        write_json(run.path / "data_report.json", {"readings": prepared.reports})
 
 
 def count_weights(model: torch.nn.Module) -> int:
