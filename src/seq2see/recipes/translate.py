@@ -20,7 +20,7 @@ from seq2see.workbench.recipe import Recipe
 
 def translate() -> Recipe:
     """A Transformer for your own pairs: `seq2see train translate my.tsv`. Stops when it no longer improves."""
-    stack = TransformerSettings(width=256, depth=3, heads=4, dropout=0.2)
+    stack = TransformerSettings(width=128, depth=3, heads=4, dropout=0.2)
     pieces = BytePairs(size=8000)
     return Recipe(
         name="translate",
@@ -31,7 +31,7 @@ def translate() -> Recipe:
         decoder=stack,
         objective=NextToken(smoothing=0.1),
         training=Training(
-            steps=6000, rate=1e-3, tokens=4096, save_every=250, patience=6,
+            steps=6000, rate=2e-3, tokens=2048, save_every=250, patience=6,
             schedule=InverseSquareRoot(warmup=500), average=MovingAverage(decay=0.998),
         ),
         decoding=Decoding(max_new_tokens=128, num_beams=4, length_penalty=Average()),

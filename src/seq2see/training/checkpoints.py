@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 from safetensors import SafetensorError
+from safetensors.torch import load as from_bytes
+from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from seq2see.core.errors import UserError, unknown
@@ -59,7 +60,7 @@ class Checkpoint:
             raise unknown("group of tensors", name, groups, where=str(self.path))
         content = checked_bytes(self.path, f"{name}{TENSORS}", self.files)
         try:
-            return safetensors.torch.load(content)
+            return from_bytes(content)
         except (SafetensorError, KeyError, ValueError) as error:
             raise UserError(f"{name}{TENSORS} holds no tensors: {error}.", where=str(self.path)) from None
 
@@ -144,7 +145,7 @@ def _write_all(folder: Path, step: int, tensors: dict[str, dict[str, Tensor]], s
     files = {}
     for name, group in tensors.items():
         plain = {key: tensor.detach().contiguous() for key, tensor in group.items()}
-        files[f"{name}{TENSORS}"] = _write(folder / f"{name}{TENSORS}", safetensors.torch.save(plain))
+        files[f"{name}{TENSORS}"] = _write(folder / f"{name}{TENSORS}", to_bytes(plain))
     files[STATE] = _write(folder / STATE, json.dumps(state, ensure_ascii=False, indent=2).encode())
     _write(folder / MANIFEST, manifest_bytes(step, files))
     _point("flush the temporary folder")

@@ -11,8 +11,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import safetensors.torch
 import torch
+from safetensors.torch import load as from_bytes
+from safetensors.torch import save as to_bytes
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import sync_folder, write_bytes, write_json
@@ -53,7 +54,7 @@ def write_model(folder: Path, stored: StoredModel) -> None:
     temporary = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     weights = {name: tensor.cpu().contiguous() for name, tensor in pack_model(stored.module).items()}
-    write_bytes(temporary / "model.safetensors", safetensors.torch.save(weights))
+    write_bytes(temporary / "model.safetensors", to_bytes(weights))
     write_json(temporary / "config.json", stored.config.model_dump(mode="json", exclude_none=True))
     stored.tokenisers.save(temporary)
     entries = {path.name: entry(path.read_bytes()) for path in sorted(temporary.iterdir())}
@@ -74,5 +75,5 @@ def read_model(folder: Path, device: torch.device) -> StoredModel:
         raise UserError(f"This model is damaged: {'; '.join(faults)}.", where=str(folder))
     tokenisers = Tokenisers.load(folder)
     module = build_model(config.model, *tokenisers.sizes)
-    unpack_model(module, safetensors.torch.load(checked_bytes(folder, "model.safetensors", files)))
+    unpack_model(module, from_bytes(checked_bytes(folder, "model.safetensors", files)))
     return StoredModel(config, module.to(device).eval(), tokenisers)
