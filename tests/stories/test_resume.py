@@ -71,12 +71,14 @@ def test_a_stopped_run_resumes_exactly(pairs: Path, tmp_path: Path, flavour: str
     assert fingerprint(resumed.path) == fingerprint(whole.path)
 
 
-def test_a_stop_during_evaluation_neither_loses_nor_doubles_it(pairs: Path, tmp_path: Path, monkeypatch):
-    recipe = tiny_recipe(pairs)
-    whole = train_recipe(recipe, tmp_path / "whole")
+@pytest.mark.parametrize("at", ["read_with_truth", "decode"])
+def test_a_stop_during_evaluation_neither_loses_nor_doubles_it(at: str, pairs: Path, tmp_path: Path, monkeypatch):
+    """Whether the measuring is interrupted, or the showing after it."""
     import seq2see.workbench.errands as errands
 
-    real = errands.read_with_truth
+    recipe = tiny_recipe(pairs)
+    whole = train_recipe(recipe, tmp_path / "whole")
+    real = getattr(errands, at)
     calls = iter(range(100))
 
     def interrupted_once(*arguments):
@@ -84,9 +86,10 @@ def test_a_stop_during_evaluation_neither_loses_nor_doubles_it(pairs: Path, tmp_
             os.kill(os.getpid(), signal.SIGINT)
         return real(*arguments)
 
-    monkeypatch.setattr(errands, "read_with_truth", interrupted_once)
-    with pytest.raises(Interrupted):
+    monkeypatch.setattr(errands, at, interrupted_once)
+    with pytest.raises(Interrupted) as stop:
         train_recipe(recipe, tmp_path / "stopped")
+    assert stop.value.step == 8
     resumed = train_recipe(recipe, tmp_path / "stopped")
     assert fingerprint(resumed.path) == fingerprint(whole.path)
 
