@@ -12,7 +12,7 @@ from tiny import tiny_recipe, write_pairs
 import seq2see
 from seq2see.core.errors import UserError
 from seq2see.recipes.table import RECIPES
-from seq2see.workbench.evaluate import compare, evaluate
+from seq2see.workbench.evaluate import bleu_tokenise, compare, evaluate
 from seq2see.workbench.predict import load
 from seq2see.workbench.run_folder import RunFolder, find_run, folder_for
 from seq2see.workbench.train import train_recipe
@@ -135,6 +135,20 @@ def test_a_finished_run_is_never_written_over(run: RunFolder, pairs: Path):
     recipe = run.recipe()
     assert folder_for(recipe, run.path).path == run.path.with_name("learnt-2")
     assert folder_for(recipe.with_(**{"training.seed": 9}), run.path).path == run.path.with_name("learnt-2")
+
+
+def test_an_unfinished_run_is_resumed_by_its_own_recipe_alone(run: RunFolder, tmp_path: Path):
+    recipe = run.recipe()
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "recipe.toml").write_text(recipe.toml(), encoding="utf-8")
+    assert folder_for(recipe, tmp_path / "begun").path == tmp_path / "begun"
+    other = recipe.with_(**{"training.seed": 9})
+    assert folder_for(other, tmp_path / "begun").path == tmp_path / "begun-2"
+
+
+def test_bleu_cuts_chinese_by_character_and_the_rest_by_word():
+    assert bleu_tokenise(["我有一支笔", "Tom 喜欢猫"]) == "zh"
+    assert bleu_tokenise(["I have a pen", "her name is 小红"]) == "13a"
 
 
 def test_a_folder_that_is_no_run_is_never_written_into(run: RunFolder, tmp_path: Path):
