@@ -115,6 +115,20 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
     assert [item.name for item in path.parent.iterdir()] == ["a.json"]
 
 
+def test_the_old_file_stays_until_the_new_one_takes_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write_bytes(tmp_path / "a", b"old")
+
+    def killed(self: Path, target: Path) -> None:
+        assert self.read_bytes() == b"new"
+        assert target.read_bytes() == b"old"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_bytes(tmp_path / "a", b"new")
+    assert (tmp_path / "a").read_bytes() == b"old"
+
+
 def test_a_files_hash(tmp_path: Path):
     (tmp_path / "abc").write_bytes(b"abc")
     assert sha256(tmp_path / "abc").startswith("ba7816bf")

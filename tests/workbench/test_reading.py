@@ -1,0 +1,63 @@
+"""Reading with the truth given: figures that can be added up by hand, and attention between the right pieces."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from seq2see.models.build import fresh_model
+from seq2see.sequences.pairs import PairSet
+from seq2see.sequences.tokenisers import Characters, Words, train_tokeniser
+from seq2see.sources.examples import Example
+from seq2see.workbench.prepare import Tokenisers
+from seq2see.workbench.reading import read_attention, read_with_truth
+from tiny_models import FAMILIES
+
+EXAMPLES = [
+    Example("我有笔", "I have a pen", ((0, 0), (1, 1), (2, 3)), (), ("我", "有", "笔"), ("I", "have", "a", "pen")),
+    Example("苹果红", "red apples", ((0, 1), (1, 0)), ((1, 1),), ("苹果", "红"), ("red", "apples")),
+    Example("没有", "nothing"),
+]
+TOKENISERS = Tokenisers(
+    train_tokeniser(Characters(), [example.source for example in EXAMPLES]),
+    train_tokeniser(Words(), [example.target for example in EXAMPLES]),
+)
+PAIRS = PairSet(EXAMPLES, TOKENISERS.source, TOKENISERS.target, 9)
+
+
+def model(name: str = "transformer, pre-norm") -> torch.nn.Module:
+    return fresh_model(FAMILIES[name], TOKENISERS.sizes, "xavier", 1).eval()
+
+
+def test_a_model_that_knows_nothing_is_as_surprised_as_by_dice():
+    blind = model()
+    with torch.no_grad():
+        for weight in blind.parameters():
+            weight.zero_()
+    perplexity, accuracy = read_with_truth(blind, PAIRS)
+    words = 4 + 2 + 1 + 3  # and one end for each sentence
+    assert perplexity.count == accuracy.asked == words
+    assert perplexity.value == pytest.approx(len(TOKENISERS.target), rel=1e-6)
+    characters = len("I have a pen") + len("red apples") + len("nothing")
+    bits = words * math.log2(len(TOKENISERS.target)) / characters
+    assert perplexity.bits_per_character == pytest.approx(bits, rel=1e-6)
+
+
+def test_pieces_belong_to_their_words_and_the_end_to_none():
+    sentences, golds = read_attention(model(), PAIRS, TOKENISERS)
+    assert len(sentences) == 2  # the third has no gold links
+    by_length = {len(sentence.target_words): (sentence, gold) for sentence, gold in zip(sentences, golds, strict=True)}
+    apples, gold = by_length[3]
+    assert apples.source_words == [0, 0, 1, None]
+    assert apples.target_words == [0, 1, None]
+    assert apples.weights.shape == (2, 2, 3, 4)  # layer, head, target piece, source piece
+    assert gold.sure == {(0, 1), (1, 0)}
+    assert gold.possible == {(0, 1), (1, 0), (1, 1)}
+
+
+def test_attention_is_read_in_every_layer_as_shares():
+    for name in ("transformer, pre-norm", "recurrent, additive"):
+        for sentence in read_attention(model(name), PAIRS, TOKENISERS)[0]:
+            assert sentence.weights.sum(axis=-1) == pytest.approx(1.0, abs=1e-5)
