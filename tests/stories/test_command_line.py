@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,9 @@ def test_a_first_evening(folder: Path, capsys: pytest.CaptureFixture[str], monke
     assert "seq2see predict runs/pocket-transformer" in printed
     for name in ("recipe.toml", "env.json", "metrics.jsonl", "curves.png", "report.html", "data_report.json"):
         assert (folder / "runs" / "pocket-transformer" / name).stat().st_size > 0, name
+
+    stored = tomllib.loads((folder / "runs" / "pocket-transformer" / "recipe.toml").read_text(encoding="utf-8"))
+    assert stored["corpus"]["paths"] == [str(folder / "my.tsv")]  # it can be run again from any folder
 
     assert run(["eval", "latest"]) == 0
     assert "sacreBLEU signature nrefs:1|case:mixed" in capsys.readouterr().out
