@@ -59,6 +59,15 @@ def test_a_prediction_does_not_depend_on_its_neighbours(run: RunFolder):
         assert alone.score == pytest.approx(prediction.score, abs=1e-5)
 
 
+def test_a_forced_beginning_is_kept_and_gone_on_from(run: RunFolder):
+    model = load(run.path)
+    free, forced = model("红猫"), model("红猫", prefix="the black")
+    assert free.text == "the red cat"
+    assert forced.text.startswith("the black")
+    assert model.score("红猫", forced.text) == pytest.approx(forced.answers[0].log_probability, abs=1e-4)
+    assert forced.score < free.score
+
+
 def test_the_score_of_a_prediction_is_its_log_probability(run: RunFolder):
     model = load(run.path)
     best = model("绿鸟").answers[0]

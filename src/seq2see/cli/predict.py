@@ -19,13 +19,14 @@ def predict(
     texts: Annotated[list[str] | None, typer.Argument(help="Texts; without any, lines from standard input.")] = None,
     file: Annotated[list[Path] | None, typer.Option("--file", "-f", help="A file with one text a line.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, as decoding.num_beams=5.")] = None,
+    prefix: Annotated[str, typer.Option(help="What every answer begins with.")] = "",
     json_: Annotated[bool, typer.Option("--json", help="One JSON object a text, with scores.")] = False,
 ) -> None:
     """Let a trained model answer."""
     from seq2see.workbench.predict import load
     from seq2see.workbench.terminal import is_interactive
 
-    settings = dict(_decoding(text) for text in set_ or [])
+    settings = dict(_decoding(text) for text in set_ or []) | {"prefix": prefix}
     model = load(run)
     if texts is None and file is None and is_interactive():
         _converse(model, settings)

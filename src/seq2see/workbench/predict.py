@@ -16,7 +16,7 @@ from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
 from seq2see.decoding.engine import decode
 from seq2see.decoding.hypotheses import Hypothesis
-from seq2see.decoding.settings import Decoding, chooser_of, limits_of, rules_of
+from seq2see.decoding.settings import chooser_of, limits_of, rules_of
 from seq2see.inspection.trace import trace
 from seq2see.sequences.tokenisers import BOS, EOS
 from seq2see.workbench.attention import TextAttention
@@ -85,19 +85,33 @@ class Model:
         self,
         texts: Sequence[str],
         *,
+        prefix: str = "",
         seed: int = 0,
         watch: Callable[[int], None] | None = None,
         **settings: Any,
     ) -> list[Prediction]:
-        """Predictions for many texts, in their order; settings are those of decoding, say num_beams=5."""
+        """Predictions for many texts, in their order; settings are those of decoding, say num_beams=5.
+
+        With a prefix every answer begins with it, and the model goes on from there.
+        """
         decoding = self.config.decoding.with_(**settings)
         ids = [self._source_ids(text) for text in texts]
+        beginning = self.tokenisers.target.encode(prefix)
         # Texts of like length go together, so that little padding is computed.
         order = sorted(range(len(texts)), key=lambda index: len(ids[index]))
         results: dict[int, list[Hypothesis]] = {}
         for start in range(0, len(order), ROWS):
             some = order[start : start + ROWS]
-            results |= zip(some, self._decode([ids[index] for index in some], some, decoding, seed), strict=True)
+            found = decode(
+                self.module,  # type: ignore[arg-type]
+                Sequences.of([ids[index] for index in some]).to(self.device),
+                chooser_of(decoding, seed),
+                limits_of(decoding),
+                rules_of(decoding),
+                prefix=Sequences.of([beginning] * len(some)).to(self.device),
+                indices=torch.tensor(some),
+            )
+            results |= zip(some, found, strict=True)
             if watch:
                 watch(len(some))
         return [self._prediction(text, results[index]) for index, text in enumerate(texts)]
@@ -139,18 +153,6 @@ class Model:
             indices=torch.zeros(1, dtype=torch.long),
         )
         return batch.to(self.device)
-
-    def _decode(
-        self, ids: list[list[int]], numbers: list[int], decoding: Decoding, seed: int
-    ) -> list[list[Hypothesis]]:
-        return decode(
-            self.module,  # type: ignore[arg-type]
-            Sequences.of(ids).to(self.device),
-            chooser_of(decoding, seed),
-            limits_of(decoding),
-            rules_of(decoding),
-            indices=torch.tensor(numbers),
-        )
 
     def _prediction(self, text: str, hypotheses: list[Hypothesis]) -> Prediction:
         answers = [
