@@ -62,6 +62,15 @@ def test_rows_are_as_wide_as_their_bucket_on_each_side():
     assert batch.target.values.shape == batch.labels.shape == (1, 20)
 
 
+def test_a_source_can_have_a_limit_of_its_own():
+    found = PairSet([Example("abcabc", "abcabc")], LETTERS, LETTERS, 5, source_limit=2)
+    assert found.lengths.tolist() == [[3, 6]]
+    assert [text.split(" and ")[0] for text in found.warnings()] == [
+        "1 source texts are longer than 2 tokens",
+        "1 target texts are longer than 5 tokens",
+    ]
+
+
 def test_a_language_model_has_no_source():
     texts = PairSet(EXAMPLES, None, LETTERS, 10)
     assert texts.batch(np.array([0])).source is None

@@ -47,6 +47,16 @@ class StopAt(Nobody):
             os.kill(os.getpid(), self.number)
 
 
+class Listener(Nobody):
+    """Keeps what is said."""
+
+    def __init__(self):
+        object.__setattr__(self, "said", [])
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
 def test_two_equal_runs_are_equal_to_the_last_bit(pairs: Path, tmp_path: Path):
     first, second = (train_recipe(tiny_recipe(pairs), tmp_path / name) for name in ("a", "b"))
     assert fingerprint(first.path) == fingerprint(second.path)
@@ -110,15 +120,10 @@ def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_is_used(pairs: 
         train_recipe(recipe, tmp_path / "run", StopAt(9))
     broken = tmp_path / "run" / "checkpoints" / "step-000009" / "model.safetensors"
     broken.write_bytes(broken.read_bytes()[:-1])
-    said: list[str] = []
-
-    class Listener(Nobody):
-        def say(self, text: str) -> None:
-            said.append(text)
-
-    resumed = train_recipe(recipe, tmp_path / "run", Listener())
-    assert any("step-000009" in line and "model.safetensors" in line for line in said)
-    assert any("resume from step 8" in line for line in said)
+    listener = Listener()
+    resumed = train_recipe(recipe, tmp_path / "run", listener)
+    assert any("step-000009" in line and "model.safetensors" in line for line in listener.said)
+    assert any("resume from step 8" in line for line in listener.said)
     assert fingerprint(resumed.path) == fingerprint(whole.path)
 
 
@@ -150,14 +155,9 @@ def test_a_full_disk_costs_a_checkpoint_and_not_the_training(pairs: Path, tmp_pa
         real(trainer, *rest)
 
     monkeypatch.setattr(workbench, "save_trainer", full_at_eight)
-    said: list[str] = []
-
-    class Listener(Nobody):
-        def say(self, text: str) -> None:
-            said.append(text)
-
-    run = train_recipe(recipe, tmp_path / "run", Listener())
-    assert any("No room." in line and "step 8" in line for line in said)
+    listener = Listener()
+    run = train_recipe(recipe, tmp_path / "run", listener)
+    assert any("No room." in line and "step 8" in line for line in listener.said)
     assert fingerprint(run.path) == fingerprint(whole.path)
 
 
@@ -186,6 +186,23 @@ def test_a_stop_says_where_the_run_lies(pairs: Path, tmp_path: Path):
     with pytest.raises(Interrupted) as stop:
         train_recipe(recipe, tmp_path / "run", StopAt(3))
     assert stop.value.folder == str(tmp_path / "run-2")
+    assert stop.value.saved == 3
+
+
+def test_a_stop_on_a_full_disk_does_not_claim_to_have_saved(pairs: Path, tmp_path: Path, monkeypatch):
+    import seq2see.workbench.train as workbench
+
+    real = workbench.save_trainer
+
+    def full_at_six(trainer, *rest):
+        if trainer.step == 6:
+            raise DiskFull("No room.")
+        real(trainer, *rest)
+
+    monkeypatch.setattr(workbench, "save_trainer", full_at_six)
+    with pytest.raises(Interrupted) as stop:
+        train_recipe(tiny_recipe(pairs), tmp_path / "run", StopAt(6))
+    assert (stop.value.step, stop.value.saved) == (6, 4)
 
 
 def kills(folder: Path, seed: int, count: int) -> int:

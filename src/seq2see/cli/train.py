@@ -34,7 +34,7 @@ def train(
         try:
             run = train_recipe(resolved, out, terminal)
         except Interrupted as stop:
-            terminal.say(f"stopped at step {stop.step:,}; everything is saved. To go on:")
+            terminal.say(f"stopped at step {stop.step:,}; saved up to step {stop.saved:,}. To go on:")
             terminal.say(f"  {own_name()} train {stop.folder}/recipe.toml --out {stop.folder}")
             raise typer.Exit(128 + stop.number) from None
     write_report(run)

@@ -66,8 +66,8 @@ class Side:
 class PairSet:
     """Examples as numbers: gives the lengths for the buckets and the batches for the steps.
 
-    A text is cut to `limit` tokens; its row in a batch is one longer, for <bos> or <eos>. Without a
-    tokeniser for the source (a language model) batches have no source.
+    A text is cut to `limit` tokens (a source to its own limit, if it has one); its row in a batch is one
+    longer, for <bos> or <eos>. Without a tokeniser for the source (a language model) batches have no source.
     """
 
     def __init__(
@@ -76,14 +76,15 @@ class PairSet:
         source_tokeniser: Tokeniser | None,
         target_tokeniser: Tokeniser,
         limit: int,
+        source_limit: int | None = None,
     ):
         self.examples = examples
-        self.limit = limit
+        self.limits = {"source": limit if source_limit is None else source_limit, "target": limit}
         self.tokenisers = {"target": target_tokeniser}
         if source_tokeniser is not None:
             self.tokenisers = {"source": source_tokeniser, "target": target_tokeniser}
         self.sides = {
-            name: Side.of([getattr(example, name) for example in examples], tokeniser, limit)
+            name: Side.of([getattr(example, name) for example in examples], tokeniser, self.limits[name])
             for name, tokeniser in self.tokenisers.items()
         }
 
@@ -127,7 +128,7 @@ class PairSet:
             if len(side.truncated):
                 places = [self._place(int(index)) for index in side.truncated[:SHOWN]]
                 found.append(
-                    f"{len(side.truncated)} {name} texts are longer than {self.limit} tokens and were cut: "
+                    f"{len(side.truncated)} {name} texts are longer than {self.limits[name]} tokens and were cut: "
                     + ", ".join(places)
                     + (", ..." if len(side.truncated) > SHOWN else ".")
                 )

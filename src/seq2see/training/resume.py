@@ -70,8 +70,8 @@ def final_weights(trainer: Trainer, folder: Path) -> dict[str, Tensor]:
         return trainer.average
     if count := _averaged(trainer):
         # Only checkpoints of the regular rhythm count: an interrupted run must end like an uninterrupted one.
-        newest_first = {step: path for step, path in reversed(found(folder)) if trainer.is_mark(step)}
-        paths = [newest_first[step] for step in sorted(newest_first)[-count:]]
+        by_step = {step: path for step, path in reversed(found(folder)) if trainer.is_mark(step)}
+        paths = [by_step[step] for step in sorted(by_step)[-count:]]
         models = [load(path).tensors("model") for path in paths]
         return {name: tensor for name, tensor in mean_of(models).items() if name in trainer.weights}
     return {}

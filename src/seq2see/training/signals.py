@@ -13,12 +13,12 @@ from typing import Self
 
 
 class Interrupted(Exception):
-    """Training was asked to stop; everything up to `step` is saved."""
+    """Training was asked to stop after `step`; where it is saved, and up to which step, the workbench fills in."""
 
     def __init__(self, number: int, step: int):
         super().__init__(number, step)
         self.number, self.step = number, step
-        self.folder = ""  # where it is saved, once the workbench has said so
+        self.folder, self.saved = "", 0
 
 
 class Abandoned(Exception):

@@ -11,7 +11,7 @@ from typing import Any
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
 from seq2see.metrics.accuracy import sentence_accuracy
-from seq2see.metrics.alignment import choose_heads, score_choice
+from seq2see.metrics.alignment import HeadChoice, choose_heads, score_choice
 from seq2see.metrics.bleu import Tokenise, corpus_bleu, corpus_chrf, row_chrf
 from seq2see.metrics.bootstrap import PairedBootstrap, paired_bootstrap
 from seq2see.metrics.notes_bleu import notes_bleu
@@ -39,7 +39,9 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None) -> dict[s
         predictions = model.predict(sources, watch=partial(watch, name))
         scores[name] = _score(recipe, examples, [prediction.text for prediction in predictions])
         write_text(run.evaluation / f"{name}.tsv", _table(examples, predictions))
-    scores |= _read(run, model, recipe, splits)
+    scores |= _read(model, recipe, splits)
+    chosen = HeadChoice.of(scores["alignment"]["chosen_on_valid"]) if "alignment" in scores else None
+    draw_attention(run, model, splits["test"], chosen)
     write_json(run.evaluation / "scores.json", scores)
     return scores
 
@@ -86,7 +88,7 @@ def _score(recipe: Recipe, examples: list[Example], outputs: list[str]) -> dict[
     return scores
 
 
-def _read(run: RunFolder, model: Model, recipe: Recipe, splits: Splits) -> dict[str, Any]:
+def _read(model: Model, recipe: Recipe, splits: Splits) -> dict[str, Any]:
     """What is measured with the truth given: perplexity, and the alignment error of attention."""
     valid, test = (encode(recipe, model.tokenisers, splits[name]) for name in ("valid", "test"))
     perplexity, accuracy = read_with_truth(model.module, test)
@@ -97,12 +99,10 @@ def _read(run: RunFolder, model: Model, recipe: Recipe, splits: Splits) -> dict[
             "token_accuracy": 100 * accuracy.value,
         }
     }
-    choice = None
     if "alignment" in recipe.metrics:
         choice = choose_heads(*read_attention(model.module, valid, model.tokenisers))
         error = score_choice(choice, *read_attention(model.module, test, model.tokenisers))
         scores["alignment"] = {"error_rate": error, "chosen_on_valid": asdict(choice)}
-    draw_attention(run, model, splits["test"], choice)
     return scores
 
 

@@ -87,8 +87,9 @@ def learn_tokenisers(recipe: Recipe, train: list[Example]) -> Tokenisers:
 
 def encode(recipe: Recipe, tokenisers: Tokenisers, examples: list[Example]) -> PairSet:
     """A set of examples as numbers."""
-    limit = max(recipe.source.longest, recipe.target.longest)
-    return PairSet(examples, tokenisers.source, tokenisers.target, limit)
+    return PairSet(
+        examples, tokenisers.source, tokenisers.target, recipe.target.longest, source_limit=recipe.source.longest
+    )
 
 
 def prepare(recipe: Recipe, say: Callable[[str], None]) -> Prepared:

@@ -17,7 +17,7 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
 from seq2see.models.build import fresh_model
 from seq2see.sequences.buckets import Buckets
-from seq2see.training.checkpoints import DiskFull
+from seq2see.training.checkpoints import DiskFull, found
 from seq2see.training.journal import Journal
 from seq2see.training.loop import NonFinite, Trainer, train
 from seq2see.training.resume import final_weights, resume, save_trainer
@@ -69,7 +69,8 @@ def train_recipe(recipe: Recipe, out: Path | None = None, audience: Audience | N
     except NonFinite as error:
         raise _name_batch(error, prepared, run) from None
     except Interrupted as stop:
-        stop.folder = str(run)
+        # A full disk may have cost the checkpoint of this very step.
+        stop.folder, stop.saved = str(run), max((step for step, _ in found(run.checkpoints)), default=0)
         raise
     finish(trainer, recipe, prepared, run)
     return run
