@@ -99,6 +99,14 @@ def test_a_mistake_is_told_in_one_sentence(command: str, answer: str, folder: Pa
     assert "Traceback" not in printed.err
 
 
+@pytest.mark.parametrize("command", [[], ["data"]])
+def test_a_command_without_a_verb_shows_the_verbs(command: list[str], capsys: pytest.CaptureFixture[str]):
+    assert run(command) == 2
+    printed = capsys.readouterr()
+    assert (printed.out + printed.err).startswith("Usage: seq2see")
+    assert "shows how it is used" not in printed.err
+
+
 BAD_FILES = {
     "two counts": ({"a.txt": b"x\ny\nz\n", "b.txt": b"x\ny\n"}, ["a.txt", "b.txt"], "3 lines"),
     "one side empty": ({"a.tsv": b"a\tb\nc\t\nd\te\n"}, ["a.tsv"], "a.tsv:2"),

@@ -78,7 +78,9 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("click", "typer"):
             raise
-        print(f"seq2see: {_usage(error)}", file=sys.stderr)
+        # A verb without its sub-verb raises its whole help as a message; that is shown as it is.
+        asked_nothing = type(error).__name__ == "NoArgsIsHelpError"
+        print(error.format_message() if asked_nothing else f"seq2see: {_usage(error)}", file=sys.stderr)  # type: ignore[attr-defined]
         return USER_ERROR
 
 
