@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from seq2see.training.averaging import mean_of, move_average
+from seq2see.training.averaging import decay_at, mean_of, move_average
 
 
 def moved(average: float, weight: float, decay: float, step: int) -> float:
     own = torch.tensor([average])
-    move_average([own], [nn.Parameter(torch.tensor([weight]))], decay, step)
+    pull = torch.tensor(1 - decay_at(step, decay))
+    move_average([own], [nn.Parameter(torch.tensor([weight]))], pull)
     return own.item()
 
 
@@ -36,7 +37,7 @@ def test_many_steps_equal_the_recurrence(values):
     for step, value in enumerate(values, start=1):
         with torch.no_grad():
             weight.fill_(value)
-        move_average([average], [weight], 0.6, step)
+        move_average([average], [weight], torch.tensor(1 - decay_at(step, 0.6)))
         keep = min(0.6, (1 + step) / (10 + step))
         expected = keep * expected + (1 - keep) * value
         assert average.item() == pytest.approx(expected, rel=1e-4, abs=1e-4)
@@ -45,7 +46,7 @@ def test_many_steps_equal_the_recurrence(values):
 
 def test_the_average_moves_in_place_and_takes_no_gradient():
     average, weight = torch.zeros(3), nn.Parameter(torch.ones(3))
-    move_average([average], [weight], 0.5, 99)
+    move_average([average], [weight], torch.tensor(0.5))
     assert average.tolist() == [0.5] * 3
     assert not average.requires_grad
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from seq2see.training.optimisers import SGD, Adam, AdamW, clip, set_rate
+from seq2see.training.optimisers import Adam, AdamW, SGD, average_and_clip, set_rate
 
 
 def weight(values: list, gradient: list) -> nn.Parameter:
@@ -66,15 +66,16 @@ def test_the_rate_of_the_next_step_can_be_changed_for_all_weights():
 
 def test_clipping_by_hand():
     one, two = weight([0.0, 0.0], [3.0, 0.0]), weight([[0.0]], [[4.0]])
-    assert float(clip([one, two], 1.0)) == pytest.approx(5.0)  # the length of (3, 0, 4), as it was
-    assert one.grad.tolist() == pytest.approx([0.6, 0.0])
-    assert two.grad.item() == pytest.approx(0.8)
+    norm = average_and_clip([one.grad, two.grad], torch.tensor(2), 0.5)
+    assert float(norm) == pytest.approx(2.5)  # the length of (3, 0, 4) / 2, as it was
+    assert one.grad.tolist() == pytest.approx([0.3, 0.0])
+    assert two.grad.item() == pytest.approx(0.4)
 
 
 def test_a_short_gradient_is_not_touched_and_zero_never_clips():
     one = weight([0.0, 0.0], [0.3, 0.4])
-    assert float(clip([one], 1.0)) == pytest.approx(0.5)
-    assert one.grad.tolist() == pytest.approx([0.3, 0.4])
+    assert float(average_and_clip([one.grad], torch.tensor(2), 1.0)) == pytest.approx(0.25)
+    assert one.grad.tolist() == pytest.approx([0.15, 0.2])
     large = weight([0.0], [1e6])
-    assert float(clip([large], 0.0)) == pytest.approx(1e6)
+    assert float(average_and_clip([large.grad], torch.tensor(1), 0.0)) == pytest.approx(1e6)
     assert large.grad.item() == 1e6

@@ -106,8 +106,8 @@ def test_pieces_of_one_step_have_different_dropout():
     batch = pick_rows(pairs([4], seed=2), torch.tensor([0, 0]))
     seen = []
     one = trainer("transformer, pre-norm", dropout=0.3, accumulate=2)
-    hidden = one._hidden
-    one._hidden = lambda piece: seen.append(hidden(piece)) or seen[-1]
+    hidden = one.model.hidden
+    one.model.hidden = lambda piece: seen.append(hidden(piece)) or seen[-1]
     one.advance(batch)
     assert len(seen) == 2
     assert not torch.allclose(seen[0].values, seen[1].values)

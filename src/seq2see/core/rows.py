@@ -6,7 +6,7 @@ A state is a tensor with rows first, a (data)class or tuple of such, or a value 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import is_dataclass
 from typing import TypeVar
 
 from jaxtyping import Int
@@ -33,11 +33,19 @@ def fork(state: State) -> State:
     return _each_tensor(state, lambda tensor: tensor.clone())
 
 
+def tensors_of(state: object) -> list[Tensor]:
+    """All tensors of a state or a batch, in a fixed order."""
+    found: list[Tensor] = []
+    _each_tensor(state, lambda tensor: (found.append(tensor), tensor)[1])
+    return found
+
+
 def _each_tensor(state: State, change: Callable[[Tensor], Tensor]) -> State:
     if isinstance(state, Tensor):
         return change(state)  # type: ignore[return-value]
     if is_dataclass(state) and not isinstance(state, type):
-        return replace(state, **{f.name: _each_tensor(getattr(state, f.name), change) for f in fields(state)})
+        # Not `replace` and `fields`: this is asked at every step of decoding, and they take longer than the work.
+        return type(state)(*[_each_tensor(getattr(state, name), change) for name in state.__dataclass_fields__])
     if isinstance(state, tuple):
         return tuple(_each_tensor(part, change) for part in state)  # type: ignore[return-value]
     return state  # None, or a number that is equal for all rows

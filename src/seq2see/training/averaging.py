@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import torch
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -37,11 +38,18 @@ class LastCheckpoints(Settings):
 Averaging = NoAverage | MovingAverage | LastCheckpoints
 
 
+def decay_at(step: int, decay: float) -> float:
+    """The share of the old average that is kept after this step: less in the beginning, when the average is worthless."""
+    return min(decay, (1 + step) / (10 + step))
+
+
 @torch.no_grad()
-def move_average(average: Iterable[Tensor], weights: Iterable[nn.Parameter], decay: float, step: int) -> None:
-    """average ← decay · average + (1 - decay) · weights, in place."""
-    decay = min(decay, (1 + step) / (10 + step))
-    torch._foreach_lerp_(list(average), [weight.detach() for weight in weights], 1 - decay)
+def move_average(average: Iterable[Tensor], weights: Iterable[nn.Parameter], pull: Float[Tensor, ""]) -> None:
+    """average ← average + pull · (weights - average), in place; `pull` is a tensor, so that a CUDA graph can read it."""
+    average = list(average)
+    ways = torch._foreach_sub([weight.detach() for weight in weights], average)
+    torch._foreach_mul_(ways, pull)
+    torch._foreach_add_(average, ways)
 
 
 def mean_of(models: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:

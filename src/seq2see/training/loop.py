@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from seq2see.core.batch import Batch
@@ -20,11 +21,12 @@ from seq2see.core.devices import autocast
 from seq2see.core.errors import UserError
 from seq2see.core.rows import pick_rows
 from seq2see.core.seeds import seed_torch
-from seq2see.training.averaging import MovingAverage, move_average
-from seq2see.training.feeding import feed
+from seq2see.training.averaging import MovingAverage, decay_at, move_average
+from seq2see.training.feeding import TeacherForcing, feed
+from seq2see.training.graphs import GraphedStep
 from seq2see.training.journal import Journal
-from seq2see.training.objectives import NextToken
-from seq2see.training.optimisers import clip, set_rate
+from seq2see.training.objectives import NextToken, doubled
+from seq2see.training.optimisers import average_and_clip, set_rate, step_unless
 from seq2see.training.settings import Training
 from seq2see.training.signals import Abandoned, Interrupted, StopRequest
 
@@ -38,8 +40,23 @@ class Best:
     weights: dict[str, Tensor] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Launched:
+    """A step on its way: what is known of it already, and where its figures will stand."""
+
+    step: int
+    rate: float
+    figures: Tensor
+    indices: Tensor
+
+
 class Trainer:
-    """A model with its optimiser and averages; `advance` takes one optimiser step."""
+    """A model with its optimiser and averages.
+
+    `launch` takes one optimiser step. On a GPU it only puts the step in line and returns; `collect` waits
+    for what was launched and gives its figures. `advance` is both. A step whose loss or gradient is not a
+    number changes no weight, nor does any step launched after it, so nothing is lost by looking late.
+    """
 
     def __init__(self, model: nn.Module, objective: NextToken, settings: Training, device: torch.device):
         self.model: Any = model.to(device)  # a model has `hidden(batch)` and a `head`
@@ -51,50 +68,100 @@ class Trainer:
         self.best = Best()
         self.step = 0
         self.errands_done = 0  # the last step whose errands were done
-        forward: Any = self.model.hidden
-        self._hidden = torch.compile(forward) if settings.compile else forward
+        self.launched: list[Launched] = []
+        self.broken = torch.zeros((), device=device)  # 1 as soon as a loss or gradient was not a number
+        self.pull = torch.zeros((), device=device)  # how far the average moves towards the weights
+        self.compiled = settings.compile and device.type == "cuda"
+        if self.compiled:
+            compile_blocks(self.model)
+        # A step that draws the decoder's inputs runs the model step by step: that cannot be recorded.
+        graphs = device.type == "cuda" and isinstance(objective.feeding, TeacherForcing)
+        self._take = GraphedStep(self._step, self._rehearsal) if graphs else self._step
 
     def advance(self, batch: Batch) -> dict[str, float]:
-        """One optimiser step on one batch, computed in `accumulate` pieces; gives the step's figures."""
+        """One optimiser step on one batch, and its figures."""
+        self.launch(batch)
+        return self.collect()[-1][1]
+
+    def launch(self, batch: Batch) -> None:
+        """One optimiser step on one batch, computed in `accumulate` pieces."""
         self.step += 1
         self.model.train()
-        batch = batch.to(self.device)
-        asked = int(batch.asked.sum())
-        pieces = [self._backward(piece, number) / asked for number, piece in enumerate(self._pieces(batch))]
-        loss = sum(pieces)
-        for weight in self.weights.values():
-            if weight.grad is not None:
-                weight.grad /= asked
-        norm = float(clip(self.weights.values(), self.settings.clip))
-        if not (math.isfinite(loss) and math.isfinite(norm)):
-            raise NonFinite(self.step, loss, norm, batch.indices)
         rate = self.settings.rate * self.settings.schedule.factor(self.step, self.settings.steps)
         set_rate(self.optimiser, rate)
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
         if isinstance(self.settings.average, MovingAverage):
-            decay = self.settings.average.decay
-            move_average(self.average.values(), self.weights.values(), decay, self.step)
-        return {"loss": loss, "rate": rate, "gradient_norm": norm, "tokens": asked}
+            self.pull.fill_(1 - decay_at(self.step, self.settings.average.decay))
+        seed_torch(self.settings.seed, "dropout", self.step, 0)
+        figures = self._take(batch if self.device.type == "cuda" else batch.to(self.device))
+        self.launched.append(Launched(self.step, rate, figures.clone(), batch.indices))
+
+    def collect(self) -> list[tuple[int, dict[str, float]]]:
+        """Wait for the launched steps; gives the number and the figures of each."""
+        if not self.launched:
+            return []
+        rows = torch.stack([each.figures for each in self.launched]).tolist()
+        launched, self.launched = self.launched, []
+        for each, (loss, norm, _) in zip(launched, rows, strict=True):
+            if not (math.isfinite(loss) and math.isfinite(norm)):
+                raise NonFinite(each.step, loss, norm, each.indices)
+        return [
+            (each.step, {"loss": loss, "rate": each.rate, "gradient_norm": norm, "tokens": int(asked)})
+            for each, (loss, norm, asked) in zip(launched, rows, strict=True)
+        ]
+
+    def _step(self, batch: Batch) -> Float[Tensor, "figures"]:
+        """Gradient, clipping, update, average; gives loss, gradient norm and answers asked. Never waits for a GPU."""
+        batch = batch.to(self.device)
+        asked = batch.asked.sum()
+        losses = [self._backward(piece, number) for number, piece in enumerate(self._pieces(batch))]
+        loss = torch.stack(losses).sum() / asked
+        gradients = [weight.grad for weight in self.weights.values() if weight.grad is not None]
+        norm = average_and_clip(gradients, asked, self.settings.clip)
+        self.broken.copy_(torch.maximum(self.broken, (~(loss + norm).isfinite()).float()))
+        step_unless(self.optimiser, self.broken)
+        self.optimiser.zero_grad(set_to_none=True)
+        if self.average:
+            move_average(self.average.values(), self.weights.values(), self.pull)
+        return torch.stack([loss, norm, asked])
 
     def _pieces(self, batch: Batch) -> Iterator[Batch]:
         """The rows of a batch in a few pieces; the same examples whatever their number."""
-        rows = torch.arange(batch.indices.numel(), device=self.device)
+        if self.settings.accumulate == 1:
+            yield batch
+            return
+        rows = torch.arange(batch.indices.size(0), device=self.device)
         for some in rows.tensor_split(self.settings.accumulate):
             if some.numel():
                 yield pick_rows(batch, some)
 
-    def _backward(self, piece: Batch, number: int) -> float:
+    def _backward(self, piece: Batch, number: int) -> Float[Tensor, ""]:
         """Add the gradient of one piece; gives its summed loss."""
         seed, step = self.settings.seed, self.step
         truth = self.objective.feeding.truth(step / self.settings.steps)
         piece = feed(self.model, piece, truth, seed, step * self.settings.accumulate + number)
-        seed_torch(seed, "dropout", step, number)
+        if self.objective.copies == 2:
+            piece = doubled(piece)
         with autocast(self.device, self.settings.precision):
-            hidden = self._hidden(piece)
-            loss = self.objective.loss(hidden, self.model.head, piece.labels)
+            hidden = self.model.hidden(piece)
+            loss = self.objective.loss(hidden, self.model.head, piece.labels, compiled=self.compiled)
         loss.backward()
-        return float(loss.detach())
+        return loss.detach()
+
+    @contextlib.contextmanager
+    def _rehearsal(self) -> Iterator[None]:
+        """Steps taken in here leave no trace in weights, averages or running means."""
+        buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
+        pull = self.pull.clone()
+        self.broken.fill_(1)
+        self.pull.zero_()
+        try:
+            yield
+        finally:
+            self.broken.zero_()
+            self.pull.copy_(pull)
+            for buffer, before in buffers:
+                buffer.copy_(before)
+            self.optimiser.zero_grad(set_to_none=True)
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[nn.Module]:
@@ -103,7 +170,9 @@ class Trainer:
         self.put(self.average)
         self.model.eval()
         try:
-            yield self.model
+            # What is compiled is the step, in its few shapes; for other shapes it would be compiled again.
+            with torch.compiler.set_stance("force_eager"):
+                yield self.model
         finally:
             self.put(own)
             self.model.train()
@@ -145,16 +214,26 @@ class Trainer:
         return self.step > 0 and self.errands_done == self.step
 
 
+def compile_blocks(model: nn.Module) -> None:
+    """Let torch.compile fuse the operations of each block of a stack: equal blocks are compiled once."""
+    stacks = [part for part in model.modules() if isinstance(part, nn.ModuleList)]
+    for block in [block for stack in stacks for block in stack]:
+        block.compile(dynamic=False)
+
+
 class NonFinite(UserError):
     """The loss or its gradient is not a number any more; the weights were not touched."""
 
     def __init__(self, step: int, loss: float, norm: float, indices: Tensor):
-        self.indices = indices.tolist()
+        self.indices = [index for index in indices.flatten().tolist() if index >= 0]  # -1 only fills a batch up
         super().__init__(
             f"Step {step} gave loss {loss} and gradient norm {norm}; training stopped before the update.",
             remedy="Lower training.rate or training.clip, or look at the examples named above.",
         )
 
+
+AHEAD = 50
+"""On a GPU, steps that may be under way before Python waits for their figures."""
 
 Errand = Callable[[Trainer, StopRequest], None]
 """Something done every so often; a long one raises `Abandoned` when it sees a stop request."""
@@ -169,8 +248,13 @@ def train(
     watch: Callable[[int, dict[str, float]], None],
 ) -> None:
     """Train to the end; every `save_every` steps run the errands and save. A stop request saves at once."""
+    ahead = AHEAD if trainer.device.type == "cuda" else 1
     with StopRequest() as stop:
         while True:
+            if len(trainer.launched) >= ahead or trainer.errands_due or trainer.done or stop:
+                for step, figures in trainer.collect():
+                    journal.note(step, **figures)
+                    watch(step, figures)
             if trainer.errands_due:
                 _run_errands(trainer, errands, journal, stop)
             if stop or trainer.saving_due:
@@ -180,9 +264,7 @@ def train(
                 raise Interrupted(stop.number, trainer.step)
             if trainer.done:
                 return
-            figures = trainer.advance(batch_at(trainer.step + 1))
-            journal.note(trainer.step, **figures)
-            watch(trainer.step, figures)
+            trainer.launch(batch_at(trainer.step + 1))
 
 
 def _run_errands(trainer: Trainer, errands: Sequence[Errand], journal: Journal, stop: StopRequest) -> None:

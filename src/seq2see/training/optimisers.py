@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
@@ -24,7 +24,8 @@ class SGD(Settings):
 
     def build(self, weights: Iterable[nn.Parameter], rate: float) -> torch.optim.Optimizer:
         """The optimiser for these weights."""
-        return torch.optim.SGD(weights, lr=rate, momentum=self.momentum)
+        weights = list(weights)
+        return torch.optim.SGD(weights, lr=_rate(weights, rate), momentum=self.momentum, fused=True)
 
 
 class Adam(Settings):
@@ -34,7 +35,8 @@ class Adam(Settings):
 
     def build(self, weights: Iterable[nn.Parameter], rate: float) -> torch.optim.Optimizer:
         """The optimiser for these weights; fused is the same arithmetic in one kernel."""
-        return torch.optim.Adam(weights, lr=rate, betas=BETAS, eps=EPSILON, fused=True)
+        weights = list(weights)
+        return torch.optim.Adam(weights, lr=_rate(weights, rate), **_options(weights))
 
 
 class AdamW(Settings):
@@ -51,18 +53,43 @@ class AdamW(Settings):
             {"params": [weight for weight in weights if weight.dim() >= 2], "weight_decay": self.decay},
             {"params": [weight for weight in weights if weight.dim() < 2], "weight_decay": 0.0},
         ]
-        return torch.optim.AdamW(groups, lr=rate, betas=BETAS, eps=EPSILON, fused=True)
+        return torch.optim.AdamW(groups, lr=_rate(weights, rate), **_options(weights))
 
 
 Optimiser = SGD | Adam | AdamW
 
 
+def _options(weights: list[nn.Parameter]) -> dict[str, Any]:
+    """What both kinds of Adam share; on a GPU a CUDA graph may record them."""
+    return {"betas": BETAS, "eps": EPSILON, "fused": True, "capturable": weights[0].is_cuda}
+
+
+def _rate(weights: list[nn.Parameter], rate: float) -> float | Tensor:
+    """On a GPU the rate lies beside the weights, where a CUDA graph can read it anew at every step."""
+    return torch.tensor(rate, device=weights[0].device) if weights[0].is_cuda else rate
+
+
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
     """Change the rate of the next step."""
     for group in optimiser.param_groups:
-        group["lr"] = rate
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
-def clip(weights: Iterable[nn.Parameter], longest: float) -> Tensor:
-    """g ← min(1, longest / ‖g‖) g over all gradients together; gives ‖g‖ as it was (Pascanu et al. 2013)."""
-    return nn.utils.clip_grad_norm_(weights, longest if longest > 0 else float("inf"), foreach=True)
+def step_unless(optimiser: torch.optim.Optimizer, broken: Tensor) -> None:
+    """One step, unless `broken` is 1: decided on the device, so that nobody has to wait for the answer."""
+    optimiser.found_inf = broken  # type: ignore[attr-defined]  # the fused kernels look for this name
+    optimiser.step()
+
+
+def average_and_clip(gradients: list[Tensor], count: Tensor, longest: float) -> Tensor:
+    """g ← g / count, then g ← min(1, longest / ‖g‖) g over all gradients together (Pascanu et al. 2013).
+
+    Both in one pass over the gradients. Gives the average's ‖g‖ as it was before it was shortened.
+    """
+    norm = nn.utils.get_total_norm(gradients, foreach=True) / count
+    factor = (longest / (norm + 1e-6)).clamp(max=1) if longest > 0 else torch.ones_like(norm)
+    torch._foreach_mul_(gradients, factor / count)
+    return norm

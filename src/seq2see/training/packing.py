@@ -31,7 +31,8 @@ def pack_optimiser(
         plain[name] = {what: value for what, value in memory.items() if not isinstance(value, Tensor)}
         tensors |= {f"{name}/{what}": value for what, value in memory.items() if isinstance(value, Tensor)}
     groups = [
-        {**group, "params": [name_of[id(weight)] for weight in group["params"]]} for group in optimiser.param_groups
+        {**_plain(group), "params": [name_of[id(weight)] for weight in group["params"]]}
+        for group in optimiser.param_groups
     ]
     return tensors, {"kind": type(optimiser).__name__, "groups": groups, "memory": plain}
 
@@ -56,7 +57,7 @@ def unpack_optimiser(
     # optimiser wants it (a fused Adam keeps its step counts beside the weights).
     number = {name: place for place, name in enumerate(name for group in now for name in group)}
     groups = [
-        {**_with_tuples(stored, group), "params": [number[name] for name in group_names]}
+        {**_as_here(stored, group), "params": [number[name] for name in group_names]}
         for stored, group, group_names in zip(options["groups"], optimiser.param_groups, now, strict=True)
     ]
     state = {number[name]: values for name, values in memory.items()}
@@ -74,6 +75,20 @@ def _same_optimiser(optimiser: torch.optim.Optimizer, now: list[list[str]], opti
         same_names(group, before, "option of the optimiser")
 
 
-def _with_tuples(stored: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON knows no tuples: what is a tuple in this optimiser becomes one again."""
-    return {key: tuple(value) if isinstance(now[key], tuple) else value for key, value in stored.items()}
+def _plain(group: Mapping[str, Any]) -> dict[str, Any]:
+    """A group's options as JSON can hold them."""
+    return {key: value.item() if isinstance(value, Tensor) else value for key, value in group.items()}
+
+
+def _as_here(stored: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON knows neither tuples nor tensors: what is one in this optimiser becomes one again.
+
+    Whether a CUDA graph may record the optimiser (`capturable`) is up to the machine it is on now.
+    """
+    return {key: now[key] if key == "capturable" else _like(now[key], value) for key, value in stored.items()}
+
+
+def _like(now: Any, value: Any) -> Any:
+    if isinstance(now, Tensor):
+        return torch.full_like(now, value)
+    return tuple(value) if isinstance(now, tuple) else value

@@ -23,6 +23,8 @@ class Training(Settings):
     """Peak learning rate."""
     tokens: int = Field(4096, ge=1)
     """Tokens in one step, padding included, on the longer of the two sides."""
+    batches: Literal["buckets", "packed"] = "buckets"
+    """Texts of like length side by side with a little padding, or texts of any length end to end without (Transformers)."""
     clip: float = Field(1.0, ge=0)
     """Gradients longer than this are shortened to it; 0 never shortens."""
     save_every: int = Field(500, ge=1)
@@ -39,4 +41,4 @@ class Training(Settings):
     precision: Literal["float32", "bf16"] = "float32"
     """Number format of the large matrix products in training."""
     compile: bool = False
-    """Let torch.compile fuse the model's operations; pays on a GPU."""
+    """On a GPU, let torch.compile fuse the operations of each block; pays where all batches have one shape (packed)."""

@@ -1,0 +1,66 @@
+"""A whole optimiser step as one CUDA graph: launched once, not kernel by kernel.
+
+A step of a small model is a thousand small kernels, and a GPU finishes each of them faster than Python
+can ask for the next. A CUDA graph records the requests once and repeats them with a single call. What
+it repeats is fixed: the shapes (so there is one graph for each shape of batch, and batches come in few
+shapes) and the addresses (so a batch is copied into the graph's own tensors first). Dropout differs at
+every repetition, because torch hands a graph the seed that is set when it is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from seq2see.core.batch import Batch
+from seq2see.core.rows import tensors_of
+
+REHEARSALS = 2
+"""Runs before recording, in which libraries make their choices and torch reserves memory."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One recording: the tensors it reads, the graph, and the figures it writes."""
+
+    batch: Batch
+    graph: torch.cuda.CUDAGraph
+    figures: Tensor
+
+
+class GraphedStep:
+    """Calls like the step it was made from: batch in, figures out; records each new shape when it first comes."""
+
+    def __init__(self, step: Callable[[Batch], Tensor], rehearsal: Callable[[], AbstractContextManager[None]]):
+        self.step, self.rehearsal = step, rehearsal
+        self.recorded: dict[tuple[tuple[int, ...], ...], Recorded] = {}
+        self.pool = torch.cuda.graph_pool_handle()  # no two graphs run at once, so all share their memory
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """Take one step; the figures are valid until the next one."""
+        shape = tuple(tuple(tensor.shape) for tensor in tensors_of(batch))
+        if shape not in self.recorded:
+            self.recorded[shape] = self._record(batch)
+        recorded = self.recorded[shape]
+        for mine, given in zip(tensors_of(recorded.batch), tensors_of(batch), strict=True):
+            mine.copy_(given, non_blocking=True)
+        recorded.graph.replay()
+        return recorded.figures
+
+    def _record(self, batch: Batch) -> Recorded:
+        own = batch.to(torch.device("cuda"))
+        with self.rehearsal():
+            aside = torch.cuda.Stream()
+            aside.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(aside):
+                for _ in range(REHEARSALS):
+                    self.step(own)
+            torch.cuda.current_stream().wait_stream(aside)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=self.pool):
+                figures = self.step(own)
+        return Recorded(own, graph, figures)

@@ -1,0 +1,77 @@
+"""A step as a CUDA graph is the step itself; only a GPU can say so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from seq2see.models.build import fresh_model
+from seq2see.models.settings import ModelSettings, TextTarget
+from seq2see.models.transformer import TransformerSettings
+from seq2see.sequences.packs import Packs
+from seq2see.sequences.pairs import PairSet
+from seq2see.sequences.tokenisers import Characters, train_tokeniser
+from seq2see.sources.examples import Example
+from seq2see.training.averaging import MovingAverage
+from seq2see.training.loop import NonFinite, Trainer
+from seq2see.training.objectives import NextToken
+from seq2see.training.settings import Training
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+random = np.random.default_rng(1)
+TEXTS = ["".join(random.choice(list("abcdefg"), size)) for size in random.integers(2, 30, 400)]
+LETTERS = train_tokeniser(Characters(), ["abcdefg"])
+PAIRS = PairSet([Example(text, text[::-1]) for text in TEXTS], LETTERS, LETTERS, limit=40)
+PLAN = Packs(PAIRS.lengths, 1024, seed=1)
+
+
+def losses(graphs: bool, steps: int = 12, dropout: float = 0.2, **changes) -> list[float]:
+    stack = TransformerSettings(width=32, depth=2, heads=2, dropout=dropout)
+    settings = ModelSettings(encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
+    model = fresh_model(settings, (len(LETTERS), len(LETTERS)), "xavier", seed=1)
+    training = Training(steps=100, rate=1e-3, average=MovingAverage(decay=0.9), **changes)
+    trainer = Trainer(model, NextToken(smoothing=0.1, agreement=1.0), training, torch.device("cuda"))
+    if not graphs:
+        trainer._take = trainer._step
+    found = [trainer.advance(PLAN.batch(PAIRS, PLAN.indices_at(step)))["loss"] for step in range(steps)]
+    return [*found, *(float(weight.sum()) for weight in trainer.average.values())]
+
+
+def test_a_recorded_step_is_the_step_itself_dropout_included():
+    assert losses(graphs=True) == losses(graphs=False)
+    assert losses(graphs=True) == losses(graphs=True)
+
+
+def test_steps_have_different_dropout():
+    first, again = losses(graphs=True, steps=1), losses(graphs=True, steps=1, seed=2)
+    assert first != again
+
+
+@pytest.mark.parametrize("changes", [{"precision": "bf16"}, {"accumulate": 2}], ids=str)
+def test_other_settings_are_recorded_too(changes):
+    assert losses(graphs=True, **changes) == losses(graphs=False, **changes)
+
+
+def test_compiled_blocks_learn_alike():
+    plain, compiled = losses(graphs=True, dropout=0.0), losses(graphs=True, dropout=0.0, compile=True)
+    assert compiled[:12] == pytest.approx(plain[:12], rel=1e-3)
+
+
+def test_a_loss_that_is_no_number_is_found_late_and_nothing_is_lost():
+    stack = TransformerSettings(width=32, depth=1, heads=2)
+    settings = ModelSettings(encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
+    model = fresh_model(settings, (len(LETTERS), len(LETTERS)), "xavier", seed=1)
+    trainer = Trainer(model, NextToken(), Training(steps=100), torch.device("cuda"))
+    batches = [PLAN.batch(PAIRS, PLAN.indices_at(step)) for step in range(4)]
+    trainer.advance(batches[0])
+    with torch.no_grad():
+        trainer.weights["encoder.blocks.0.think.widen.bias"][0] = torch.inf
+    before = {name: weight.detach().clone() for name, weight in trainer.weights.items()}
+    for batch in batches[1:]:
+        trainer.launch(batch)
+    with pytest.raises(NonFinite, match="Step 2") as caught:
+        trainer.collect()
+    assert min(caught.value.indices) >= 0
+    assert all(torch.equal(before[name], weight) for name, weight in trainer.weights.items())
