@@ -105,6 +105,24 @@ def test_every_kernel_that_torch_may_choose_agrees(backend, word):
     assert_close(fused, plain_attention(*parts, MASKS[word]), rtol=0, atol=1e-5)
 
 
+def test_on_a_cpu_bf16_learns_by_plain_products_and_is_used_by_the_kernel(monkeypatch):
+    kernel, seen = nn.functional.scaled_dot_product_attention, []
+    monkeypatch.setattr(
+        "seq2see.layers.attention.functional.scaled_dot_product_attention",
+        lambda *parts, **words: seen.append(parts[0].dtype) or kernel(*parts, **words),
+    )
+    for dtype, learning, by_kernel in (
+        (torch.bfloat16, True, False), (torch.bfloat16, False, True), (torch.float32, True, True)
+    ):  # fmt: skip
+        parts = [part.detach().requires_grad_(learning) for part in looks(dtype)]
+        seen.clear()
+        looked = fused_attention(*parts, MASKS["real"])
+        assert (seen == [dtype]) is by_kernel
+        assert looked.dtype == dtype
+        exact = plain_attention(*(part.detach().double() for part in parts), MASKS["real"])
+        assert_close(looked.detach().double(), exact, rtol=0, atol=2e-2)
+
+
 @pytest.mark.parametrize("attend", [plain_attention, fused_attention])
 @pytest.mark.parametrize("word", ["nothing at all", "nothing for some queries"])
 def test_who_may_look_at_nothing_gets_nothing_and_no_nan(attend, word):

@@ -10,6 +10,8 @@ from torch.testing import assert_close
 from seq2see.core.batch import Sequences
 from seq2see.core.rows import fork, pick_rows
 from seq2see.layers.attention import KeyValueCache
+from seq2see.layers.layout import Padded, layout_of
+from seq2see.models import transformer
 from seq2see.models.memory import Memory
 from seq2see.models.transformer import (
     BlockState,
@@ -80,6 +82,41 @@ def test_statistics_of_a_batch_leave_padding_out(norm, order):
         found.append([memory.pack(), hidden[:, :5][target.real], *statistics])
     for one, other in zip(*found, strict=True):
         assert_close(other, one, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("order", ORDERS)
+def test_without_padding_on_the_way_everything_is_the_same(monkeypatch, norm, order):
+    """Outputs, gradients and running statistics of a stack that works on one line, and of one that works on rows."""
+    source, target, found = ragged([4, 1, 3]), ragged([2, 5, 1]), []
+    for layout in (layout_of, lambda sequences: Padded()):
+        monkeypatch.setattr(transformer, "layout_of", layout)
+        torch.manual_seed(1)
+        shape = settings(norm=norm, order=order, dropout=0.0)
+        encoder, decoder = TransformerEncoder(shape).double(), TransformerDecoder(shape, WIDTH).double()
+        memory = encoder(source)
+        hidden = decoder(target, memory)
+        (hidden[target.real].square().sum() + memory.summary.sum()).backward()
+        stacks = (encoder, decoder)
+        gradients = [weight.grad for stack in stacks for weight in stack.parameters()]
+        statistics = [statistic for stack in stacks for statistic in stack.buffers()]
+        found.append([memory.pack(), memory.summary, hidden[target.real], *gradients, *statistics])
+    for line, rows in zip(*found, strict=True):
+        assert_close(line, rows, rtol=1e-9, atol=1e-10)
+
+
+def test_padding_is_not_computed_on_a_cpu():
+    encoder, decoder = TransformerEncoder(settings()).double(), TransformerDecoder(settings(), WIDTH).double()
+    seen = []
+    for layer in (part for stack in (encoder, decoder) for part in stack.modules() if isinstance(part, nn.Linear)):
+        layer.register_forward_hook(lambda layer, given, answer: seen.append(tuple(given[0].shape[:2])))
+    memory = encoder(ragged([4, 1, 3]))
+    assert set(seen) == {(1, 8)}
+    seen.clear()
+    hidden = decoder(ragged([2, 5, 1, 2][:3]), memory)
+    assert set(seen) == {(1, 8)}
+    assert hidden.shape == (3, 5, WIDTH)
+    assert hidden[0, 2:].count_nonzero() == 0
 
 
 def test_a_row_without_any_source_is_no_nan():
@@ -204,6 +241,12 @@ def test_the_base_model_of_the_paper_has_the_size_on_paper(order):
         parts = [TransformerEncoder(base), TransformerDecoder(base, width)]
     counts = [sum(weight.numel() for weight in part.parameters()) for part in parts]
     assert counts == [encoder, decoder]
+
+
+def test_the_feed_forward_part_is_as_wide_as_the_settings_say():
+    for stack in (TransformerEncoder(settings(expansion=3)), TransformerDecoder(settings(expansion=3), WIDTH)):
+        assert all(block.think.widen.out_features == 3 * WIDTH for block in stack.blocks)
+    assert TransformerEncoder(settings()).blocks[0].think.widen.out_features == 4 * WIDTH
 
 
 def test_training_and_stepping_work_in_bf16():

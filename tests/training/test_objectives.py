@@ -1,4 +1,4 @@
-"""The next-token loss: by hand, in ten lines of numpy, and only where something is asked."""
+"""The next-token loss: by hand, in ten lines of numpy, only where something is asked, and of two passes that agree."""
 
 from __future__ import annotations
 
@@ -14,16 +14,24 @@ from torch import nn
 from torch.testing import assert_close
 
 from seq2see.core.batch import NOT_ASKED, Sequences
-from seq2see.training.objectives import NextToken, plain_cross_entropy
+from seq2see.models.heads import FreeHead, TiedHead
+from seq2see.training import objectives
+from seq2see.training.cross_entropy import judge, plain_agreement, plain_cross_entropy
+from seq2see.training.objectives import NextToken, doubled, masked, picked
+from tiny_models import pairs
 
 # Softmax of (0, ln 3) is (1/4, 3/4).
 LOGITS = torch.tensor([[0.0, math.log(3)]])
 
 
-def through(logits: torch.Tensor, labels: torch.Tensor, smoothing: float = 0.0) -> torch.Tensor:
-    """The loss of a model whose hidden states already are its logits."""
-    lengths = torch.full((len(labels),), labels.size(1))
-    return NextToken(smoothing=smoothing).loss(Sequences(logits, lengths), nn.Identity(), labels)
+def sequences(values: torch.Tensor) -> Sequences:
+    return Sequences(values, torch.full((len(values),), values.size(1)))
+
+
+def through(logits: torch.Tensor, labels: torch.Tensor, **settings: float) -> torch.Tensor:
+    """The loss of a model whose hidden states already are its logits: each token's vector is a unit vector."""
+    head = TiedHead(nn.Embedding.from_pretrained(torch.eye(logits.size(-1), dtype=logits.dtype), freeze=True))
+    return NextToken(**settings).loss(sequences(logits), head, labels)
 
 
 def in_numpy(logits: np.ndarray, labels: np.ndarray, smoothing: float) -> float:
@@ -48,7 +56,7 @@ def test_a_smoothed_answer_by_hand():
     # 0.2 spread over two tokens: 0.9 on the truth, 0.1 on the other.
     expected = -(0.9 * math.log(3 / 4) + 0.1 * math.log(1 / 4))
     assert float(plain_cross_entropy(LOGITS, torch.tensor([1]), 0.2)) == pytest.approx(expected)
-    assert float(through(LOGITS[:, None], torch.tensor([[1]]), 0.2)) == pytest.approx(expected)
+    assert float(through(LOGITS[:, None], torch.tensor([[1]]), smoothing=0.2)) == pytest.approx(expected)
 
 
 @given(st.integers(1, 4), st.integers(1, 5), st.integers(2, 9), st.integers(0, 999), st.floats(0, 0.9))
@@ -57,7 +65,7 @@ def test_the_loss_equals_the_plain_one_and_numpys(rows, times, size, seed, smoot
     logits = 3 * torch.randn(rows, times, size, generator=random)
     labels = torch.randint(0, size, (rows, times), generator=random)
     labels[torch.rand(rows, times, generator=random) < 0.3] = NOT_ASKED
-    loss = float(through(logits, labels, smoothing))
+    loss = float(through(logits, labels, smoothing=smoothing))
     assert loss == pytest.approx(in_numpy(logits.double().numpy(), labels.numpy(), smoothing), rel=1e-5, abs=1e-5)
     asked = labels != NOT_ASKED
     plain = plain_cross_entropy(logits[asked].double(), labels[asked], smoothing)
@@ -86,16 +94,50 @@ def test_where_nothing_is_asked_nothing_counts_and_nothing_is_learnt():
     assert float(nothing) == 0.0
 
 
-def test_the_head_is_applied_only_where_something_is_asked():
+def test_only_what_is_asked_is_computed_on_a_cpu(monkeypatch):
     seen, labels = [], torch.tensor([[1, NOT_ASKED, 0]])
+    whole = objectives.chunked_loss
+    monkeypatch.setattr(
+        objectives,
+        "chunked_loss",
+        lambda hidden, *rest, **how: seen.append(hidden.shape) or whole(hidden, *rest, **how),
+    )
+    NextToken().loss(sequences(torch.randn(1, 3, 4)), FreeHead(nn.Embedding(5, 4)), labels)
+    assert seen == [(1, 2, 4)]
 
-    class Watched(nn.Linear):
-        def forward(self, hidden):
-            seen.append(hidden.shape)
-            return super().forward(hidden)
 
-    NextToken().loss(Sequences(torch.randn(1, 3, 4), torch.tensor([3])), Watched(4, 5), labels)
-    assert seen == [(2, 4)]
+@pytest.mark.parametrize("head", [TiedHead, FreeHead])
+@pytest.mark.parametrize("agreement", [0.0, 1.7])
+def test_picking_out_and_masking_are_the_same(monkeypatch, head, agreement):
+    random = torch.Generator().manual_seed(3)
+    labels = torch.randint(0, 7, (3, 5), generator=random)
+    labels[torch.rand(3, 5, generator=random) < 0.4] = NOT_ASKED
+    labels = labels.repeat(1 + bool(agreement), 1)
+    hidden = torch.randn(len(labels), 5, 4, generator=random, dtype=torch.float64)
+    hidden[labels == NOT_ASKED] = math.nan  # padding may hold anything
+    found = []
+    for way in (picked, masked):
+        monkeypatch.setattr(objectives, "picked", way)
+        ours, values = head(nn.Embedding(7, 4)).double(), hidden.clone().requires_grad_()
+        with torch.no_grad():
+            for place, weight in enumerate(ours.parameters()):
+                weight.copy_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(place)))
+        loss = NextToken(smoothing=0.2, agreement=agreement).loss(sequences(values), ours, labels)
+        loss.backward()
+        found.append([loss.detach(), values.grad, *(weight.grad for weight in ours.parameters())])
+    for one, other in zip(*found, strict=True):
+        assert one.isfinite().all()
+        assert_close(other, one, rtol=1e-12, atol=1e-12)
+
+
+def test_masking_asks_for_nothing_that_a_gpu_must_wait_for():
+    """Nothing has a value on the meta device: whoever must know one, or a shape that depends on one, fails."""
+    with torch.device("meta"):
+        vectors, labels, scores = torch.empty(2, 6, 4), torch.empty(6, dtype=torch.long), torch.empty(2, 6, 5)
+    assert masked(vectors, labels)[0].shape == (2, 6, 4)
+    assert judge(scores, labels, 0.1, 1.0).shape == ()
+    with pytest.raises(NotImplementedError):
+        picked(vectors, labels)
 
 
 def test_a_loss_of_half_precision_logits_is_summed_in_full():
@@ -115,3 +157,49 @@ def test_gradients_are_those_of_finite_differences(smoothing):
 def test_smoothing_must_leave_something_of_the_truth():
     with pytest.raises(ValidationError):
         NextToken(smoothing=1.0)
+
+
+# Two passes that agree
+
+
+def test_one_pass_is_enough_unless_two_shall_agree():
+    assert NextToken().copies == NextToken(smoothing=0.1).copies == 1
+    assert NextToken(agreement=0.5).copies == 2
+    with pytest.raises(ValidationError):
+        NextToken(agreement=-0.1)
+
+
+def test_rows_come_twice_one_after_the_other():
+    batch = pairs([3, 5])
+    twice = doubled(batch)
+    assert twice.indices.tolist() == [0, 1, 0, 1]
+    for one, two in ((batch.source, twice.source), (batch.target, twice.target)):
+        assert torch.equal(two.values, torch.cat([one.values, one.values]))
+        assert torch.equal(two.lengths, torch.cat([one.lengths, one.lengths]))
+    assert torch.equal(twice.labels, torch.cat([batch.labels, batch.labels]))
+
+
+def test_agreement_by_hand():
+    # p = (1/4, 3/4) and q = (1/2, 1/2): KL(p|q) + KL(q|p) = sum of (p - q) ln(p / q) = ln(3) / 4.
+    logits = torch.tensor([[[0.0, math.log(3)]], [[0.0, 0.0]]])
+    labels = torch.tensor([[1], [1]])
+    entropies = -(math.log(3 / 4) + math.log(1 / 2)) / 2
+    assert float(plain_agreement(logits[0], logits[1])) == pytest.approx(math.log(3) / 8)
+    assert float(through(logits, labels, agreement=6.0)) == pytest.approx(entropies + 6 * math.log(3) / 8)
+    assert float(through(logits, labels, agreement=1e-9)) == pytest.approx(entropies)
+
+
+def test_two_equal_passes_agree_and_lose_what_one_loses():
+    logits, labels = torch.randn(2, 3, 5), torch.randint(0, 5, (2, 3))
+    twice = through(logits.repeat(2, 1, 1), labels.repeat(2, 1), agreement=3.0, smoothing=0.1)
+    assert_close(twice, through(logits, labels, smoothing=0.1))
+
+
+def test_the_second_half_of_the_rows_are_the_other_copies():
+    logits, labels = torch.randn(4, 3, 5), torch.randint(0, 5, (2, 3)).repeat(2, 1)
+    labels[[0, 2], 1] = NOT_ASKED
+    asked = labels[:2] != NOT_ASKED
+    one, other = logits[:2][asked], logits[2:][asked]
+    entropies = [plain_cross_entropy(scores, labels[:2][asked], 0.2) for scores in (one, other)]
+    expected = sum(entropies) / 2 + 1.5 * plain_agreement(one, other)
+    assert_close(through(logits, labels, smoothing=0.2, agreement=1.5), expected)

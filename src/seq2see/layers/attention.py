@@ -16,7 +16,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seq2see.layers.layout import Padded
 from seq2see.layers.masks import MayLook, so_far
+
+AS_ROWS = Padded()  # how vectors lie unless a stack says otherwise
 
 Vectors = Float[Tensor, "row time width"]
 Queries = Float[Tensor, "row head query size"]
@@ -42,12 +45,15 @@ def plain_attention(queries: Queries, keys: Keys, values: Keys, may_look: MayLoo
 
 def fused_attention(queries: Queries, keys: Keys, values: Keys, may_look: MayLook) -> Queries:
     """The same as `plain_attention`, by torch's fused kernel."""
+    if queries.dtype == torch.bfloat16 and queries.device.type == "cpu" and queries.requires_grad:
+        # In bf16 the fused kernel's way back takes a CPU five times as long as the plain products do.
+        return plain_attention(queries, keys, values, may_look)
     if may_look.causal and may_look.allowed is None:
         return functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)
-    allowed = may_look.allowed
+    table = may_look.allowed if may_look.added is None else may_look.added
     if may_look.causal:
-        allowed = may_look.table(queries.size(-2), keys.size(-2), queries.device)
-    return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=allowed)
+        table = may_look.table(queries.size(-2), keys.size(-2), queries.device)
+    return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=table)
 
 
 def split_heads(vectors: Vectors, heads: int) -> Float[Tensor, "row head time size"]:
@@ -84,11 +90,13 @@ class Attention(nn.Module):
         self.heads = heads
         self.output = nn.Linear(width, width)
 
-    def look(self, queries: Queries, keys: Keys, values: Keys, may_look: MayLook) -> Vectors:
+    def look(
+        self, queries: Queries, keys: Keys, values: Keys, may_look: MayLook, layout: Padded = AS_ROWS
+    ) -> Float[Tensor, "line token width"]:
         """Let every head look, and mix what they found."""
         if self.probe is not None:
             self.probe(attention_weights(queries, keys, may_look))
-        return self.output(join_heads(fused_attention(queries, keys, values, may_look)))
+        return self.output(layout.gather(join_heads(fused_attention(queries, keys, values, may_look))))
 
 
 class SelfAttention(Attention):
@@ -101,24 +109,29 @@ class SelfAttention(Attention):
         super().__init__(width, heads)
         self.queries_keys_values = nn.Linear(width, 3 * width)
 
-    def project(self, vectors: Vectors) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, vectors: Vectors, layout: Padded = AS_ROWS) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of every head."""
-        queries, keys, values = self.queries_keys_values(vectors).chunk(3, dim=-1)
+        queries, keys, values = layout.spread(self.queries_keys_values(vectors)).chunk(3, dim=-1)
         return (
             split_heads(queries, self.heads),
             split_heads(keys, self.heads),
             split_heads(values, self.heads),
         )
 
-    def forward(self, vectors: Vectors, may_look: MayLook) -> Vectors:
+    def forward(self, vectors: Vectors, may_look: MayLook, layout: Padded = AS_ROWS) -> Vectors:
         """Every time looks at the whole sequence (as far as it may)."""
-        return self.look(*self.project(vectors), may_look)
+        return self.look(*self.project(vectors, layout), may_look, layout)
 
-    def step(self, vectors: Vectors, cache: KeyValueCache, times: Int[Tensor, "row time"]) -> Vectors:
-        """The new times look at the cached past and at each other; the cache takes them in."""
+    def step(
+        self, vectors: Vectors, cache: KeyValueCache, times: Int[Tensor, "row time"], at_past: MayLook | None = None
+    ) -> Vectors:
+        """The new times look at the cached past and at each other; the cache takes them in.
+
+        `at_past` is `so_far(times, room)`: the same for all layers, so a stack makes it once.
+        """
         queries, keys, values = self.project(vectors)
         cache.write(keys, values, times)
-        return self.look(queries, cache.keys, cache.values, so_far(times, cache.keys.size(2)))
+        return self.look(queries, cache.keys, cache.values, at_past or so_far(times, cache.keys.size(2)))
 
     def room(self, rows: int, room: int) -> KeyValueCache:
         """An empty cache for `room` tokens in each row."""
@@ -135,11 +148,14 @@ class CrossAttention(Attention):
         self.queries = nn.Linear(width, width)
         self.keys_values = nn.Linear(memory_width, 2 * width)
 
-    def prepare(self, memory: Float[Tensor, "row key memory"]) -> tuple[Tensor, Tensor]:
+    def prepare(self, memory: Float[Tensor, "line token memory"], layout: Padded = AS_ROWS) -> tuple[Tensor, Tensor]:
         """Keys and values of the memory: the same at every step, so they are computed once."""
-        keys, values = self.keys_values(memory).chunk(2, dim=-1)
+        keys, values = layout.spread(self.keys_values(memory)).chunk(2, dim=-1)
         return split_heads(keys, self.heads), split_heads(values, self.heads)
 
-    def forward(self, vectors: Vectors, keys_values: tuple[Tensor, Tensor], may_look: MayLook) -> Vectors:
+    def forward(
+        self, vectors: Vectors, keys_values: tuple[Tensor, Tensor], may_look: MayLook, layout: Padded = AS_ROWS
+    ) -> Vectors:
         """Every time looks at the prepared memory."""
-        return self.look(split_heads(self.queries(vectors), self.heads), *keys_values, may_look)
+        queries = split_heads(layout.spread(self.queries(vectors)), self.heads)
+        return self.look(queries, *keys_values, may_look, layout)

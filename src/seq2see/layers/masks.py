@@ -8,12 +8,13 @@ kernel, because fused kernels have a faster way to be causal than reading a tabl
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import Sequences, Strung
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,12 @@ class MayLook:
 
     allowed: Bool[Tensor, "#row 1 #query key"] | None = None
     causal: bool = False
+    added: Float[Tensor, "#row 1 #query key"] | None = None
+    """The table as numbers to add to scores: nothing, or very much less (see `for_kernel`)."""
 
     def __and__(self, other: MayLook) -> MayLook:
         tables = [mask.allowed for mask in (self, other) if mask.allowed is not None]
-        joined = torch.stack(torch.broadcast_tensors(*tables)).all(0) if tables else None
+        joined = reduce(torch.logical_and, tables) if tables else None
         return MayLook(joined, self.causal or other.causal)
 
     def table(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "#row 1 query key"]:
@@ -34,6 +37,16 @@ class MayLook:
         if self.causal:
             everyone = everyone.tril()
         return everyone if self.allowed is None else everyone & self.allowed
+
+
+def for_kernel(may_look: MayLook, vectors: Float[Tensor, "..."]) -> MayLook:
+    """The same with its table as numbers, which is what a GPU's kernels add: made once for a whole stack of layers."""
+    if not vectors.is_cuda or may_look.allowed is None or may_look.causal:
+        return may_look
+    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else vectors.dtype
+    # Half of the most negative number, so that adding a score to it cannot make it infinite.
+    added = torch.zeros_like(may_look.allowed, dtype=dtype).masked_fill(~may_look.allowed, torch.finfo(dtype).min / 2)
+    return MayLook(may_look.allowed, added=added)
 
 
 def everyone() -> MayLook:
@@ -48,6 +61,18 @@ def causal() -> MayLook:
     with nothing to look at.
     """
     return MayLook(causal=True)
+
+
+def own_text(asking: Strung, asked: Strung) -> MayLook:
+    """Where several texts lie on a line: only at the text with the same number; padding may look anywhere."""
+    own, other = asking.texts[:, :, None], asked.texts[:, None, :]
+    return MayLook(((own == other) | (own == 0))[:, None])
+
+
+def own_past(line: Strung) -> MayLook:
+    """Where several texts lie on a line: only at one's own text, up to oneself."""
+    same = line.texts[:, :, None] == line.texts[:, None, :]
+    return MayLook((same & (line.times[:, None, :] <= line.times[:, :, None]))[:, None])
 
 
 def real(sequences: Sequences) -> MayLook:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from seq2see.layers.dropout import Dropout
+
 Vectors = Float[Tensor, "row time width"]
 
 
@@ -16,7 +18,7 @@ class PostNorm(nn.Module):
     def __init__(self, norm: nn.Module, dropout: float):
         super().__init__()
         self.norm = norm
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, vectors: Vectors, real: Bool[Tensor, "row time"], part: Callable[[Tensor], Tensor]) -> Vectors:
         """Apply one part (attention or feed-forward) and add its answer."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import Sequences, Strung
+from seq2see.layers.dropout import Dropout
 
 
 class TokenFrontend(nn.Module):
@@ -21,11 +24,13 @@ class TokenFrontend(nn.Module):
         super().__init__()
         self.table = table
         self.positions = positions
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.scale = table.embedding_dim**0.5
 
     def forward(self, tokens: Sequences) -> Sequences:
         """Vectors for whole sequences that start at time 0."""
+        if isinstance(tokens, Strung):
+            return replace(tokens, values=self.at(tokens.values, tokens.times))
         times = torch.arange(tokens.values.size(1), device=tokens.values.device)
         return Sequences(self.at(tokens.values, times[None]), tokens.lengths)
 

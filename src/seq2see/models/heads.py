@@ -24,6 +24,10 @@ class TiedHead(nn.Module):
         """A score for each token of the vocabulary."""
         return functional.linear(hidden, self.table.weight)
 
+    def matrix(self) -> tuple[Tensor, Tensor | None]:
+        """What `forward` multiplies by and adds: for a loss that computes the scores in chunks."""
+        return self.table.weight, None
+
 
 class FreeHead(nn.Module):
     """A matrix of its own: logits = h W + b, softmax'd by whoever needs probabilities."""
@@ -35,6 +39,10 @@ class FreeHead(nn.Module):
     def forward(self, hidden: Hidden) -> Logits:
         """A score for each token of the vocabulary."""
         return self.project(hidden)
+
+    def matrix(self) -> tuple[Tensor, Tensor | None]:
+        """What `forward` multiplies by and adds: for a loss that computes the scores in chunks."""
+        return self.project.weight, self.project.bias
 
 
 HEADS = {"tied": TiedHead, "free": FreeHead}

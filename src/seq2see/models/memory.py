@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int, Shaped  # noqa: F401 - the inherited fields' annotations are read here too
 from torch import Tensor
 
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import Sequences, Strung
 
 
 @dataclass(frozen=True)
@@ -19,3 +19,5 @@ class Memory(Sequences):
     """
 
     summary: Float[Tensor, "row width"]
+    read: Strung | None = None
+    """What was read, if several texts lie on a line: the decoder must know which part of it is whose."""

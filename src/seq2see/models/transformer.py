@@ -10,13 +10,14 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import Sequences, Strung
 from seq2see.core.settings import Settings
-from seq2see.layers.attention import CrossAttention, KeyValueCache, SelfAttention
+from seq2see.layers.attention import AS_ROWS, CrossAttention, KeyValueCache, SelfAttention
 from seq2see.layers.feed_forward import FeedForward
-from seq2see.layers.masks import MayLook, causal, real
+from seq2see.layers.layout import Padded, layout_of
+from seq2see.layers.masks import MayLook, causal, for_kernel, own_past, own_text, real, so_far
 from seq2see.layers.norms import NORMS
-from seq2see.layers.padding import blank, mean_real
+from seq2see.layers.padding import mean_real
 from seq2see.layers.residual import ORDERS
 from seq2see.models.memory import Memory
 
@@ -24,7 +25,7 @@ Vectors = Float[Tensor, "row time width"]
 
 
 class TransformerSettings(Settings):
-    """A stack of Transformer blocks. The feed-forward part is four times as wide as the stream."""
+    """A stack of Transformer blocks: parts that look, and parts that think."""
 
     kind: Literal["transformer"] = "transformer"
     width: int = Field(256, ge=2)
@@ -33,6 +34,8 @@ class TransformerSettings(Settings):
     """Number of blocks."""
     heads: int = Field(4, ge=1)
     """Attention heads a block; each works on width / heads numbers."""
+    expansion: int = Field(4, ge=1)
+    """How many times wider than the stream the feed-forward part is."""
     dropout: float = Field(0.1, ge=0, lt=1)
     """Share of numbers dropped from embeddings and from what each part adds, in training."""
     norm: Literal["layer", "rms", "batch", "power"] = "layer"
@@ -67,12 +70,12 @@ class EncoderBlock(nn.Module):
         super().__init__()
         wiring = Wiring(settings)
         self.look = SelfAttention(settings.width, settings.heads)
-        self.think = FeedForward(settings.width, 4 * settings.width)
+        self.think = FeedForward(settings.width, settings.expansion * settings.width)
         self.around_look, self.around_think = wiring.residual(), wiring.residual()
 
-    def forward(self, vectors: Vectors, real: Bool[Tensor, "row time"], may_look: MayLook) -> Vectors:
+    def forward(self, vectors: Vectors, real: Bool[Tensor, "row time"], may_look: MayLook, layout: Padded) -> Vectors:
         """One block of the encoder."""
-        vectors = self.around_look(vectors, real, lambda x: self.look(x, may_look))
+        vectors = self.around_look(vectors, real, lambda x: self.look(x, may_look, layout))
         return self.around_think(vectors, real, self.think)
 
 
@@ -86,13 +89,17 @@ class TransformerEncoder(nn.Module):
 
     def forward(self, source: Sequences) -> Memory:
         """Read the source; the context vector is the mean of its positions."""
-        is_real, may_look = source.real, real(source)
-        vectors = blank(source).values
+        layout = layout_of(source)
+        may_look = own_text(source, source) if isinstance(source, Strung) else real(source)
+        vectors, is_real = layout.enter(source)
+        may_look = for_kernel(may_look, vectors)
         for block in self.blocks:
-            vectors = block(vectors, is_real, may_look)
+            vectors = block(vectors, is_real, may_look, layout)
         if self.ending is not None:
             vectors = self.ending(vectors, is_real)
-        return Memory(vectors, source.lengths, mean_real(Sequences(vectors, source.lengths)))
+        rows = layout.spread(vectors)
+        summary = mean_real(Sequences(rows, source.lengths))
+        return Memory(rows, source.lengths, summary, source if isinstance(source, Strung) else None)
 
 
 class DecoderBlock(nn.Module):
@@ -103,7 +110,7 @@ class DecoderBlock(nn.Module):
         wiring = Wiring(settings)
         self.look_back = SelfAttention(settings.width, settings.heads)
         self.look_across = CrossAttention(settings.width, settings.heads, memory_width)
-        self.think = FeedForward(settings.width, 4 * settings.width)
+        self.think = FeedForward(settings.width, settings.expansion * settings.width)
         self.around_back, self.around_across = wiring.residual(), wiring.residual()
         self.around_think = wiring.residual()
 
@@ -112,17 +119,20 @@ class DecoderBlock(nn.Module):
         vectors: Vectors,
         real: Bool[Tensor, "row time"],
         memory: tuple[Tensor, Tensor],
+        at_itself: MayLook,
         at_source: MayLook,
+        layout: Padded,
     ) -> Vectors:
         """One block of the decoder, all times at once."""
-        vectors = self.around_back(vectors, real, lambda x: self.look_back(x, causal()))
-        return self._rest(vectors, real, memory, at_source)
+        vectors = self.around_back(vectors, real, lambda x: self.look_back(x, at_itself, layout))
+        return self._rest(vectors, real, memory, at_source, layout)
 
-    def step(self, vectors: Vectors, state: BlockState, times: Int[Tensor, "row time"], at_source: MayLook) -> Vectors:
+    def step(self, vectors: Vectors, state: BlockState, now: Now) -> Vectors:
         """One block of the decoder, for new times only; the past is in the state."""
-        everything = torch.ones(vectors.shape[:2], dtype=torch.bool, device=vectors.device)
-        vectors = self.around_back(vectors, everything, lambda x: self.look_back.step(x, state.past, times))
-        return self._rest(vectors, everything, state.memory, at_source)
+        vectors = self.around_back(
+            vectors, now.real, lambda x: self.look_back.step(x, state.past, now.times, now.at_past)
+        )
+        return self._rest(vectors, now.real, state.memory, now.at_source, AS_ROWS)
 
     def _rest(
         self,
@@ -130,9 +140,20 @@ class DecoderBlock(nn.Module):
         real: Bool[Tensor, "row time"],
         memory: tuple[Tensor, Tensor],
         at_source: MayLook,
+        layout: Padded,
     ) -> Vectors:
-        vectors = self.around_across(vectors, real, lambda x: self.look_across(x, memory, at_source))
+        vectors = self.around_across(vectors, real, lambda x: self.look_across(x, memory, at_source, layout))
         return self.around_think(vectors, real, self.think)
+
+
+@dataclass(frozen=True)
+class Now:
+    """What all blocks need to know of one step: which times are new, and who may look where."""
+
+    times: Int[Tensor, "row time"]
+    real: Bool[Tensor, "row time"]  # all of them
+    at_past: MayLook
+    at_source: MayLook
 
 
 @dataclass(frozen=True)
@@ -162,27 +183,35 @@ class TransformerDecoder(nn.Module):
 
     def forward(self, target: Sequences, memory: Memory) -> Vectors:
         """All times at once, for training: the causal mask hides from each time what comes after it."""
-        is_real, at_source = target.real, real(memory)
-        vectors, remembered = blank(target).values, blank(memory).values
+        at_itself, at_source = causal(), real(memory)
+        if isinstance(target, Strung) and memory.read is not None:
+            at_itself, at_source = own_past(target), own_text(target, memory.read)
+        layout, source_layout = layout_of(target), layout_of(memory)
+        (vectors, is_real), (remembered, _) = layout.enter(target), source_layout.enter(memory)
+        at_itself, at_source = for_kernel(at_itself, vectors), for_kernel(at_source, vectors)
         for block in self.blocks:
-            vectors = block(vectors, is_real, block.look_across.prepare(remembered), at_source)
-        return vectors if self.ending is None else self.ending(vectors, is_real)
+            keys_values = block.look_across.prepare(remembered, source_layout)
+            vectors = block(vectors, is_real, keys_values, at_itself, at_source, layout)
+        return layout.spread(vectors if self.ending is None else self.ending(vectors, is_real))
 
     def start(self, memory: Memory, rows: int, room: int) -> TransformerState:
         """The state before the first token."""
-        remembered = blank(memory).values
+        layout = layout_of(memory)
+        remembered, _ = layout.enter(memory)
         blocks = tuple(
-            BlockState(block.look_back.room(rows, room), block.look_across.prepare(remembered)) for block in self.blocks
+            BlockState(block.look_back.room(rows, room), block.look_across.prepare(remembered, layout))
+            for block in self.blocks
         )
         return TransformerState(blocks, memory.real, torch.zeros_like(memory.lengths))
 
     def step(self, vectors: Vectors, state: TransformerState) -> tuple[Vectors, TransformerState]:
         """Take in one or more new tokens a row."""
-        new = vectors.size(1)
+        new, room = vectors.size(1), state.blocks[0].past.keys.size(2)
         times = state.filled[:, None] + torch.arange(new, device=vectors.device)
-        at_source = MayLook(state.source_real[:, None, None, :])
+        everything, at_source = torch.ones_like(times, dtype=torch.bool), MayLook(state.source_real[:, None, None, :])
+        now = Now(times, everything, for_kernel(so_far(times, room), vectors), for_kernel(at_source, vectors))
         for block, block_state in zip(self.blocks, state.blocks, strict=True):
-            vectors = block.step(vectors, block_state, times, at_source)
+            vectors = block.step(vectors, block_state, now)
         if self.ending is not None:
-            vectors = self.ending(vectors, torch.ones_like(times, dtype=torch.bool))
+            vectors = self.ending(vectors, everything)
         return vectors, TransformerState(state.blocks, state.source_real, state.filled + new)

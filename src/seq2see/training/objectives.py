@@ -6,17 +6,21 @@ optimiser step, so one big batch and the same batch in four pieces give the same
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from jaxtyping import Float, Int
 from pydantic import Field
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
-from seq2see.core.batch import NOT_ASKED, Sequences
+from seq2see.core.batch import NOT_ASKED, Batch, Sequences
+from seq2see.core.rows import pick_rows
 from seq2see.core.settings import Settings
+from seq2see.training.cross_entropy import chunked_loss
 from seq2see.training.feeding import FreeRunning, ScheduledSampling, TeacherForcing
+
+Vectors = Float[Tensor, "copy token width"]
+Labels = Int[Tensor, "token"]
 
 
 class NextToken(Settings):
@@ -25,24 +29,48 @@ class NextToken(Settings):
     kind: Literal["next-token"] = "next-token"
     smoothing: float = Field(0.0, ge=0, lt=1)
     """Label smoothing: this share of the answer is spread evenly over the vocabulary."""
+    agreement: float = Field(0.0, ge=0)
+    """How much two passes with different dropout shall agree (R-Drop); 0 makes one pass, anything else two."""
     feeding: Annotated[TeacherForcing | ScheduledSampling | FreeRunning, Field(discriminator="kind")] = TeacherForcing()
     """What the decoder is fed in training: the truth, its own words, or a mixture."""
 
-    def loss(self, hidden: Sequences, head: nn.Module, labels: Int[Tensor, "row time"]) -> Float[Tensor, ""]:
-        """The summed loss of the answers asked for; padding is not even computed."""
-        asked = labels != NOT_ASKED
-        logits = head(hidden.values[asked]).float()
-        return functional.cross_entropy(logits, labels[asked], label_smoothing=self.smoothing, reduction="sum")
+    @property
+    def copies(self) -> int:
+        """How many times `loss` must be given every row: 2 if two passes shall agree (see `doubled`)."""
+        return 2 if self.agreement else 1
+
+    def loss(
+        self, hidden: Sequences, head: Any, labels: Int[Tensor, "row time"], *, compiled: bool = False
+    ) -> Float[Tensor, ""]:
+        """The summed loss of the answers asked for, each counted once.
+
+        With agreement, the rows come twice: the loss is the mean of the two cross-entropies plus
+        agreement / 2 · (KL(p‖q) + KL(q‖p)) (Liang et al. 2021, eq. 2 to 4; their eq. 3 adds the cross-entropies,
+        so that a weight of 5 there is 2.5 here).
+        """
+        vectors = hidden.values.unflatten(0, (self.copies, -1)).flatten(1, -2)
+        answers = labels[: len(labels) // self.copies].flatten()
+        way = picked if vectors.device.type == "cpu" else masked
+        vectors, answers = way(vectors, answers)
+        weight, bias = head.matrix()
+        return chunked_loss(vectors, weight, bias, answers, self.smoothing, self.agreement, compiled=compiled)
 
 
-def plain_cross_entropy(
-    logits: Float[Tensor, "asked vocab"], labels: Int[Tensor, "asked"], smoothing: float
-) -> Float[Tensor, ""]:
-    """Label-smoothed cross-entropy written out (Szegedy et al. 2016): the definition `NextToken` is tested against.
+def picked(vectors: Vectors, labels: Labels) -> tuple[Vectors, Labels]:
+    """The tokens that are asked for, and no others: how many they are decides the shapes."""
+    places = (labels != NOT_ASKED).nonzero().squeeze(1)
+    return vectors.index_select(1, places), labels[places]
 
-    The answer is a distribution: 1 - smoothing on the truth, and smoothing spread over all tokens.
+
+def masked(vectors: Vectors, labels: Labels) -> tuple[Vectors, Labels]:
+    """All tokens, with zeros where nothing is asked: a GPU need not wait to be told how many there are.
+
+    Zeros move no weight, whatever is computed from them, and nothing flows back to what stood there.
     """
-    log_probabilities = logits - torch.logsumexp(logits, dim=-1, keepdim=True)
-    truth = log_probabilities.gather(-1, labels[:, None]).squeeze(-1)
-    anything = log_probabilities.mean(-1)
-    return -((1 - smoothing) * truth + smoothing * anything).sum()
+    return vectors.masked_fill((labels == NOT_ASKED)[:, None], 0), labels
+
+
+def doubled(batch: Batch) -> Batch:
+    """Every row twice, for two passes with different dropout: rows a, b become a, b, a, b."""
+    rows = torch.arange(batch.indices.size(0), device=batch.indices.device)
+    return pick_rows(batch, rows.repeat(2))

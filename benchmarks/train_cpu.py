@@ -1,0 +1,214 @@
+"""Training steps on a CPU, beside Hugging Face's Marian and torch's nn.Transformer.
+
+python benchmarks/train_cpu.py            writes results/train_cpu.json; needs `transformers`
+python benchmarks/train_cpu.py small      one size; the other rows stay as they are
+
+Everyone has the same shape (post-norm, one table for source, target and output), sees the same 64 pairs of 5 to 40
+tokens from Multi30k (SEQ2SEE_DATA; from the pocket corpus if it is not there), drops 10 %, clips, and uses the
+fused AdamW. There are two batches: pairs as they come, and pairs of like length, which hardly need padding. Nobody
+is measured for long at a time: all take turns, several times over, so that a busy minute hits all alike.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from seq2see.core.batch import NOT_ASKED, Batch
+from seq2see.core.devices import autocast, describe_machine
+from seq2see.core.errors import UserError
+from seq2see.core.files import write_json
+from seq2see.core.seeds import generator
+from seq2see.models.build import fresh_model
+from seq2see.models.settings import ModelSettings, TextTarget
+from seq2see.models.transformer import TransformerSettings
+from seq2see.sequences.pairs import PairSet
+from seq2see.sequences.tokenisers import BytePairs, train_tokeniser
+from seq2see.sources.catalogue import CataloguedCorpus
+from seq2see.sources.pocket.corpus import PocketCorpus
+from seq2see.training.loop import Trainer
+from seq2see.training.objectives import NextToken
+from seq2see.training.settings import Training
+
+RESULTS = Path(__file__).parent / "results" / "train_cpu.json"
+CPU, PAIRS, SHORTEST, LONGEST, PIECES = torch.device("cpu"), 64, 5, 40, 8000
+
+Step = Callable[[Batch], Any]
+
+
+@dataclass(frozen=True)
+class Size:
+    """A model's shape, and how often its steps are measured."""
+
+    width: int
+    depth: int
+    heads: int
+    vocabulary: int
+    rounds: int
+    steps: int
+
+
+SIZES = {"small": Size(256, 3, 4, 8000, 9, 4), "base": Size(512, 6, 8, 32_000, 3, 1)}
+
+
+def batches() -> dict[str, Batch]:
+    """64 pairs as they come, and 64 of like length."""
+    try:
+        corpus = CataloguedCorpus(name="multi30k", source="en", target="de").splits()["train"]
+    except UserError:
+        corpus = PocketCorpus(size=20_000).splits()["train"]
+    texts = [text for example in corpus for text in (example.source, example.target)]
+    tokeniser = train_tokeniser(BytePairs(size=PIECES), texts)
+    pairs = PairSet(corpus, tokeniser, tokeniser, LONGEST)
+    fitting = np.flatnonzero((pairs.lengths >= SHORTEST).all(1) & (pairs.lengths < LONGEST).all(1))
+    some = generator(1, "benchmark").choice(fitting, PAIRS, replace=False)
+    by_length = fitting[np.argsort(pairs.lengths[fitting].max(1), kind="stable")]
+    middle = len(by_length) // 2
+    return {"as they come": pairs.batch(some), "like length": pairs.batch(by_length[middle : middle + PAIRS])}
+
+
+class TorchTransformer(nn.Module):
+    """nn.Transformer with the table of vectors and the tied output that it leaves to its users."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.table = nn.Embedding(size.vocabulary, size.width)
+        nn.init.normal_(self.table.weight, std=size.width**-0.5)
+        self.places = nn.Embedding(LONGEST + 1, size.width)
+        shape = (size.width, size.heads, size.depth, size.depth, 4 * size.width)
+        self.stack = nn.Transformer(*shape, dropout=0.1, batch_first=True)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Mean cross-entropy of the next tokens."""
+        times = batch.target.values.size(1)
+        hidden = self.stack(
+            self._vectors(batch.source.values),
+            self._vectors(batch.target.values),
+            tgt_mask=torch.ones(times, times, dtype=torch.bool).triu(1),
+            tgt_is_causal=True,
+            src_key_padding_mask=~batch.source.real,
+            memory_key_padding_mask=~batch.source.real,
+        )
+        logits = hidden @ self.table.weight.T
+        return nn.functional.cross_entropy(logits.flatten(0, 1).float(), batch.labels.flatten(), ignore_index=NOT_ASKED)
+
+    def _vectors(self, tokens: Tensor) -> Tensor:
+        return self.table(tokens) * self.table.embedding_dim**0.5 + self.places.weight[: tokens.size(1)]
+
+
+class Marian(nn.Module):
+    """Hugging Face's Marian of the same shape."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        from transformers import MarianConfig, MarianMTModel
+
+        shape = {"d_model": size.width, "encoder_layers": size.depth, "decoder_layers": size.depth}
+        heads = {"encoder_attention_heads": size.heads, "decoder_attention_heads": size.heads}
+        inner = {"encoder_ffn_dim": 4 * size.width, "decoder_ffn_dim": 4 * size.width, "activation_function": "relu"}
+        tokens = {"vocab_size": size.vocabulary, "pad_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 1}
+        more = {"max_position_embeddings": 128, "dropout": 0.1, "scale_embedding": True}
+        self.model = MarianMTModel(MarianConfig(**shape, **heads, **inner, **tokens, **more))
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Mean cross-entropy of the next tokens."""
+        given = {"input_ids": batch.source.values, "attention_mask": batch.source.real.long()}
+        return self.model(**given, decoder_input_ids=batch.target.values, labels=batch.labels, use_cache=False).loss
+
+
+def peer(model: Any, precision: str) -> tuple[Step, nn.Module]:
+    """A training step as one would write it."""
+    weights = list(model.train().parameters())
+    optimiser = torch.optim.AdamW(weights, lr=1e-4, fused=True)
+
+    def step(batch: Batch) -> None:
+        with autocast(CPU, precision):
+            loss = model.loss(batch)
+        loss.backward()
+        nn.utils.clip_grad_norm_(weights, 1.0, foreach=True)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+
+    return step, model
+
+
+def ours(size: Size, precision: Any) -> tuple[Step, nn.Module]:
+    """Our own trainer's step."""
+    stack = TransformerSettings(width=size.width, depth=size.depth, heads=size.heads, dropout=0.1, order="post")
+    settings = ModelSettings(encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
+    model = fresh_model(settings, (size.vocabulary, size.vocabulary), "xavier", seed=1)
+    training = Training(precision=precision, clip=1.0, steps=10_000, rate=1e-4)
+    return Trainer(model, NextToken(), training, CPU).advance, model
+
+
+MAKERS: dict[str, Callable[[Size], tuple[Step, nn.Module]]] = {
+    "HF Marian, float32": lambda size: peer(Marian(size), "float32"),
+    "nn.Transformer, float32": lambda size: peer(TorchTransformer(size), "float32"),
+    "seq2see, float32": lambda size: ours(size, "float32"),
+    "HF Marian, bf16": lambda size: peer(Marian(size), "bf16"),
+    "nn.Transformer, bf16": lambda size: peer(TorchTransformer(size), "bf16"),
+    "seq2see, bf16": lambda size: ours(size, "bf16"),
+}
+
+
+def measure(name: str, data: dict[str, Batch]) -> list[dict[str, Any]]:
+    """Rows of one size: target tokens a second, and how many times those of Marian in the same number format."""
+    size = SIZES[name]
+    made = {who: make(size) for who, make in MAKERS.items()}
+    rates: dict[tuple[str, str], list[float]] = {}
+    for turn in range(size.rounds + 1):
+        for kind, batch in data.items():
+            for who, (step, _) in made.items():
+                began = time.perf_counter()
+                for _ in range(size.steps):
+                    step(batch)
+                if turn:  # the first round warms up
+                    rate = size.steps * int(batch.asked.sum()) / (time.perf_counter() - began)
+                    rates.setdefault((kind, who), []).append(rate)
+    rows = []
+    for (kind, who), each in rates.items():
+        peers = statistics.median(rates[kind, f"HF Marian, {who.split(', ')[1]}"])
+        weights = sum(weight.numel() for weight in made[who][1].parameters())
+        tokens = int(data[kind].asked.sum())
+        rows.append(
+            {"size": name, "batch": kind, "name": who, "value": round(statistics.median(each))}
+            | {"ratio": round(statistics.median(each) / peers, 2), "tokens": tokens, "weights": weights}
+            | {"all": [round(rate) for rate in each]}
+        )
+    return rows
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """The rows as a table of 80 columns."""
+    print(f"{'size':6}{'batch':14}{'who':25}{'tokens/s':>9}{'least':>8}{'most':>8}{'ratio':>7}")
+    for row in rows:
+        figures = f"{row['value']:9,}{min(row['all']):8,}{max(row['all']):8,}{row['ratio']:7.2f}"
+        print(f"{row['size']:6}{row['batch']:14}{row['name']:25}{figures}")
+
+
+def main(names: list[str]) -> None:
+    """Measure these sizes, or all, and store the rows."""
+    torch.set_num_threads(min(2, torch.get_num_threads()))
+    stored = json.loads(RESULTS.read_text(encoding="utf-8"))["rows"] if RESULTS.exists() else []
+    data = batches()
+    for name in names or list(SIZES):
+        rows = measure(name, data)
+        show(rows)
+        stored = [row for row in stored if row["size"] != name] + rows
+    write_json(
+        RESULTS, {"environment": describe_machine(), "command": "python benchmarks/train_cpu.py", "rows": stored}
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

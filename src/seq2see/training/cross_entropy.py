@@ -1,0 +1,184 @@
+"""The loss over a large vocabulary, some tokens at a time.
+
+4,000 tokens with a vocabulary of 32,000 have 128 million scores: half a gigabyte in float32, and as much again
+for their logarithms and for their gradient. But what the scores are good for is known as soon as they are there:
+the gradient of cross-entropy is "what the model thinks minus the answer". So loss and gradients are computed
+together, chunk by chunk, and a chunk's scores give their place to the next chunk's.
+
+`plain_cross_entropy` and `plain_agreement` are the definition, on scores that are all there; `chunked_loss` is what
+runs. A test says that they agree, in the loss and in every gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from seq2see.core.batch import NOT_ASKED
+
+CHUNK = {"cpu": 512, "cuda": 8192}
+"""Hidden vectors whose scores exist at one time: few enough for a CPU's cache, enough to keep a GPU busy."""
+
+Scores = Float[Tensor, "token vocab"]
+Labels = Int[Tensor, "token"]
+Slopes = Callable[..., tuple[Tensor, Tensor]]
+
+
+def plain_cross_entropy(scores: Scores, labels: Labels, smoothing: float) -> Float[Tensor, ""]:
+    """Label-smoothed cross-entropy written out (Szegedy et al. 2016, section 7), summed over the tokens.
+
+    The answer is a distribution: 1 - smoothing on the truth, and smoothing spread over all tokens.
+    """
+    log_probabilities = scores - torch.logsumexp(scores, dim=-1, keepdim=True)
+    truth = log_probabilities.gather(-1, labels[:, None]).squeeze(-1)
+    anything = log_probabilities.mean(-1)
+    return -((1 - smoothing) * truth + smoothing * anything).sum()
+
+
+def plain_agreement(scores: Scores, others: Scores) -> Float[Tensor, ""]:
+    """(KL(p‖q) + KL(q‖p)) / 2, summed over the tokens: how far apart two passes with different dropout are.
+
+    Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks", eq. 2.
+    """
+    log_p, log_q = scores.log_softmax(-1), others.log_softmax(-1)
+    p, q = log_p.exp(), log_q.exp()
+    return ((p * (log_p - log_q)).sum() + (q * (log_q - log_p)).sum()) / 2
+
+
+def chunked_loss(
+    hidden: Float[Tensor, "copy token width"],
+    weight: Float[Tensor, "vocab width"],
+    bias: Float[Tensor, "vocab"] | None,
+    labels: Labels,
+    smoothing: float = 0.0,
+    agreement: float = 0.0,
+    *,
+    compiled: bool = False,
+) -> Float[Tensor, ""]:
+    """The summed loss of scores = hidden weightᵀ + bias: the copies' mean cross-entropy, and their agreement.
+
+    There is one copy of each token's vector, or there are two that shall agree. Where a label asks nothing, the
+    vectors must be zeros: then what is computed there moves no weight, and two copies agree. Compiled, the passes
+    over the scores become one or two, and the scores are never written in float32.
+    """
+    rules = (smoothing, agreement, torch.is_grad_enabled())
+    loss: Tensor = _Chunks.apply(hidden, weight, bias, labels, rules, compiled_slopes() if compiled else slopes)
+    return loss
+
+
+def slopes(
+    products: Float[Tensor, "copy token vocab"],
+    bias: Float[Tensor, "vocab"] | None,
+    labels: Labels,
+    smoothing: float,
+    agreement: float,
+) -> tuple[Float[Tensor, ""], Float[Tensor, "copy token vocab"]]:
+    """The summed loss of products with the head's matrix, and its gradient by them, in their own number format.
+
+    In float32 it is written over the products.
+    """
+    scores = products.to(torch.promote_types(products.dtype, torch.float32))
+    if bias is not None:
+        scores += bias
+    loss = judge(scores, labels, smoothing, agreement)
+    return loss, scores.to(products.dtype)
+
+
+@cache
+def compiled_slopes() -> Slopes:
+    """`slopes`, compiled once."""
+    return torch.compile(slopes, dynamic=False)
+
+
+def judge(
+    scores: Float[Tensor, "copy token vocab"], labels: Labels, smoothing: float, agreement: float
+) -> Float[Tensor, ""]:
+    """The summed loss of these scores, which are overwritten by its gradient.
+
+    The gradient of the cross-entropy is p - answer. With d = log p - log q, that of KL(p‖q) + KL(q‖p) is
+    p (d - KL(p‖q)) + p - q by the scores of p, and the same with p and q exchanged by those of q. Where nothing
+    is asked, the loss is 0, and what is written has no meaning.
+    """
+    asked, copies = labels != NOT_ASKED, len(scores)
+    places = labels.clamp(min=0)[None, :, None].expand(copies, -1, 1)
+    answer = (1 - smoothing) * scores.gather(-1, places) + smoothing * scores.mean(-1, keepdim=True)
+    # d but for a constant (the two normalisers), which p - q and d - KL(p‖q) take away again.
+    ahead = scores[0] - scores[1] if agreement else None
+    peak = scores.amax(-1, keepdim=True)
+    total = scores.sub_(peak).exp_().sum(-1, keepdim=True)
+    scores /= total  # from here on probabilities
+    normaliser = peak + total.log()
+    loss = ((normaliser - answer).squeeze(-1) * asked).sum() / copies
+    pull = None
+    if ahead is not None:
+        p, q = scores
+        apart = p - q
+        loss = loss + agreement / 2 * ((apart * ahead).sum(-1) * asked).sum()
+        for_p = p * (ahead - (p * ahead).sum(-1, keepdim=True)) + apart
+        for_q = q * ((q * ahead).sum(-1, keepdim=True) - ahead) - apart
+        pull = torch.stack([for_p, for_q]).mul_(agreement / 2)
+    scores.scatter_add_(-1, places, torch.full(places.shape, smoothing - 1, dtype=scores.dtype, device=scores.device))
+    scores -= smoothing / scores.size(-1)
+    if pull is not None:
+        scores.div_(copies).add_(pull)
+    return loss
+
+
+class _Chunks(torch.autograd.Function):
+    """Loss and gradients at once, on the way forward; the way back only hands the gradients out."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        rules: tuple[float, float, bool],
+        slopes: Slopes,
+    ) -> Tensor:
+        """Walk through the tokens; products run in the number format that autocast asks for, sums in float32."""
+        smoothing, agreement, learning = rules
+        device, (copies, tokens, _) = hidden.device.type, hidden.shape
+        low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+        high = torch.promote_types(low, torch.float32)
+        size, matrix = CHUNK.get(device, CHUNK["cuda"]) // copies, weight.to(low)
+        by_hidden, by_weight = torch.zeros_like(hidden), torch.zeros_like(weight)
+        by_bias = None if bias is None else torch.zeros_like(bias)
+        loss = torch.zeros((), dtype=high, device=hidden.device)
+        # One piece of memory for all chunks: asking the system for it anew costs more than the exponentials.
+        space = torch.empty(copies * min(size, tokens), len(weight), dtype=low, device=hidden.device)
+        with torch.autocast(device, enabled=False):
+            for start in range(0, tokens, size):
+                some, vectors = labels[start : start + size], hidden[:, start : start + size].to(low).flatten(0, 1)
+                products = torch.mm(vectors, matrix.mT, out=space[: len(vectors)]).unflatten(0, (copies, -1))
+                lost, slope = slopes(products, bias, some, smoothing, agreement)
+                loss += lost
+                if learning:
+                    slope = slope.flatten(0, 1)
+                    by_hidden[:, start : start + size] = (slope @ matrix).unflatten(0, (copies, -1))
+                    _add_product(by_weight, slope.mT, vectors)
+                    if by_bias is not None:
+                        by_bias += (some != NOT_ASKED).to(low).repeat(copies) @ slope
+        ctx.save_for_backward(by_hidden, by_weight, by_bias)
+        return loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients found on the way forward, times what follows the loss."""
+        return *(None if found is None else gradient * found for found in ctx.saved_tensors), None, None, None
+
+
+def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """total += left · right, in one go if all are of one number format."""
+    if total.dtype == left.dtype:
+        total.addmm_(left, right)
+    else:
+        total += left @ right

@@ -1,0 +1,70 @@
+"""A Transformer reads texts end to end as it reads them padded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from seq2see.core.batch import Batch, Strung
+from seq2see.models.build import fresh_model
+from seq2see.models.seq2seq import Seq2Seq
+from seq2see.models.settings import ModelSettings, TextTarget
+from seq2see.models.transformer import TransformerSettings
+from seq2see.sequences import packs
+from seq2see.sequences.packs import Packs
+from seq2see.sequences.pairs import PairSet
+from seq2see.sequences.tokenisers import Characters, train_tokeniser
+from seq2see.sources.examples import Example
+from seq2see.training.objectives import NextToken, doubled
+
+TEXTS = ["abc", "ba", "cabbage", "a", "bcabca", "cc", "abacab"]
+PAIRS = [Example(source, target) for source, target in zip(TEXTS, reversed(TEXTS), strict=True)]
+
+
+@pytest.fixture
+def pairs(monkeypatch) -> PairSet:
+    monkeypatch.setattr(packs, "LINE", 17)  # two or three texts on a line
+    letters = train_tokeniser(Characters(), TEXTS)
+    return PairSet(PAIRS, letters, letters, limit=20)
+
+
+def model_for(pairs: PairSet, **changes: str) -> Seq2Seq:
+    stack = TransformerSettings(width=12, depth=2, heads=3, dropout=0.0, **changes)
+    settings = ModelSettings(encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
+    size = len(pairs.tokenisers["target"])
+    return fresh_model(settings, (size, size), "xavier", seed=3).eval()
+
+
+def hidden_of(example: int, batch: Batch, hidden: Tensor) -> Tensor:
+    """The hidden states of one example on its line."""
+    line, place = (batch.indices == example).nonzero()[0].tolist()
+    assert isinstance(batch.target, Strung)
+    return hidden[line][batch.target.texts[line] == place + 1]
+
+
+@pytest.mark.parametrize("order", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+def test_hidden_states_and_losses_are_those_of_padded_rows(pairs, order, norm):
+    model = model_for(pairs, order=order, norm=norm)
+    everybody = np.arange(len(TEXTS))
+    padded, strung = pairs.batch(everybody), Packs(pairs.lengths, 51, seed=1).batch(pairs, everybody)
+    assert len(strung.labels) == 3
+    apart, together = model.hidden(padded).values, model.hidden(strung).values
+    assert torch.isfinite(together).all()
+    for example, length in enumerate(pairs.sides["target"].lengths.tolist()):
+        assert_close(hidden_of(example, strung, together), apart[example, :length], rtol=0, atol=1e-5)
+    for agreement in (0.0, 2.0):
+        objective = NextToken(smoothing=0.1, agreement=agreement)
+        batches = [doubled(each) if objective.copies == 2 else each for each in (padded, strung)]
+        losses = [objective.loss(model.hidden(each), model.head, each.labels) for each in batches]
+        assert_close(losses[0], losses[1], rtol=1e-5, atol=0)
+
+
+def test_nothing_flows_between_texts_of_a_line(pairs):
+    model, plan = model_for(pairs), Packs(pairs.lengths, 51, seed=1)
+    one, other = (plan.batch(pairs, np.array(some)) for some in ([0, 2, 4], [5, 0, 6, 3]))
+    together = [hidden_of(0, each, model.hidden(each).values) for each in (one, other)]
+    assert_close(*together, rtol=0, atol=1e-5)

@@ -1,0 +1,146 @@
+"""The loss in chunks: the plain definition's numbers and gradients, whatever the size of a chunk."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional
+from torch.testing import assert_close
+
+from seq2see.core.batch import NOT_ASKED
+from seq2see.training import cross_entropy
+from seq2see.training.cross_entropy import chunked_loss, judge, plain_agreement, plain_cross_entropy
+
+VOCAB, WIDTH = 11, 5
+RULES = [(0.0, 0.0), (0.3, 0.0), (0.0, 2.5), (0.1, 1.3)]
+every_rule = pytest.mark.parametrize("smoothing, agreement", RULES)
+
+
+def case(tokens: int, copies: int = 1, dtype: torch.dtype = torch.float64, seed: int = 0, bias: bool = True):
+    """Hidden vectors, weights, bias and labels."""
+    random = torch.Generator().manual_seed(seed)
+    shapes = [(copies, tokens, WIDTH), (VOCAB, WIDTH), (VOCAB,)]
+    parts = [torch.randn(shape, generator=random, dtype=dtype).requires_grad_() for shape in shapes]
+    return *parts[: 2 + bias], *[None] * (not bias), torch.randint(0, VOCAB, (tokens,), generator=random)
+
+
+def plain(hidden, weight, bias, labels, smoothing, agreement):
+    """The definition, on all scores at once."""
+    scores = functional.linear(hidden, weight, bias)
+    loss = sum(plain_cross_entropy(each, labels, smoothing) for each in scores) / len(scores)
+    return loss + agreement * plain_agreement(*scores) if agreement else loss
+
+
+def gradients(loss, parts):
+    return torch.autograd.grad(loss, [part for part in parts if part is not None])
+
+
+@every_rule
+@pytest.mark.parametrize("chunk", [2, 3, 6, 512])
+@pytest.mark.parametrize("bias", [True, False])
+def test_chunked_is_plain_in_the_loss_and_in_every_gradient(monkeypatch, smoothing, agreement, chunk, bias):
+    monkeypatch.setitem(cross_entropy.CHUNK, "cpu", chunk)
+    *parts, labels = case(7, 1 + bool(agreement), bias=bias)
+    expected = plain(*parts, labels, smoothing, agreement)
+    found = chunked_loss(*parts, labels, smoothing, agreement)
+    assert_close(found, expected, rtol=1e-12, atol=0)
+    for ours, theirs in zip(gradients(3 * found, parts), gradients(3 * expected, parts), strict=True):
+        assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+@every_rule
+def test_gradients_are_those_of_finite_differences(smoothing, agreement):
+    *parts, labels = case(3, 1 + bool(agreement))
+    assert torch.autograd.gradcheck(lambda *some: chunked_loss(*some, labels, smoothing, agreement), parts)
+    assert torch.autograd.gradcheck(lambda *some: plain(*some, labels, smoothing, agreement), parts)
+
+
+@given(st.integers(1, 9), st.integers(1, 10), st.integers(0, 999), st.floats(0, 0.9), st.sampled_from([0.0, 0.7]))
+def test_the_size_of_a_chunk_changes_nothing(tokens, chunk, seed, smoothing, agreement):
+    *parts, labels = case(tokens, 1 + bool(agreement), seed=seed)
+    whole = chunked_loss(*parts, labels, smoothing, agreement)
+    kept = cross_entropy.CHUNK["cpu"]
+    cross_entropy.CHUNK["cpu"] = 2 * chunk
+    try:
+        pieces = chunked_loss(*parts, labels, smoothing, agreement)
+    finally:
+        cross_entropy.CHUNK["cpu"] = kept
+    assert_close(pieces, whole, rtol=1e-12, atol=0)
+    for ours, theirs in zip(gradients(pieces, parts), gradients(whole, parts), strict=True):
+        assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_a_label_that_asks_nothing_counts_nowhere():
+    hidden, weight, bias, labels = case(6)
+    asked = torch.tensor([True, False, True, True, False, False])
+    blanked = hidden.detach().masked_fill(~asked[:, None], 0).requires_grad_()
+    some = chunked_loss(blanked, weight, bias, labels.masked_fill(~asked, NOT_ASKED), 0.2)
+    alone = chunked_loss(hidden[:, asked], weight, bias, labels[asked], 0.2)
+    assert_close(some, alone)
+    for ours, theirs in zip(gradients(some, [weight, bias]), gradients(alone, [weight, bias]), strict=True):
+        assert_close(ours, theirs)
+
+
+def test_the_scores_of_all_tokens_never_exist_at_once(monkeypatch):
+    monkeypatch.setitem(cross_entropy.CHUNK, "cpu", 4)
+    seen = []
+    monkeypatch.setattr(cross_entropy, "judge", lambda scores, *rest: seen.append(scores.shape) or judge(scores, *rest))
+    *parts, labels = case(10)
+    chunked_loss(*parts, labels)
+    assert seen == [(1, 4, VOCAB), (1, 4, VOCAB), (1, 2, VOCAB)]
+    seen.clear()
+    *parts, labels = case(5, copies=2)
+    chunked_loss(*parts, labels, 0.0, 1.0)
+    assert seen == [(2, 2, VOCAB), (2, 2, VOCAB), (2, 1, VOCAB)]
+
+
+def test_scores_that_are_far_apart_overflow_nowhere():
+    scores = torch.tensor([[[1e4, -1e4, 0.0]], [[-1e4, 1e4, 0.0]]])
+    loss = judge(scores, torch.tensor([1]), 0.1, 1.0)
+    assert loss.isfinite()
+    assert scores.isfinite().all()
+
+
+@every_rule
+def test_under_autocast_products_are_bf16_and_everything_else_is_float32(monkeypatch, smoothing, agreement):
+    monkeypatch.setitem(cross_entropy.CHUNK, "cpu", 64)
+    *parts, labels = case(200, 1 + bool(agreement), torch.float32)
+    expected = plain(*parts, labels, smoothing, agreement)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = chunked_loss(*parts, labels, smoothing, agreement)
+    assert found.dtype == torch.float32
+    assert found.item() != expected.item()  # rounded to 8 bits on the way
+    assert found.item() == pytest.approx(expected.item(), rel=5e-3)
+    for ours, theirs in zip(gradients(found, parts), gradients(expected, parts), strict=True):
+        assert ours.dtype == torch.float32
+        assert_close(ours, theirs, rtol=0, atol=0.03 * float(theirs.abs().max()))
+
+
+def test_hidden_vectors_of_16_bits_get_gradients_of_16_bits():
+    hidden, weight, bias, labels = case(6, dtype=torch.float32)
+    low = hidden.detach().bfloat16().requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = chunked_loss(low, weight, bias, labels)
+    by_hidden, by_weight = gradients(loss, [low, weight])
+    assert (loss.dtype, by_hidden.dtype, by_weight.dtype) == (torch.float32, torch.bfloat16, torch.float32)
+
+
+def test_without_gradients_it_is_the_same_number_and_no_gradient_is_computed(monkeypatch):
+    *parts, labels = case(7)
+    expected = chunked_loss(*parts, labels, 0.1)
+    monkeypatch.setattr(cross_entropy, "_add_product", None)
+    with torch.no_grad():
+        found = chunked_loss(*parts, labels, 0.1)
+    assert torch.equal(found, expected)
+    assert not found.requires_grad
+
+
+def test_a_weight_that_also_is_an_embedding_learns_from_both_uses():
+    table, labels = nn.Embedding(VOCAB, WIDTH).double(), torch.tensor([3, 1, 4])
+    (chunked_loss(table(labels)[None], table.weight, None, labels) + 0).backward()
+    ours, table.weight.grad = table.weight.grad, None
+    plain_cross_entropy(table(labels) @ table.weight.mT, labels, 0.0).backward()
+    assert_close(ours, table.weight.grad)
