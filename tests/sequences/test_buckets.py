@@ -104,3 +104,24 @@ def test_nothing_and_no_budget_are_errors():
         Buckets(np.zeros((0, 2), dtype=np.int64), 100, 1)
     with pytest.raises(UserError, match="cannot hold 0 tokens"):
         Buckets(np.ones((3, 2), dtype=np.int64), 0, 1)
+
+
+@given(lengths=some_lengths, tokens=st.integers(1, 2000))
+def test_the_batches_of_a_bucket_have_about_as_many_rows(lengths, tokens):
+    buckets = Buckets(lengths, tokens, seed=2)
+    rows = {}
+    for step in islice(buckets.steps(), buckets.per_epoch):
+        assert lengths[step.indices].max() <= step.width
+        assert step.rows == 1 or step.rows * step.width <= tokens
+        rows.setdefault((step.width, step.rows), []).append(len(step.indices))
+    assert len(rows) == len({width for width, _ in rows})
+    for (_, most), found in rows.items():
+        # Filling up costs less than a row for each batch.
+        assert max(found) == most
+        assert most * len(found) - sum(found) < len(found)
+
+
+def test_no_more_batches_than_the_budget_asks_for():
+    # 21 rows of width 8 and a budget of 10 rows: three batches, of 7 rows each rather than 10, 10 and 1.
+    assert [len(batch) for batch in epoch_batches(np.full((21, 2), 8), 80, 1, 0)] == [7, 7, 7]
+    assert sorted(len(batch) for batch in epoch_batches(np.full((23, 2), 8), 80, 1, 0)) == [7, 8, 8]

@@ -1,5 +1,7 @@
 """Pairs of texts become batches that one can check by eye."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2see.core.batch import NOT_ASKED
-from seq2see.sequences.pairs import PairSet, Side
+from seq2see.sequences.buckets import Buckets
+from seq2see.sequences.pairs import NOBODY, PairSet, Side, even
 from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, Characters, train_tokeniser
 from seq2see.sources.examples import Example
 
@@ -120,3 +123,47 @@ def test_fingerprints_tell_texts_and_tokenisers_apart():
     ]
     assert len({each.fingerprint for each in found}) == 7
     assert pairs().fingerprint == pairs().fingerprint
+
+
+def test_an_even_batch_by_hand():
+    found = even(pairs().batch(np.array([2, 0])), rows=3, width=8)
+    assert found.source.values.tolist() == [
+        [6, 4, 5, EOS, PAD, PAD, PAD, PAD],
+        [4, 5, EOS, PAD, PAD, PAD, PAD, PAD],
+        [EOS] + [PAD] * 7,
+    ]
+    assert found.source.lengths.tolist() == [4, 3, 1]
+    assert found.target.values[:, :5].tolist() == [[BOS, 4, 5, 6, PAD], [BOS, 6, PAD, PAD, PAD], [BOS] + [PAD] * 4]
+    assert found.target.lengths.tolist() == [4, 2, 1]
+    assert found.labels[:, :5].tolist() == [[4, 5, 6, EOS, NOT_ASKED], [6, EOS] + [NOT_ASKED] * 3, [NOT_ASKED] * 5]
+    assert found.indices.tolist() == [2, 0, NOBODY]
+    assert found.target.values.shape == found.labels.shape == (3, 8)
+
+
+@given(texts=st.lists(st.tuples(st.text("abc", max_size=40), st.text("abc", max_size=40)), min_size=1, max_size=30))
+def test_even_batches_have_one_shape_a_bucket_and_ask_the_same(texts):
+    found = pairs([Example(*pair) for pair in texts])
+    buckets = Buckets(found.lengths, tokens=96, seed=1)
+    shapes, asked = set(), 0
+    for step in islice(buckets.steps(), buckets.per_epoch):
+        batch = found.batch(step.indices)
+        full = even(batch, step.rows, step.width)
+        kept = slice(len(step.indices))
+        assert torch.equal(full.labels[kept][full.asked[kept]], batch.labels[batch.asked])
+        assert torch.equal(full.source.values[kept][full.source.real[kept]], batch.source.values[batch.source.real])
+        assert torch.equal(full.target.values[kept][full.target.real[kept]], batch.target.values[batch.target.real])
+        assert full.indices[kept].tolist() == step.indices.tolist()
+        assert not full.asked[len(step.indices) :].any()
+        assert (full.source.lengths >= 1).all()
+        assert (full.target.lengths >= 1).all()
+        assert full.source.values.shape == full.target.values.shape == full.labels.shape
+        shapes.add(tuple(full.labels.shape))
+        asked += int(full.asked.sum())
+    assert len(shapes) == len({width for _, width in shapes})
+    assert asked == found.lengths[:, 1].sum()
+
+
+def test_a_language_model_has_even_batches_too():
+    found = even(PairSet(EXAMPLES, None, LETTERS, 10).batch(np.array([0])), rows=2, width=5)
+    assert found.source is None
+    assert found.target.values.shape == found.labels.shape == (2, 5)

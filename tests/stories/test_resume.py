@@ -27,6 +27,7 @@ FLAVOURS = {
     "patience": {"training.patience": 50, "training.optimiser.kind": "sgd", "training.rate": 0.1},
     "own words": {"base": "pocket-scheduled-sampling"},
     "batch norm": {"base": "pocket-batch-norm", "training.accumulate": 2},
+    "other pieces": {"target.tokeniser.kind": "bpe", "target.tokeniser.size": 300, "target.tokeniser.dropout": 0.3},
 }
 
 

@@ -1,4 +1,4 @@
-"""The two values that travel: `Sequences` (ragged rows of anything) and `Batch` (what a step sees)."""
+"""The values that travel: `Sequences` and `Strung` (ragged rows of anything), and `Batch` (what a step sees)."""
 
 from __future__ import annotations
 
@@ -60,6 +60,23 @@ class Sequences:
 
 
 @dataclass(frozen=True)
+class Strung(Sequences):
+    """Lines on which several texts lie end to end: hardly any padding, and every batch of the same shape.
+
+    To whatever treats each token by itself a line is one row. Only attention must know which tokens belong
+    together (`layers.masks.own_text`), and positions where each text begins.
+    """
+
+    texts: Int[Tensor, "row time"]  # which text of its line a token belongs to, counted from 1; 0 is padding
+    times: Int[Tensor, "row time"]  # its place in its own text
+
+    def to(self, device: torch.device | str) -> Strung:
+        """The same lines on another device."""
+        parts = (self.values, self.lengths, self.texts, self.times)
+        return Strung(*(tensor.to(device, non_blocking=True) for tensor in parts))
+
+
+@dataclass(frozen=True)
 class Batch:
     """What one step of training or evaluation sees.
 
@@ -71,7 +88,7 @@ class Batch:
     source: Sequences | None
     target: Sequences | None
     labels: Int[Tensor, "row ..."]
-    indices: Int[Tensor, "row"]
+    indices: Int[Tensor, "row ..."]
 
     @property
     def asked(self) -> Bool[Tensor, "row ..."]:

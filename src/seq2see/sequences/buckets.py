@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 from typing import TypeAlias
 
 import numpy as np
@@ -29,6 +30,10 @@ WIDTHS: Numbers = np.array(
 )
 
 
+LINE = 128
+"""Tokens on a line of packed batches; more if a text is longer. Longer lines fill better, and cost more to look at."""
+
+
 def padded_width(lengths: Numbers | int) -> Numbers:
     """The width that rows of these lengths are padded to.
 
@@ -36,6 +41,21 @@ def padded_width(lengths: Numbers | int) -> Numbers:
     [4, 8, 12, 40, 80]
     """
     return WIDTHS[np.searchsorted(WIDTHS, lengths)]
+
+
+def bucket_widths(lengths: Numbers) -> Numbers:
+    """The width of each example's bucket; `lengths` is (example, side), and the longer side decides."""
+    return padded_width(lengths.reshape(len(lengths), -1).max(axis=1))
+
+
+def bucket_rows(count: int, width: int, tokens: int) -> int:
+    """How many rows each batch of a bucket has: within the budget, and as equal as can be.
+
+    >>> bucket_rows(count=21, width=8, tokens=80)  # ten fit, and 7 + 7 + 7 leaves no small rest
+    7
+    """
+    batches = ceil(count / max(1, tokens // width))
+    return ceil(count / batches)
 
 
 def epoch_batches(lengths: Numbers, tokens: int, seed: int, epoch: int) -> list[Numbers]:
@@ -46,13 +66,13 @@ def epoch_batches(lengths: Numbers, tokens: int, seed: int, epoch: int) -> list[
     before they are put in buckets, and the batches afterwards.
     """
     order = permutation(len(lengths), seed, "examples", epoch)
-    widths = padded_width(lengths.reshape(len(lengths), -1).max(axis=1))
+    widths = bucket_widths(lengths)
     order = order[np.argsort(widths[order], kind="stable")]
     batches: list[Numbers] = []
     end = 0
     for width, count in zip(*np.unique(widths, return_counts=True), strict=True):
         start, end = end, end + int(count)
-        rows = max(1, tokens // int(width))
+        rows = bucket_rows(int(count), int(width), tokens)
         batches.extend(order[first : min(first + rows, end)] for first in range(start, end, rows))
     return [batches[place] for place in permutation(len(batches), seed, "batches", epoch)]
 
@@ -66,6 +86,10 @@ class Step:
     place: int
     """The step's number inside its epoch."""
     indices: Numbers
+    rows: int
+    """How many rows the batches of this bucket have; the bucket's last one may be a few short of it."""
+    width: int
+    """The width of the bucket; no row of this step is longer, on either side."""
 
 
 class Buckets:
@@ -81,6 +105,9 @@ class Buckets:
         if tokens < 1:
             raise UserError(f"A batch cannot hold {tokens} tokens.", remedy="Set training.tokens to 1 or more.")
         self.lengths, self.tokens, self.seed = lengths, tokens, seed
+        self._widths = bucket_widths(lengths)
+        counts = zip(*np.unique(self._widths, return_counts=True), strict=True)
+        self._rows = {int(width): bucket_rows(int(count), int(width), tokens) for width, count in counts}
         self._epoch, self._batches = 0, epoch_batches(lengths, tokens, seed, 0)
 
     @property
@@ -93,7 +120,9 @@ class Buckets:
         epoch, place = divmod(step, self.per_epoch)
         if epoch != self._epoch:
             self._epoch, self._batches = epoch, epoch_batches(self.lengths, self.tokens, self.seed, epoch)
-        return Step(step, epoch, place, self._batches[place])
+        indices = self._batches[place]
+        width = int(self._widths[indices[0]])
+        return Step(step, epoch, place, indices, self._rows[width], width)
 
     def steps(self, start: int = 0) -> Iterator[Step]:
         """The steps from a given one on, without end."""

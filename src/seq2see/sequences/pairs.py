@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import chain
 
@@ -17,13 +18,16 @@ from seq2see.sequences.buckets import Numbers, padded_width
 from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, Tokeniser
 from seq2see.sources.examples import Example
 
+NOBODY = -1
+"""The number of no example: the index of a row that only fills a batch up."""
+
 MANY_UNKNOWN = 0.05
 SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Side:
-    """All texts of one side: their ids in one long array, and where each text begins in it."""
+    """All texts of one side: their ids in one long array, <eos> behind each, and where each text begins."""
 
     ids: NDArray[np.int32]
     starts: Numbers
@@ -37,30 +41,34 @@ class Side:
         truncated = np.array([place for place, row in enumerate(rows) if len(row) > limit], dtype=np.int64)
         for place in truncated:
             rows[place] = rows[place][:limit]
-        starts = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-        ids = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=int(starts[-1]))
+        starts = np.cumsum([0, *(len(row) + 1 for row in rows)], dtype=np.int64)
+        ended = chain.from_iterable(chain(row, (EOS,)) for row in rows)
+        ids = np.fromiter(ended, dtype=np.int32, count=int(starts[-1]))
         for array in (ids, starts, truncated):
             array.setflags(write=False)
         return Side(ids, starts, truncated)
 
     @property
     def lengths(self) -> Numbers:
-        """How many tokens each text has."""
+        """How many tokens each text has, <eos> counted."""
         return np.diff(self.starts)
 
     @property
     def unknown_rate(self) -> float:
-        """Which part of the tokens is <unk>."""
-        return float(np.mean(self.ids == UNK)) if len(self.ids) else 0.0
+        """Which part of the tokens is <unk>; <eos>, which nobody wrote, is not counted."""
+        written = len(self.ids) - len(self.starts) + 1
+        return float(np.count_nonzero(self.ids == UNK)) / written if written else 0.0
 
-    def gather(self, indices: Numbers, width: int, padding: int) -> Numbers:
-        """(row, width): the ids of some texts, with padding behind them."""
+    def gather(self, indices: Numbers, padding: int) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+        """Some texts as rows `x1 .. xn <eos>` of one width, with padding behind; their lengths; what is real."""
         starts = self.starts[indices]
-        times = np.arange(width)
-        real = times < (self.starts[indices + 1] - starts)[:, None]
+        lengths = self.starts[indices + 1] - starts
+        times = np.arange(int(padded_width(int(lengths.max()))))
+        real = times < lengths[:, None]
         values = np.full(real.shape, padding, dtype=np.int64)
-        values[real] = self.ids[(starts[:, None] + times)[real]]
-        return values
+        # Behind a text stands the next one, and behind the last nothing: those places are read and not used.
+        np.copyto(values, self.ids.take(starts[:, None] + times, mode="clip"), where=real)
+        return values, lengths, real
 
 
 class PairSet:
@@ -94,22 +102,31 @@ class PairSet:
     @property
     def lengths(self) -> Numbers:
         """(example, side): how long each row is, <bos> or <eos> counted."""
-        return np.stack([side.lengths + 1 for side in self.sides.values()], axis=1)
+        return np.stack([side.lengths for side in self.sides.values()], axis=1)
 
     @property
     def unknown_rates(self) -> dict[str, float]:
         """Which part of each side's tokens is <unk>."""
         return {name: side.unknown_rate for name, side in self.sides.items()}
 
+    def with_sides(self, sides: dict[str, Side]) -> PairSet:
+        """The same examples, cut into other tokens on these sides."""
+        other = copy(self)
+        other.sides = {**self.sides, **sides}
+        return other
+
     def batch(self, indices: Numbers) -> Batch:
         """Source `x1 .. xn <eos>`, target `<bos> y1 .. yn`, labels `y1 .. yn <eos>`."""
         source = None
         if "source" in self.sides:
-            source = Sequences(*_with_end(self.sides["source"], indices, PAD))
-        labels, lengths = _with_end(self.sides["target"], indices, NOT_ASKED)
-        shifted = self.sides["target"].gather(indices, labels.size(1) - 1, PAD)
-        fed = torch.from_numpy(np.pad(shifted, ((0, 0), (1, 0)), constant_values=BOS))
-        return Batch(source, Sequences(fed, lengths), labels, torch.from_numpy(np.array(indices, np.int64)))
+            values, lengths, _ = self.sides["source"].gather(indices, PAD)
+            source = Sequences(torch.from_numpy(values), torch.from_numpy(lengths))
+        labels, lengths, real = self.sides["target"].gather(indices, NOT_ASKED)
+        fed = np.full_like(labels, PAD)
+        np.copyto(fed[:, 1:], labels[:, :-1], where=real[:, 1:])  # one step behind, so <eos> is never fed
+        fed[:, 0] = BOS
+        target = Sequences(torch.from_numpy(fed), torch.from_numpy(lengths))
+        return Batch(source, target, torch.from_numpy(labels), torch.from_numpy(np.array(indices, np.int64)))
 
     @property
     def fingerprint(self) -> str:
@@ -153,10 +170,27 @@ class PairSet:
         return [f"{symbol!r} ({' '.join(f'U+{ord(c):04X}' for c in symbol[:4])})" for symbol in commonest]
 
 
-def _with_end(side: Side, indices: Numbers, padding: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows `y1 .. yn <eos>` and their lengths, as wide as their bucket."""
-    lengths = side.starts[indices + 1] - side.starts[indices]
-    width = int(padded_width(int(lengths.max()) + 1))
-    values = side.gather(indices, width, padding)
-    values[np.arange(len(indices)), lengths] = EOS
-    return torch.from_numpy(values), torch.from_numpy(lengths + 1)
+def even(batch: Batch, rows: int, width: int) -> Batch:
+    """The batch in the full shape of its bucket, so that a GPU meets one shape a bucket and no more.
+
+    Both sides become `width` wide. Rows that are missing are filled up with texts of nothing, which belong to no
+    example (`NOBODY`) and ask nothing: not one token long would be simpler still, but attention must look somewhere.
+    """
+    source = None if batch.source is None else _filled(batch.source, rows, width, EOS)
+    target = None if batch.target is None else _filled(batch.target, rows, width, BOS)
+    labels = _placed(batch.labels, (rows, width), NOT_ASKED)
+    return Batch(source, target, labels, _placed(batch.indices, (rows,), NOBODY))
+
+
+def _filled(side: Sequences, rows: int, width: int, only: int) -> Sequences:
+    """Padding to the right, and below it rows whose `only` token is this."""
+    values = _placed(side.values, (rows, width), PAD)
+    values[side.values.size(0) :, 0] = only
+    return Sequences(values, _placed(side.lengths, (rows,), 1))
+
+
+def _placed(tensor: torch.Tensor, shape: tuple[int, ...], padding: int) -> torch.Tensor:
+    """A tensor in the first corner of a larger one."""
+    larger = tensor.new_full(shape, padding)
+    larger[tuple(slice(size) for size in tensor.shape)] = tensor
+    return larger

@@ -67,6 +67,8 @@ class BytePairs(Settings):
     kind: Literal["bpe"] = "bpe"
     size: int = Field(8000, ge=300, le=MOST_PIECES)
     """Most pieces, counting 4 specials and 256 bytes; a small corpus gives fewer."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Chance that a merge is passed over in training, so that every epoch sees other pieces (BPE-dropout)."""
 
 
 class Unigram(Settings):
@@ -128,6 +130,16 @@ class Tokeniser:
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where in the text, as given, each piece stands; bytes of one character share its place."""
         return list(_asked(self._encoding, text).offsets)
+
+    def words(self, text: str) -> list[str]:
+        """The parts of a text that are cut into pieces each by itself: no piece reaches over two."""
+        return [word for word, _ in self._library.pre_tokenizer.pre_tokenize_str(self.normalise(text))]
+
+    @property
+    def merges(self) -> tuple[dict[str, int], list[list[str]]]:
+        """Of byte pairs: the number of each piece, and the pairs in the order they are merged."""
+        model = self._content["model"]
+        return model["vocab"], model["merges"]
 
     def piece_words(self, text: str, words: Sequence[str]) -> list[int]:
         """For each piece of a text the number of the word it is part of, given the words in order.

@@ -4,55 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError
 from seq2see.sequences.pairs import PairSet
-from seq2see.sequences.tokenisers import Tokeniser, train_tokeniser
+from seq2see.sequences.recut import RecutPairs
+from seq2see.sequences.tokenisers import BytePairs, train_tokeniser
 from seq2see.sources.complaints import DataReport
 from seq2see.sources.examples import Example
 from seq2see.sources.fingerprints import fingerprint
 from seq2see.sources.own_corpus import OwnFiles
 from seq2see.workbench.recipe import Recipe
+from seq2see.workbench.tokenisers import Tokenisers
 
 Splits = dict[str, list[Example]]
-
-
-@dataclass(frozen=True)
-class Tokenisers:
-    """How the two sides are cut into tokens; one object twice if the vocabulary is shared."""
-
-    source: Tokeniser
-    target: Tokeniser
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """The two vocabularies' sizes."""
-        return len(self.source), len(self.target)
-
-    @property
-    def shared(self) -> bool:
-        """Whether both sides have one vocabulary."""
-        return self.source is self.target
-
-    def save(self, folder: Path) -> None:
-        """Write the files that hold them."""
-        if self.shared:
-            self.source.save(folder / "tokenizer.json")
-        else:
-            self.source.save(folder / "source_tokenizer.json")
-            self.target.save(folder / "target_tokenizer.json")
-
-    @staticmethod
-    def load(folder: Path) -> Tokenisers:
-        """Read them back from a folder."""
-        if (folder / "tokenizer.json").exists():
-            both = Tokeniser.load(folder / "tokenizer.json")
-            return Tokenisers(both, both)
-        return Tokenisers(
-            Tokeniser.load(folder / "source_tokenizer.json"), Tokeniser.load(folder / "target_tokenizer.json")
-        )
 
 
 @dataclass(frozen=True)
@@ -90,6 +55,13 @@ def encode(recipe: Recipe, tokenisers: Tokenisers, examples: list[Example]) -> P
     return PairSet(
         examples, tokenisers.source, tokenisers.target, recipe.target.longest, source_limit=recipe.source.longest
     )
+
+
+def recut(recipe: Recipe, train: PairSet) -> RecutPairs:
+    """The training pairs as the epochs see them: cut anew each time on a side whose tokeniser has dropout."""
+    tokenisers = {"source": recipe.source.tokeniser, "target": recipe.target.tokeniser}
+    dropouts = {name: each.dropout if isinstance(each, BytePairs) else 0.0 for name, each in tokenisers.items()}
+    return RecutPairs(train, dropouts, recipe.training.seed, packed=recipe.training.batches == "packed")
 
 
 def prepare(recipe: Recipe, say: Callable[[str], None]) -> Prepared:

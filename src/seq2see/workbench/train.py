@@ -17,6 +17,8 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
 from seq2see.models.build import fresh_model
 from seq2see.sequences.buckets import Buckets
+from seq2see.sequences.packs import Packs
+from seq2see.sequences.pairs import even
 from seq2see.training.checkpoints import DiskFull, found
 from seq2see.training.journal import Journal
 from seq2see.training.loop import NonFinite, Trainer, train
@@ -24,7 +26,7 @@ from seq2see.training.resume import final_weights, resume, save_trainer
 from seq2see.training.signals import Interrupted
 from seq2see.workbench.errands import measure, show
 from seq2see.workbench.model_folder import ModelConfig, StoredModel, write_model
-from seq2see.workbench.prepare import Prepared, prepare
+from seq2see.workbench.prepare import Prepared, prepare, recut
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder, folder_for
 
@@ -65,7 +67,8 @@ def train_recipe(recipe: Recipe, out: Path | None = None, audience: Audience | N
     errands = [measure(prepared, journal, audience.say), show(recipe, prepared, run)]
     save = _saver(run, prepared, audience)
     try:
-        train(trainer, batches(recipe, prepared), errands, save, journal, audience.step)
+        batch_at = batches(recipe, prepared, full=trainer.device.type == "cuda")
+        train(trainer, batch_at, errands, save, journal, audience.step)
     except NonFinite as error:
         raise _name_batch(error, prepared, run) from None
     except Interrupted as stop:
@@ -83,10 +86,23 @@ def new_trainer(recipe: Recipe, prepared: Prepared) -> Trainer:
     return Trainer(model, recipe.objective, settings, pick_device())
 
 
-def batches(recipe: Recipe, prepared: Prepared) -> Callable[[int], Batch]:
-    """The batch of every step (the first is step 1): a function of the recipe and the data alone."""
-    buckets = Buckets(prepared.train.lengths, recipe.training.tokens, recipe.training.seed)
-    return lambda step: prepared.train.batch(buckets.batch_at(step - 1).indices)
+def batches(recipe: Recipe, prepared: Prepared, *, full: bool = False) -> Callable[[int], Batch]:
+    """The batch of every step (the first is step 1): a function of the recipe and the data alone.
+
+    Batches that are `full` have one shape a bucket, filled up with padding: what a GPU wants.
+    """
+    pairs = recut(recipe, prepared.train)
+    if recipe.training.batches == "packed":
+        packs = Packs(pairs.lengths, recipe.training.tokens, recipe.training.seed)
+        return lambda number: packs.batch(pairs.epoch(packs.epoch_of(number - 1)), packs.indices_at(number - 1))
+    buckets = Buckets(pairs.lengths, recipe.training.tokens, recipe.training.seed)
+
+    def batch_at(number: int) -> Batch:
+        step = buckets.batch_at(number - 1)
+        batch = pairs.epoch(step.epoch).batch(step.indices)
+        return even(batch, step.rows, step.width) if full else batch
+
+    return batch_at
 
 
 def finish(trainer: Trainer, recipe: Recipe, prepared: Prepared, run: RunFolder) -> None:

@@ -1,0 +1,88 @@
+"""The batch of a step, as training asks for it: by its number alone, and cut anew in each epoch if so set."""
+
+import pytest
+
+from seq2see.core.batch import Batch
+from seq2see.recipes.translate import translate
+from seq2see.sequences.buckets import Buckets
+from seq2see.sequences.pairs import NOBODY
+from seq2see.sources.examples import Example
+from seq2see.workbench.prepare import Prepared, encode, learn_tokenisers, recut
+from seq2see.workbench.recipe import Recipe
+from seq2see.workbench.train import batches
+
+WORDS = ["red", "house", "yellow", "garden", "window", "flower", "evening"]
+EXAMPLES = [
+    Example(f"the {one} near the {two}", f"{two} the near {one} the" * (1 + len(one) % 3))
+    for one in WORDS
+    for two in WORDS
+]
+
+
+def recipe(source: float = 0.0, target: float = 0.0) -> Recipe:
+    pieces = {"source.tokeniser.size": 300, "target.tokeniser.size": 300, "target.vocabulary": "separate"}
+    dropouts = {"source.tokeniser.dropout": source, "target.tokeniser.dropout": target}
+    return translate().with_(**pieces, **dropouts, **{"training.tokens": 256, "training.seed": 5})
+
+
+def prepared(recipe: Recipe) -> Prepared:
+    tokenisers = learn_tokenisers(recipe, EXAMPLES)
+    pairs = encode(recipe, tokenisers, EXAMPLES)
+    return Prepared({"train": EXAMPLES}, tokenisers, pairs, pairs, {}, [])
+
+
+def texts(batch: Batch) -> list[list[list[int]]]:
+    """The real ids of both sides, row by row."""
+    return [
+        [row[:length] for row, length in zip(side.values.tolist(), side.lengths.tolist(), strict=True)]
+        for side in (batch.source, batch.target)
+    ]
+
+
+@pytest.mark.parametrize("source,target", [(0.0, 0.0), (0.4, 0.0), (0.0, 0.4), (0.4, 0.4)])
+def test_the_sides_with_dropout_are_cut_anew_in_each_epoch(source, target):
+    chosen = recipe(source, target)
+    data = prepared(chosen)
+    batch_at = batches(chosen, data)
+    per_epoch = Buckets(recut(chosen, data.train).lengths, 256, 5).per_epoch
+    found: list[dict[int, tuple[list[int], list[int]]]] = [{}, {}]
+    for epoch, rows in enumerate(found):
+        for step in range(1 + epoch * per_epoch, 1 + (epoch + 1) * per_epoch):
+            batch = batch_at(step)
+            rows |= dict(zip(batch.indices.tolist(), zip(*texts(batch), strict=True), strict=True))
+    assert sorted(found[0]) == sorted(found[1]) == list(range(len(EXAMPLES)))
+    changed = [any(found[0][index][side] != found[1][index][side] for index in found[0]) for side in (0, 1)]
+    assert changed == [source > 0, target > 0]
+
+
+def test_a_step_needs_only_its_number():
+    chosen = recipe(0.2, 0.2)
+    data = prepared(chosen)
+    all_along, resumed = batches(chosen, data), batches(chosen, data)
+    seen = [texts(all_along(step)) for step in range(1, 40)]
+    assert texts(resumed(31)) == seen[30]
+    assert texts(resumed(3)) == seen[2]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_full_batches_say_the_same_in_one_shape_for_each_width(dropout):
+    chosen = recipe(dropout, dropout)
+    data = prepared(chosen)
+    loose, full = batches(chosen, data), batches(chosen, data, full=True)
+    shapes = set()
+    for step in range(1, 40):
+        one, other = loose(step), full(step)
+        rows = len(one.indices)
+        assert [side[:rows] for side in texts(other)] == texts(one)
+        assert other.indices.tolist()[rows:] == [NOBODY] * (len(other.indices) - rows)
+        assert other.source.values.shape == other.target.values.shape == other.labels.shape
+        shapes.add(tuple(other.labels.shape))
+    assert len(shapes) == len({width for _, width in shapes})
+
+
+def test_nothing_but_training_is_recut():
+    chosen = recipe(0.4, 0.4)
+    data = prepared(chosen)
+    before = data.valid.fingerprint
+    batches(chosen, data)(1)
+    assert data.valid.fingerprint == data.train.fingerprint == before
