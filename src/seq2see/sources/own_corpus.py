@@ -10,7 +10,8 @@ from pydantic import Field
 from seq2see.core.settings import Settings
 from seq2see.sources.complaints import DataReport, OnBad
 from seq2see.sources.examples import Example
-from seq2see.sources.own_files import hold_out, read_pairs
+from seq2see.sources.holding_out import hold_out
+from seq2see.sources.own_files import read_pairs
 
 
 class OwnFiles(Settings):

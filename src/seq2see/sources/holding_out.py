@@ -1,0 +1,128 @@
+"""Dividing examples into train, valid and test, so that nothing that is tested was learnt.
+
+What is held out depends on the texts alone: groups of examples are put in the order of a hash, test is
+taken from its beginning and valid from its end, so growing data hardly change who is where. What makes a
+group is the question: your own files go by equal sources (a target may be a mere label, shared by many),
+sentences that volunteers translated several times go by equal texts on either side.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+
+from seq2see.core.errors import UserError
+from seq2see.sources.examples import Example
+
+Splits = dict[str, list[Example]]
+
+HELD_OUT = 0.05
+"""The share of the examples that becomes each of valid and test: 5 %, ..."""
+
+MOST_HELD_OUT = 1000
+"""... at least one and at most 1,000."""
+
+
+def hold_out(
+    examples: Sequence[Example],
+    valid: Sequence[Example] | None = None,
+    test: Sequence[Example] | None = None,
+    *,
+    allow_overlap: bool = False,
+) -> Splits:
+    """Divide examples so that no held-out source is learnt from; given valid or test are used as they are."""
+    wanted = [name for name, given in (("test", test), ("valid", valid)) if given is None]
+    splits = _divide(examples, [example.source for example in examples], wanted)
+    splits["valid"] += valid or []
+    splits["test"] += test or []
+    if test is not None and not allow_overlap:
+        _check_overlap(splits["train"], test)
+    return splits
+
+
+def hold_out_linked(examples: Sequence[Example]) -> Splits:
+    """Divide examples so that neither text of a held-out pair is learnt from, whichever side is the source.
+
+    Pairs that share a text are linked, and so are pairs that are linked to the same third one: all of them
+    go into the same split. Reading the pairs the other way round divides them in the same way.
+    """
+    return _divide(examples, linked_groups(examples), ["test", "valid"])
+
+
+def linked_groups(examples: Sequence[Example]) -> list[str]:
+    """For each example the name of its group: of all texts in the group the first in the alphabet.
+
+    Texts count as equal if they differ in case and punctuation only. The links are followed by the
+    disjoint-set method of Galler & Fischer 1964.
+
+    >>> linked_groups([Example("Hi.", "嗨。"), Example("hi!", "你好。"), Example("Run!", "跑！")])
+    ['hi', 'hi', 'run']
+    """
+    links: dict[str, str] = {}
+
+    def root(text: str) -> str:
+        links.setdefault(text, text)
+        while links[text] != text:
+            links[text] = text = links[links[text]]  # halves the way for whoever comes next
+        return text
+
+    bare = cache(_bare)
+    for example in examples:
+        first, second = sorted((root(bare(example.source)), root(bare(example.target))))
+        links[second] = first
+    return [root(bare(example.source)) for example in examples]
+
+
+def _bare(text: str) -> str:
+    """A text without case and punctuation, unless it has nothing else."""
+    return "".join(filter(str.isalnum, text.casefold())) or text
+
+
+def _divide(examples: Sequence[Example], names: Sequence[str], wanted: Sequence[str]) -> Splits:
+    """Hold out groups of examples for the wanted splits; `names` say which group each example belongs to."""
+    sizes: dict[str, int] = {}
+    for name in names:
+        sizes[name] = sizes.get(name, 0) + 1
+    if len(sizes) <= len(wanted):
+        raise UserError(
+            f"There are {len(sizes)} different sources, and at least {len(wanted) + 1} are needed: "
+            "one each to train, to validate and to test on.",
+            remedy="Give more pairs, or files for valid and test.",
+        )
+    order = sorted(sizes, key=lambda name: hashlib.blake2b(name.encode(), digest_size=16).digest())
+    room = min(max(round(HELD_OUT * len(examples)), 1), MOST_HELD_OUT)
+    place = dict.fromkeys(order, "train")
+    for split in wanted:
+        free = [name for name in (order if split == "test" else reversed(order)) if place[name] == "train"]
+        place.update(dict.fromkeys(_first_fitting(free, sizes, room), split))
+    splits: Splits = {"train": [], "valid": [], "test": []}
+    for example, name in zip(examples, names, strict=True):
+        splits[place[name]].append(example)
+    return splits
+
+
+def _first_fitting(order: Sequence[str], sizes: dict[str, int], room: int) -> list[str]:
+    """Groups in order, as long as their examples fit into the room; at least one group."""
+    chosen: list[str] = []
+    for name in order:
+        if sizes[name] <= room:
+            chosen.append(name)
+            room -= sizes[name]
+        if not room:
+            break
+    return chosen or [min(order, key=lambda name: sizes[name])]
+
+
+def _check_overlap(train: Sequence[Example], test: Sequence[Example]) -> None:
+    """A test source that was learnt from makes the score a lie."""
+    learnt = {example.source: example for example in reversed(train)}
+    shared = [example for example in test if example.source in learnt]
+    if shared:
+        first = shared[0]
+        raise UserError(
+            f"{len(shared):,} of {len(test):,} test sources are in the training data too; "
+            f"the first stands at {learnt[first.source].place or 'some place'}.",
+            where=first.place,
+            remedy="Take them out of one of the two, or set corpus.overlap=allow.",
+        )

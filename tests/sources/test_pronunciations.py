@@ -1,0 +1,163 @@
+"""A pronouncing dictionary: every line accounted for, and no tested word in training."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from seq2see.core.errors import UserError
+from seq2see.sources import pronunciations
+from seq2see.sources.complaints import DataReport, OnBad
+from seq2see.sources.examples import Example
+from seq2see.sources.pronunciations import PHONEMES, read_dictionary, split_words
+
+
+def read(tmp_path, text):
+    path = tmp_path / "cmudict.dict"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    report = DataReport()
+    return read_dictionary(path, report), report
+
+
+def books(report):
+    return report.read, report.kept, report.skipped, report.rejected
+
+
+def test_a_word_has_all_its_pronunciations_in_the_order_of_the_file(tmp_path):
+    words, report = read(tmp_path, "tomato T AH0 M EY1 T OW2\nat AE1 T\ntomato(2) T AH0 M AA1 T OW2 # british\n")
+    assert {word: list(sounds) for word, sounds in words.items()} == {
+        "tomato": ["T AH0 M EY1 T OW2", "T AH0 M AA1 T OW2"],
+        "at": ["AE1 T"],
+    }
+    assert words["tomato"]["T AH0 M AA1 T OW2"] == f"{tmp_path / 'cmudict.dict'}:3"
+    assert books(report) == (3, 3, 0, 0)
+
+
+def test_comments_and_blank_lines_are_skipped_and_counted(tmp_path):
+    words, report = read(tmp_path, ";;; head\n\n# remark\n   \na AH0\n")
+    assert list(words) == ["a"]
+    assert books(report) == (5, 1, 4, 0)
+    assert not report.counts
+
+
+@pytest.mark.parametrize("word", ["'bout", "o'clock", "u.s.", "all-star", "a.'s"])
+def test_apostrophes_hyphens_and_dots_belong_to_the_spelling(tmp_path, word):
+    words, report = read(tmp_path, f"{word} AH0\n")
+    assert list(words) == [word]
+    assert books(report) == (1, 1, 0, 0)
+
+
+@pytest.mark.parametrize("word", ["3d", "café", "Tomato", "a_b", "(paren", "co(2)-op", "a(x)"])
+def test_other_signs_are_left_out_and_counted(tmp_path, word):
+    words, report = read(tmp_path, f"a AH0\n{word} K AH0\n")
+    assert list(words) == ["a"]
+    assert books(report) == (2, 1, 1, 0)
+    assert report.counts == {"other signs": 1}
+    report.judge(OnBad())  # nothing to complain of: the file is fine
+
+
+def test_a_pronunciation_that_comes_twice_counts_once(tmp_path):
+    words, report = read(tmp_path, "a AH0\na(2) EY1\na(3) AH0\n")
+    assert list(words["a"]) == ["AH0", "EY1"]
+    assert books(report) == (3, 2, 1, 0)
+    assert "cmudict.dict:1" in report.findings["repeated pronunciation"][0].what
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        (b"mute", "no phonemes"),
+        (b"mute # comment", "no phonemes"),
+        (b"odd K AX0 T", "no phoneme 'AX0'"),
+        (b"odd K AE T", "no phoneme 'AE'"),  # a vowel needs its stress
+        (b"odd K1 AE1 T", "no phoneme 'K1'"),  # a consonant has none
+        (b"odd k ae1 t", "no phoneme 'k'"),
+        (b"odd \xff AE1", "0xFF is not UTF-8"),
+    ],
+)
+def test_a_faulty_line_is_rejected_with_its_place(tmp_path, line, words):
+    _, report = read(tmp_path, b"a AH0\n" + line + b"\nb B IY1\n")
+    assert books(report) == (3, 2, 0, 1)
+    with pytest.raises(UserError, match=words) as caught:
+        report.judge(OnBad())
+    assert str(caught.value.where).startswith(f"{tmp_path / 'cmudict.dict'}:2")
+
+
+@pytest.mark.parametrize("text", ["", ";;; nothing else\n", "3d AH0\n"])
+def test_a_file_without_words_is_an_error(tmp_path, text):
+    _, report = read(tmp_path, text)
+    with pytest.raises(UserError, match=r"0 lines|not one word"):
+        report.judge(OnBad())
+
+
+@given(some.binary(max_size=80))
+def test_any_bytes_are_accounted_for(tmp_path_factory, content):
+    _, report = read(tmp_path_factory.mktemp("bytes"), content)
+    assert report.read == report.kept + report.skipped + report.rejected
+
+
+def test_there_are_39_sounds_and_15_of_them_are_stressed_in_three_ways():
+    assert len(PHONEMES) == 24 + 3 * 15
+    assert len({phoneme.rstrip("012") for phoneme in PHONEMES}) == 39
+
+
+def numbered(count):
+    """Words of letters a to j, every seventh with two pronunciations."""
+    spelt = ["".join("abcdefghij"[int(digit)] for digit in str(number)) for number in range(count)]
+    sounds = [{"AH0": "f:1", "EY1": "f:2"} if number % 7 == 0 else {"AH0": "f:1"} for number in range(count)]
+    return dict(zip(spelt, sounds, strict=True))
+
+
+def test_of_a_real_dictionary_5000_words_are_tested():
+    assert (pronunciations.TEST, pronunciations.VALID) == (5000, 2000)
+
+
+@pytest.mark.parametrize("count, valid, test", [(3, 1, 1), (20, 1, 1), (400, 8, 20), (1000, 20, 50), (2000, 23, 61)])
+def test_so_many_words_are_held_out(monkeypatch, count, valid, test):
+    monkeypatch.setattr(pronunciations, "TEST", 61)
+    monkeypatch.setattr(pronunciations, "VALID", 23)
+    words = numbered(count)
+    splits = split_words(words)
+    assert (len(splits["valid"]), len(splits["test"])) == (valid, test)
+    learnt = {example.source for example in splits["train"]}
+    assert len(learnt) == count - valid - test
+    held_out = [example.source for name in ("valid", "test") for example in splits[name]]
+    assert len(set(held_out)) == len(held_out)
+    assert not learnt & set(held_out)
+    assert len(splits["train"]) == sum(len(words[word]) for word in learnt)
+
+
+def test_every_pronunciation_is_learnt_and_a_tested_word_has_all_right_answers():
+    words = {word: {"AH0": f"f:{word}", "EY1": "g"} for word in numbered(60)}
+    splits = split_words(words)
+    first = splits["train"][0]
+    second = splits["train"][1]
+    assert (first.source, first.target, second.source, second.target) == (first.source, "AH0", first.source, "EY1")
+    tested = splits["test"][0]
+    assert tested == Example(tested.source, "AH0", answers=("AH0", "EY1"), place=f"f:{tested.source}")
+    assert tested.right == ("AH0", "EY1")
+    assert Example("a", "b").right == ("b",)
+
+
+def test_the_division_depends_on_the_spellings_alone_and_is_fixed():
+    words = numbered(60)
+    backwards = dict(reversed(words.items()))
+    splits = split_words(words)
+    for name, split in split_words(backwards).items():
+        assert {example.source for example in split} == {example.source for example in splits[name]}
+    # Fixed once and for all: another version of seq2see must test on the same words.
+    assert [example.source for example in splits["test"]] == ["g", "bh", "ec"]
+    assert [example.source for example in splits["valid"]] == ["ef"]
+
+
+def test_a_larger_dictionary_moves_no_word_between_valid_and_test():
+    small, large = split_words(numbered(1000)), split_words(numbered(1100))
+    sources = {name: {example.source for example in split} for name, split in large.items()}
+    assert not {example.source for example in small["valid"]} & sources["test"]
+    assert not {example.source for example in small["test"]} & sources["valid"]
+
+
+def test_too_few_words_to_divide_are_told():
+    with pytest.raises(UserError, match="2 different words, and at least 3"):
+        split_words(numbered(2))

@@ -1,0 +1,99 @@
+"""Spelling to sound from a dictionary to its scores, in a language that is spelt as it is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from seq2see.cli.scores import print_scores
+from seq2see.metrics.edits import pronunciation_errors
+from seq2see.recipes.table import recipe
+from seq2see.workbench import evaluate as evaluation
+from seq2see.workbench.evaluate import evaluate, read_scores, score_outputs
+from seq2see.workbench.report import write_report
+from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.train import train_recipe
+
+SOUNDS = {"b": "B", "d": "D", "f": "F", "k": "K", "a": "AA1", "o": "OW1", "u": "UW1"}
+SMALL = {
+    "encoder.width": 32, "decoder.width": 32, "encoder.depth": 1, "decoder.depth": 1, "encoder.dropout": 0.0,
+    "decoder.dropout": 0.0, "training.steps": 120, "training.save_every": 60, "training.tokens": 512,
+    "training.rate": 1e-2, "training.schedule.warmup": 20, "training.average.decay": 0.9,
+}  # fmt: skip
+
+
+def said(word: str) -> str:
+    return " ".join(SOUNDS[letter] for letter in word)
+
+
+@pytest.fixture(scope="module")
+def asked() -> list[Sequence[Sequence[str]]]:
+    """The right answers that evaluations compared with."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, asked: list) -> Iterator[RunFolder]:
+    """A run on 288 words such as `bako`, each said as it is spelt; long ones that begin with `b` have a second way."""
+    folder = tmp_path_factory.mktemp("data")
+    short = ["".join(letters) for letters in product("bdfk", "aou", "bdfk", "aou")]
+    lines = [f"{word} {said(word)}\n" for word in short + [word + word[:2] for word in short]]
+    lines += [f"{word}{word[:2]}(2) {said(word + word[:2])} D\n" for word in short if word.startswith("b")]
+    (folder / "cmudict").mkdir()
+    (folder / "cmudict" / "cmudict.dict").write_text("".join(lines), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEQ2SEE_DATA", str(folder))
+        finished = train_recipe(recipe("g2p").with_(**SMALL), tmp_path_factory.mktemp("runs") / "g2p")
+
+        def judge(outputs, answers):
+            asked.append(answers)
+            return pronunciation_errors(outputs, answers)
+
+        patch.setattr(evaluation, "pronunciation_errors", judge)
+        evaluate(finished)
+        yield finished
+
+
+def test_words_never_seen_are_said_as_they_are_spelt(run: RunFolder):
+    scores = read_scores(run)
+    assert scores["test"]["pairs"] == 288 // 20
+    assert scores["test"]["pronunciation"]["word_errors"] < 50
+    rows = [line.split("\t") for line in (run.evaluation / "test.tsv").read_text().splitlines()[1:]]
+    assert sum(output == said(source) for source, _, output, *_ in rows) > 7
+
+
+def test_an_evaluation_knows_every_way_to_say_a_tested_word(run: RunFolder, asked: list):
+    (answers,) = asked
+    both = [(first, second) for first, *others in answers for second in others]
+    assert both
+    assert all(second == f"{first} D" for first, second in both)
+
+
+def test_the_error_rates_are_shown_on_the_terminal_and_in_the_report(run: RunFolder, capsys):
+    part = {
+        "pairs": 7,
+        "pronunciation": {
+            "word_errors": 12.34, "phoneme_errors": 3.21,
+            "word_errors_with_stress": 45.67, "phoneme_errors_with_stress": 6.54,
+        },
+    }  # fmt: skip
+    truth = {"per_token": 1.5, "bits_per_character": 0.7, "token_accuracy": 91.0}
+    print_scores("runs/g2p", {"test": part, "perplexity": truth})
+    shown = capsys.readouterr().out
+    assert "test: 12.3 % of words wrong, 3.2 % of phonemes (with stress 45.7 % and 6.5 %)" in shown
+    assert "BLEU" not in shown
+    page = Path(write_report(run)).read_text(encoding="utf-8")
+    assert "wrong words %, stress counted" in page
+    assert "音素错误率 %" in page
+
+
+def test_every_way_to_say_a_word_is_right():
+    outputs, first = ["EY1", "K AE1 T"], ["AH0", "K AE1 T"]
+    chosen = recipe("g2p")
+    assert score_outputs(chosen, first, outputs)["pronunciation"]["word_errors"] == 50
+    answers = [("AH0", "EY1"), ("K AE1 T",)]
+    assert score_outputs(chosen, first, outputs, answers)["pronunciation"]["word_errors"] == 0
+    assert score_outputs(recipe("translate"), first, outputs, answers).keys() == {"pairs", "bleu", "chrf", "exact"}
