@@ -1,4 +1,4 @@
-"""Write the pages that follow from the source: recipes, settings, and the measured figures in the READMEs.
+"""Write the pages that follow from the source: recipes, settings, and what was measured, wherever a page asks for it.
 
 `python docs/generate.py` writes them; with `--check` it only says which are out of date. Nothing here
 depends on the time or the machine, so writing twice gives the same bytes. Chinese sentences for the
@@ -7,16 +7,15 @@ docstrings of the source stand in `chinese.toml`; a sentence without one stays E
 
 from __future__ import annotations
 
-import json
-import re
 import sys
-import tomllib
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from languages import Say, chinese, english
+from measured import MARKED, cell, draw_pictures, filled, pocket_table, stale_pictures
 from pydantic_core import PydanticUndefined
 
 from seq2see.core.settings import Settings, choices, walk
@@ -26,67 +25,12 @@ from seq2see.workbench.recipe import Recipe
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 BASE = "pocket-transformer"
-CHINESE: dict[str, str] = tomllib.loads((DOCS / "chinese.toml").read_text(encoding="utf-8"))
 LIMITS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
-
-PHRASES = {
-    "recipes: introduction": (
-        "`seq2see train NAME` trains one, `seq2see show NAME` explains every setting of it, and `seq2see diff A B` "
-        "shows what differs. Below stands, for each, in which settings it differs from `pocket-transformer`.",
-        "`seq2see train 名称` 训练一个配方，`seq2see show 名称` 解释它的每一项设置，"
-        "`seq2see diff 甲 乙` 列出两者的差别。下面逐一列出各配方与 `pocket-transformer` 不同的设置。",
-    ),
-    "recipes: the base": ("The others are compared with this one.", "其他配方都与它比较。"),
-    "settings: introduction": (
-        "A recipe is a tree of settings. Change one by its path: `--set encoder.width=64` on the command line, "
-        '`recipe.with_(**{"encoder.width": 64})` in Python, or in a TOML file that `seq2see show NAME --toml` gives. '
-        "Where there are several kinds, `--set encoder.kind=recurrent` swaps one for another.",
-        "配方是一棵设置树，每项设置用路径来改：命令行写 `--set encoder.width=64`，Python 里写 "
-        '`recipe.with_(**{"encoder.width": 64})`，也可以改 `seq2see show 名称 --toml` 给出的 TOML 文件。'
-        "有几种可选时，用 `--set encoder.kind=recurrent` 换成另一种。",
-    ),
-    "figures: note": (
-        "BLEU and the share of exactly right sentences (%) on `test`; the share of exactly right sentences on `pairs`, "
-        "`roles` and `length`; alignment error rate of attention (0 is perfect). Measured with",
-        "表中为 `test` 上的 BLEU 和整句完全正确的比例（%），`pairs`、`roles`、`length` 上整句完全正确的比例，"
-        "以及注意力的对齐错误率（0 为最好）。测量命令：",
-    ),
-}
-"""What the pages say by themselves: English, Chinese."""
-
-WORDS = {
-    "eight to ten runs side by side on one GPU: the seconds are an upper bound":
-        "一块 GPU 上同时跑八到十个训练，所以秒数只是上限",
-    "Not measured yet.": "尚未测量。", "One of the kinds below.": "下列几种之一。", "The recipe itself": "配方本身",
-    "Recipes": "配方", "Settings": "设置", "recipe": "配方", "setting": "设置", "what it is": "说明",
-    "what it does": "作用", "values": "取值", "default": "默认值", "must be given": "必须给出", "whole number": "整数",
-    "number": "数", "true or false": "true 或 false", "text": "文本", "weights": "参数量", "steps": "步数",
-    "seconds": "秒", "exact": "完全正确", "alignment error": "对齐错误率",
-}  # fmt: skip
-"""Titles and short words: English, Chinese."""
-
-Say = Callable[[str], str]
-"""A sentence in the language of the page."""
-
-
-def english(sentence: str) -> str:
-    """As it stands in the source."""
-    return PHRASES.get(sentence, (sentence, ""))[0]
-
-
-def chinese(sentence: str) -> str:
-    """Its Chinese counterpart, if there is one yet."""
-    return PHRASES[sentence][1] if sentence in PHRASES else (WORDS | CHINESE).get(sentence, sentence)
 
 
 def first_sentence(thing: Any) -> str:
     """The first line of a docstring."""
     return (thing.__doc__ or "").strip().split("\n")[0]
-
-
-def cell(text: str) -> str:
-    """Text that neither ends a table's cell nor is taken for a tag."""
-    return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 # --- recipes ---
@@ -97,7 +41,7 @@ def recipes_page(say: Say) -> str:
     lines = [*_opening(say, "recipes"), f"# {say('Recipes')}", "", say("recipes: introduction"), ""]
     lines += [f"| {say('recipe')} | {say('what it is')} |", "|---|---|"]
     lines += [f"| [{name}](#{name}) | {cell(say(first_sentence(make)))} |" for name, make in RECIPES.items()]
-    lines += ["", figures(say, "pocket")]
+    lines += ["", pocket_table(say)]
     base = _values(RECIPES[BASE]())
     for name, make in RECIPES.items():
         lines += ["", f"## {name}", "", say(first_sentence(make))]
@@ -214,43 +158,6 @@ def _opening(say: Say, page: str) -> list[str]:
     return [other, "", "<!-- Written by docs/generate.py. -->", ""]
 
 
-# --- figures ---
-
-
-def figures(say: Say, name: str, only: str = "") -> str:
-    """A table of what was measured, from `benchmarks/results/<name>.json`; `only` is how the recipes' names begin."""
-    path = ROOT / "benchmarks" / "results" / f"{name}.json"
-    if not path.exists():
-        return say("Not measured yet.")
-    results = json.loads(path.read_text(encoding="utf-8"))
-    titles = ("recipe", "weights", "steps", "seconds", "BLEU", "exact", "pairs", "roles", "length", "alignment error")
-    lines = [f"| {' | '.join(map(say, titles))} |", f"|---|{'---:|' * (len(titles) - 1)}"]
-    lines += [f"| {' | '.join(_figure_cells(row))} |" for row in results["rows"] if row["recipe"].startswith(only)]
-    machine = [f"{key} {value}" for key, value in results["environment"].items() if key != "note"]
-    machine += [say(results["environment"]["note"])] if "note" in results["environment"] else []
-    return "\n".join([*lines, "", say("figures: note"), f"`{results['command']}` ({', '.join(machine)})."])
-
-
-def _figure_cells(row: dict[str, Any]) -> list[str]:
-    splits = row["splits"]
-    exact = [splits.get(name, {}).get("exact") for name in ("test", "pairs", "roles", "length")]
-    scores = [splits["test"].get("bleu"), *exact]
-    return [
-        row["recipe"],
-        f"{row['weights']:,}",
-        f"{row['steps']:,}",
-        f"{row['seconds']:.0f}",
-        *("–" if score is None else f"{score:.1f}" for score in scores),
-        "–" if row.get("alignment_error") is None else f"{row['alignment_error']:.3f}",
-    ]
-
-
-def with_figures(text: str, say: Say) -> str:
-    """A page with its figure blocks filled: from `<!-- figures: name -->` to `<!-- end of figures -->`."""
-    block = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
-    return block.sub(lambda found: f"{found[1]}\n{figures(say, found[2], only=found[2])}\n\n{found[3]}", text)
-
-
 # --- all of it ---
 
 
@@ -260,8 +167,10 @@ def pages() -> dict[Path, str]:
     for say, ending in ((english, ".md"), (chinese, ".zh.md")):
         found[DOCS / f"recipes{ending}"] = recipes_page(say)
         found[DOCS / f"settings{ending}"] = settings_page(say)
-        readme = ROOT / f"README{ending}"
-        found[readme] = with_figures(readme.read_text(encoding="utf-8"), say)
+    for path in sorted([*DOCS.glob("*.md"), *ROOT.glob("README*.md")]):
+        text = found.get(path) or path.read_text(encoding="utf-8")
+        if MARKED.search(text):
+            found[path] = filled(text, chinese if path.name.endswith(".zh.md") else english)
     return found
 
 
@@ -276,14 +185,17 @@ def sentences() -> list[str]:
 
 def main(check: bool) -> int:
     """Write what is out of date, or only name it."""
-    stale = [path for path, text in pages().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
-    for path in stale:
-        print(
-            f"{path.relative_to(ROOT)} is out of date; `make docs` writes it anew" if check else f"writing {path.name}"
-        )
-        if not check:
-            path.write_text(pages()[path], encoding="utf-8")
-    return 1 if check and stale else 0
+    wanted = pages()
+    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    pictures = stale_pictures()
+    for path in [*stale, *pictures]:
+        told = f"{path.relative_to(ROOT)} is out of date; `make docs` writes it anew"
+        print(told if check else f"writing {path.name}")
+    if not check:
+        draw_pictures(pictures)
+        for path in stale:
+            path.write_text(wanted[path], encoding="utf-8")
+    return 1 if check and [*stale, *pictures] else 0
 
 
 if __name__ == "__main__":

@@ -11,7 +11,9 @@ MOST_LINES, MOST_FUNCTION_LINES, MOST_PARAMETERS = 300, 40, 7
 # Exceptions: "path" or "path name", and the reason. Everything else is split.
 LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
-MANY_PARAMETERS: dict[str, str] = {}
+MANY_PARAMETERS: dict[str, str] = {
+    "src/seq2see/cli/predict.py predict": "a verb's parameters are the options of its command line",
+}
 
 
 def functions(module: Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:

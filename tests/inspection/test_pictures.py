@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.image import imread
+from PIL import Image
 
-from seq2see.inspection import attention_maps, curves
+from seq2see.inspection import attention_maps, curves, length_study
 from seq2see.inspection.attention_maps import Alignment, draw_alignment, draw_alignments
 from seq2see.inspection.curves import draw_curves
 from seq2see.inspection.fonts import ADVICE, use_chinese_font
+from seq2see.inspection.length_study import draw_lengths
 from seq2see.inspection.pictures import BLUE, ORANGE, save
 
 NOTES = [
@@ -32,11 +34,11 @@ def figures(monkeypatch):
     """Every figure that is drawn, before it becomes a file; it still becomes one."""
     drawn = []
 
-    def keep(figure, path):
+    def keep(figure, path, *about):
         drawn.append(figure)
-        save(figure, path)
+        save(figure, path, *about)
 
-    for module in (curves, attention_maps):
+    for module in (curves, attention_maps, length_study):
         monkeypatch.setattr(module, "save", keep)
     return drawn
 
@@ -49,7 +51,7 @@ def chinese():
 
 @pytest.fixture
 def no_font(monkeypatch):
-    for module in (curves, attention_maps):
+    for module in (curves, attention_maps, length_study):
         monkeypatch.setattr(module, "use_chinese_font", lambda: False)
 
 
@@ -197,3 +199,39 @@ def test_letters_that_no_font_has_become_numbers_too(tmp_path, figures, chinese)
 def test_weights_that_do_not_fit_the_words_are_refused(tmp_path):
     with pytest.raises(ValueError, match="3 source"):
         draw_alignment(SOURCE, TARGET, WEIGHTS.T, tmp_path / "one.png")
+
+
+LENGTHS = [
+    {"words": "1–8", "pairs": 1740, "rnn": [20.0, 24.0], "gru": [40.0]},
+    {"words": "9–15", "pairs": 22, "rnn": [10.0, 11.0], "gru": [10.5]},
+]
+
+
+def test_a_line_shows_the_mean_of_the_seeds_and_a_band_their_span(tmp_path, figures):
+    draw_lengths(LENGTHS, tmp_path / "lengths.png")
+    (axes,) = figures[0].axes
+    assert lines(axes) == [([0, 1], [22.0, 10.5]), ([0, 1], [40.0, 10.5])]
+    assert axes.collections[0].get_paths()[0].get_extents().extents.tolist() == [0, 10, 1, 24]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1–8\n(1,740)", "9–15\n(22)"]
+    assert axes.get_ylim()[0] == 0
+
+
+def test_systems_are_named_where_their_lines_end_even_if_together(tmp_path, figures):
+    draw_lengths(LENGTHS, tmp_path / "lengths.png")
+    names = {text.get_text(): text for text in figures[0].axes[0].texts}
+    colours = [line.get_color() for line in figures[0].axes[0].get_lines()]
+    assert [names[name].get_color() for name in ("rnn", "gru")] == colours
+    assert colours[0] != colours[1]
+    assert not names["rnn"].get_window_extent().overlaps(names["gru"].get_window_extent())
+
+
+def test_the_picture_of_lengths_speaks_chinese_where_it_can_and_carries_its_note(tmp_path, figures, chinese):
+    draw_lengths(LENGTHS, tmp_path / "lengths.png", "drawn from these")
+    assert any("源句词数" in text for text in words(figures[0]))
+    with Image.open(tmp_path / "lengths.png") as picture:
+        assert picture.info["Description"] == "drawn from these"
+
+
+def test_without_a_chinese_font_the_lengths_speak_english(tmp_path, figures, no_font):
+    draw_lengths(LENGTHS, tmp_path / "lengths.png")
+    assert all(text.replace("–", "-").isascii() for text in words(figures[0]))

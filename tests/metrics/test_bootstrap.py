@@ -8,7 +8,7 @@ from sacrebleu.metrics import BLEU
 
 from seq2see.core.errors import UserError
 from seq2see.metrics.bleu import corpus_bleu
-from seq2see.metrics.bootstrap import paired_bootstrap, sentence_statistics
+from seq2see.metrics.bootstrap import bootstrap_of_runs, paired_bootstrap, sentence_statistics
 
 WORDS = ["the", "a", "big", "red", "dog", "cat", "bird", "house", "tree", "sees", "likes", "near", "under"]
 
@@ -78,3 +78,26 @@ def test_systems_of_different_length_are_refused():
         paired_bootstrap(["a", "b"], ["a"], ["a", "b"], seed=0)
     with pytest.raises(UserError, match="no outputs"):
         paired_bootstrap([], [], [], seed=0)
+
+
+class TestSeveralRuns:
+    def test_a_system_counts_by_the_mean_of_its_runs(self):
+        runs = [make_outputs(0.3, seed)[0] for seed in (2, 3, 4)]
+        other, references = make_outputs(0.2, seed=5)
+        result = bootstrap_of_runs(runs, [other], references, seed=7, samples=40)
+        scores = [corpus_bleu(run, references).value for run in runs]
+        assert result.first.score == pytest.approx(sum(scores) / 3)
+        assert result.second.score == pytest.approx(corpus_bleu(other, references).value)
+
+    def test_the_same_run_three_times_is_that_run(self):
+        first, references = make_outputs(0.3, seed=2)
+        second, _ = make_outputs(0.28, seed=3)
+        alone = paired_bootstrap(first, second, references, seed=7, samples=60)
+        thrice = bootstrap_of_runs([first] * 3, [second] * 3, references, seed=7, samples=60)
+        assert thrice.p_value == alone.p_value
+        assert thrice.difference.low == pytest.approx(alone.difference.low)
+
+    def test_every_run_must_fit_the_references(self):
+        outputs, references = make_outputs(0.3, seed=2)
+        with pytest.raises(UserError, match="59 outputs but 60"):
+            bootstrap_of_runs([outputs], [outputs, outputs[:-1]], references, seed=7)

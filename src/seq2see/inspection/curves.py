@@ -5,7 +5,6 @@ Lines are named where they end; what each panel ends with stands in its corner.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from numpy.typing import NDArray
 
 from seq2see.inspection.fonts import use_chinese_font
-from seq2see.inspection.pictures import BLUE, DOTS, GREEN, GREY, ORANGE, in_words, save
+from seq2see.inspection.pictures import BLUE, DOTS, GREEN, GREY, ORANGE, in_words, name_ends, save
 
 Row = dict[str, Any]
 Series = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -71,7 +70,7 @@ def _draw_loss(panel: Axes, train: Series, valid: Series) -> None:
         ends.append((valid[1][-1], "valid", ORANGE))
         best = int(np.argmin(valid[1]))
         _corner(panel, f"best valid {valid[1][best]:.4g} at step {valid[0][best]:,.0f}", ORANGE)
-    _name_ends(panel, ends)
+    name_ends(panel, ends)
 
 
 def _draw_smoothed(panel: Axes, series: Series, colour: str) -> NDArray[np.float64]:
@@ -137,19 +136,6 @@ def _furnish(panel: Axes, title: str, last: int, large: bool) -> None:
 
 def _corner(panel: Axes, text: str, colour: str) -> None:
     panel.set_title(text, loc="right", fontsize=12, color=colour)
-
-
-def _name_ends(panel: Axes, ends: list[tuple[float, str, str]]) -> None:
-    """Write names to the right of where lines end, pushed apart (in points) if they end close together."""
-    right, below = panel.get_xlim()[1], -math.inf
-    for value, name, colour in sorted(ends):
-        height = panel.transData.transform((right, value))[1] * 72 / DOTS
-        place = max(height, below + 17)
-        below = place
-        panel.annotate(
-            name, (right, value), xytext=(3, place - height), textcoords="offset points",
-            va="center", fontsize=14, color=colour, annotation_clip=False,
-        )  # fmt: skip
 
 
 def _say_if_empty(panel: Axes, series: Series) -> None:

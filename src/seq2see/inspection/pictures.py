@@ -7,13 +7,17 @@ global drawing state: every picture is a `Figure` of its own.
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from seq2see.core.files import write_bytes
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#007A5A", "#555555"
+SEVERAL = (GREY, "#B07A00", GREEN, "#A0457B", BLUE, ORANGE)
+"""For many lines in one panel, in this order."""
 DOTS = 140
 """Dots an inch: large enough for a projector."""
 
@@ -28,6 +32,8 @@ WORDS = {
     "target": ("target", "目标"),
     "darker": ("darker: looks there more (white 0 %, darkest 100 %)", "颜色越深，注意力越大"),
     "sure": ("solid box: a link of the true alignment", "实线框：标准对齐"),
+    "bleu_by_length": ("BLEU by sentence length", "不同句长上的 BLEU"),
+    "source_words": ("words in the source (sentences)", "源句词数（句数）"),
     "possible": ("dashed box: a link that is not wrong", "虚线框：可接受的对齐"),
 }
 """The words in the pictures, in English and in Chinese; Chinese is shown where a font has it."""
@@ -38,8 +44,21 @@ def in_words(name: str, chinese: bool) -> str:
     return "  ".join(WORDS[name]) if chinese else WORDS[name][0]
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write a figure as a PNG, all at once."""
+def save(figure: Figure, path: Path, about: str = "") -> None:
+    """Write a figure as a PNG, all at once; `about` is a note that the file carries unseen."""
     content = io.BytesIO()
-    figure.savefig(content, format="png", facecolor="white")
+    figure.savefig(content, format="png", facecolor="white", metadata={"Description": about} if about else None)
     write_bytes(path, content.getvalue())
+
+
+def name_ends(panel: Axes, ends: list[tuple[float, str, str]]) -> None:
+    """Write names (height, name, colour) where lines end on the right, pushed apart if they end close together."""
+    right, below = panel.get_xlim()[1], -math.inf
+    for value, name, colour in sorted(ends):
+        height = panel.transData.transform((right, value))[1] * 72 / DOTS
+        place = max(height, below + 17)
+        below = place
+        panel.annotate(
+            name, (right, value), xytext=(3, place - height), textcoords="offset points",
+            va="center", fontsize=14, color=colour, annotation_clip=False,
+        )  # fmt: skip

@@ -63,13 +63,30 @@ def paired_bootstrap(
     tokenise: Tokenise = "13a",
 ) -> PairedBootstrap:
     """Compare the BLEU of two systems' outputs for the same references."""
-    require_pairs(first, references)
-    require_pairs(second, references)
+    return bootstrap_of_runs([first], [second], references, seed=seed, samples=samples, tokenise=tokenise)
+
+
+def bootstrap_of_runs(
+    first: Sequence[Sequence[str]],
+    second: Sequence[Sequence[str]],
+    references: Sequence[str],
+    *,
+    seed: int,
+    samples: int = 1000,
+    tokenise: Tokenise = "13a",
+) -> PairedBootstrap:
+    """Compare two systems that were trained several times, say with three seeds; each counts by its mean BLEU.
+
+    All runs are asked the same resampled sentences. Putting the outputs of several runs under each other
+    instead would pretend that there were that many more sentences, and give too small a p-value.
+    """
+    for outputs in (*first, *second):
+        require_pairs(outputs, references)
     metric, sentences = BLEU(tokenize=tokenise), len(references)
-    # (sample, sentence): how often the sentence was drawn; the same draws serve both systems.
+    # (sample, sentence): how often the sentence was drawn; the same draws serve all runs.
     counts = generator(seed, "bootstrap").multinomial(sentences, np.full(sentences, 1 / sentences), size=samples)
-    real_first, resampled_first = _scores(metric, sentence_statistics(metric, first, references), counts)
-    real_second, resampled_second = _scores(metric, sentence_statistics(metric, second, references), counts)
+    real_first, resampled_first = _mean_scores(metric, first, references, counts)
+    real_second, resampled_second = _mean_scores(metric, second, references, counts)
     real, gains = real_second - real_first, resampled_second - resampled_first
     not_better = (gains <= 0) if real >= 0 else (gains >= 0)
     return PairedBootstrap(
@@ -80,6 +97,15 @@ def paired_bootstrap(
         (int(not_better.sum()) + 1) / (samples + 1),
         f"{metric.get_signature()}|bs:{samples}|seed:{seed}",
     )
+
+
+def _mean_scores(
+    metric: BLEU, runs: Sequence[Sequence[str]], references: Sequence[str], counts: NDArray[np.int64]
+) -> tuple[float, NDArray[np.float64]]:
+    """The mean BLEU of some runs on the real set, and on each resampled set."""
+    scores = [_scores(metric, sentence_statistics(metric, outputs, references), counts) for outputs in runs]
+    real, resampled = zip(*scores, strict=True)
+    return sum(real) / len(real), np.mean(resampled, axis=0)
 
 
 def sentence_statistics(metric: BLEU, outputs: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from seq2see.core.errors import no_file, unknown
 from seq2see.core.settings import read_toml
-from seq2see.recipes import pocket, puzzles, translate
+from seq2see.recipes import g2p, multi30k, pocket, puzzles, tatoeba, translate
 from seq2see.workbench.recipe import Recipe
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
@@ -33,7 +33,16 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "puzzle-reverse": puzzles.puzzle_reverse,
     "puzzle-sort": puzzles.puzzle_sort,
     "puzzle-add": puzzles.puzzle_add,
-    "tatoeba-zh-en": translate.tatoeba_zh_en,
+    "tatoeba-zh-en": tatoeba.tatoeba_zh_en,
+    "tatoeba-zh-en-bpe": tatoeba.tatoeba_zh_en_bpe,
+    "tatoeba-zh-en-lstm": tatoeba.tatoeba_zh_en_lstm,
+    "g2p": g2p.g2p,
+    "g2p-gru": g2p.g2p_gru,
+    "multi30k-rnn": multi30k.multi30k_rnn,
+    "multi30k-gru": multi30k.multi30k_gru,
+    "multi30k-gru-attention": multi30k.multi30k_gru_attention,
+    "multi30k-lstm-attention": multi30k.multi30k_lstm_attention,
+    "multi30k-transformer": multi30k.multi30k_transformer,
     "transformer-base": translate.transformer_base,
 }
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,9 @@ from seq2see.metrics.accuracy import sentence_accuracy
 from seq2see.metrics.alignment import HeadChoice, choose_heads, score_choice
 from seq2see.metrics.bleu import Tokenise, corpus_bleu, corpus_chrf, row_chrf
 from seq2see.metrics.bootstrap import PairedBootstrap, paired_bootstrap
+from seq2see.metrics.edits import pronunciation_errors
 from seq2see.metrics.notes_bleu import notes_bleu
+from seq2see.metrics.tokenised_bleu import corpus_bleu_tokenised, has_moses
 from seq2see.sources.examples import Example
 from seq2see.workbench.alignment_picture import draw_attention
 from seq2see.workbench.predict import Model, Prediction, load
@@ -27,8 +29,11 @@ LEARNT_FROM = ("train", "valid")
 Watch = Callable[[str, int], Any]
 
 
-def evaluate(run: RunFolder, watch: Watch = lambda split, count: None) -> dict[str, Any]:
-    """Score every test split of a run's corpus; the figures also go to `eval/scores.json`."""
+def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **settings: Any) -> dict[str, Any]:
+    """Score every test split of a run's corpus; the figures also go to `eval/scores.json`.
+
+    Settings are those of decoding, where they shall be others than the run's own.
+    """
     model, recipe = load(str(run.path)), run.recipe()
     splits, _ = read_corpus(recipe)
     scores: dict[str, Any] = {}
@@ -36,12 +41,16 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None) -> dict[s
         if name in LEARNT_FROM or not examples:
             continue
         sources = [example.source for example in examples]
-        predictions = model.predict(sources, watch=partial(watch, name))
-        scores[name] = _score(recipe, examples, [prediction.text for prediction in predictions])
+        predictions = model.predict(sources, watch=partial(watch, name), **settings)
+        references, outputs = [each.target for each in examples], [each.text for each in predictions]
+        scores[name] = score_outputs(recipe, references, outputs, [each.right for each in examples])
         write_text(run.evaluation / f"{name}.tsv", _table(examples, predictions))
     scores |= _read(model, recipe, splits)
     chosen = HeadChoice.of(scores["alignment"]["chosen_on_valid"]) if "alignment" in scores else None
-    draw_attention(run, model, splits["test"], chosen)
+    if not model.config.members:  # an ensemble looks with several models at once
+        draw_attention(run, model, splits["test"], chosen)
+    if settings:
+        scores["decoding"] = settings
     write_json(run.evaluation / "scores.json", scores)
     return scores
 
@@ -59,24 +68,64 @@ def bleu_tokenise(references: list[str]) -> Tokenise:
     return "zh" if chinese > len(text) / 4 else "13a"
 
 
+def target_language(recipe: Recipe) -> str:
+    """The language that is written, if the corpus says it; English otherwise."""
+    return getattr(recipe.corpus, "target", None) or "en"
+
+
 def compare(first: RunFolder, second: RunFolder) -> PairedBootstrap:
     """Is one run's BLEU on the test split better by more than luck? Both must have been evaluated on the same pairs."""
+    rows = _same_pairs(first, second)
+    references = [row[1] for row in rows[0]]
+    outputs = [[row[2] for row in each] for each in rows]
+    return paired_bootstrap(outputs[0], outputs[1], references, seed=1, tokenise=bleu_tokenise(references))
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A test sentence that two runs translate differently."""
+
+    source: str
+    reference: str
+    first: str
+    second: str
+    gain: float
+    """chrF2 of the second output less that of the first."""
+
+
+def changed_most(first: RunFolder, second: RunFolder, count: int = 3) -> list[Changed]:
+    """The sentences that the second run improves most, then those it spoils most; best first."""
+    rows = zip(*_same_pairs(first, second), strict=True)
+    found = [Changed(a[0], a[1], a[2], b[2], float(b[3]) - float(a[3])) for a, b in rows]
+    ordered = sorted((each for each in found if each.gain), key=lambda each: -each.gain)
+    better = [each for each in ordered if each.gain > 0][:count]
+    worse = [each for each in ordered if each.gain < 0][-count:]
+    return better + worse
+
+
+def _same_pairs(first: RunFolder, second: RunFolder) -> list[list[list[str]]]:
+    """The tables of two runs, which must be about the same pairs."""
     rows = [_read_table(run) for run in (first, second)]
     if [row[:2] for row in rows[0]] != [row[:2] for row in rows[1]]:
         raise UserError(
             f"{first} and {second} were not tested on the same pairs.",
             remedy="Compare runs of the same corpus.",
         )
-    references = [row[1] for row in rows[0]]
-    outputs = [[row[2] for row in each] for each in rows]
-    return paired_bootstrap(outputs[0], outputs[1], references, seed=1, tokenise=bleu_tokenise(references))
+    return rows
 
 
-def _score(recipe: Recipe, examples: list[Example], outputs: list[str]) -> dict[str, Any]:
-    references = [example.target for example in examples]
-    scores: dict[str, Any] = {"pairs": len(examples)}
+def score_outputs(
+    recipe: Recipe, references: list[str], outputs: list[str], answers: Sequence[Sequence[str]] = ()
+) -> dict[str, Any]:
+    """What the recipe's metrics say of outputs; a metric whose package is not installed is left out.
+
+    `answers` are all the right ones of each row, where there can be more than its reference.
+    """
+    scores: dict[str, Any] = {"pairs": len(references)}
     if "bleu" in recipe.metrics:
         scores["bleu"] = asdict(corpus_bleu(outputs, references, bleu_tokenise(references)))
+    if "bleu-tokenised" in recipe.metrics and has_moses():
+        scores["bleu-tokenised"] = asdict(corpus_bleu_tokenised(outputs, references, target_language(recipe)))
     if "chrf" in recipe.metrics:
         scores["chrf"] = asdict(corpus_chrf(outputs, references))
     if "exact" in recipe.metrics:
@@ -85,6 +134,8 @@ def _score(recipe: Recipe, examples: list[Example], outputs: list[str]) -> dict[
         pairs = zip(outputs, references, strict=True)
         values = [notes_bleu(output.split(), reference.split()) for output, reference in pairs]
         scores["notes-bleu"] = sum(values) / len(values)
+    if "pronunciation" in recipe.metrics:
+        scores["pronunciation"] = pronunciation_errors(outputs, answers or [[reference] for reference in references])
     return scores
 
 
@@ -99,7 +150,7 @@ def _read(model: Model, recipe: Recipe, splits: Splits) -> dict[str, Any]:
             "token_accuracy": 100 * accuracy.value,
         }
     }
-    if "alignment" in recipe.metrics:
+    if "alignment" in recipe.metrics and not model.config.members:
         choice = choose_heads(*read_attention(model.module, valid, model.tokenisers))
         error = score_choice(choice, *read_attention(model.module, test, model.tokenisers))
         scores["alignment"] = {"error_rate": error, "chosen_on_valid": asdict(choice)}

@@ -2,6 +2,7 @@
 
 `config.json` (its shape and how it decodes), `model.safetensors`, the tokenisers, `MANIFEST.json` with
 the SHA-256 of each. It is written whole under another name and then renamed; a damaged one is refused.
+The further members of an ensemble lie beside the first as `member-2.safetensors` and so on.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import sync_folder, write_bytes, write_json
 from seq2see.core.manifests import MANIFEST, checked_bytes, entry, inspect, manifest_bytes
 from seq2see.core.settings import Settings, read_tree
+from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.settings import Decoding
 from seq2see.models.build import build_model
 from seq2see.models.packing import pack_model, unpack_model
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings
-from seq2see.workbench.prepare import Tokenisers
+from seq2see.workbench.tokenisers import Tokenisers
 
 
 class ModelConfig(Settings):
@@ -38,6 +40,8 @@ class ModelConfig(Settings):
     """The training step its weights were taken at."""
     model: ModelSettings
     decoding: Decoding
+    members: tuple[ModelSettings, ...] = ()
+    """The shapes of an ensemble's members after the first; a single model has none."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class StoredModel:
     """A model with its tokenisers, as a folder holds them."""
 
     config: ModelConfig
-    module: Seq2Seq
+    module: Seq2Seq | Ensemble
     tokenisers: Tokenisers
 
 
@@ -53,9 +57,11 @@ def write_model(folder: Path, stored: StoredModel) -> None:
     """Write the folder, all at once."""
     temporary = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
-    weights = {name: tensor.cpu().contiguous() for name, tensor in pack_model(stored.module).items()}
-    write_bytes(temporary / "model.safetensors", to_bytes(weights))
-    write_json(temporary / "config.json", stored.config.model_dump(mode="json", exclude_none=True))
+    for number, member in enumerate(members_of(stored.module), 1):
+        weights = {name: tensor.cpu().contiguous() for name, tensor in pack_model(member).items()}
+        write_bytes(temporary / _weights_file(number), to_bytes(weights))
+    single = {"members"} if not stored.config.members else set()
+    write_json(temporary / "config.json", stored.config.model_dump(mode="json", exclude_none=True, exclude=single))
     stored.tokenisers.save(temporary)
     entries = {path.name: entry(path.read_bytes()) for path in sorted(temporary.iterdir())}
     write_bytes(temporary / MANIFEST, manifest_bytes(stored.config.step, entries))
@@ -74,6 +80,18 @@ def read_model(folder: Path, device: torch.device) -> StoredModel:
     if faults:
         raise UserError(f"This model is damaged: {'; '.join(faults)}.", where=str(folder))
     tokenisers = Tokenisers.load(folder)
-    module = build_model(config.model, *tokenisers.sizes)
-    unpack_model(module, from_bytes(checked_bytes(folder, "model.safetensors", files)))
+    members = []
+    for number, shape in enumerate((config.model, *config.members), 1):
+        members.append(build_model(shape, *tokenisers.sizes))
+        unpack_model(members[-1], from_bytes(checked_bytes(folder, _weights_file(number), files)))
+    module = Ensemble(members) if config.members else members[0]
     return StoredModel(config, module.to(device).eval(), tokenisers)
+
+
+def members_of(module: Seq2Seq | Ensemble) -> list[Seq2Seq]:
+    """The models in an ensemble, or the one model there is."""
+    return [module] if isinstance(module, Seq2Seq) else [each for each in module.learnt if isinstance(each, Seq2Seq)]
+
+
+def _weights_file(number: int) -> str:
+    return "model.safetensors" if number == 1 else f"member-{number}.safetensors"

@@ -16,7 +16,7 @@ from seq2see.training.objectives import NextToken
 from seq2see.training.settings import Training
 
 Corpus = Annotated[PocketCorpus | PuzzleCorpus | CataloguedCorpus | OwnFiles, Field(discriminator="kind")]
-Metric = Literal["bleu", "chrf", "exact", "notes-bleu", "alignment"]
+Metric = Literal["bleu", "bleu-tokenised", "chrf", "exact", "notes-bleu", "pronunciation", "alignment"]
 
 
 class Recipe(ModelSettings):

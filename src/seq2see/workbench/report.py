@@ -26,6 +26,9 @@ MEASURED = (
 )
 """What is measured with the truth given: its text, its key in `scores.json`, digits shown."""
 
+PRONUNCIATION = ("word_errors", "phoneme_errors", "word_errors_with_stress", "phoneme_errors_with_stress")
+"""Error rates of spelling to sound; texts and keys in `scores.json` have the same names."""
+
 
 def write_report(run: RunFolder) -> Path:
     """Draw the curves and write the page; it grows with the run: training first, scores after `eval`."""
@@ -59,6 +62,8 @@ def _headline(notes: list[Tree], timing: list[Tree], scores: Tree) -> str:
     tiles = [(test[key]["name"], f"{test[key]['value']:.1f}") for key in ("bleu", "chrf") if key in test]
     if "exact" in test:
         tiles.append((say("exact"), f"{test['exact']:.1f}"))
+    if "pronunciation" in test:
+        tiles += [(say(name), f"{test['pronunciation'][name]:.1f}") for name in PRONUNCIATION[:2]]
     if "alignment" in scores:
         tiles.append((say("error_rate"), f"{scores['alignment']['error_rate']:.3f}"))
     losses = [note["valid_loss"] for note in notes if "valid_loss" in note]
@@ -84,7 +89,7 @@ def _describe(run: RunFolder, recipe: Tree, notes: list[Tree], environment: Tree
         ("tokens", escape(" → ".join(_words(recipe[side]["tokeniser"]) for side in ("source", "target")))),
         ("encoder", escape(_words(recipe["encoder"]))),
         ("decoder", escape(_words(recipe["decoder"]))),
-        ("weights", _weights(run.model / "model.safetensors")),
+        ("weights", _weights(run.model)),
         ("training", f"{say('steps')} {done}; {escape(_words(training, without=('steps',)))}"),
         ("command", _code(_command(environment.get("command", [])))),
         ("again", _code(f"seq2see train {shlex.quote(str(run.recipe_file))}")),
@@ -97,15 +102,27 @@ def _describe(run: RunFolder, recipe: Tree, notes: list[Tree], environment: Tree
 def _scores(scores: Tree) -> str:
     """A row for each test split, then what was measured with the truth given."""
     splits = {name: part for name, part in scores.items() if "pairs" in part}
-    figures = (say("pairs"), "BLEU", "chrF2", say("exact"), say("notes_bleu"))
-    rows = [[head(say("split")), *(head(name, "number") for name in figures)]]
+    titles = {"bleu": "BLEU", "bleu-tokenised": say("bleu_tokenised"), "chrf": "chrF2"}
+    titles |= {"exact": say("exact"), "notes-bleu": say("notes_bleu")}
+    shown = [key for key in titles if any(key in part for part in splits.values())]
+    rows = [[head(say("split")), head(say("pairs"), "number"), *(head(titles[key], "number") for key in shown)]]
     for name, part in splits.items():
-        row = [_number(part["pairs"], 0), *(_number(part.get(key)) for key in ("bleu", "chrf", "exact"))]
-        rows.append([cell(escape(name)), *row, _number(part.get("notes-bleu"), 3)])
-    signatures = {part[key]["signature"] for part in splits.values() for key in ("bleu", "chrf") if key in part}
+        row = [_number(part.get(key), 3 if key == "notes-bleu" else 1) for key in shown]
+        rows.append([cell(escape(name)), _number(part["pairs"], 0), *row])
+    found = [part[key] for part in splits.values() for key in shown if isinstance(part.get(key), dict)]
+    signatures = {score["signature"] for score in found}
     listed = "<br>".join(_code(signature) for signature in sorted(signatures))
     signed = f'<p class="note">{say("signatures")}:<br>{listed}</p>' if signatures else ""
-    return table(rows) + signed + _with_truth(scores)
+    return table(rows) + _pronunciation(splits) + signed + _with_truth(scores)
+
+
+def _pronunciation(splits: Tree) -> str:
+    """A row for each split that is judged by sounds."""
+    judged = {name: part["pronunciation"] for name, part in splits.items() if "pronunciation" in part}
+    rows = [[head(say("split")), *(head(say(name), "number") for name in PRONUNCIATION)]]
+    for name, errors in judged.items():
+        rows.append([cell(escape(name)), *(_number(errors[key]) for key in PRONUNCIATION)])
+    return table(rows) if judged else ""
 
 
 def _with_truth(scores: Tree) -> str:
@@ -189,14 +206,14 @@ def _books(run: RunFolder) -> str:
     return "; ".join(form.format(**reading["totals"]) for reading in readings)
 
 
-def _weights(path: Path) -> str:
-    """How many numbers the stored model has, from the head of its file; the tensors are not read."""
-    if not path.exists():
-        return ""
-    with path.open("rb") as file:
-        entries = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    sizes = [math.prod(entry["shape"]) for name, entry in entries.items() if name != "__metadata__"]
-    return f"{sum(sizes):,}"
+def _weights(folder: Path) -> str:
+    """How many numbers the stored model has, from the heads of its files; the tensors are not read."""
+    sizes = []
+    for path in folder.glob("*.safetensors"):
+        with path.open("rb") as file:
+            entries = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        sizes += [math.prod(entry["shape"]) for name, entry in entries.items() if name != "__metadata__"]
+    return f"{sum(sizes):,}" if sizes else ""
 
 
 def _last_step(notes: list[Tree]) -> int:

@@ -1,0 +1,243 @@
+"""From row files to the tables of a results file: means over seeds, significance, lengths, examples.
+
+A table is columns and rows, as `docs/measured.py` shows it; a cell that holds a list holds one value for each
+seed. Outputs stay behind: only those of a handful of examples go into the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from row_files import SPLITS, Row, same_seeds
+
+from seq2see.metrics.bleu import corpus_bleu, row_chrf
+from seq2see.metrics.bootstrap import PairedBootstrap, bootstrap_of_runs, paired_bootstrap
+
+BINS = ((1, 8), (9, 10), (11, 12), (13, 15), (16, 19), (20, 10_000))
+"""Sentences by their number of source words; on Multi30k's test_2016 174, 238, 222, 221, 101 and 44 of them."""
+FEW_WORDS = 16
+"""An example that is shown should be taken in at a glance."""
+Table = dict[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A split: what is translated, and how people translated it."""
+
+    sources: list[str]
+    references: list[str]
+
+
+def collect(rows: Sequence[Row], ladder: Sequence[str], test: Corpus) -> dict[str, Any]:
+    """Everything that the docs tell, from all rows; a rung without rows is left out."""
+    rungs = {name: [row for row in rows if row.recipe == name and not row.label] for name in ladder}
+    rungs = {name: found for name, found in rungs.items() if found}
+    return {
+        "environment": environment_of(rows),
+        "signatures": {name: text for row in rows for name, text in row.signatures.items()},
+        "tables": {
+            "ladder": ladder_table(rungs, test),
+            "neighbours": neighbours_table(rungs, test),
+            "ablation": ablation_table(rows, test),
+            "lengths": lengths_table(rungs, test),
+        },
+        "examples": examples(rungs, test),
+    }
+
+
+def environment_of(rows: Sequence[Row]) -> dict[str, Any]:
+    """The machines that the rows were measured on; a list where there were several."""
+    found: dict[str, Any] = {}
+    for key in ("python", "torch", "device"):
+        values = sorted({str(row.environment[key]) for row in rows if key in row.environment})
+        found[key] = ", ".join(values)
+    return found
+
+
+def column(key: str, title: str, digits: int | None = None, sign: bool = False) -> dict[str, Any]:
+    """A column: where its values stand in a row, its title, digits after the point (None: text), and a sign or not."""
+    return {"key": key, "title": title, "digits": digits, **({"sign": True} if sign else {})}
+
+
+METRICS = {
+    "bleu": "BLEU",
+    "bleu-tokenised": "BLEU, lower-cased and tokenised",
+    "chrf": "chrF2",
+    "exact": "exact %",
+    "word_errors": "words wrong %",
+    "phoneme_errors": "phonemes wrong %",
+    "word_errors_with_stress": "words wrong %, with stress",
+    "phoneme_errors_with_stress": "phonemes wrong %, with stress",
+}
+"""How a metric is called in a table; figures that are not here are kept in the results and not shown."""
+
+
+def figures_table(rows: Sequence[Row]) -> Table:
+    """A row for each recipe and change, with all its figures."""
+    systems: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        systems.setdefault((row.recipe, row.label), []).append(row)
+    told = [
+        {"recipe": recipe, "change": label, "seeds": len(found), **_figures(found)}
+        for (recipe, label), found in systems.items()
+    ]
+    scores = [column(f"{split}_{key}", f"{split} {title}", 1) for key, title in METRICS.items() for split in SPLITS]
+    present = {key for row in told for key in row}
+    return {
+        "columns": [
+            column("recipe", "recipe"), column("change", "change"), column("seeds", "seeds", 0),
+            column("weights", "weights", 0), column("steps", "steps", 0), column("seconds", "seconds", 0),
+            *(each for each in scores if each["key"] in present),
+        ],
+        "rows": told,
+    }  # fmt: skip
+
+
+SCORES = [
+    column("valid_bleu", "valid BLEU", 1),
+    column("test_bleu", "test BLEU", 1),
+    column("test_chrf", "test chrF2", 1),
+    column("test_bleu-tokenised", "test BLEU, lower-cased and tokenised", 1),
+]
+
+
+def _figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """The figures of one system: a list with a value for each seed, or the one value all seeds share."""
+    names = dict.fromkeys(name for row in rows for name in row.figures)
+    lists = {name: [round(row.figures[name], 4) for row in rows if name in row.figures] for name in names}
+    return {name: values[0] if name == "weights" else values for name, values in lists.items()}
+
+
+def _outputs(rows: Sequence[Row]) -> list[list[str]]:
+    return [row.outputs["test"] for row in rows]
+
+
+def ladder_table(rungs: dict[str, list[Row]], test: Corpus) -> Table:
+    """A row for each rung, with its significance against the one below it."""
+    rows, below = [], None
+    for name, found in rungs.items():
+        told = _figures(found)
+        keys = ("weights", "steps", "seconds", *(each["key"] for each in SCORES))
+        row = {"recipe": name, "seeds": len(found), **{key: told[key] for key in keys if key in told}}
+        if below:
+            row["p"] = bootstrap_of_runs(_outputs(below), _outputs(found), test.references, seed=1).p_value
+        rows.append(row)
+        below = found
+    columns = [
+        column("recipe", "recipe"), column("weights", "weights", 0), column("steps", "steps", 0),
+        column("seconds", "seconds", 0), *SCORES, column("p", "p against the row above", 3),
+    ]  # fmt: skip
+    return {"columns": columns, "rows": rows}
+
+
+def neighbours_table(rungs: dict[str, list[Row]], test: Corpus) -> Table:
+    """What each rung gains over the one below: as a whole, and seed against seed."""
+    rows, names = [], list(rungs)
+    for first, second in pairwise(names):
+        whole = bootstrap_of_runs(_outputs(rungs[first]), _outputs(rungs[second]), test.references, seed=1)
+        seeds = same_seeds(rungs[first], rungs[second])
+        each = [paired_bootstrap(a.outputs["test"], b.outputs["test"], test.references, seed=1) for a, b in seeds]
+        rows.append({"first": first, "second": second, **_gain(whole), "p_of_seeds": _several(each)})
+    columns = [
+        column("first", "from"), column("second", "to"), column("difference", "test BLEU gained", 1, sign=True),
+        column("interval", "95 % interval"), column("p", "p", 3), column("p_of_seeds", "p of each seed"),
+    ]  # fmt: skip
+    return {"columns": columns, "rows": rows}
+
+
+def _gain(told: PairedBootstrap) -> dict[str, Any]:
+    gained = told.difference
+    interval = f"{gained.low:+.1f} … {gained.high:+.1f}"
+    return {"difference": round(gained.score, 4), "interval": interval, "p": round(told.p_value, 4)}
+
+
+def _several(told: Sequence[PairedBootstrap]) -> str:
+    return ", ".join(f"{each.p_value:.3f}" for each in told)
+
+
+def ablation_table(rows: Sequence[Row], test: Corpus) -> Table:
+    """What each change of a recipe costs or gives, beside the recipe as it is; seeds that both have."""
+    found = []
+    for recipe in dict.fromkeys(row.recipe for row in rows if row.label):
+        whole = [row for row in rows if row.recipe == recipe and not row.label]
+        variants = [
+            [row for row in rows if row.recipe == recipe and row.label == label]
+            for label in dict.fromkeys(row.label for row in rows if row.recipe == recipe and row.label)
+        ]
+        if whole:
+            found.append({"recipe": recipe, "change": "as it is", **_shown(whole)})
+        told = [_variant(recipe, whole, variant, test) for variant in variants]
+        found += sorted(told, key=lambda each: each.get("valid_difference", 0))
+    columns = [
+        column("recipe", "recipe"), column("change", "change"), column("valid_bleu", "valid BLEU", 1),
+        column("valid_difference", "difference", 1, sign=True), column("test_bleu", "test BLEU", 1),
+        column("difference", "difference", 1, sign=True), column("p", "p", 3),
+    ]  # fmt: skip
+    return {"columns": columns, "rows": found}
+
+
+def _shown(rows: Sequence[Row]) -> dict[str, Any]:
+    told = _figures(rows)
+    return {"seeds": len(rows), **{key: told[key] for key in ("valid_bleu", "test_bleu") if key in told}}
+
+
+def _variant(recipe: str, whole: list[Row], variant: list[Row], test: Corpus) -> dict[str, Any]:
+    """A variant's scores, and how they differ from the recipe's with the same seeds."""
+    settings = variant[0].overrides
+    row = {"recipe": recipe, "change": variant[0].label, "settings": settings, **_shown(variant)}
+    pairs = same_seeds(whole, variant)
+    if not pairs:
+        return row
+    gains = [b.figures["valid_bleu"] - a.figures["valid_bleu"] for a, b in pairs]
+    before, after = [_outputs(side) for side in zip(*pairs, strict=True)]
+    told = _gain(bootstrap_of_runs(before, after, test.references, seed=1))
+    return {**row, "valid_difference": round(sum(gains) / len(gains), 4), **told}
+
+
+def lengths_table(rungs: dict[str, list[Row]], test: Corpus) -> Table:
+    """BLEU by the number of source words, one column for each rung."""
+    rows = []
+    for low, high in BINS:
+        inside = [index for index, text in enumerate(test.sources) if low <= len(text.split()) <= high]
+        if inside:
+            words = f"{low}–{high}" if high < BINS[-1][1] else f"{low}+"
+            scores = {name: [_part(row, inside, test) for row in found] for name, found in rungs.items()}
+            rows.append({"words": words, "pairs": len(inside), **scores})
+    columns = [column("words", "source words"), column("pairs", "sentences", 0)]
+    return {"columns": columns + [column(name, name, 1) for name in rungs], "rows": rows}
+
+
+def _part(row: Row, inside: list[int], test: Corpus) -> float:
+    """A run's BLEU on some of the sentences."""
+    outputs = [row.outputs["test"][index] for index in inside]
+    return round(corpus_bleu(outputs, [test.references[index] for index in inside]).value, 4)
+
+
+def examples(rungs: dict[str, list[Row]], test: Corpus) -> list[dict[str, Any]]:
+    """Sentences that changed most between neighbours: where each rung gained most, and where the last lost most.
+
+    Outputs are those of the first seed; the measure is chrF2 of the sentence.
+    """
+    texts = {name: found[0].outputs["test"] for name, found in rungs.items()}
+    scores = {name: row_chrf(outputs, test.references) for name, outputs in texts.items()}
+    short = [index for index, text in enumerate(test.sources) if len(text.split()) <= FEW_WORDS]
+    chosen: dict[int, str] = {}
+    names = list(rungs)
+    pairs = list(pairwise(names))
+    for first, second in [*pairs, *(pair[::-1] for pair in pairs[-1:])]:
+        gains = {index: scores[second][index] - scores[first][index] for index in short if index not in chosen}
+        best = max(gains, key=lambda index: gains[index], default=None)
+        if best is not None and gains[best] > 0:
+            chosen[best] = f"{first} → {second}"
+    return [
+        {
+            "change": change,
+            "source": test.sources[index],
+            "reference": test.references[index],
+            "outputs": {name: outputs[index] for name, outputs in texts.items()},
+        }
+        for index, change in chosen.items()
+    ]

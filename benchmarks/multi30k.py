@@ -1,0 +1,73 @@
+"""The ladder from a plain RNN to the Transformer on Multi30k, English to German: trained, scored, compared.
+
+python benchmarks/multi30k.py row multi30k-gru --seed 2 --out FOLDER      train and score one run
+python benchmarks/multi30k.py row multi30k-transformer --seed 1 --set objective.agreement=0 \
+    --label "without R-Drop" --out FOLDER                                 the same with changed settings
+python benchmarks/multi30k.py score RUN --out FOLDER                      score a run that is there: an ensemble
+python benchmarks/multi30k.py collect FOLDER                              all rows into results/multi30k.json
+
+Everything is chosen on valid (Multi30k's val); test (its test_2016_flickr) is only told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from collect_rows import Corpus, collect
+from row_files import Row, read_rows
+from rows import obey, parser
+
+from seq2see.core.files import write_json
+from seq2see.metrics.tokenised_bleu import corpus_bleu_tokenised
+from seq2see.recipes.table import recipe
+from seq2see.workbench.prepare import read_corpus
+
+RESULTS = Path(__file__).parent / "results" / "multi30k.json"
+COMMAND = "python benchmarks/multi30k.py"
+LADDER = (
+    "multi30k-rnn",
+    "multi30k-gru",
+    "multi30k-gru-attention",
+    "multi30k-lstm-attention",
+    "multi30k-transformer",
+    "multi30k-ensemble",
+)
+
+
+def gather(folder: Path, results: Path) -> None:
+    """All rows of a folder as one results file; scores that need another package are computed here."""
+    splits, _ = read_corpus(recipe(LADDER[0]))
+    corpus = {
+        split: Corpus([each.source for each in splits[split]], [each.target for each in splits[split]])
+        for split in ("valid", "test")
+    }
+    rows = [with_tokenised(each, corpus) for each in read_rows(folder)]
+    write_json(results, {"command": COMMAND, **collect(rows, LADDER, corpus["test"])})
+    print(f"{results}: {len(rows)} rows, {results.stat().st_size:,} bytes")
+
+
+def with_tokenised(row: Row, corpus: dict[str, Corpus]) -> Row:
+    """The row with its lower-cased tokenised BLEU."""
+    for split, outputs in row.outputs.items():
+        told = corpus_bleu_tokenised(outputs, corpus[split].references, "de")
+        row.figures[f"{split}_bleu-tokenised"] = told.value
+        row.signatures["bleu-tokenised"] = told.signature
+    return row
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """The command line: that of `rows.py`, and `collect`."""
+    root, verbs = parser((__doc__ or "").split("\n")[0])
+    both = verbs.add_parser("collect")
+    both.add_argument("folder", type=Path)
+    both.add_argument("--results", type=Path, default=RESULTS)
+    asked = root.parse_args(words)
+    if asked.verb == "collect":
+        gather(asked.folder, asked.results)
+    else:
+        obey(asked)
+
+
+if __name__ == "__main__":
+    main()

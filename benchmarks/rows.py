@@ -1,0 +1,88 @@
+"""Train and score any recipe, a process and a file for each run; then put the files together as a table.
+
+python benchmarks/rows.py row g2p --seed 2 --out FOLDER                       train and score one run
+python benchmarks/rows.py row g2p --set encoder.depth=1 --label "one layer" --out FOLDER
+python benchmarks/rows.py score RUN --out FOLDER                              score a run that is there
+python benchmarks/rows.py table FOLDER --results benchmarks/results/g2p.json  all rows as one table
+
+Rows are independent of each other, so many can be made side by side; a row that is there is not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from collect_rows import environment_of, figures_table
+from row_files import Row, make_row, read_rows, score_row, write_row
+
+from seq2see.core.files import write_json
+from seq2see.core.settings import parse_assignment
+from seq2see.workbench.run_folder import find_run
+
+
+def row(asked: Row, out: Path) -> None:
+    """Train and score one run, unless that was done before."""
+    path = out / f"{asked.name}.json"
+    if path.exists():
+        print(f"{path} is there already; delete it to measure anew")
+        return
+    done = make_row(asked, out)
+    print(f"{write_row(done, out)} {json.dumps(done.figures)}")
+
+
+def score(name: str, asked: Row, out: Path) -> None:
+    """Score a run that was made elsewhere."""
+    done = score_row(asked, find_run(name), {})
+    print(f"{write_row(done, out)} {json.dumps(done.figures)}")
+
+
+def tabulate(folder: Path, results: Path) -> None:
+    """All rows of a folder as one table, means and spreads over the seeds."""
+    rows = read_rows(folder)
+    command = "python benchmarks/rows.py"
+    write_json(results, {"environment": environment_of(rows), "command": command, **figures_table(rows)})
+    print(f"{results}: {len(rows)} rows")
+
+
+def parser(about: str) -> tuple[argparse.ArgumentParser, Any]:
+    """What can be asked for, and where more verbs can be added."""
+    root = argparse.ArgumentParser(description=about)
+    verbs = root.add_subparsers(dest="verb", required=True)
+    for verb, what in (("row", "a recipe"), ("score", "a run")):
+        one = verbs.add_parser(verb)
+        one.add_argument("name", help=what)
+        one.add_argument("--seed", type=int, default=1)
+        one.add_argument("--set", action="append", default=[], help="a changed setting, as path=value")
+        one.add_argument("--label", default="", help="what was changed, in words")
+        one.add_argument("--recipe", default="", help="score: the name the row gets; else that of the run's recipe")
+        one.add_argument("--out", type=Path, required=True, help="the folder of row files")
+    table = verbs.add_parser("table")
+    table.add_argument("folder", type=Path)
+    table.add_argument("--results", type=Path, required=True)
+    return root, verbs
+
+
+def obey(asked: argparse.Namespace) -> None:
+    """Do what was asked for."""
+    if asked.verb == "table":
+        tabulate(asked.folder, asked.results)
+        return
+    changes: dict[str, Any] = dict(parse_assignment(text) for text in asked.set)
+    if asked.verb == "row":
+        row(Row(asked.name, asked.seed, asked.label, changes), asked.out)
+    else:
+        name = asked.recipe or find_run(asked.name).recipe().name
+        score(asked.name, Row(name, asked.seed, asked.label, changes), asked.out)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """The command line."""
+    obey(parser((__doc__ or "").split("\n")[0])[0].parse_args(words))
+
+
+if __name__ == "__main__":
+    main()

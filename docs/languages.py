@@ -1,0 +1,82 @@
+"""What the generated pages say by themselves, in two languages; docstrings have their Chinese in `chinese.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+CHINESE: dict[str, str] = tomllib.loads((Path(__file__).parent / "chinese.toml").read_text(encoding="utf-8"))
+
+PHRASES = {
+    "recipes: introduction": (
+        "`seq2see train NAME` trains one, `seq2see show NAME` explains every setting of it, and `seq2see diff A B` "
+        "shows what differs. Below stands, for each, in which settings it differs from `pocket-transformer`.",
+        "`seq2see train 名称` 训练一个配方，`seq2see show 名称` 解释它的每一项设置，"
+        "`seq2see diff 甲 乙` 列出两者的差别。下面逐一列出各配方与 `pocket-transformer` 不同的设置。",
+    ),
+    "recipes: the base": ("The others are compared with this one.", "其他配方都与它比较。"),
+    "settings: introduction": (
+        "A recipe is a tree of settings. Change one by its path: `--set encoder.width=64` on the command line, "
+        '`recipe.with_(**{"encoder.width": 64})` in Python, or in a TOML file that `seq2see show NAME --toml` gives. '
+        "Where there are several kinds, `--set encoder.kind=recurrent` swaps one for another.",
+        "配方是一棵设置树，每项设置用路径来改：命令行写 `--set encoder.width=64`，Python 里写 "
+        '`recipe.with_(**{"encoder.width": 64})`，也可以改 `seq2see show 名称 --toml` 给出的 TOML 文件。'
+        "有几种可选时，用 `--set encoder.kind=recurrent` 换成另一种。",
+    ),
+    "figures: note": (
+        "BLEU and the share of exactly right sentences (%) on `test`; the share of exactly right sentences on `pairs`, "
+        "`roles` and `length`; alignment error rate of attention (0 is perfect). Measured with",
+        "表中为 `test` 上的 BLEU 和整句完全正确的比例（%），`pairs`、`roles`、`length` 上整句完全正确的比例，"
+        "以及注意力的对齐错误率（0 为最好）。测量命令：",
+    ),
+}
+"""What the pages say by themselves: English, Chinese."""
+
+WORDS = {
+    "eight to ten runs side by side on one GPU: the seconds are an upper bound":
+        "一块 GPU 上同时跑八到十个训练，所以秒数只是上限",
+    "eleven to fourteen runs side by side on one GPU: the seconds are an upper bound":
+        "一块 GPU 上同时跑十一到十四个训练，所以秒数只是上限",
+    "Not measured yet.": "尚未测量。", "One of the kinds below.": "下列几种之一。", "The recipe itself": "配方本身",
+    "Recipes": "配方", "Settings": "设置", "recipe": "配方", "setting": "设置", "what it is": "说明",
+    "what it does": "作用", "values": "取值", "default": "默认值", "must be given": "必须给出", "whole number": "整数",
+    "number": "数", "true or false": "true 或 false", "text": "文本", "weights": "参数量", "steps": "步数",
+    "seconds": "秒", "exact": "完全正确", "alignment error": "对齐错误率",
+    "Measured with": "测量命令：", "source": "原文", "reference": "参考译文", "yes": "是", "no": "否",
+    "valid BLEU": "验证集 BLEU", "test BLEU": "测试集 BLEU",
+    "valid chrF2": "验证集 chrF2", "test chrF2": "测试集 chrF2",
+    "test BLEU, lower-cased and tokenised": "测试集 BLEU（小写、已分词）",
+    "valid BLEU, lower-cased and tokenised": "验证集 BLEU（小写、已分词）",
+    "p against the row above": "与上一行相比的 p 值", "from": "从", "to": "到", "test BLEU gained": "测试集 BLEU 增量",
+    "95 % interval": "95 % 区间", "p of each seed": "各种子的 p 值", "change": "改动", "as it is": "原样",
+    "difference": "差", "source words": "原文词数", "sentences": "句数", "seeds": "种子数",
+    "multi30k/lengths": "不同原文长度上的 BLEU", "ensemble": "集成",
+    "valid exact %": "验证集整句正确率（%）", "test exact %": "测试集整句正确率（%）",
+    "test words wrong %": "测试集词错误率（%）", "test phonemes wrong %": "测试集音素错误率（%）",
+    "test words wrong %, with stress": "测试集词错误率（%，计重音）",
+    "test phonemes wrong %, with stress": "测试集音素错误率（%，计重音）",
+    "cell": "项目", "name": "名称", "value": "数值", "ratio": "比值", "how": "方式", "spread": "波动",
+    "command": "命令",
+    "tokens per second": "词元/秒", "sentences per second": "句/秒", "threads": "线程数", "precision": "精度",
+    "batch": "批大小", "beams": "束宽", "device": "设备", "system": "系统", "compiled": "编译",
+    "compiled, one CUDA graph": "编译，整步一个 CUDA 图",
+}  # fmt: skip
+"""Titles and short words: English, Chinese."""
+
+Say = Callable[[str], str]
+"""A sentence in the language of the page."""
+
+
+ENGLISH = {"multi30k/lengths": "BLEU by the length of the source"}
+"""Words of the results files that would not read well as they are."""
+
+
+def english(sentence: str) -> str:
+    """As it stands in the source."""
+    return PHRASES[sentence][0] if sentence in PHRASES else ENGLISH.get(sentence, sentence)
+
+
+def chinese(sentence: str) -> str:
+    """Its Chinese counterpart, if there is one yet."""
+    return PHRASES[sentence][1] if sentence in PHRASES else (WORDS | CHINESE).get(sentence, sentence)

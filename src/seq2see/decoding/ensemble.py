@@ -1,0 +1,55 @@
+"""Several models decode as one: at every step they vote on the next token with their probabilities.
+
+Each member reads the same tokens and keeps its own state; the score of a token is the logarithm of the mean of
+the members' probabilities (Sutskever, Vinyals & Le 2014 decode with five LSTMs like this). Members may
+differ in everything but their vocabularies: they must mean the same by a token's number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from seq2see.core.batch import Batch, Sequences
+
+
+def log_mean(logits: Sequence[Float[Tensor, "row time vocab"]]) -> Float[Tensor, "row time vocab"]:
+    """log(mean of the softmaxes): probabilities are averaged, not logits, whose scales nobody compares.
+
+    It is computed from log-softmaxes by log-sum-exp, so that a tiny probability does not become 0 on the way.
+    """
+    scores = [each.log_softmax(-1, dtype=torch.promote_types(each.dtype, torch.float32)) for each in logits]
+    return torch.stack(scores).logsumexp(0) - math.log(len(scores))
+
+
+class Ensemble(nn.Module):
+    """Models that decode together; anything that can `start` and `step` can be a member."""
+
+    def __init__(self, members: Sequence[Any]):
+        super().__init__()
+        if not members:
+            raise ValueError("an ensemble needs at least one member")
+        self.members = tuple(members)
+        self.learnt = nn.ModuleList(member for member in members if isinstance(member, nn.Module))
+
+    def forward(self, batch: Batch) -> Float[Tensor, "row time vocab"]:
+        """The scores of the next token at every time, the truth given."""
+        return log_mean([member(batch) for member in self.learnt])
+
+    def start(self, source: Sequences | None, rows: int, room: int) -> tuple[Any, ...]:
+        """A state that holds one state for each member."""
+        return tuple(member.start(source, rows, room) for member in self.members)
+
+    def step(
+        self, tokens: Int[Tensor, "row new"], state: tuple[Any, ...]
+    ) -> tuple[Float[Tensor, "row new vocab"], tuple[Any, ...]]:
+        """All members read the tokens; what they make of them is averaged."""
+        logits, states = zip(
+            *(member.step(tokens, own) for member, own in zip(self.members, state, strict=True)), strict=True
+        )
+        return log_mean(logits), states

@@ -1,0 +1,170 @@
+"""Measured runs: a row file holds what a run gave, and the tables say what the rows say."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+import row_files
+import rows as row_command
+from collect_rows import Corpus, ablation_table, collect, figures_table, lengths_table
+from row_files import Row, make_row, read_rows, same_seeds, score_row, write_row
+from tiny import tiny_recipe, write_pairs
+
+from seq2see.metrics.bleu import corpus_bleu
+from seq2see.workbench.run_folder import RunFolder
+
+SOURCES = [" ".join(["word"] * length) for length in (3, 8, 9, 12, 12, 21)]
+REFERENCES = [f"the small dog number {index} runs over the green grass today ." for index in range(6)]
+TEST = Corpus(SOURCES, REFERENCES)
+LADDER = ("low", "middle", "high")
+
+
+def outputs(wrong: int, seed: int = 0) -> list[str]:
+    """The references, with so many of the sentences spoilt; which ones depends on the seed."""
+    spoilt = {(seed + index) % 6 for index in range(wrong)}
+    return [text.replace("dog", "cat") if index in spoilt else text for index, text in enumerate(REFERENCES)]
+
+
+def row(recipe: str, seed: int, wrong: int, label: str = "") -> Row:
+    said = outputs(wrong, seed)
+    bleu = corpus_bleu(said, REFERENCES).value
+    figures = {"steps": 100, "weights": 7, "seconds": 10.0 + seed, "valid_bleu": bleu - 1, "test_bleu": bleu}
+    machine = {"python": "3.12", "torch": "2.11", "device": "GPU"}
+    return Row(recipe, seed, label, {"a": 1} if label else {}, figures, {"bleu": "tok:13a"}, {"test": said}, machine)
+
+
+ROWS = [
+    *(row("low", seed, wrong=5) for seed in (1, 2)),
+    *(row("high", seed, wrong=0) for seed in (1, 2, 3)),
+    *(row("high", seed, wrong=3, label="without x") for seed in (1, 2)),
+    row("high", 1, wrong=1, label="without y"),
+    row("high", 9, wrong=1, label="another seed"),
+]
+
+
+@pytest.fixture(scope="module")
+def found() -> dict:
+    return collect(ROWS, LADDER, TEST)
+
+
+class TestTables:
+    def test_the_ladder_has_a_row_for_each_rung_that_was_measured_with_a_value_for_each_seed(self, found):
+        table = found["tables"]["ladder"]
+        assert [each["recipe"] for each in table["rows"]] == ["low", "high"]
+        low, high = table["rows"]
+        assert low["seconds"] == [11.0, 12.0]
+        assert low["weights"] == 7
+        assert high["test_bleu"] == [100.0, 100.0, 100.0]
+        assert "p" not in low
+        assert high["p"] == pytest.approx(1 / 1001)
+
+    def test_neighbours_are_compared_as_a_whole_and_seed_by_seed(self, found):
+        (step,) = found["tables"]["neighbours"]["rows"]
+        assert (step["first"], step["second"]) == ("low", "high")
+        low = [each.figures["test_bleu"] for each in ROWS[:2]]
+        assert step["difference"] == pytest.approx(100 - sum(low) / 2, abs=1e-3)
+        assert step["p_of_seeds"] == "0.001, 0.001"  # seed 3 has nothing to be compared with
+
+    def test_an_ablation_is_compared_with_the_same_seeds_and_ordered_by_what_it_costs(self):
+        table = ablation_table(ROWS, TEST)["rows"]
+        assert [each["change"] for each in table] == ["as it is", "without x", "without y", "another seed"]
+        whole, x, y, alone = table
+        assert len(whole["test_bleu"]) == 3
+        cost = sum(each.figures["test_bleu"] for each in ROWS[5:7]) / 2 - 100
+        assert x["difference"] == pytest.approx(cost, abs=1e-3)
+        assert x["valid_difference"] == pytest.approx(cost, abs=1e-3)
+        assert x["settings"] == {"a": 1}
+        assert x["difference"] < y["difference"] < 0
+        assert "difference" not in alone
+
+    def test_sentences_are_grouped_by_their_source_words(self):
+        table = lengths_table({"low": [row("low", 3, wrong=2)]}, TEST)["rows"]
+        assert [(each["words"], each["pairs"]) for each in table] == [("1–8", 2), ("9–10", 1), ("11–12", 2), ("20+", 1)]
+        # Seed 3 spoils sentences 3 and 4, those with 12 words.
+        assert [each["low"][0] == 100 for each in table] == [True, True, False, True]
+
+    def test_examples_are_what_the_rungs_said_of_a_sentence_that_changed(self, found):
+        (example,) = found["examples"]  # the last rung lost nowhere
+        index = SOURCES.index(example["source"])
+        assert example["change"] == "low → high"
+        assert example["reference"] == example["outputs"]["high"] == REFERENCES[index]
+        assert example["outputs"]["low"] == REFERENCES[index].replace("dog", "cat")
+
+    def test_a_long_sentence_is_no_example(self):
+        last = [*REFERENCES[:5], "x"]
+        rungs = [Row("low", 1, outputs={"test": last}), row("high", 1, wrong=0)]
+        assert collect(rungs, LADDER, TEST)["examples"] == []
+
+    def test_where_the_last_rung_lost_most_is_shown_too(self):
+        better, worse = row("middle", 1, wrong=0), row("high", 1, wrong=1)
+        (example,) = collect([better, worse], LADDER, TEST)["examples"]
+        assert example["change"] == "high → middle"
+
+    def test_results_say_where_and_how_and_keep_no_other_outputs(self, found):
+        assert found["environment"] == {"python": "3.12", "torch": "2.11", "device": "GPU"}
+        assert found["signatures"] == {"bleu": "tok:13a"}
+        assert json.dumps(found).count("the small dog") <= 3
+
+    def test_every_column_has_values_in_some_row(self, found):
+        for table in found["tables"].values():
+            for column in table["columns"]:
+                if column["key"] not in ("test_chrf", "test_bleu-tokenised"):
+                    assert any(column["key"] in each for each in table["rows"]), column
+
+    def test_any_recipe_gives_a_table_of_its_figures(self):
+        one = Row("g2p", 1, figures={"steps": 5, "test_word_errors": 20.5, "test_decoding_seconds": 3.0})
+        two = Row("g2p", 2, figures={"steps": 5, "test_word_errors": 21.5})
+        table = figures_table([one, two])
+        assert table["rows"][0]["test_word_errors"] == [20.5, 21.5]
+        titles = [column["title"] for column in table["columns"]]
+        assert "test words wrong %" in titles
+        assert not any("decoding" in title or "valid" in title for title in titles)
+
+
+class TestFiles:
+    def test_a_row_is_read_back_as_it_was_written(self, tmp_path):
+        path = write_row(ROWS[5], tmp_path)
+        assert path.name == "high-without-x-seed1.json"
+        assert read_rows(tmp_path) == [ROWS[5]]
+
+    def test_rows_are_paired_by_seed(self):
+        pairs = same_seeds([row("a", seed, 0) for seed in (1, 2, 3)], [row("b", seed, 0) for seed in (3, 1)])
+        assert [(a.seed, b.seed) for a, b in pairs] == [(1, 1), (3, 3)]
+
+    def test_a_run_becomes_a_row_once(self, tmp_path, monkeypatch, capsys):
+        pairs = write_pairs(tmp_path / "pairs.tsv")
+        monkeypatch.setattr(row_files, "resolve", lambda name, data, changes: tiny_recipe(pairs, name, **changes))
+        out = tmp_path / "rows"
+        asked = ["row", "pocket-transformer", "--seed", "5", "--label", "Tiny one", "--out", str(out)]
+        asked += ["--set", "training.steps=4", "--set", "target.head=free"]
+        row_command.main(asked)
+        (made,) = read_rows(out)
+        assert (made.recipe, made.label, made.seed) == ("pocket-transformer", "Tiny one", 5)
+        assert made.overrides == {"training.steps": 4, "target.head": "free"}
+        assert made.figures["steps"] == 4
+        assert made.figures["seconds"] > 0
+        assert {"valid_bleu", "test_bleu", "test_chrf", "valid_exact", "weights"} <= made.figures.keys()
+        assert {split: len(texts) for split, texts in made.outputs.items()} == {"valid": 3, "test": 3}
+        assert made.signatures["bleu"].startswith("nrefs:1")
+        run = RunFolder(out / "runs" / "pocket-transformer-tiny-one-seed5")
+        assert run.recipe().training.seed == 5
+
+        def never(*_):
+            raise AssertionError("this was trained already")
+
+        monkeypatch.setattr(row_files, "train_recipe", never)
+        row_command.main(asked)
+        assert "there already" in capsys.readouterr().out
+        again = make_row(Row(made.recipe, 5, made.label, made.overrides), out)  # the run is there, the file lost
+        assert (again.outputs, again.figures["seconds"]) == (made.outputs, made.figures["seconds"])
+        assert score_row(Row("ensemble", 1), run, {}).outputs == made.outputs
+        row_command.main(["table", str(out), "--results", str(tmp_path / "results" / "x.json")])
+        stored = json.loads((tmp_path / "results" / "x.json").read_text())
+        assert stored["rows"][0]["test_bleu"] == [round(made.figures["test_bleu"], 4)]
+        assert stored["command"] == "python benchmarks/rows.py"

@@ -1,0 +1,162 @@
+"""Runs put together: an ensemble is a run like any other, and refuses what cannot go together."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import tiny_recipe, write_pairs
+
+from seq2see.cli.app import run as command
+from seq2see.core.errors import UserError
+from seq2see.decoding.ensemble import Ensemble
+from seq2see.workbench.ensemble import make_ensemble
+from seq2see.workbench.evaluate import changed_most, evaluate
+from seq2see.workbench.predict import load
+from seq2see.workbench.report import write_report
+from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.train import train_recipe
+
+TEXTS = ["红猫", "小鱼", "大牛大牛大牛", "老鸡"]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two runs of different seed and shape, and an ensemble of them."""
+    folder = tmp_path_factory.mktemp("home")
+    pairs = write_pairs(folder / "pairs.tsv")
+    changes = {"training.steps": 40, "training.rate": 1e-2, "training.schedule.warmup": 5}
+    train_recipe(tiny_recipe(pairs, **changes), folder / "one")
+    other = {"target.head": "free", "encoder.width": 24, "decoder.width": 24, "training.seed": 2}
+    train_recipe(tiny_recipe(pairs, **(changes | other)), folder / "two")
+    make_ensemble([RunFolder(folder / "one"), RunFolder(folder / "two")], folder / "both")
+    return folder
+
+
+def test_its_score_is_the_mean_of_probabilities_token_by_token(home: Path):
+    both, *members = (load(home / name) for name in ("both", "one", "two"))
+    batch = both._batch("红猫", "the red cat")
+    with torch.inference_mode():
+        chances = [each.module(batch).softmax(-1)[0].gather(1, batch.labels[0][:, None]) for each in members]
+    expected = ((chances[0] + chances[1]) / 2).log().sum().item()
+    assert both.score("红猫", "the red cat") == pytest.approx(expected, abs=1e-4)
+    assert both.score("红猫", "the red cat") != pytest.approx(members[0].score("红猫", "the red cat"), abs=1e-3)
+
+
+def test_it_predicts_and_its_answers_score_what_it_says(home: Path):
+    both = load(home / "both")
+    assert isinstance(both.module, Ensemble)
+    for prediction in both.predict(TEXTS, num_beams=3):
+        best = prediction.answers[0]
+        if best.finished:
+            assert both.score(prediction.source, best.text) == pytest.approx(best.log_probability, abs=1e-4)
+
+
+def test_a_run_with_itself_is_itself(home: Path):
+    run = RunFolder(home / "one")
+    twice, alone = load(make_ensemble([run, run], home / "twice").path), load(run.path)
+    for left, right in zip(twice.predict(TEXTS, num_beams=3), alone.predict(TEXTS, num_beams=3), strict=True):
+        assert left.text == right.text
+        assert left.score == pytest.approx(right.score, abs=1e-4)
+
+
+def test_ensembles_can_be_members_and_then_their_members_are(home: Path):
+    three = make_ensemble([RunFolder(home / name) for name in ("both", "one")], home / "three")
+    assert sorted(path.name for path in three.model.glob("*.safetensors")) == [
+        "member-2.safetensors", "member-3.safetensors", "model.safetensors",
+    ]  # fmt: skip
+    assert len(load(three.path).module.members) == 3
+
+
+def test_it_outlives_its_members(home: Path, tmp_path: Path):
+    before = load(home / "both")("红猫").score
+    shutil.copytree(home / "both", tmp_path / "both")
+    assert load(tmp_path / "both")("红猫").score == before
+
+
+def test_it_is_evaluated_and_reported_but_not_traced(home: Path):
+    run = RunFolder(home / "both")
+    scores = evaluate(run)
+    assert scores["test"]["pairs"] > 0
+    assert scores["perplexity"]["per_token"] > 1
+    assert not (run.path / "attention").exists()
+    both, one, two = (
+        sum(weight.numel() for weight in load(home / name).module.parameters()) for name in ("both", "one", "two")
+    )
+    assert both == one + two
+    assert f"{both:,}" in write_report(run).read_text(encoding="utf-8")
+    with pytest.raises(UserError, match="cannot be traced"):
+        load(run.path).trace("红猫")
+    with pytest.raises(UserError, match="cannot be traced"):
+        _ = load(run.path)("红猫").attention
+
+
+def test_a_damaged_member_is_refused(home: Path, tmp_path: Path):
+    shutil.copytree(home / "both", tmp_path / "both")
+    file = tmp_path / "both" / "model" / "member-2.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(UserError, match=r"member-2\.safetensors is damaged"):
+        load(tmp_path / "both")
+    file.unlink()
+    with pytest.raises(UserError, match=r"member-2\.safetensors is missing"):
+        load(tmp_path / "both")
+
+
+def test_a_single_model_is_stored_as_before(home: Path):
+    assert "members" not in json.loads((home / "one" / "model" / "config.json").read_text())
+    assert len(json.loads((home / "both" / "model" / "config.json").read_text())["members"]) == 1
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_runs_with_other_vocabularies_are_refused_by_name(home: Path, tmp_path: Path, side: str):
+    rows = (home / "pairs.tsv").read_text(encoding="utf-8")
+    old, new = ("猫", "狮") if side == "source" else ("cat", "lion")
+    (tmp_path / "pairs.tsv").write_text(rows.replace(old, new), encoding="utf-8")
+    own = {"source.tokeniser.kind": "characters", "target.tokeniser.kind": "words", "target.vocabulary": "separate"}
+    one = train_recipe(tiny_recipe(home / "pairs.tsv", **own), tmp_path / "first")
+    other = train_recipe(tiny_recipe(tmp_path / "pairs.tsv", **own), tmp_path / "stranger")
+    with pytest.raises(UserError, match=f"stranger and .*first do not have the same {side} vocabulary"):
+        make_ensemble([one, other], tmp_path / "both")
+    assert not (tmp_path / "both").exists()
+
+
+def test_what_cannot_be_put_together_is_refused(home: Path, tmp_path: Path):
+    one = RunFolder(home / "one")
+    with pytest.raises(UserError, match="at least two"):
+        make_ensemble([one], tmp_path / "both")
+    shutil.copytree(one.path, tmp_path / "half")
+    shutil.rmtree(tmp_path / "half" / "model")
+    with pytest.raises(UserError, match="not finished"):
+        make_ensemble([one, RunFolder(tmp_path / "half")], tmp_path / "both")
+
+
+def test_the_command_line_makes_one_and_compares_it(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert command(["ensemble", str(home / "one"), str(home / "two"), "--out", str(tmp_path / "vote")]) == 0
+    assert "2 members" in capsys.readouterr().out
+    assert RunFolder(tmp_path / "vote").recipe().name == "vote"
+    assert json.loads((tmp_path / "vote" / "env.json").read_text())["members"] == [
+        str(home / "one"), str(home / "two"),
+    ]  # fmt: skip
+    assert command(["predict", str(tmp_path / "vote"), "红猫"]) == 0
+    assert capsys.readouterr().out.strip()
+
+
+def test_a_comparison_shows_what_changed_most(home: Path, capsys: pytest.CaptureFixture[str]):
+    assert command(["eval", str(home / "one"), str(home / "two")]) == 0
+    shown = capsys.readouterr().out
+    changes = changed_most(RunFolder(home / "one"), RunFolder(home / "two"))
+    assert changes
+    assert "changed most" in shown
+    for each in changes:
+        assert f"{each.gain:+7.1f}  {each.source}" in shown
+        assert f"{home / 'two'}: {each.second}" in shown
+    gains = [each.gain for each in changes]
+    assert gains == sorted(gains, reverse=True)
+    back = changed_most(RunFolder(home / "two"), RunFolder(home / "one"))
+    assert sorted(-each.gain for each in back) == sorted(gains)
+    assert changed_most(RunFolder(home / "one"), RunFolder(home / "one")) == []

@@ -1,0 +1,70 @@
+"""Scores of outputs: both BLEUs, each with its own signature, and none that was not computed."""
+
+from __future__ import annotations
+
+import pytest
+
+from seq2see.cli.scores import print_scores
+from seq2see.core.errors import UserError
+from seq2see.metrics.tokenised_bleu import has_moses
+from seq2see.recipes.table import recipe
+from seq2see.sources.catalogue import CataloguedCorpus
+from seq2see.workbench import evaluate
+from seq2see.workbench.evaluate import changed_most, score_outputs, target_language
+from seq2see.workbench.run_folder import RunFolder
+
+OUTPUTS, REFERENCES = ["ein mann singt im regen ."], ["Ein Mann singt im Regen."]
+
+
+def german():
+    changes = {"corpus": CataloguedCorpus(target="de"), "metrics": ("bleu", "bleu-tokenised")}
+    return recipe("pocket-transformer").model_copy(update=changes)
+
+
+def test_the_language_that_is_written_comes_from_the_corpus():
+    assert target_language(german()) == "de"
+    assert target_language(recipe("puzzle-copy")) == "en"
+
+
+@pytest.mark.skipif(not has_moses(), reason="the extra `moses` is not installed")
+def test_both_bleus_are_shown_side_by_side_each_with_its_signature(capsys):
+    scores = score_outputs(german(), REFERENCES, OUTPUTS)
+    assert scores["bleu-tokenised"]["value"] == pytest.approx(100)
+    assert scores["bleu"]["value"] < 50
+    truth = {"per_token": 2.0, "bits_per_character": 1.0, "token_accuracy": 50.0}
+    print_scores("here", {"test": scores, "perplexity": truth})
+    shown = capsys.readouterr().out
+    assert "BLEU: sacreBLEU signature nrefs:1|case:mixed|eff:no|tok:13a" in shown
+    assert "BLEU lower-cased, tokenised: sacreBLEU signature nrefs:1|case:lc|eff:no|tok:none" in shown
+    assert "lang:de" in shown
+    assert "100.0" in shown
+    assert "chrF2" not in shown  # what was not measured has no column
+
+
+def test_without_its_package_a_metric_is_left_out(monkeypatch):
+    monkeypatch.setattr(evaluate, "has_moses", lambda: False)
+    assert score_outputs(german(), REFERENCES, OUTPUTS).keys() == {"pairs", "bleu"}
+
+
+def evaluated(path, rows):
+    """A run of which nothing is there but its predictions: (source, output, chrF2)."""
+    lines = [f"{source}\treference\t{output}\t{score:.2f}\t-1.0\n" for source, output, score in rows]
+    (path / "eval").mkdir(parents=True)
+    (path / "eval" / "test.tsv").write_text("source\treference\toutput\tchrf\tscore\n" + "".join(lines))
+    return RunFolder(path)
+
+
+def test_what_the_second_run_gained_comes_first_and_what_it_lost_last(tmp_path):
+    names = "abcdefgh"
+    before = evaluated(tmp_path / "one", [(name, "old", 50.0) for name in names])
+    scores = [60.0, 40.0, 50.0, 90.0, 10.0, 51.0, 70.0, 30.0]
+    after = evaluated(tmp_path / "two", list(zip(names, ["new"] * 8, scores, strict=True)))
+    found = changed_most(before, after, count=2)
+    assert [(each.source, each.gain) for each in found] == [("d", 40.0), ("g", 20.0), ("h", -20.0), ("e", -40.0)]
+    assert (found[0].first, found[0].second, found[0].reference) == ("old", "new", "reference")
+
+
+def test_runs_that_were_tested_on_other_pairs_are_not_compared(tmp_path):
+    runs = [evaluated(tmp_path / name, [(name, "x", 1.0)]) for name in "ab"]
+    with pytest.raises(UserError, match="not tested on the same pairs"):
+        changed_most(*runs)
