@@ -19,6 +19,7 @@ from seq2see.core.rows import fork, pick_rows, repeat_rows
 from seq2see.decoding.beam import Beam
 from seq2see.decoding.choosers import Greedy
 from seq2see.decoding.engine import Decodes, Limits, decode
+from seq2see.decoding.native import Store
 
 ROWS, TIME = 3, 9
 
@@ -80,7 +81,7 @@ def tensors_of(state: Any) -> Iterator[Tensor]:
         for part in state:
             yield from tensors_of(part)
     else:
-        assert state is None or isinstance(state, int | float), f"{type(state)} cannot be picked by row"
+        assert state is None or isinstance(state, int | float | Store), f"{type(state)} cannot be picked by row"
 
 
 def close(candidate: Candidate, left: Tensor, right: Tensor) -> None:

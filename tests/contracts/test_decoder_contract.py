@@ -6,7 +6,11 @@ from functools import cache, partial
 
 import pytest
 from decoder_exam import Candidate, DecoderExam
+from torch import Tensor
 
+from seq2see.core.batch import Sequences
+from seq2see.decoding.ensemble import Ensemble
+from seq2see.decoding.native import native_twin, why_not
 from tiny_models import FAMILIES, TARGET_SIZE, pair, reads, sources, stirred, tiny, whole, writes
 from toy_decoders import VOCAB, HistoryModel, TableModel, some_source
 
@@ -31,12 +35,36 @@ def seq2seq(name: str, build) -> Candidate:
     return Candidate(name, partial(build, name), TARGET_SIZE, lambda: sources([4, 2, 5], seed=3), whole, 2e-5)
 
 
+def together(*names: str) -> Ensemble:
+    """An ensemble of different families."""
+    return Ensemble([tiny(name) for name in names])
+
+
+ENSEMBLE = ("transformer, pre-norm", "recurrent, additive")
+
+
+@cache
+def twin(name: str):
+    return native_twin(tiny(name), "float32", threads=2) or pytest.skip(str(why_not(tiny(name))))
+
+
+def native(name: str) -> Candidate:
+    """A native twin; the model it is made from reads the whole."""
+
+    def read(_, source: Sequences, tokens: Tensor) -> Tensor:
+        return whole(tiny(name), source, tokens)
+
+    return Candidate(f"native {name}", partial(twin, name), TARGET_SIZE, lambda: sources([4, 2, 5], seed=3), read, 2e-5)
+
+
 ALL_DECODERS = [
     Candidate("table", TableModel, VOCAB),
     Candidate("history", HistoryModel, VOCAB, lambda: some_source(3, seed=2)),
     Candidate("history without source", HistoryModel, VOCAB),
     *(seq2seq(name, tiny) for name in FAMILIES if name not in OTHER_NORMS),
     *(seq2seq(name, another) for name in MORE_PAIRS),
+    *(native(name) for name in ("transformer, pre-norm", "transformer, post-norm", "transformer, rms norm")),
+    seq2seq("ensemble", lambda _: together(*ENSEMBLE)),
 ]
 
 

@@ -219,3 +219,37 @@ def test_rows_that_are_stuck_end_there():
         assert answer.tokens == (3,)
         assert answer.finished
         assert answer.log_probability == -1e4
+
+
+def test_by_hand_one_answer_is_enough_when_one_is_asked_for():
+    """After two steps (4,) is finished at 0.36 and no beginning has more than 0.21."""
+    steps = {}
+    for answers in (1, 2, None):
+        model = Counting(GARDEN_PATH)
+        found = decode(model, ONE, Beam(2, answers=answers), Limits(50))[0]
+        steps[answers] = model.steps
+        assert found[0].tokens == (4,)
+    assert steps == {1: 2, 2: 3, None: 3}
+
+
+def test_by_hand_stopping_when_full_waits_for_all_answers_though_one_is_asked_for():
+    model = Counting(Tree({(): {EOS: 0.6, 3: 0.4}, (3,): {3: 1.0}, (3, 3): {EOS: 1.0}}))
+    decode(model, ONE, Beam(2, NoPenalty(), when_full, answers=1), Limits(50))
+    assert model.steps == 3
+    model.steps = 0
+    decode(model, ONE, Beam(2, NoPenalty(), when_beaten, answers=1), Limits(50))
+    assert model.steps == 1
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
+def test_stopping_for_fewer_answers_loses_none_of_them(penalty):
+    steps = {when_beaten: 0, never: 0}
+    for seed in range(8):
+        for answers in (1, 2):
+            found = {}
+            for stop in steps:
+                model = Counting(HistoryModel(seed, scale=4.0))
+                found[stop] = decode(model, some_source(1, seed), Beam(4, penalty, stop, answers), Limits(8))
+                steps[stop] += model.steps
+            assert found[when_beaten] == found[never]
+    assert steps[when_beaten] < steps[never]

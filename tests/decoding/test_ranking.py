@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2see.decoding.ranking import highest
+from seq2see.decoding.ranking import highest, highest_scores, perhaps, very_highest
 
 
 def test_the_highest_come_first_and_of_equals_the_earlier():
@@ -37,3 +37,31 @@ def test_it_is_a_stable_sort_cut_short(choices, values, seed, data):
     scores = torch.randint(0, values, (3, choices), generator=random).float().log()  # with many ties, and -inf
     expected = scores.sort(dim=1, descending=True, stable=True).indices[:, :count]
     assert highest(scores, count).tolist() == expected.tolist()
+
+
+@given(
+    rows=st.integers(1, 5),
+    choices=st.sampled_from([100, 4096, 8003, 20_000]),
+    values=st.sampled_from([3, 50, 10**7]),
+    seed=st.integers(0, 999),
+)
+def test_the_very_highest_and_large_vocabularies_are_found_in_two_stages(rows, choices, values, seed):
+    random = torch.Generator().manual_seed(seed)
+    scores = -torch.randint(0, values, (rows, choices), generator=random).float()
+    expected = scores.sort(dim=1, descending=True, stable=True)
+    assert very_highest(scores).tolist() == expected.indices[:, 0].tolist()
+    best, places = highest_scores(scores, 8)
+    assert places.tolist() == expected.indices[:, :8].tolist()
+    assert best.tolist() == expected.values[:, :8].tolist()
+
+
+def test_perhaps_asks_a_cpu():
+    assert perhaps(torch.tensor([[False, True]]))
+    assert not perhaps(torch.tensor([[False], [False]]))
+
+
+def test_the_last_and_shorter_block_is_looked_into_no_further_than_it_reaches():
+    scores = torch.linspace(-9.0, -1.0, 3 * 8003).view(3, 8003)  # the best stand last, and all are below 0
+    assert very_highest(scores).tolist() == [8002] * 3
+    assert highest(scores, 3).tolist() == [[8002, 8001, 8000]] * 3
+    assert highest(scores.round(), 1).tolist() == [[int(row.round().argmax())] for row in scores]

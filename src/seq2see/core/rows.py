@@ -36,7 +36,12 @@ def fork(state: State) -> State:
 def tensors_of(state: object) -> list[Tensor]:
     """All tensors of a state or a batch, in a fixed order."""
     found: list[Tensor] = []
-    _each_tensor(state, lambda tensor: (found.append(tensor), tensor)[1])
+
+    def note(tensor: Tensor) -> Tensor:
+        found.append(tensor)
+        return tensor
+
+    _each_tensor(state, note)
     return found
 
 

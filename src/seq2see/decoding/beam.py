@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import compress
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -21,18 +22,18 @@ from seq2see.core.rows import pick_rows
 from seq2see.decoding.choosers import Search, Step
 from seq2see.decoding.hypotheses import History, Hypothesis, hypothesis
 from seq2see.decoding.penalties import NoPenalty, Penalty
-from seq2see.decoding.ranking import highest
+from seq2see.decoding.ranking import highest, highest_scores, perhaps
 from seq2see.sequences.tokenisers import EOS, PAD
 
 Stop = Callable[[Tensor, Tensor], Tensor]
-"""(worst kept score, highest score in reach) of each input -> may its search stop?"""
+"""(worst score that counts, highest score in reach) of each input -> may its search stop?"""
 
 
 def when_beaten(worst: Float[Tensor, "input"], hope: Float[Tensor, "input"]) -> Bool[Tensor, "input"]:
-    """Stop when `width` answers are kept and nothing that is live can still beat the worst of them.
+    """Stop when as many answers are kept as are asked for, and nothing live can still beat the worst of them.
 
     This loses nothing. But where a penalty favours length the hope reaches to the longest answer allowed,
-    and the search often runs to its deadline.
+    and the search goes on until the live hypotheses have become very improbable.
     """
     return worst >= hope
 
@@ -59,6 +60,11 @@ class Beam:
         """Start on a batch."""
         return BeamSearch(self, history, deadlines)
 
+    @property
+    def counted(self) -> int:
+        """How many of the best kept answers the stop rule waits for."""
+        return self.width if self.stop is when_full or self.answers is None else min(self.answers, self.width)
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -83,57 +89,80 @@ class BeamSearch:
 
     def __init__(self, beam: Beam, history: History, deadlines: Int[Tensor, "input"]):
         self.beam, self.history, self.deadlines = beam, history, deadlines
-        self.shape = (deadlines.size(0), beam.width)
         self.earliest_deadline = int(deadlines.min())  # as a plain number: asking a GPU at every step is slow
+        self.places = list(range(deadlines.size(0)))  # which input of the batch each input is
+        self.answers: dict[int, list[Hypothesis]] = {}
+        self._number_rows()
         # All rows of an input begin equal, so only the first is live at the start.
         self.sums = history.log_probabilities.sum(dim=1).view(self.shape).clone()
         self.sums[:, 1:] = -torch.inf
         self.done = torch.zeros_like(deadlines, dtype=torch.bool)
         self.kept = self._newcomers(self.sums, history, torch.zeros_like(self.sums, dtype=torch.bool))
+        self.enough = False  # whether any input has as many answers as the stop rule waits for
 
     def choose(self, scores: Float[Tensor, "row vocab"]) -> Step:
         """Continue the live hypotheses, keep those that end, and see which inputs are done."""
         width = self.beam.width
         totals, parents, tokens = self._candidates(scores)
         ends = tokens == EOS
-        self._keep_finished(scores, totals[:, :width], parents[:, :width], ends[:, :width])
-        # A stable sort moves those that end behind the others and leaves the order otherwise as it is.
-        order = ends.byte().argsort(dim=1, stable=True)[:, :width]
-        self.sums, parents, tokens = (values.gather(1, order) for values in (totals, parents, tokens))
-        step = self._advance(scores, parents, tokens)
+        # Here a GPU is asked: what it spares, when nothing ends, is more than the waiting costs.
+        ending, resting = torch.stack([ends.any(), self.done.any()]).tolist()
+        if ending:
+            self._keep_finished(scores, totals[:, :width], parents[:, :width], ends[:, :width])
+            # A stable sort moves those that end behind the others and leaves the order otherwise as it is.
+            order = ends.byte().argsort(dim=1, stable=True)
+            totals, parents, tokens = (values.gather(1, order) for values in (totals, parents, tokens))
+        self.sums = totals[:, :width]
+        step = self._advance(scores, parents[:, :width], tokens[:, :width], resting)
         self._settle()
         return step
+
+    def drop_done(self) -> Int[Tensor, "left"]:
+        """Note down the answers of inputs that are done and go on without them."""
+        self._note_down(pick_rows(self.kept, self.done.nonzero().squeeze(1)), self.done.tolist())
+        inputs = (~self.done).nonzero().squeeze(1)
+        left = self.rows[inputs].flatten()
+        self.places = [self.places[row] for row in inputs.tolist()]
+        self.history = pick_rows(self.history, left)
+        by_input = (self.kept, self.sums, self.deadlines, self.done)
+        self.kept, self.sums, self.deadlines, self.done = pick_rows(by_input, inputs)
+        self._number_rows()
+        return left
 
     def results(self) -> list[list[Hypothesis]]:
         """Each input's answers, best first; what is live still when the loop was stopped is among them."""
         self._keep_live(~self.done)
-        columns = (self.kept.tokens, self.kept.log_probabilities, self.kept.lengths, self.kept.scores)
-        answers = []
-        for rows in zip(*(column.tolist() for column in columns), strict=True):
+        self._note_down(self.kept, [True] * len(self.places))
+        return [self.answers[place] for place in range(len(self.answers))]
+
+    def _note_down(self, kept: Kept, which: list[bool]) -> None:
+        columns = (kept.tokens, kept.log_probabilities, kept.lengths, kept.scores)
+        for place, rows in zip(
+            compress(self.places, which), zip(*(column.tolist() for column in columns), strict=True), strict=True
+        ):
             found = [hypothesis(*row) for row in zip(*rows, strict=True) if row[3] > -torch.inf]
-            answers.append(found[: self.beam.answers])
-        return answers
+            self.answers[place] = found[: self.beam.answers]
+
+    def _number_rows(self) -> None:
+        self.shape = (len(self.places), self.beam.width)
+        self.rows = torch.arange(len(self.places) * self.beam.width, device=self.deadlines.device).view(self.shape)
 
     def _candidates(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The best continuations of each input: their sums, the rows they continue, their tokens."""
         inputs, width = self.shape
         # First within each row, which spares adding and comparing whole vocabularies.
-        tokens = highest(scores, 2 * width)
-        totals = (self.sums.view(-1, 1) + scores.gather(1, tokens)).view(inputs, -1)
+        best, tokens = highest_scores(scores, 2 * width)
         each = tokens.size(1)
-        places = highest(totals, 2 * width)
-        parents = places // each + self._first_rows()
-        return totals.gather(1, places), parents, tokens.reshape(inputs, -1).gather(1, places)
-
-    def _first_rows(self) -> Int[Tensor, "input 1"]:
-        inputs, width = self.shape
-        return torch.arange(0, inputs * width, width, device=self.sums.device)[:, None]
+        totals = (self.sums[:, :, None] + best.view(inputs, width, each)).view(inputs, -1)
+        totals, places = highest_scores(totals, 2 * width)
+        parents = self.rows[:, :1] + places.div(each, rounding_mode="floor")
+        return totals, parents, tokens.reshape(inputs, -1).gather(1, places)
 
     def _keep_finished(self, scores: Tensor, totals: Tensor, parents: Tensor, ends: Tensor) -> None:
         rows = parents.flatten()
-        # `pick_rows` copies, so that the <eos> is not written into what goes on.
-        ended = pick_rows(self.history, rows).append(torch.full_like(rows, EOS), scores[rows, EOS])
+        ended = self.history.continued(rows, torch.full_like(rows, EOS), scores[rows, EOS])
         self.kept = self.kept.merge(self._newcomers(totals, ended, ends & ~self.done[:, None]))
+        self.enough = perhaps(self.kept.scores[:, self.beam.counted - 1] > -torch.inf)
 
     def _keep_live(self, inputs: Bool[Tensor, "input"]) -> None:
         welcome = inputs[:, None].expand(self.shape)
@@ -149,23 +178,28 @@ class BeamSearch:
             history.log_probabilities.view(*self.shape, -1),
         )
 
-    def _advance(self, scores: Tensor, parents: Tensor, tokens: Tensor) -> Step:
+    def _advance(self, scores: Tensor, parents: Tensor, tokens: Tensor, resting: bool) -> Step:
         """Write down what the live hypotheses say; inputs that are done say PAD and stay where they are."""
         done = self.done[:, None]
-        stay = torch.arange(self.beam.width, device=tokens.device) + self._first_rows()
-        rows = torch.where(done, stay, parents).flatten()
-        log_probabilities = scores[rows, tokens.flatten()].masked_fill(done.expand(self.shape).flatten(), 0)
-        tokens = tokens.masked_fill(done, PAD).flatten()
-        self.history = pick_rows(self.history, rows).append(tokens, log_probabilities)
+        if resting:
+            parents, tokens = torch.where(done, self.rows, parents), tokens.masked_fill(done, PAD)
+        rows, tokens = parents.flatten(), tokens.flatten()
+        log_probabilities = scores[rows, tokens]
+        if resting:
+            log_probabilities = log_probabilities.masked_fill(done.expand(self.shape).flatten(), 0)
+        self.history = self.history.continued(rows, tokens, log_probabilities)
         return Step(tokens, log_probabilities, rows)
 
     def _settle(self) -> None:
-        """An input is done at its deadline, or when the stop rule sees nothing worth waiting for."""
-        best = self.sums.amax(dim=1)
-        # A penalty is steady in the length, so the most a live hypothesis can reach lies at one of the ends.
-        soonest = self.beam.penalty(best, self.history.time + 1)
-        hope = torch.maximum(soonest, self.beam.penalty(best, self.deadlines))
-        stopped = self.beam.stop(self.kept.scores[:, -1], hope)
+        """An input is done at its deadline, when the stop rule says so, or when nothing is left to follow."""
+        best = self.sums[:, 0]  # they stand in order
+        stopped = self._asked_to_stop(best) if self.enough else best == -torch.inf
         self.done = self.done | stopped
         if self.history.time >= self.earliest_deadline:
             self._keep_live(~self.done & (self.deadlines <= self.history.time))
+
+    def _asked_to_stop(self, best: Float[Tensor, "input"]) -> Bool[Tensor, "input"]:
+        # A penalty is steady in the length, so the most a live hypothesis can reach lies at one of the ends.
+        soonest = self.beam.penalty(best, self.history.time + 1)
+        hope = torch.maximum(soonest, self.beam.penalty(best, self.deadlines))
+        return self.beam.stop(self.kept.scores[:, self.beam.counted - 1], hope)

@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import compress
 from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from seq2see.core.rows import pick_rows
 from seq2see.core.seeds import chance
 from seq2see.decoding.hypotheses import History, Hypothesis, hypothesis
 from seq2see.decoding.penalties import NoPenalty, Penalty
-from seq2see.decoding.ranking import highest
+from seq2see.decoding.ranking import highest, perhaps, very_highest
 from seq2see.sequences.tokenisers import EOS, PAD
 
 
@@ -43,6 +45,9 @@ class Search(Protocol):
 
     def choose(self, scores: Float[Tensor, "row vocab"]) -> Step:
         """Choose the next token of every row."""
+
+    def drop_done(self) -> Int[Tensor, "left"]:
+        """Note down the answers of what is done and forget its rows; tells which rows are left."""
 
     def results(self) -> list[list[Hypothesis]]:
         """For each input its answers, best first."""
@@ -71,8 +76,12 @@ class Greedy:
         return Walks(self, _most_probable, history, deadlines)
 
 
-def _most_probable(scores: Float[Tensor, "row vocab"], time: int) -> Int[Tensor, "row"]:
-    return scores.argmax(dim=1)
+Pick = Callable[[Tensor, int, list[int]], Tensor]
+"""(scores (row, vocab), time, which row of the batch each of these rows is) -> a token a row."""
+
+
+def _most_probable(scores: Float[Tensor, "row vocab"], time: int, places: list[int]) -> Int[Tensor, "row"]:
+    return very_highest(scores)
 
 
 @dataclass(frozen=True)
@@ -94,10 +103,12 @@ class Sample:
         """Start on a batch; `indices` are the examples' numbers, known to no other batch."""
         return Walks(self, partial(self.draw, indices), history, deadlines)
 
-    def draw(self, indices: list[int], scores: Float[Tensor, "row vocab"], time: int) -> Int[Tensor, "row"]:
+    def draw(
+        self, indices: list[int], scores: Float[Tensor, "row vocab"], time: int, places: list[int]
+    ) -> Int[Tensor, "row"]:
         """One token a row."""
-        owners = [(index, sample) for index in indices for sample in range(self.width)]
-        numbers = [chance(self.seed, "sample", index, sample, time) for index, sample in owners]
+        owners = [divmod(place, self.width) for place in places]
+        numbers = [chance(self.seed, "sample", indices[owner], sample, time) for owner, sample in owners]
         chances = torch.tensor(numbers, dtype=torch.float64).to(scores.device, non_blocking=True)
         # float64, so that neither a tiny temperature nor a long sum of probabilities loses anything;
         # the best score is moved to 0 first, so that dividing by a tiny temperature cannot overflow.
@@ -141,40 +152,46 @@ def draw_by_chance(probabilities: Float[Tensor, "row vocab"], chances: Float[Ten
 class Walks:
     """Rows that walk alone: each picks its own next token and never looks at another."""
 
-    def __init__(
-        self,
-        chooser: Greedy | Sample,
-        pick: Callable[[Tensor, int], Tensor],
-        history: History,
-        deadlines: Int[Tensor, "input"],
-    ):
+    def __init__(self, chooser: Greedy | Sample, pick: Pick, history: History, deadlines: Int[Tensor, "input"]):
         self.chooser, self.pick, self.history = chooser, pick, history
         self.deadlines = deadlines.repeat_interleave(chooser.width)
-        self.lengths = torch.full_like(self.deadlines, history.time)
+        self.earliest_deadline = int(deadlines.min())  # as a plain number: asking a GPU at every step is slow
         self.done = torch.zeros_like(self.deadlines, dtype=torch.bool)
+        self.places = list(range(self.done.size(0)))  # which row of the batch each row is
+        self.answers: dict[int, Hypothesis] = {}
 
     def choose(self, scores: Float[Tensor, "row vocab"]) -> Step:
         """Pick a token for every row that has not ended."""
-        tokens = self.pick(scores, self.history.time)
+        tokens = self.pick(scores, self.history.time, self.places)
         log_probabilities = scores.gather(1, tokens[:, None]).squeeze(1)
-        tokens = tokens.masked_fill(self.done, PAD)
-        log_probabilities = log_probabilities.masked_fill(self.done, 0)
+        if perhaps(self.done):
+            tokens = tokens.masked_fill(self.done, PAD)
+            log_probabilities = log_probabilities.masked_fill(self.done, 0)
         self.history = self.history.append(tokens, log_probabilities)
-        self.lengths = self.lengths + ~self.done
-        self.done = self.done | (tokens == EOS) | (self.lengths >= self.deadlines)
+        self.done = self.done | (tokens == EOS)
+        if self.history.time >= self.earliest_deadline:
+            self.done = self.done | (self.history.time >= self.deadlines)
         return Step(tokens, log_probabilities)
+
+    def drop_done(self) -> Int[Tensor, "left"]:
+        """Note down the answers of rows that are done and walk on without them."""
+        self._note_down(pick_rows(self.history, self.done.nonzero().squeeze(1)), self.done.tolist())
+        left = (~self.done).nonzero().squeeze(1)
+        self.places = [self.places[row] for row in left.tolist()]
+        self.history, self.deadlines, self.done = pick_rows((self.history, self.deadlines, self.done), left)
+        return left
 
     def results(self) -> list[list[Hypothesis]]:
         """Each input's answers, best first."""
-        scores = self.chooser.penalty(self.history.log_probabilities.sum(dim=1), self.lengths)
-        rows = zip(
-            self.history.tokens.tolist(),
-            self.history.log_probabilities.tolist(),
-            self.lengths.tolist(),
-            scores.tolist(),
-            strict=True,
-        )
-        answers = [hypothesis(*row) for row in rows]
+        self._note_down(self.history, [True] * len(self.places))
+        answers = [self.answers[place] for place in range(len(self.answers))]
         width = self.chooser.width
         groups = [answers[first : first + width] for first in range(0, len(answers), width)]
         return [sorted(group, key=lambda answer: -answer.score) for group in groups]
+
+    def _note_down(self, history: History, which: list[bool]) -> None:
+        lengths = (history.tokens != PAD).sum(dim=1)  # PAD is never said
+        scores = self.chooser.penalty(history.log_probabilities.sum(dim=1), lengths)
+        columns = (history.tokens, history.log_probabilities, lengths, scores)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        self.answers |= zip(compress(self.places, which), (hypothesis(*row) for row in rows), strict=True)

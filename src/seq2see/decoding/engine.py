@@ -23,11 +23,22 @@ from seq2see.core.errors import UserError
 from seq2see.core.rows import pick_rows, repeat_rows
 from seq2see.decoding.choosers import Chooser, Search, Step
 from seq2see.decoding.hypotheses import History, Hypothesis
-from seq2see.decoding.rules import Forbid, Rule
+from seq2see.decoding.ranking import perhaps
+from seq2see.decoding.rules import Rule
 from seq2see.sequences.tokenisers import BOS, EOS, PAD
 
 IMPOSSIBLE = -1e4
 """Counted for a token that must be taken although its probability is 0: finite, so that sums stay numbers."""
+UNSAID = slice(PAD, BOS + 1)
+"""PAD and BOS, which stand side by side."""
+LOOK = 8
+"""On a GPU, steps between two looks at what is done."""
+
+WORTH_DROPPING = 4
+"""One row in so many must be done before rows are dropped: that copies the state of all the others.
+
+On a GPU none are: it computes one row more in the same time, and a CUDA graph is recorded for one shape.
+"""
 
 
 @runtime_checkable
@@ -38,7 +49,14 @@ class Decodes(Protocol):
         """The state before the first token; `room` is the most tokens that will ever be stepped."""
 
     def step(self, tokens: Int[Tensor, "row new"], state: Any) -> tuple[Float[Tensor, "row new vocab"], Any]:
-        """Read one or several tokens a row; for each, the logits of the token after it."""
+        """Read one or several tokens a row; for each, the logits of the token after it.
+
+        A model may also have `step_scores`, which gives log-probabilities, in a tensor of their own.
+        """
+
+
+Read = Callable[[Tensor, Any], tuple[Tensor, Any]]
+"""(tokens (row, new), state) -> (log-probabilities (row, new, vocab) in a tensor of their own, state)"""
 
 
 @dataclass(frozen=True)
@@ -66,12 +84,13 @@ def decode(
     whatever their score, their log-probabilities count as they are, and answers contain them. `indices`
     are the rows' global numbers, on which samples depend; without them rows are counted from 0.
     """
-    run = stream(model, source, chooser, limits, rules, prefix, indices)
-    while True:
-        try:
-            next(run)
-        except StopIteration as end:
-            return end.value
+    run = _run(model, source, chooser, limits, rules, _prompt(source, prefix), indices)
+    with torch.inference_mode():
+        while True:
+            try:
+                next(run)
+            except StopIteration as end:
+                return end.value
 
 
 def stream(
@@ -88,30 +107,66 @@ def stream(
     The tokens that all prefixes have in common in number are read at once and not yielded.
     """
     prompt = _prompt(source, prefix)
+    run = _run(model, source, chooser, limits, rules, prompt, indices)
+    while True:
+        # Inference mode is left at every yield, because what the caller does meanwhile is the caller's own.
+        with torch.inference_mode():
+            try:
+                step = _for_all_rows(*next(run), prompt.lengths.size(0) * chooser.width)
+            except StopIteration as end:
+                return end.value
+        yield step
+
+
+def _run(
+    model: Decodes,
+    source: Sequences | None,
+    chooser: Chooser,
+    limits: Limits,
+    rules: Sequence[Rule],
+    prompt: Sequences,
+    indices: Int[Tensor, "row"] | None,
+) -> Generator[tuple[Step, Int[Tensor, "left"] | None], None, list[list[Hypothesis]]]:
+    """The loop. Yields each step, and which rows of the batch it is about; None if about all of them."""
     rows = prompt.lengths.size(0)
     if rows == 0:
         return []
     room = prompt.values.size(1) + limits.max_new_tokens
     deadlines = prompt.lengths + limits.max_new_tokens
     numbers = list(range(rows)) if indices is None else indices.tolist()
-    # Inference mode is left at every yield, because what the caller does meanwhile is the caller's own.
-    with torch.inference_mode():
-        scores, history, state = _read_prompt(model, model.start(source, rows, room), prompt, room)
-        scores, history, prompt, state = repeat_rows((scores, history, prompt, state), chooser.width)
-        search = chooser.begin(history, deadlines, numbers)
+    read = _reader(model)
+    scores, history, state = _read_prompt(read, model.start(source, rows, room), prompt, room)
+    scores, history, prompt, state = repeat_rows((scores, history, prompt, state), chooser.width)
+    search, left = chooser.begin(history, deadlines, numbers), None
     while True:
-        with torch.inference_mode():
-            allowed = _allowed(scores, search.history, rules)
-            step = search.choose(_forced(allowed, scores, prompt, search.history.time))
-        yield step
-        with torch.inference_mode():
-            done, parents = _done_and_parents(search, step)
-            if done or (limits.should_stop is not None and limits.should_stop()):
-                return search.results()
-            if parents is not None:
-                state = pick_rows(state, parents)
-            logits, state = model.step(step.tokens[:, None], state)
-            scores = logits[:, -1].float().log_softmax(dim=-1)
+        allowed = _allowed(scores, search.history, rules)
+        step = search.choose(_forced(allowed, scores, prompt, search.history.time))
+        yield step, left
+        done = _count_done(search)
+        over = done == search.done.numel() or search.history.time >= room
+        if over or (limits.should_stop is not None and limits.should_stop()):
+            return search.results()
+        if step.parents is not None and _moved(step.parents):
+            state = pick_rows(state, step.parents)
+        tokens = step.tokens
+        if done * WORTH_DROPPING >= search.done.numel() and not search.done.is_cuda:
+            rows_left = search.drop_done()
+            tokens, prompt, state = pick_rows((tokens, prompt, state), rows_left)
+            left = rows_left if left is None else left[rows_left]
+        scores, state = read(tokens[:, None], state)
+        scores = _sayable(scores[:, -1])
+
+
+def _for_all_rows(step: Step, left: Int[Tensor, "left"] | None, rows: int) -> Step:
+    """A step about the rows that are left, as a step about all: the others say PAD and stay where they are."""
+    if left is None:
+        return step
+    tokens = torch.full((rows,), PAD, device=left.device).index_copy(0, left, step.tokens)
+    log_probabilities = step.log_probabilities.new_zeros(rows).index_copy(0, left, step.log_probabilities)
+    if step.parents is None:
+        return Step(tokens, log_probabilities)
+    everyone = torch.arange(rows, device=left.device)
+    return Step(tokens, log_probabilities, everyone.index_copy(0, left, left[step.parents]))
 
 
 def _prompt(source: Sequences | None, prefix: Sequences | None) -> Sequences:
@@ -128,28 +183,48 @@ def _prompt(source: Sequences | None, prefix: Sequences | None) -> Sequences:
     return prefix
 
 
+def _reader(model: Decodes) -> Read:
+    """How a model reads on: by itself if it can give log-probabilities, else by a softmax over its logits."""
+
+    def read(tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        logits, state = model.step(tokens, state)
+        return logits.float().log_softmax(dim=-1), state
+
+    return getattr(model, "step_scores", read)
+
+
 def _read_prompt(
-    model: Decodes, state: Any, prompt: Sequences, room: int
+    read: Read, state: Any, prompt: Sequences, room: int
 ) -> tuple[Float[Tensor, "row vocab"], History, Any]:
     """Read <bos> and as much of the prompt as every row has, in one step."""
     common = int(prompt.lengths.min())
     given = prompt.values[:, :common]
-    logits, state = model.step(torch.nn.functional.pad(given, (1, 0), value=BOS), state)
-    scores = logits.float().log_softmax(dim=-1)
+    scores, state = read(torch.nn.functional.pad(given, (1, 0), value=BOS), state)
     history = History.empty(prompt.lengths, room)
-    read = scores[:, :-1].gather(2, given[:, :, None]).squeeze(2).clamp(min=IMPOSSIBLE)
+    known = scores[:, :-1].gather(2, given[:, :, None]).squeeze(2).clamp(min=IMPOSSIBLE)
     for time in range(common):
-        history = history.append(given[:, time], read[:, time])
-    return scores[:, -1], history, state
+        history = history.append(given[:, time], known[:, time])
+    return _sayable(scores[:, -1]), history, state
+
+
+def _sayable(scores: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
+    """The scores themselves, changed: PAD and BOS are never said."""
+    scores[:, UNSAID] = -torch.inf
+    return scores
 
 
 def _allowed(scores: Float[Tensor, "row vocab"], history: History, rules: Sequence[Rule]) -> Float[Tensor, "row vocab"]:
-    """The scores after all rules. PAD and BOS are never said; where nothing is left, the row ends."""
-    allowed = Forbid((PAD, BOS))(history, scores)
+    """The scores after all rules; where they leave nothing, the row ends. A softmax always leaves something."""
+    allowed = scores
     for rule in rules:
         allowed = rule(history, allowed)
+    if not rules:
+        return allowed
     stuck = allowed.amax(dim=1) == -torch.inf
-    allowed[:, EOS] = torch.where(stuck, scores[:, EOS].clamp(min=IMPOSSIBLE), allowed[:, EOS])
+    if perhaps(stuck):
+        ending = torch.where(stuck, scores[:, EOS].clamp(min=IMPOSSIBLE), allowed[:, EOS])
+        allowed = allowed.clone()
+        allowed[:, EOS] = ending
     return allowed
 
 
@@ -165,13 +240,13 @@ def _forced(
     return torch.where((time < prompt.lengths)[:, None], forced, allowed)
 
 
-def _done_and_parents(search: Search, step: Step) -> tuple[bool, Int[Tensor, "row"] | None]:
-    """Is all said, and if rows changed places, whose story each continues; None if all stayed.
+def _count_done(search: Search) -> int:
+    """How many rows or inputs are done. A GPU is asked now and then only: meanwhile it gets on with what is left."""
+    if search.done.is_cuda and search.history.time % LOOK:
+        return 0
+    return int(search.done.sum())
 
-    Both are asked together, because each question makes the CPU wait for a GPU.
-    """
-    if step.parents is None:
-        return bool(search.done.all()), None
-    places = torch.arange(step.parents.size(0), device=step.parents.device)
-    done, moved = torch.stack([search.done.all(), (step.parents != places).any()]).tolist()
-    return done, step.parents if moved else None
+
+def _moved(parents: Int[Tensor, "row"]) -> bool:
+    """Whether any row continues the story of another."""
+    return perhaps(parents != torch.arange(parents.size(0), device=parents.device))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -55,7 +55,17 @@ class History:
         """One more token for every row."""
         self.tokens[:, self.time] = tokens
         self.log_probabilities[:, self.time] = log_probabilities
-        return replace(self, time=self.time + 1)
+        return History(self.tokens, self.log_probabilities, self.forced, self.time + 1)
+
+    def continued(
+        self, rows: Int[Tensor, "row"], tokens: Int[Tensor, "row"], log_probabilities: Float[Tensor, "row"]
+    ) -> History:
+        """One more token for every row, which goes on with the story of another row of its input; a copy.
+
+        All rows of an input were forced alike, so `forced` stays as it is.
+        """
+        said = (self.tokens.index_select(0, rows), self.log_probabilities.index_select(0, rows))
+        return History(*said, self.forced, self.time).append(tokens, log_probabilities)
 
 
 def hypothesis(tokens: list[int], log_probabilities: list[float], length: int, score: float) -> Hypothesis:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -40,6 +41,8 @@ class Decoding(Settings):
     """How many answers are given for each input."""
     no_repeat_ngram_size: int = Field(0, ge=0)
     """Never say this many tokens in succession twice; 0 allows it."""
+    precision: Literal["float32", "bf16", "int8"] = "float32"
+    """Numbers that weights are read in: bf16 halves the bytes, int8 (CPU only) quarters them; answers may differ."""
 
     @model_validator(mode="after")
     def _agree(self) -> Decoding:

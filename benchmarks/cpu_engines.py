@@ -1,0 +1,167 @@
+"""Engines that translate on a CPU, each behind the same function: sources as numbers in, answers as numbers out.
+
+An engine is made in the process that uses it. How it shares the cores is its `Way`: one worker whose products are
+split over threads, or several workers with a thread each, which are threads or processes of their own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from seq2see.core.batch import Sequences
+from seq2see.sequences.tokenisers import EOS
+
+LONGEST = 64
+"""Tokens of an answer, at most."""
+
+Numbers = list[list[int]]
+Engine = Callable[[Numbers, int], Numbers]
+"""(sources, each with its <eos>; beams) -> answers, without <eos>. The sources are one batch."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How many workers, with how many threads each, and whether the workers are processes."""
+
+    workers: int
+    threads: int
+    processes: bool = False
+
+    def __str__(self) -> str:
+        kind = "processes" if self.processes else "workers"
+        return f"{self.threads} threads" if self.workers == 1 else f"{self.workers} {kind}"
+
+
+@dataclass(frozen=True)
+class Competitor:
+    """An engine in a precision and a way."""
+
+    engine: str
+    precision: str
+    way: Way
+
+    @property
+    def name(self) -> str:
+        """The column its figures stand in."""
+        return f"{self.engine}_{self.precision}"
+
+
+def competitors(cores: int) -> list[Competitor]:
+    """Everyone in every way that may be the best; CTranslate2 has workers of its own."""
+    together, alone = Way(1, cores), Way(1, 1)
+    apart, processes = Way(cores, 1), Way(cores, 1, processes=True)
+    found = [Competitor("hf", "float32", way) for way in (together, processes)]
+    found += [Competitor("ct2", kind, way) for kind in ("float32", "int8") for way in (together, apart)]
+    for kind in ("float32", "bf16", "int8"):
+        found += [Competitor("seq2see", kind, way) for way in (together, alone, apart, processes)]
+    return list(dict.fromkeys(found))
+
+
+def hugging_face(folder: Path, precision: str, way: Way) -> Engine:
+    """`generate`, as its users call it."""
+    from transformers import AutoModelForSeq2SeqLM
+
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder / "hf").eval()
+
+    def run(sources: Numbers, beams: int) -> Numbers:
+        batch = Sequences.of(sources)
+        more = {"num_beams": beams, "length_penalty": 1.0, "early_stopping": True} if beams > 1 else {"num_beams": 1}
+        with torch.inference_mode():
+            found = model.generate(
+                input_ids=batch.values, attention_mask=batch.real.long(), do_sample=False,
+                max_new_tokens=LONGEST, **more,
+            )  # fmt: skip
+        return [_until_end(row[1:]) for row in found.tolist()]
+
+    return run
+
+
+def seq2see(folder: Path, precision: str, way: Way) -> Engine:
+    """Our own loop over the quickest twin there is."""
+    from seq2see.decoding.engine import decode
+    from seq2see.decoding.quick import quicken
+    from seq2see.decoding.settings import Decoding, chooser_of, limits_of
+    from seq2see.workbench.model_folder import read_model
+
+    twin = quicken(read_model(folder / "ours", torch.device("cpu")).module, precision, way.threads)  # type: ignore[arg-type]
+    settings = {"max_new_tokens": LONGEST, "early_stopping": True, "length_penalty": {"kind": "average"}}
+
+    def run(sources: Numbers, beams: int) -> Numbers:
+        decoding = Decoding(**settings, num_beams=beams)  # type: ignore[arg-type]
+        found = decode(twin, Sequences.of(sources), chooser_of(decoding), limits_of(decoding))
+        return [list(row[0].tokens) for row in found]
+
+    return run
+
+
+class CTranslate2:
+    """Takes all sources at once: it cuts them into batches and shares these out by itself."""
+
+    def __init__(self, folder: Path, precision: str, way: Way):
+        import ctranslate2
+
+        from seq2see.interop.ct2_engine import COMPUTE_TYPES
+
+        self.translator = ctranslate2.Translator(
+            str(folder / "ct2"), device="cpu", compute_type=COMPUTE_TYPES[precision],
+            inter_threads=way.workers, intra_threads=way.threads,
+        )  # fmt: skip
+        self.words = json.loads((folder / "ct2" / "shared_vocabulary.json").read_text(encoding="utf-8"))
+        self.numbers = {word: number for number, word in enumerate(self.words)}
+
+    def __call__(self, batches: Sequence[Numbers], beams: int) -> Numbers:
+        """The answers to all of them, in order."""
+        sources = [[self.words[number] for number in source[:-1]] for batch in batches for source in batch]
+        found = self.translator.translate_batch(
+            sources, beam_size=beams, max_batch_size=len(batches[0]), length_penalty=1 if beams > 1 else 0,
+            max_decoding_length=LONGEST, max_input_length=0,
+        )  # fmt: skip
+        return [[self.numbers[word] for word in each.hypotheses[0]] for each in found]
+
+
+ENGINES: dict[str, Callable[[Path, str, Way], Engine]] = {"hf": hugging_face, "seq2see": seq2see}
+_mine: list[Engine] = []  # a worker process makes its engine once
+
+
+def _begin(folder: Path, competitor: Competitor) -> None:
+    torch.set_num_threads(competitor.way.threads)
+    _mine.append(ENGINES[competitor.engine](folder, competitor.precision, competitor.way))
+
+
+def _go_on(batch: Numbers, beams: int) -> Numbers:
+    return _mine[0](batch, beams)
+
+
+@contextmanager
+def at_work(folder: Path, competitor: Competitor) -> Iterator[Callable[[Sequence[Numbers], int], Numbers]]:
+    """A competitor with its engine made and its workers waiting."""
+    way = competitor.way
+    if competitor.engine == "ct2":
+        yield CTranslate2(folder, competitor.precision, way)
+        return
+    if way.processes:
+        os.environ["OMP_NUM_THREADS"] = str(way.threads)
+        pool: Any = ProcessPoolExecutor(way.workers, get_context("spawn"), _begin, (folder, competitor))
+    else:
+        _begin(folder, competitor)
+        # Torch counts threads for each thread that calls it, so every worker sets its own number.
+        pool = ThreadPoolExecutor(way.workers, initializer=torch.set_num_threads, initargs=(way.threads,))
+    with pool:
+        yield lambda batches, beams: list(
+            itertools.chain.from_iterable(pool.map(_go_on, batches, itertools.repeat(beams)))
+        )
+
+
+def _until_end(tokens: list[int]) -> list[int]:
+    return tokens[: tokens.index(EOS)] if EOS in tokens else tokens

@@ -1,0 +1,140 @@
+"""Decoding with Transformer-base on one GPU, beside Hugging Face `generate`.
+
+python benchmarks/decode_gpu.py       writes results/decode_gpu.json; needs a GPU and `transformers`
+
+Both have the same random weights (ours, handed over in Marian's layout), the same sources and bf16; each
+answer has 32 tokens. Tokens per second count the tokens of the answers, from source ids to answer ids.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from seq2see.core.batch import Sequences
+from seq2see.core.devices import describe_machine
+from seq2see.core.files import write_json
+from seq2see.decoding.beam import Beam, when_full
+from seq2see.decoding.choosers import Greedy
+from seq2see.decoding.engine import Limits, decode
+from seq2see.decoding.graphs import GraphedModel
+from seq2see.decoding.penalties import Average
+from seq2see.decoding.settings import Decoding
+from seq2see.interop.hugging_face import write_hf
+from seq2see.models.build import fresh_model
+from seq2see.models.settings import ModelSettings, Text, TextTarget
+from seq2see.models.transformer import TransformerSettings
+from seq2see.sequences.tokenisers import EOS, Words, train_tokeniser
+from seq2see.workbench.model_folder import ModelConfig, StoredModel
+from seq2see.workbench.prepare import Tokenisers
+
+RESULTS = Path(__file__).parent / "results" / "decode_gpu.json"
+VOCABULARY, TIMES, NEW = 32_000, 32, 32
+ROUNDS = 7
+
+CELLS = [(1, 1, 10.0), (64, 1, 8.0), (64, 4, 5.0), (1, 4, None)]
+"""Rows, beams, and the ratio to reach."""
+
+Decode = Callable[[Sequences, int], list[list[int]]]
+
+
+def model() -> StoredModel:
+    """Transformer-base with random weights and a vocabulary of made-up words."""
+    stack = TransformerSettings(width=512, depth=6, heads=8, order="post")
+    words = train_tokeniser(Words(), [" ".join(f"w{number}" for number in range(VOCABULARY - 4))])
+    pieces = {"tokeniser": Words(), "longest": 128}
+    settings = ModelSettings(
+        encoder=stack, decoder=stack, source=Text(**pieces), target=TextTarget(**pieces, vocabulary="shared")
+    )
+    module = fresh_model(settings, (VOCABULARY, VOCABULARY), "xavier", seed=1).eval()
+    config = ModelConfig(name="random", step=0, model=settings, decoding=Decoding(max_new_tokens=NEW))
+    return StoredModel(config=config, module=module, tokenisers=Tokenisers(words, words))
+
+
+def ours(stored: StoredModel, dtype: torch.dtype) -> Decode:
+    """Our engine over recorded steps."""
+    graphed = GraphedModel(copy.deepcopy(stored.module).to("cuda", dtype))
+
+    def run(source: Sequences, beams: int) -> list[list[int]]:
+        chooser = Greedy() if beams == 1 else Beam(beams, Average(), when_full, 1)
+        answers = decode(graphed, source, chooser, Limits(NEW))
+        return [list(answer[0].tokens) for answer in answers]
+
+    return run
+
+
+def theirs(stored: StoredModel, dtype: torch.dtype) -> Decode:
+    """`generate` of the same weights."""
+    from transformers import AutoModelForSeq2SeqLM
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_hf(stored, Path(folder) / "hf")
+        peer = AutoModelForSeq2SeqLM.from_pretrained(Path(folder) / "hf", dtype=dtype).to("cuda").eval()
+
+    def run(source: Sequences, beams: int) -> list[list[int]]:
+        with torch.inference_mode():
+            tokens = peer.generate(
+                input_ids=source.values, attention_mask=source.real.long(), num_beams=beams, do_sample=False,
+                max_new_tokens=NEW, length_penalty=1.0, early_stopping=True,
+            )  # fmt: skip
+        return [[token for token in row[1:] if token > EOS] for row in tokens.tolist()]
+
+    return run
+
+
+def sources(rows: int) -> Sequences:
+    """Random sentences of 20 to 32 tokens."""
+    draws = torch.Generator().manual_seed(rows)
+    values = torch.randint(4, VOCABULARY, (rows, TIMES), generator=draws)
+    lengths = torch.randint(20, TIMES + 1, (rows,), generator=draws)
+    lengths[0] = TIMES
+    values[torch.arange(TIMES) >= lengths[:, None]] = 0
+    return Sequences(values, lengths).to("cuda")
+
+
+def tokens_per_second(run: Decode, rows: int, beams: int) -> tuple[float, float]:
+    """Median and spread (largest less smallest, as a share) over rounds."""
+    source = sources(rows)
+    for _ in range(3):
+        run(source, beams)
+    rates = []
+    for _ in range(ROUNDS):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        answers = run(source, beams)
+        torch.cuda.synchronize()
+        rates.append(sum(map(len, answers)) / (time.perf_counter() - began))
+    middle = statistics.median(rates)
+    return middle, (max(rates) - min(rates)) / middle
+
+
+def main() -> None:
+    stored, rows = model(), []
+    for dtype in (torch.float32, torch.bfloat16):
+        runs = {"Hugging Face generate": theirs(stored, dtype), "seq2see": ours(stored, dtype)}
+        for count, beams, target in CELLS:
+            if dtype == torch.float32:  # same tokens out: in full precision nothing is left to rounding
+                answers = [run(sources(count), beams) for run in runs.values()]
+                same = sum(one == other for one, other in zip(*answers, strict=True)) / count
+                rows.append({"rows": count, "beams": beams, "precision": "float32", "same_answers": same})
+                print(json.dumps(rows[-1]), flush=True)
+                continue
+            measured = {name: tokens_per_second(run, count, beams) for name, run in runs.items()}
+            ratio = measured["seq2see"][0] / measured["Hugging Face generate"][0]
+            for name, (rate, spread) in measured.items():
+                row = {"rows": count, "beams": beams, "precision": "bf16", "name": name, "value": round(rate)}
+                rows.append({**row, "spread": round(spread, 3)})
+            rows[-1] |= {"ratio": round(ratio, 2), "target": target}
+            print(json.dumps(rows[-2:]), flush=True)
+    write_json(RESULTS, {"environment": describe_machine(), "command": "python benchmarks/decode_gpu.py", "rows": rows})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Decoding by CUDA graphs gives what the model gives; only a GPU can say so."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from seq2see.core.batch import Sequences
+from seq2see.decoding.beam import Beam
+from seq2see.decoding.choosers import Greedy, Sample
+from seq2see.decoding.engine import Limits, decode
+from seq2see.decoding.graphs import GraphedModel
+from seq2see.decoding.penalties import Average
+from seq2see.models.build import fresh_model
+from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
+from seq2see.models.settings import ModelSettings
+from seq2see.models.transformer import TransformerSettings
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+STACK = TransformerSettings(width=64, depth=2, heads=2)
+KINDS = {
+    "transformer": ModelSettings(encoder=STACK, decoder=STACK),
+    "gru": ModelSettings(
+        encoder=RecurrentEncoderSettings(width=64), decoder=RecurrentDecoderSettings(width=64, look="additive")
+    ),
+}
+
+
+def sources(rows: int, seed: int) -> Sequences:
+    draws = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(3, 20, (rows,), generator=draws)
+    values = torch.randint(4, 50, (rows, int(lengths.max())), generator=draws)
+    return Sequences(values, lengths).to("cuda")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "chooser", [Greedy(), Beam(4, Average()), Sample(seed=3, width=2)], ids=["greedy", "beam", "sample"]
+)
+def test_recorded_steps_give_the_same_answers(kind, chooser):
+    model = fresh_model(KINDS[kind], (50, 40), "xavier", seed=1).eval().cuda()
+    graphed = GraphedModel(model)
+    for rows, seed in ((5, 1), (5, 2), (3, 3), (5, 4)):
+        plain = decode(model, sources(rows, seed), chooser, Limits(24))
+        quick = decode(graphed, sources(rows, seed), chooser, Limits(24))
+        assert [[each.tokens for each in answers] for answers in quick] == [
+            [each.tokens for each in answers] for answers in plain
+        ]
+
+
+def test_a_prefix_is_read_first():
+    model = fresh_model(KINDS["transformer"], (50, 40), "xavier", seed=1).eval().cuda()
+    prefix = Sequences.of([[7, 8, 9], [5], [6, 6]]).to("cuda")
+    answers = [decode(each, sources(3, 5), Greedy(), Limits(9), prefix=prefix) for each in (model, GraphedModel(model))]
+    assert [each[0].tokens for each in answers[0]] == [each[0].tokens for each in answers[1]]
+
+
+def test_a_state_that_was_left_behind_is_refused():
+    graphed = GraphedModel(fresh_model(KINDS["transformer"], (50, 40), "xavier", seed=1).eval().cuda())
+    begin = torch.ones(3, 1, dtype=torch.long, device="cuda")
+    with torch.inference_mode():
+        _, first = graphed.step(begin, graphed.start(sources(3, 1), 3, 9))
+        _, second = graphed.step(begin, graphed.start(sources(3, 1), 3, 9))
+        graphed.step(begin, second)
+        with pytest.raises(RuntimeError, match="another search"):
+            graphed.step(begin, first)

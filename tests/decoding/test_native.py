@@ -1,0 +1,317 @@
+"""The C++ twin says what the model says: for every variant, in every precision, whoever else is in the batch."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import os
+import signal
+import threading
+import weakref
+from functools import cache, partial
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from seq2see.core.batch import Sequences
+from seq2see.core.rows import fork, pick_rows, repeat_rows
+from seq2see.decoding.beam import Beam
+from seq2see.decoding.choosers import Greedy
+from seq2see.decoding.engine import Limits, decode
+from seq2see.decoding.native import NativeModel, native_twin, why_not
+from seq2see.models.build import fresh_model
+from seq2see.models.heads import TiedHead
+from seq2see.models.seq2seq import Seq2Seq
+from seq2see.models.settings import ModelSettings, Text, TextTarget, Tokens
+from seq2see.models.transformer import TransformerSettings
+from tiny_models import tiny
+
+SOURCE_SIZE, TARGET_SIZE = 71, 131
+
+# (norm, order, positions, head, vocabulary): each word stands at least twice, with different neighbours.
+VARIANTS = [
+    ("layer", "pre", "sinusoidal", "tied", "shared"),
+    ("layer", "post", "learned", "free", "separate"),
+    ("layer", "pre", "none", "free", "shared"),
+    ("rms", "pre", "learned", "tied", "separate"),
+    ("rms", "post", "sinusoidal", "free", "shared"),
+    ("layer", "post", "none", "tied", "separate"),
+]
+
+
+@cache
+def model_of(norm, order, positions, head, vocabulary) -> Seq2Seq:
+    """Heads of 38 numbers, or of 6 and 10; 131 tokens: nothing is a multiple of 16."""
+    frontend = Tokens(positions=positions)
+    part = partial(TransformerSettings, heads=2, norm=norm, order=order)
+    widths = (76, 76) if vocabulary == "shared" else (12, 20)
+    settings = ModelSettings(
+        source=Text(frontend=frontend),
+        target=TextTarget(frontend=frontend, head=head, vocabulary=vocabulary),
+        encoder=part(width=widths[0], depth=2),
+        decoder=part(width=widths[1], depth=3),
+    )
+    model = fresh_model(settings, (SOURCE_SIZE if vocabulary == "separate" else TARGET_SIZE, TARGET_SIZE), "xavier", 1)
+    random = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.2 * torch.randn(weight.shape, generator=random)
+    return model.eval()
+
+
+@cache
+def twin_of(variant: tuple[str, ...], precision: str, threads: int = 1) -> NativeModel:
+    model = model_of(*variant)
+    return native_twin(model, precision, threads) or pytest.skip(str(why_not(model)))
+
+
+def some_sources(lengths: list[int], seed: int = 0) -> Sequences:
+    random = torch.Generator().manual_seed(seed)
+    return Sequences.of([torch.randint(3, SOURCE_SIZE, (length,), generator=random).tolist() for length in lengths])
+
+
+def some_tokens(rows: int, times: int, seed: int = 1) -> Tensor:
+    return torch.randint(0, TARGET_SIZE, (rows, times), generator=torch.Generator().manual_seed(seed))
+
+
+def read(model, source: Sequences, tokens: Tensor, pieces: list[int]) -> Tensor:
+    """The logits when tokens are stepped in pieces of these sizes."""
+    with torch.no_grad():
+        state, logits = model.start(source, *tokens.shape), []
+        for piece in tokens.split(pieces, dim=1):
+            scores, state = model.step(piece, state)
+            logits.append(scores)
+    return torch.cat(logits, dim=1)
+
+
+def int8_product(weight: Tensor, bias: Tensor | None, vectors: Tensor) -> Tensor:
+    """The definition: whole numbers up to 127, a scale for each output channel and for each vector."""
+
+    def whole(numbers: Tensor) -> tuple[Tensor, Tensor]:
+        scales = numbers.abs().amax(-1, keepdim=True) / 127
+        scales[scales == 0] = 1
+        return (numbers / scales).round().double(), scales
+
+    weights, by_channel = whole(weight)
+    inputs, by_row = whole(vectors)
+    product = (inputs @ weights.mT).float() * by_row * by_channel.squeeze(-1)
+    return product if bias is None else product + bias
+
+
+def int8_definition(model: Seq2Seq) -> Seq2Seq:
+    """The model with all its large products done in whole numbers."""
+    model = copy.deepcopy(model)
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            module.forward = partial(int8_product, module.weight, module.bias)
+        elif isinstance(module, TiedHead):
+            module.forward = partial(int8_product, module.table.weight, None)
+    return model
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
+class TestVariants:
+    source, tokens = some_sources([5, 1, 19]), some_tokens(3, 21)
+
+    def test_float32_equals_the_model(self, variant):
+        expected = read(model_of(*variant), self.source, self.tokens, [21])
+        for pieces in ([1] * 21, [17, 1, 3]):
+            torch.testing.assert_close(
+                read(twin_of(variant, "float32"), self.source, self.tokens, pieces), expected, rtol=1e-5, atol=1e-4
+            )
+
+    def test_int8_equals_its_definition(self, variant):
+        expected = read(int8_definition(model_of(*variant)), self.source, self.tokens, [21])
+        found = read(twin_of(variant, "int8"), self.source, self.tokens, [20, 1])
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-4)
+        plain = read(model_of(*variant), self.source, self.tokens, [21])
+        assert (plain - expected).abs().max() > 1e-2  # so that the test could tell
+
+    def test_bf16_is_near_the_model(self, variant):
+        expected = read(model_of(*variant), self.source, self.tokens, [21])
+        found = read(twin_of(variant, "bf16"), self.source, self.tokens, [20, 1])
+        error = (found - expected).abs()
+        assert 0 < error.mean() < 0.01 * expected.abs().mean() + 0.01
+        assert error.max() < 0.1 * expected.abs().max()
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16", "int8"])
+class TestNeighbours:
+    variant = VARIANTS[0]
+
+    def test_a_row_is_the_same_to_the_last_bit_in_any_batch_and_with_any_threads(self, precision):
+        lengths = [7, 3, 18, 1, 9, 4, 12, 2, 30, 6, 11, 5, 8]
+        source, tokens = some_sources(lengths), some_tokens(len(lengths), 5)
+        together = read(twin_of(self.variant, precision), source, tokens, [1] * 5)
+        for threads in (1, 2, 3):
+            model = twin_of(self.variant, precision, threads)
+            assert torch.equal(read(model, source, tokens, [1] * 5), together)
+            for rows in ([0], [12], [3, 5], [8, 2, 9, 1], list(range(7))):
+                some = Sequences(source.values[rows], source.lengths[rows])
+                assert torch.equal(read(model, some, tokens[rows], [2, 3]), together[rows])
+
+    def test_beams_of_one_source_share_it_and_may_move(self, precision):
+        model, source, tokens = twin_of(self.variant, precision), some_sources([6, 4]), some_tokens(6, 9)
+        _, state = model.step(tokens[[0, 3], :4], model.start(source, 2, 9))
+        state = pick_rows(repeat_rows(state, 3), torch.tensor([0, 0, 2, 4, 3, 5]))
+        _, state = model.step(tokens[:, 4:6], state)
+        order = torch.tensor([2, 0, 0, 5, 3, 4])
+        scores, _ = model.step(tokens[order, 6:], pick_rows(state, order))
+        same_past = torch.cat([tokens[[0, 0, 0, 3, 3, 3], :4], tokens[order, 4:]], dim=1)
+        rows = [0, 0, 0, 1, 1, 1]
+        expected = read(model, Sequences(source.values[rows], source.lengths[rows]), same_past, [9])
+        assert torch.equal(scores, expected[:, 6:])
+
+    def test_forks_append_in_turn_without_disturbing_each_other(self, precision):
+        model, source = twin_of(self.variant, precision), some_sources([6, 4])
+        ways = [some_tokens(2, 8, seed) for seed in (1, 2)]
+        ways[1][:, :3] = ways[0][:, :3]
+        _, one = model.step(ways[0][:, :3], model.start(source, 2, 8))
+        states, found = [one, fork(one)], [[], []]
+        for time in range(3, 8):
+            for way in (0, 1):
+                scores, states[way] = model.step(ways[way][:, time : time + 1], states[way])
+                found[way].append(scores)
+        for way in (0, 1):
+            assert torch.equal(torch.cat(found[way], dim=1), read(model, source, ways[way], [8])[:, 3:])
+
+
+class TestTwin:
+    variant = VARIANTS[1]
+
+    def test_it_decodes_what_the_model_decodes(self):
+        model, source = model_of(*self.variant), some_sources([5, 1, 19, 7])
+        for chooser in (Greedy(), Beam(3)):
+            expected = decode(model, source, chooser, Limits(12))
+            found = decode(twin_of(self.variant, "float32", 2), source, chooser, Limits(12))
+            assert [[a.tokens for a in row] for row in found] == [[a.tokens for a in row] for row in expected]
+
+    @pytest.mark.parametrize("threads", [1, 2, 3])
+    def test_scores_are_log_probabilities(self, threads):
+        twin, source, tokens = twin_of(self.variant, "float32", threads), some_sources([5, 1, 19]), some_tokens(3, 2)
+        scores, state = twin.step_scores(tokens, twin.start(source, 3, 2))
+        logits = read(twin, source, tokens, [2])
+        torch.testing.assert_close(scores, logits.log_softmax(-1), rtol=1e-6, atol=1e-6)
+        assert state.filled.tolist() == [2, 2, 2]
+
+    def test_log_probabilities_of_a_large_vocabulary_are_summed_in_blocks(self):
+        width = TransformerSettings(width=8, depth=1, heads=2)
+        settings = ModelSettings(source=Text(), target=TextTarget(), encoder=width, decoder=width)
+        model = fresh_model(settings, (71, 5003), "xavier", 1).eval()
+        source, tokens, found = some_sources([5, 4]), some_tokens(2, 1), []
+        with torch.no_grad():
+            model.target.table.weight[4500] *= 40  # the largest score stands in the last block
+        for threads in (1, 2, 3):
+            twin = native_twin(model, "float32", threads) or pytest.skip("no compiler")
+            found.append(twin.step_scores(tokens, twin.start(source, 2, 1))[0])
+        expected = read(model, source, tokens, [1]).log_softmax(-1)
+        torch.testing.assert_close(found[0], expected, rtol=1e-5, atol=1e-4)
+        assert torch.equal(found[0], found[1])
+        assert torch.equal(found[0], found[2])
+
+    def test_it_is_what_the_model_was_when_it_was_made(self):
+        model = copy.deepcopy(model_of(*self.variant))
+        twin = native_twin(model, "float32", 1) or pytest.skip("no compiler")
+        source, tokens = some_sources([4]), some_tokens(1, 5)
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.zero_()
+        assert torch.equal(read(twin, source, tokens, [5]), read(twin_of(self.variant, "float32"), source, tokens, [5]))
+
+    def test_a_source_without_any_token_is_no_accident(self):
+        source = Sequences(torch.zeros(2, 3, dtype=torch.long), torch.tensor([0, 3]))
+        tokens = some_tokens(2, 4)
+        scores = read(twin_of(self.variant, "float32"), source, tokens, [4])
+        expected = read(model_of(*self.variant), source, tokens, [4])
+        torch.testing.assert_close(scores, expected, rtol=1e-5, atol=1e-4)
+
+    @pytest.mark.parametrize("token", [-1, TARGET_SIZE])
+    def test_a_token_that_does_not_exist_is_refused(self, token):
+        twin = twin_of(self.variant, "float32")
+        with pytest.raises(IndexError, match="no such token"):
+            twin.step(torch.tensor([[token]]), twin.start(some_sources([4]), 1, 5))
+        with pytest.raises(IndexError, match="no such token"):
+            twin.start(Sequences.of([[token]]), 1, 5)
+        with pytest.raises(IndexError):
+            twin.start(Sequences(torch.tensor([[5]]), torch.tensor([2])), 1, 5)
+
+    def test_more_tokens_than_there_is_room_for_are_refused(self):
+        twin = twin_of(self.variant, "float32")
+        _, state = twin.step(some_tokens(1, 3), twin.start(some_sources([4]), 1, 5))
+        with pytest.raises(IndexError, match="no room"):
+            twin.step(some_tokens(1, 3), state)
+
+    def test_a_state_keeps_what_it_needs_of_its_twin(self):
+        source, tokens = some_sources([4]), some_tokens(1, 5)
+        expected = read(twin_of(self.variant, "float32"), source, tokens, [5])
+        twin = native_twin(model_of(*self.variant), "float32", 2)
+        state, gone = twin.start(source, 1, 5), weakref.ref(twin)
+        del twin
+        gc.collect()
+        assert torch.equal(state.store.model.step(tokens, state)[0], expected)
+        del state
+        gc.collect()
+        assert gone() is None
+
+    def test_a_forked_process_does_without_the_threads_it_did_not_inherit(self):
+        source, tokens = some_sources([4, 9, 3, 7]), some_tokens(4, 5)
+        twin = twin_of(self.variant, "float32", 3)
+        expected = read(twin, source, tokens, [1] * 5)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # rather than wait for ever for a thread that is not there
+            os._exit(0 if torch.equal(read(twin, source, tokens, [1] * 5), expected) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+
+    def test_several_threads_may_use_one_twin(self):
+        source, tokens = some_sources([5, 9]), some_tokens(2, 20)
+        for threads in (1, 2):
+            twin = twin_of(self.variant, "int8", threads)
+            expected, found = read(twin, source, tokens, [1] * 20), []
+            workers = [
+                threading.Thread(target=lambda: found.append(read(twin, source, tokens, [1] * 20)))  # noqa: B023
+                for _ in range(4)
+            ]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+            assert len(found) == 4
+            assert all(torch.equal(each, expected) for each in found)
+
+    def test_a_number_that_is_none_is_not_made_one(self):
+        model = copy.deepcopy(model_of(*self.variant))
+        with torch.no_grad():
+            model.target.table.weight[7] = torch.nan
+        for precision in ("float32", "bf16", "int8"):
+            twin = native_twin(model, precision, 1) or pytest.skip("no compiler")
+            scores = read(twin, some_sources([4, 4]), torch.tensor([[5], [7]]), [1])
+            assert scores[0].isfinite().all()
+            assert scores[1].isnan().all()
+
+
+class TestWhyNot:
+    @pytest.mark.parametrize(
+        "name, reason",
+        [
+            ("transformer, batch norm", "MaskedBatchNorm"),
+            ("recurrent to transformer", "its encoder is a RecurrentEncoder"),
+            ("transformer to recurrent", "its decoder is a RecurrentDecoder"),
+        ],
+    )
+    def test_what_is_not_supported_is_named(self, name, reason):
+        assert reason in why_not(tiny(name))
+        assert native_twin(tiny(name), "float32", 1) is None
+
+    def test_heads_may_be_too_wide(self):
+        wide = TransformerSettings(width=144, depth=1, heads=1)
+        model = fresh_model(
+            ModelSettings(source=Text(), target=TextTarget(), encoder=wide, decoder=wide), (9, 9), "xavier", 1
+        )
+        assert "144 numbers" in why_not(model)
+
+    def test_a_switch_turns_it_off(self, monkeypatch):
+        monkeypatch.setenv("SEQ2SEE_NATIVE", "0")
+        assert "SEQ2SEE_NATIVE=0" in why_not(model_of(*VARIANTS[0]))
+        assert native_twin(model_of(*VARIANTS[0]), "float32", 1) is None
