@@ -1,9 +1,11 @@
-"""How long waiting threads should spin: a training step of pocket-transformer, alone and beside a busy neighbour.
+"""How the cores are best used: a training step, a sentence, and many lines, alone and beside a busy neighbour.
 
-    python benchmarks/threads.py      about two minutes; the rows go to results/threads.json
+    python benchmarks/threads.py          some minutes; the rows go to results/threads.json
+    python benchmarks/threads.py quick    a smaller look, and nothing is stored
 
 OpenMP's threads spin at every barrier in case the others arrive soon. On a machine with as many threads as cores,
-one busy neighbour is enough to make each barrier wait for the scheduler.
+one busy neighbour is enough to make each barrier wait for the scheduler. Workers with a thread each have no
+barriers. `core/threads.py` and `cli/__init__.py` draw the conclusions.
 """
 
 from __future__ import annotations
@@ -14,15 +16,22 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-STEPS, REPEATS = 30, 3
+STEPS, REPEATS, SENTENCES, LINES = 30, 3, 20, 512
 RESULTS = Path(__file__).parent / "results" / "threads.json"
-CASES = {"one thread": {"OMP_NUM_THREADS": "1"}, "default": {}, "spin 10,000": {"GOMP_SPINCOUNT": "10000"}}
-CASES["never spin"] = {"OMP_WAIT_POLICY": "PASSIVE"}
+PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
+TRAINING = {"one thread": {"OMP_NUM_THREADS": "1"}, "default": {}, "spin 10,000": {"GOMP_SPINCOUNT": "10000"}}
+TRAINING["never spin"] = PASSIVE
+SHAPES = {"small": (128, 2, 4, 1000), "base": (512, 6, 8, 8000)}
+"""Width, depth, heads and vocabulary of the Transformers that decode."""
+Case = tuple[str, str, dict[str, str]]
+"""What is measured, in which way, and in which environment."""
 
 
-def time_steps() -> float:
+def time_training(way: str) -> float:
     """Seconds of one training step, the first few not counted."""
     from seq2see.recipes.table import recipe
     from seq2see.workbench.prepare import prepare
@@ -39,37 +48,95 @@ def time_steps() -> float:
     return (time.monotonic() - began) / STEPS
 
 
-def run(environment: dict[str, str]) -> float:
-    """The same in a process of its own."""
-    command = [sys.executable, __file__, "once"]
-    return float(subprocess.run(command, env=os.environ | environment, capture_output=True, check=True).stdout)
+def time_decoding(shape: str, count: int, way: str) -> float:
+    """Seconds to decode some sources of 15 tokens into 20 tokens each; the way is "native 2 x 1" or "torch 1 x 2"."""
+    import torch
+
+    from seq2see.core.threads import Arrangement, Crew
+    from seq2see.decoding.settings import Decoding
+    from seq2see.workbench.engines import Asked, OwnEngine
+
+    kind, workers, _, threads = way.split()
+    torch.set_num_threads(int(threads))
+    engine = OwnEngine(transformer(*SHAPES[shape]))
+    arrangement = Arrangement(int(workers), int(threads))
+    Crew.arrangement = lambda crew, pieces, exact=False: arrangement  # type: ignore[method-assign,assignment]
+    engine.is_worth_it = lambda asked: kind == "native"  # type: ignore[method-assign,assignment]
+    sources = [[5 + (7 * row + place) % 900 for place in range(15)] + [2] for row in range(count)]
+    asked = Asked(sources, range(count), Decoding(max_new_tokens=20, min_new_tokens=19))
+    engine.answer(asked, lambda done: None)
+    repeats = SENTENCES if count == 1 else 1
+    began = time.monotonic()
+    for _ in range(repeats):
+        engine.answer(asked, lambda done: None)
+    return (time.monotonic() - began) / repeats
 
 
-def measure() -> list[dict[str, object]]:
+def transformer(width: int, depth: int, heads: int, vocabulary: int):
+    """A model with random weights."""
+    from seq2see.models.build import fresh_model
+    from seq2see.models.settings import ModelSettings, Text, TextTarget
+    from seq2see.models.transformer import TransformerSettings
+
+    part = TransformerSettings(width=width, depth=depth, heads=heads)
+    shape = ModelSettings(source=Text(), target=TextTarget(), encoder=part, decoder=part)
+    return fresh_model(shape, (vocabulary, vocabulary), "xavier", 1).eval()
+
+
+MEASURES: dict[str, Callable[[str], float]] = {
+    "training step": time_training,
+    **{f"one sentence, {shape}": partial(time_decoding, shape, 1) for shape in SHAPES},
+    **{f"{LINES} lines, {shape}": partial(time_decoding, shape, LINES) for shape in SHAPES},
+}
+
+
+def cases(quick: bool) -> list[Case]:
+    """Everything that is measured."""
+    cores = os.cpu_count() or 1
+    found: list[Case] = [] if quick else [("training step", name, where) for name, where in TRAINING.items()]
+    for what in list(MEASURES)[1:3] if quick else list(MEASURES)[1:]:
+        for kind in ("torch", "native"):
+            ways = [f"{kind} 1 x 1", f"{kind} 1 x {cores}"]
+            ways += [f"{kind} {cores} x 1"] if "lines" in what else []
+            found += [(what, way, PASSIVE) for way in ways]
+        found.append((what, f"torch 1 x {cores}", {}))  # spinning
+    return found
+
+
+def run(case: Case) -> float:
+    """One case in a process of its own."""
+    what, way, environment = case
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
+    command = [sys.executable, __file__, "once", what, way]
+    return float(subprocess.run(command, env=clean | environment, capture_output=True, check=True).stdout)
+
+
+def measure(quick: bool) -> list[dict[str, object]]:
     """Each case alone and beside a neighbour, taking turns so that drift hits all alike."""
-    times: dict[tuple[str, bool], list[float]] = {}
-    for busy in (False, True):
+    rows = []
+    for busy in (False,) if quick else (False, True):
         neighbour = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if busy else None
-        for _ in range(REPEATS):
-            for name, environment in CASES.items():
-                times.setdefault((name, busy), []).append(run(environment))
+        chosen = cases(quick)
+        times = [[run(case) for case in chosen] for _ in range(1 if quick else REPEATS)]
         if neighbour:
             neighbour.kill()
-    return [
-        {"case": name, "busy neighbour": busy, "seconds": statistics.median(each), "all": each}
-        for (name, busy), each in times.items()
-    ]
+        for place, (what, way, environment) in enumerate(chosen):
+            each = [turn[place] for turn in times]
+            case = f"{way}, {'never spin' if environment == PASSIVE else 'spin'}" if what != "training step" else way
+            row = {"what": what, "case": case, "busy neighbour": busy}
+            rows.append(row | {"seconds": statistics.median(each), "all": each})
+    return rows
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["once"]:
-        print(time_steps())
+    if sys.argv[1:2] == ["once"]:
+        print(MEASURES[sys.argv[2]](sys.argv[3]))
     else:
         from seq2see.core.devices import describe_machine
         from seq2see.core.files import write_json
 
-        rows = measure()
+        rows = measure(quick=sys.argv[1:] == ["quick"])
         print("\n".join(json.dumps(row) for row in rows))
-        write_json(
-            RESULTS, {"environment": describe_machine(), "command": "python benchmarks/threads.py", "rows": rows}
-        )
+        if not sys.argv[1:]:
+            about = {"environment": describe_machine(), "command": "python benchmarks/threads.py"}
+            write_json(RESULTS, about | {"rows": rows})

@@ -2,79 +2,129 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import shlex
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-CHUNK = 1024
-"""Lines of a file or pipe that are read and answered together."""
+if TYPE_CHECKING:
+    from seq2see.decoding.settings import Decoding
+    from seq2see.workbench.answer_file import AnswerFile
+    from seq2see.workbench.lines import Lines
+    from seq2see.workbench.predict import Model
+
+INTERRUPTED = 130
 
 
 def predict(
     run: Annotated[str, typer.Argument(help="A run folder, its name, or latest.")],
     texts: Annotated[list[str] | None, typer.Argument(help="Texts; without any, lines from standard input.")] = None,
     file: Annotated[list[Path] | None, typer.Option("--file", "-f", help="A file with one text a line.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write answers to this file. The same command goes on after a stop; without, it cannot."),
+    ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, as decoding.num_beams=5.")] = None,
     prefix: Annotated[str, typer.Option(help="What every answer begins with.")] = "",
     json_: Annotated[bool, typer.Option("--json", help="One JSON object a text, with scores.")] = False,
+    engine: Annotated[str, typer.Option(help="Who decodes: own, or ct2 for CTranslate2.")] = "own",
 ) -> None:
     """Let a trained model answer."""
     from seq2see.workbench.predict import load
-    from seq2see.workbench.terminal import is_interactive
 
-    settings = dict(_decoding(text) for text in set_ or []) | {"prefix": prefix}
-    model = load(run)
-    if texts is None and file is None and is_interactive():
+    settings = dict(map(decoding_setting, set_ or [])) | {"prefix": prefix}
+    model = load(run, engine)
+    if texts is None and file is None and out is None and sys.stdin.isatty() and sys.stdout.isatty():
         _converse(model, settings)
-        return
-    lines = iter(texts) if texts else _lines(file)
-    while chunk := [line for _, line in zip(range(CHUNK), lines, strict=False)]:
-        _answer(model, chunk, settings, json_)
+    elif texts and out is None:
+        _answer(model, texts, settings, json_)
+    elif out is None:
+        _stream(model, _lines(texts, file), settings, json_)
+    else:
+        _stream(model, _lines(texts, file), settings, json_, _answer_file(out, run, model, settings, json_, engine))
 
 
-def _answer(model: Any, texts: list[str], settings: dict[str, Any], as_json: bool) -> None:
-    """Answer some texts; an empty line gets an empty answer, so that lines stay aligned."""
+def _answer(model: Model, texts: list[str], settings: dict[str, Any], as_json: bool) -> None:
+    """Answer the texts of the command line, all at once."""
+    from seq2see.workbench.streaming import Manner, written
+
     asked = [text for text in texts if text.strip()]
     answers = iter(model.predict(asked, **settings))
     for text in texts:
-        if not text.strip():
-            print(json.dumps({"source": text, "answers": []}, ensure_ascii=False) if as_json else "")
-            continue
-        prediction = next(answers)
-        if prediction.truncated:
+        prediction = next(answers) if text.strip() else None
+        if prediction and prediction.truncated:
             print(f"seq2see: this text is too long and was cut: {text[:60]} ...", file=sys.stderr)
-        if as_json:
-            found = [{"text": each.text, "score": each.score} for each in prediction.answers]
-            print(json.dumps({"source": text, "answers": found}, ensure_ascii=False))
-        else:
-            for each in prediction.answers:
-                print(each.text)
+        print(written(text, prediction, Manner(as_json=as_json)))
 
 
-def _lines(files: list[Path] | None) -> Iterator[str]:
-    """The lines of files, read strictly and whole before the first is answered; or of standard input, as they come."""
-    from seq2see.core.errors import UserError
-    from seq2see.sources.complaints import DataReport, OnBad
-    from seq2see.sources.lines import read_lines
+def _stream(
+    model: Model, lines: Lines, settings: dict[str, Any], as_json: bool, answers: AnswerFile | None = None
+) -> None:
+    """Answer line after line; Ctrl-C says what is done, and how to go on."""
+    from seq2see.cli.meter import Meter
+    from seq2see.workbench.streaming import Manner, Printed, answer_lines
 
-    for number, line in enumerate(sys.stdin.buffer if files is None else (), 1):
+    manner = Manner(settings, as_json, _height(model, settings, as_json))
+    quiet = answers is None and sys.stdout.isatty()
+    with Meter(lines.total, sys.stderr, quiet=quiet) as meter, answers or contextlib.nullcontext():
         try:
-            yield line.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError:
-            raise UserError("This is not UTF-8.", where=f"standard input:{number}") from None
-    for path in files or ():
-        report = DataReport()
-        texts = [line.text for line in read_lines(path, report)]
-        report.kept = len(texts)
-        report.judge(OnBad())
-        yield from texts
+            answer_lines(model, lines, answers or Printed(sys.stdout), manner, meter)
+        except KeyboardInterrupt:
+            meter.say(_stopped(answers))
+            raise typer.Exit(INTERRUPTED) from None
+    if answers:
+        meter.say(f"{meter.so_far()} are answered in {answers.path} ({meter.speeds()})")
 
 
-def _converse(model: Any, settings: dict[str, Any]) -> None:
+def _answer_file(out: Path, run: str, model: Model, settings: dict[str, Any], as_json: bool, engine: str) -> AnswerFile:
+    """The file, with everything its answers depend on besides the lines."""
+    from seq2see.core.files import sha256
+    from seq2see.core.manifests import MANIFEST
+    from seq2see.workbench.answer_file import AnswerFile
+    from seq2see.workbench.run_folder import find_run
+
+    made_by = {
+        "model": sha256(find_run(run).model / MANIFEST),
+        "engine": engine,
+        "json": as_json,
+        "prefix": settings["prefix"],
+        "decoding": _settled(model, settings).model_dump(mode="json"),
+    }
+    return AnswerFile(out, made_by, _height(model, settings, as_json))
+
+
+def _settled(model: Model, settings: dict[str, Any]) -> Decoding:
+    """The settings of decoding that hold in the end."""
+    return model.config.decoding.with_(**{name: value for name, value in settings.items() if name != "prefix"})
+
+
+def _height(model: Model, settings: dict[str, Any], as_json: bool) -> int:
+    """How many lines an answer takes up."""
+    return 1 if as_json else _settled(model, settings).num_return_sequences
+
+
+def _stopped(answers: AnswerFile | None) -> str:
+    from seq2see.workbench.terminal import own_name
+
+    if answers is None:
+        return "stopped. With --out FILE the same command would go on from here."
+    command = shlex.join([own_name(), *sys.argv[1:]])
+    done = f"stopped; {answers.complete()[0]:,} lines are answered in {answers.path}."
+    return f"{done} To go on, give the same lines again:\n  {command}"
+
+
+def _lines(texts: list[str] | None, files: list[Path] | None) -> Lines:
+    from seq2see.workbench.lines import Lines, lines_from, lines_of
+
+    if texts:
+        return Lines(texts, len(texts))
+    return lines_of(files) if files else lines_from(sys.stdin.buffer)  # type: ignore[arg-type]
+
+
+def _converse(model: Model, settings: dict[str, Any]) -> None:
     """Type a text, read the answer; an empty line or Ctrl-D ends it."""
     print("Type a text and press Enter; an empty line ends.")
     while True:
@@ -87,7 +137,8 @@ def _converse(model: Any, settings: dict[str, Any]) -> None:
         print(model(text, **settings).text)
 
 
-def _decoding(text: str) -> tuple[str, Any]:
+def decoding_setting(text: str) -> tuple[str, Any]:
+    """A setting of decoding as it stands behind --set."""
     from seq2see.core.errors import UserError
     from seq2see.core.settings import parse_assignment
 

@@ -14,17 +14,13 @@ from torch import nn
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
-from seq2see.decoding.engine import decode
 from seq2see.decoding.hypotheses import Hypothesis
-from seq2see.decoding.settings import chooser_of, limits_of, rules_of
 from seq2see.inspection.trace import trace
 from seq2see.sequences.tokenisers import BOS, EOS
 from seq2see.workbench.attention import TextAttention
+from seq2see.workbench.engines import Asked, engine_of
 from seq2see.workbench.model_folder import StoredModel, read_model
 from seq2see.workbench.run_folder import find_run
-
-ROWS = 64
-"""Texts decoded side by side; a result never depends on its neighbours."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +31,8 @@ class Answer:
     score: float
     log_probability: float
     finished: bool
+    length: int
+    """How many tokens it has, its end among them."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +70,11 @@ class Prediction:
 class Model:
     """A trained model with its tokenisers: `model("我有一支笔").text`."""
 
-    def __init__(self, stored: StoredModel):
+    def __init__(self, stored: StoredModel, engine: str = "own"):
         self.config, self.tokenisers = stored.config, stored.tokenisers
         self.module: nn.Module = stored.module
         self.device = next(stored.module.parameters()).device
+        self.engine = engine_of(engine, stored)
 
     def __call__(self, text: str, **settings: Any) -> Prediction:
         """The prediction for one text."""
@@ -87,34 +86,32 @@ class Model:
         *,
         prefix: str = "",
         seed: int = 0,
-        watch: Callable[[int], None] | None = None,
+        numbers: Sequence[int] | None = None,
+        many: bool = False,
+        watch: Callable[[int], Any] = lambda count: None,
         **settings: Any,
     ) -> list[Prediction]:
         """Predictions for many texts, in their order; settings are those of decoding, say num_beams=5.
 
-        With a prefix every answer begins with it, and the model goes on from there.
+        With a prefix every answer begins with it, and the model goes on from there. `numbers` are the texts'
+        own numbers, on which samples depend; without them texts are counted from 0. `many` says that these are
+        some of very many.
         """
         decoding = self.config.decoding.with_(**settings)
-        ids = [self._source_ids(text) for text in texts]
-        beginning = self.tokenisers.target.encode(prefix)
-        # Texts of like length go together, so that little padding is computed.
-        order = sorted(range(len(texts)), key=lambda index: len(ids[index]))
-        results: dict[int, list[Hypothesis]] = {}
-        for start in range(0, len(order), ROWS):
-            some = order[start : start + ROWS]
-            found = decode(
-                self.module,  # type: ignore[arg-type]
-                Sequences.of([ids[index] for index in some]).to(self.device),
-                chooser_of(decoding, seed),
-                limits_of(decoding),
-                rules_of(decoding),
-                prefix=Sequences.of([beginning] * len(some)).to(self.device),
-                indices=torch.tensor(some),
-            )
-            results |= zip(some, found, strict=True)
-            if watch:
-                watch(len(some))
-        return [self._prediction(text, results[index]) for index, text in enumerate(texts)]
+        sources = self._read(texts)
+        asked = Asked(
+            [[*ids[: self._longest], EOS] for ids in sources],
+            range(len(texts)) if numbers is None else numbers,
+            decoding,
+            self.tokenisers.target.encode(prefix),
+            seed,
+            many,
+        )
+        found = self.engine.answer(asked, watch)
+        return [
+            Prediction(text, self._answers(hypotheses), len(ids) > self._longest, self.trace)
+            for text, ids, hypotheses in zip(texts, sources, found, strict=True)
+        ]
 
     def score(self, source: str, target: str) -> float:
         """The log-probability of a given target, end of sentence included."""
@@ -125,6 +122,11 @@ class Model:
 
     def trace(self, source: str, target: str | None = None) -> TextAttention:
         """Where the model looks when it writes a target (its own answer, if none is given)."""
+        if self.config.members:
+            raise UserError(
+                "An ensemble cannot be traced: its members look at different places.",
+                remedy="Load one of its runs and trace that.",
+            )
         batch = self._batch(source, self(source).text if target is None else target)
         with torch.inference_mode(), trace(self.module) as maps:
             self.module(batch)
@@ -136,38 +138,41 @@ class Model:
             weights=[each.weights[0].float().cpu().numpy() for each in maps if each.across],
         )
 
-    def _source_ids(self, text: str) -> list[int]:
-        if not text.strip():
-            raise UserError("There is nothing to read in an empty text.")
-        return [*self.tokenisers.source.encode(text)[: self.config.model.source.longest], EOS]
+    @property
+    def _longest(self) -> int:
+        """The most tokens of a source that are read."""
+        return self.config.model.source.longest
 
-    def _is_cut(self, text: str) -> bool:
-        return len(self.tokenisers.source.encode(text)) > self.config.model.source.longest
+    def _read(self, texts: Sequence[str]) -> list[list[int]]:
+        """The texts as numbers, whole."""
+        if not all(text.strip() for text in texts):
+            raise UserError("There is nothing to read in an empty text.")
+        return self.tokenisers.source.encode_many(texts)
 
     def _batch(self, source: str, target: str) -> Batch:
         ids = self.tokenisers.target.encode(target)
         batch = Batch(
-            source=Sequences.of([self._source_ids(source)]),
+            source=Sequences.of([[*self._read([source])[0][: self._longest], EOS]]),
             target=Sequences.of([[BOS, *ids]]),
             labels=torch.tensor([[*ids, EOS]]),
             indices=torch.zeros(1, dtype=torch.long),
         )
         return batch.to(self.device)
 
-    def _prediction(self, text: str, hypotheses: list[Hypothesis]) -> Prediction:
-        answers = [
+    def _answers(self, hypotheses: list[Hypothesis]) -> tuple[Answer, ...]:
+        return tuple(
             Answer(
                 self.tokenisers.target.decode(list(each.tokens)),
                 each.score,
                 each.log_probability,
                 each.finished,
+                len(each.tokens) + each.finished,
             )
             for each in hypotheses
-        ]
-        return Prediction(text, tuple(answers), self._is_cut(text), self.trace)
+        )
 
 
-def load(name: str | Path) -> Model:
+def load(name: str | Path, engine: str = "own") -> Model:
     """The model of a finished run: a folder, a name under `runs/`, or "latest"."""
     run = find_run(str(name))
     if not run.finished:
@@ -176,4 +181,4 @@ def load(name: str | Path) -> Model:
             where=str(run),
             remedy=f"Finish it with `seq2see train {run.recipe_file} --out {run}`.",
         )
-    return Model(read_model(run.model, pick_device()))
+    return Model(read_model(run.model, pick_device()), engine)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from seq2see.core.errors import UserError, nearest
 from seq2see.core.settings import read_toml
-from seq2see.workbench.recipe import Recipe
+
+if TYPE_CHECKING:
+    from seq2see.workbench.recipe import Recipe
 
 RUNS = Path("runs")
 
@@ -58,6 +61,9 @@ class RunFolder:
 
     def recipe(self) -> Recipe:
         """The recipe this run was made from."""
+        # Only here: whoever finds a run to use its model does not wait for all that a recipe knows of.
+        from seq2see.workbench.recipe import Recipe
+
         return read_toml(Recipe, self.recipe_file)
 
 

@@ -1,0 +1,172 @@
+"""Who does the decoding: our own loop over the model or its quick twin, or CTranslate2 if the user asks for it.
+
+An engine takes sources as numbers and gives hypotheses; it knows nothing of texts. Sources of like length
+are decoded side by side, so that little is computed on padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+
+from seq2see.core.batch import Sequences
+from seq2see.core.errors import UserError, unknown
+from seq2see.core.threads import Crew
+from seq2see.decoding.engine import Decodes, decode
+from seq2see.decoding.ensemble import Ensemble
+from seq2see.decoding.hypotheses import Hypothesis
+from seq2see.decoding.settings import Decoding, chooser_of, limits_of, rules_of
+from seq2see.models.seq2seq import Seq2Seq
+from seq2see.workbench.model_folder import members_of
+
+if TYPE_CHECKING:
+    from seq2see.decoding.quick import Precision
+
+ROWS = 64
+"""Sources decoded side by side; a result never depends on its neighbours."""
+FEW = 32
+"""For fewer sources than this, nothing is built that only pays with use."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be decoded, and how."""
+
+    sources: Sequence[list[int]]
+    """Each with its <eos>."""
+    numbers: Sequence[int]
+    """The sources' own numbers, on which samples depend."""
+    decoding: Decoding
+    beginning: list[int] = field(default_factory=list)
+    """What every answer begins with."""
+    seed: int = 0
+    many: bool = False
+    """Whether these are a few of very many, so that what only pays with use is worth preparing."""
+
+
+Watch = Callable[[int], Any]
+"""Told how many sources have been answered, again and again."""
+
+
+class Engine(Protocol):
+    """What answers."""
+
+    def answer(self, asked: Asked, watch: Watch) -> list[list[Hypothesis]]:
+        """For each source its hypotheses, best first."""
+
+
+class OwnEngine:
+    """Our own loop, on the model's device, with as many workers as are quickest."""
+
+    def __init__(self, module: Seq2Seq | Ensemble):
+        self.module = module
+        self.device = next(module.parameters()).device
+        weights = sum(weight.numel() for weight in module.parameters())
+        # A GPU is one worker, whatever the processor has.
+        self.crew = Crew(weights, cores=1 if self.device.type == "cuda" else None)
+        self.answered = 0
+        self._twins: dict[tuple[str, int], Decodes] = {}
+        self._weights: tuple[tuple[int, int], ...] = ()  # those the twins were made from
+
+    def answer(self, asked: Asked, watch: Watch) -> list[list[Hypothesis]]:
+        """For each source its hypotheses, best first."""
+        by_length = sorted(range(len(asked.sources)), key=lambda place: len(asked.sources[place]))
+        batches = [by_length[start : start + ROWS] for start in range(0, len(by_length), ROWS)]
+        quick = self.is_worth_it(asked)
+        way = self.crew.arrangement(len(batches), exact=quick and self._is_exact())
+        model: Decodes = self.twin(asked.decoding.precision, way.threads) if quick else self.module  # type: ignore[assignment]
+        results: dict[int, list[Hypothesis]] = {}
+        answered = self.crew.run(way, partial(self._decode, model, asked), batches, _tokens)
+        for batch, found in zip(batches, answered, strict=True):
+            results |= zip(batch, found, strict=True)
+            watch(len(batch))
+        self.answered += len(by_length)
+        return [results[place] for place in range(len(by_length))]
+
+    def is_worth_it(self, asked: Asked) -> bool:
+        """Whether the model's quick twin is used, or the plain model.
+
+        To make a twin takes a moment, and the very first one on a machine a compiler and some seconds more. So a few
+        sentences are answered by the plain model; but only in float32, where both give the same answers.
+        """
+        return asked.many or asked.decoding.precision != "float32" or self.answered + len(asked.sources) >= FEW
+
+    def twin(self, precision: Precision, threads: int) -> Decodes:
+        """The quick twin, made when it is first needed and kept; of an ensemble, the twins of its members."""
+        from seq2see.decoding.quick import quicken
+
+        weights = tuple((weight.data_ptr(), weight._version) for weight in self.module.parameters())
+        if weights != self._weights:  # somebody has trained the model on, and its twins are no longer like it
+            self._weights = weights
+            self._twins.clear()
+        if (precision, threads) not in self._twins:
+            members = [quicken(member, precision, threads) for member in members_of(self.module)]
+            self._twins[precision, threads] = members[0] if len(members) == 1 else Ensemble(members)
+        return self._twins[precision, threads]
+
+    def _is_exact(self) -> bool:
+        """Whether not even the last bit depends on the number of threads: so it is with native twins."""
+        from seq2see.decoding.native import why_not
+
+        return self.crew.cores > 1 and all(why_not(member) is None for member in members_of(self.module))
+
+    def _decode(self, model: Decodes, asked: Asked, batch: list[int]) -> list[list[Hypothesis]]:
+        return decode(
+            model,
+            Sequences.of([asked.sources[place] for place in batch]).to(self.device),
+            chooser_of(asked.decoding, asked.seed),
+            limits_of(asked.decoding),
+            rules_of(asked.decoding),
+            prefix=Sequences.of([asked.beginning] * len(batch)).to(self.device),
+            indices=torch.tensor([asked.numbers[place] for place in batch]),
+        )
+
+
+class Ct2:
+    """CTranslate2, for Transformers that it has a form for; it shares out the work by itself."""
+
+    def __init__(self, stored: Any):
+        if find_spec("ctranslate2") is None:
+            raise UserError(
+                "The engine ct2 needs the package ctranslate2, which is not installed.",
+                remedy='Install it with `pip install "seq2see[ct2]"`, or leave out --engine.',
+            )
+        if stored.config.members:
+            raise UserError("The engine ct2 takes no ensemble.", remedy="Name one of its runs, or leave out --engine.")
+        self.stored = stored
+        self._engines: dict[str, Any] = {}
+
+    def answer(self, asked: Asked, watch: Watch) -> list[list[Hypothesis]]:
+        """For each source its hypotheses, best first."""
+        if asked.beginning:
+            raise UserError("The engine ct2 takes no prefix.", remedy="Leave out --prefix or --engine.")
+        engine = self._engine(asked.decoding.precision)
+        found = engine.translate(list(asked.sources), asked.decoding)
+        watch(len(found))
+        return found
+
+    def _engine(self, precision: str) -> Any:
+        if precision not in self._engines:
+            from seq2see.interop.ct2_engine import Ct2Engine
+
+            self._engines[precision] = Ct2Engine(self.stored, precision, torch.get_num_threads())
+        return self._engines[precision]
+
+
+ENGINES: dict[str, Callable[[Any], Engine]] = {"own": lambda stored: OwnEngine(stored.module), "ct2": Ct2}
+
+
+def engine_of(name: str, stored: Any) -> Engine:
+    """The engine of this name, for this model."""
+    if name not in ENGINES:
+        raise unknown("engine", name, ENGINES)
+    return ENGINES[name](stored)
+
+
+def _tokens(found: list[list[Hypothesis]]) -> int:
+    return sum(len(each.tokens) + 1 for answers in found for each in answers)

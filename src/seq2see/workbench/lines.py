@@ -1,0 +1,122 @@
+"""Lines to be answered: read a little ahead from files or a pipe, and cut into windows.
+
+A window is what is sorted by length and answered together. With 64 rows side by side, Multi30k's German lines waste
+83 % on padding in the order of the file, 7 % sorted in windows of 1,024, 4 % in 2,048 and 2 % in 4,096, while
+what a kill can cost grows with the window; so it is 2,048. The first ones are smaller, that answers come soon.
+
+Where windows begin depends on the number of the line alone. So whoever goes on after a kill builds the same
+batches as if nothing had happened, and their answers are the same to the last bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from io import BufferedReader
+from itertools import islice
+from pathlib import Path
+
+from seq2see.core.errors import UserError
+from seq2see.sources.complaints import DataReport, OnBad
+from seq2see.sources.lines import MOST_BYTES, cut, read_lines
+
+FIRST, LARGEST = 64, 2048
+PIECE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Window:
+    """Successive lines; the first of all has the number 0."""
+
+    start: int
+    texts: list[str]
+    sha256: str
+    """The hash of all lines from the very first to the last of this window."""
+
+    @property
+    def end(self) -> int:
+        """The number of the line after the last."""
+        return self.start + len(self.texts)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines that come one by one, and how many there will be if that is known."""
+
+    each: Iterable[str]
+    total: int | None = None
+
+
+def window_size(start: int) -> int:
+    """How many lines the window that begins here takes: 64, 128, ... up to 2,048.
+
+    >>> [window_size(start) for start in (0, 64, 192, 1984, 4032)]
+    [64, 128, 256, 2048, 2048]
+    """
+    return min(start + FIRST, LARGEST)
+
+
+def windows(lines: Iterable[str]) -> Iterator[Window]:
+    """Cut lines into windows; no more than one window is in memory."""
+    running, coming, start = hashlib.sha256(), iter(lines), 0
+    while texts := list(islice(coming, window_size(start))):
+        for text in texts:
+            running.update(text.encode("utf-8", "surrogatepass") + b"\n")
+        yield Window(start, texts, running.hexdigest())
+        start += len(texts)
+
+
+def lines_of(files: list[Path]) -> Lines:
+    """The lines of files. What can be read twice is read through and judged first, before a line is answered."""
+    if any(path.is_fifo() for path in files):  # say `<(zcat new.txt.gz)`
+        return Lines(_lines_of(files))
+    return Lines(_lines_of(files), sum(1 for _ in _lines_of(files, at_once=False)))
+
+
+def lines_from(pipe: BufferedReader, name: str = "standard input") -> Lines:
+    """The lines that come through a pipe, each judged when it comes."""
+    return Lines(_lines_from(pipe, name), _count(pipe))
+
+
+def _lines_of(files: list[Path], at_once: bool = True) -> Iterator[str]:
+    """Line after line; a bad one is told at once, or with all others of its file."""
+    for path in files:
+        if path.is_fifo():
+            with path.open("rb") as pipe:
+                yield from _lines_from(pipe, str(path))
+            continue
+        report = DataReport()
+        for line in read_lines(path, report):
+            if at_once and not line.sound:
+                report.judge(OnBad())
+            yield line.text
+        report.judge(OnBad())
+
+
+def _lines_from(pipe: BufferedReader, name: str) -> Iterator[str]:
+    # `read1` gives what is there; `read` would wait until there is a whole piece.
+    for number, (_, raw, size, _) in enumerate(cut(iter(lambda: pipe.read1(PIECE), b"")), 1):
+        if size > MOST_BYTES:
+            what = f"The line has {size:,} bytes, more than the limit of {MOST_BYTES:,}."
+            raise UserError(what, where=f"{name}:{number}", remedy="Check that there is one text a line.")
+        try:
+            yield raw.decode("utf-8").rstrip("\r")
+        except UnicodeDecodeError:
+            raise UserError("This is not UTF-8.", where=f"{name}:{number}") from None
+
+
+def _count(pipe: BufferedReader) -> int | None:
+    """How many lines there are, if the pipe is really a file (`< new.txt`) that can be looked at beforehand."""
+    try:
+        number = pipe.fileno()
+    except OSError:  # not a file of the system at all
+        return None
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        return None
+    place, count, last = os.lseek(number, 0, os.SEEK_CUR), 0, b"\n"
+    while piece := os.pread(number, PIECE, place):
+        place, count, last = place + len(piece), count + piece.count(b"\n"), piece[-1:]
+    return count + (last != b"\n")

@@ -1,0 +1,112 @@
+"""From lines to answers, a window at a time: any number of lines in the memory of one window."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TextIO
+
+from seq2see.workbench.lines import FIRST, Lines, Window, windows
+from seq2see.workbench.predict import Model, Prediction
+
+
+class Sink(Protocol):
+    """Where answers go."""
+
+    def takes(self, window: Window) -> bool:
+        """Whether some of the window's lines are still to be answered."""
+
+    def write(self, window: Window, answers: Iterable[str]) -> None:
+        """Take the answers to a window's lines, in their order."""
+
+    def finish(self) -> None:
+        """There are no more."""
+
+
+class Printed:
+    """Answers on standard output: nothing can be gone on with."""
+
+    def __init__(self, output: TextIO):
+        self.output = output
+
+    def takes(self, window: Window) -> bool:
+        """Every window is new."""
+        return True
+
+    def write(self, window: Window, answers: Iterable[str]) -> None:
+        """Print them at once."""
+        self.output.writelines(answer + "\n" for answer in answers)
+        self.output.flush()
+
+    def finish(self) -> None:
+        """Nothing is left to do."""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How lines are answered and answers written."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What `Model.predict` takes: settings of decoding, prefix, seed."""
+    as_json: bool = False
+    height: int = 1
+    """Lines of output for each line of input."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a watcher is told, again and again."""
+
+    lines: int
+    """Answered since the last time, or found answered already."""
+    tokens: int = 0
+    """Written since the last time."""
+    fresh: bool = True
+    """False for lines that a former call had answered."""
+    cut: tuple[str, ...] = ()
+    """Texts that were too long and of which only the beginning was read."""
+
+
+Watch = Callable[[Progress], Any]
+
+
+def answer_lines(model: Model, lines: Lines, sink: Sink, manner: Manner, watch: Watch = lambda progress: None) -> None:
+    """Answer all lines, in their order; what the sink has already is passed over."""
+    many = False
+    for window in windows(lines.each):
+        # Decided by the first window, which is read again after a kill: so the same is decided then.
+        many = many or len(window.texts) == FIRST
+        if not sink.takes(window):
+            watch(Progress(len(window.texts), fresh=False))
+            continue
+        numbered = dict(enumerate(window.texts, window.start))
+        asked = {number: text for number, text in numbered.items() if text.strip()}
+        watch(Progress(len(window.texts) - len(asked)))
+        predictions = model.predict(
+            list(asked.values()),
+            numbers=list(asked),
+            many=many,
+            watch=lambda count: watch(Progress(count)),
+            **manner.settings,
+        )
+        found = dict(zip(asked, predictions, strict=True))
+        sink.write(window, [written(text, found.get(number), manner) for number, text in numbered.items()])
+        tokens = sum(answer.length for each in predictions for answer in each.answers)
+        watch(Progress(0, tokens, cut=tuple(each.source for each in predictions if each.truncated)))
+    sink.finish()
+
+
+def written(text: str, prediction: Prediction | None, manner: Manner) -> str:
+    """One line of input as it is answered; an empty one gets an empty answer, so that lines stay aligned."""
+    answers = prediction.answers if prediction else ()
+    if manner.as_json:
+        found = [{"text": each.text, "score": each.score} for each in answers]
+        return json.dumps({"source": text, "answers": found}, ensure_ascii=False)
+    texts = [one_line(each.text) for each in answers]
+    return "\n".join([*texts, *[""] * (manner.height - len(texts))])
+
+
+def one_line(text: str) -> str:
+    """An answer that takes up one line, whatever characters the model said."""
+    return text.replace("\r", " ").replace("\n", " ")

@@ -1,0 +1,251 @@
+"""`seq2see predict` on thousands of lines: killed, stopped, watched and gone on with."""
+
+from __future__ import annotations
+
+import io
+import json
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tiny import ANIMALS, COLOURS, tiny_recipe, write_pairs
+
+from seq2see.cli.app import run
+from seq2see.cli.meter import Meter
+from seq2see.workbench.predict import load
+from seq2see.workbench.streaming import Progress
+from seq2see.workbench.train import train_recipe
+
+
+class Silent:
+    def say(self, text: str) -> None: ...
+    def step(self, step: int, figures: dict[str, float]) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model in `run`, and 3,000 lines in `in.txt`, some of them empty."""
+    folder = tmp_path_factory.mktemp("long")
+    recipe = tiny_recipe(write_pairs(folder / "my.tsv"), **{"training.steps": 2, "decoding.max_new_tokens": 4})
+    train_recipe(recipe, folder / "run", Silent())
+    draw, letters = random.Random(3), [*ANIMALS, *COLOURS]
+    lines = ["".join(draw.choices(letters, k=draw.randint(0, 9))) for _ in range(3000)]
+    (folder / "in.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def predict(folder: Path, out: str, *more: str, lines: str = "in.txt") -> list[str]:
+    return ["predict", str(folder / "run"), "-f", str(folder / lines), "--out", str(folder / out), *more]
+
+
+@pytest.fixture(scope="module")
+def whole(folder: Path) -> bytes:
+    """What one uninterrupted call writes."""
+    assert run(predict(folder, "whole.txt", "--json")) == 0
+    return (folder / "whole.txt").read_bytes()
+
+
+def start(arguments: list[str]) -> multiprocessing.Process:
+    """A process of its own that runs a command; forked, so that it does not have to import torch first."""
+    child = multiprocessing.get_context("fork").Process(target=lambda: sys.exit(run(arguments)))
+    child.start()
+    return child
+
+
+def wait_for_more(path: Path, child: multiprocessing.Process) -> None:
+    """Until the file has grown, or the process has come to its end."""
+    size = path.stat().st_size if path.exists() else 0
+    while child.is_alive() and (not path.exists() or path.stat().st_size <= size):
+        time.sleep(0.001)
+
+
+def test_killed_again_and_again_it_ends_with_the_same_bytes(folder: Path, whole: bytes):
+    draw, out, kills = random.Random(1), folder / "killed.txt", []
+    while len(kills) < 4:
+        child = start(predict(folder, "killed.txt", "--json"))
+        if len(kills) % 2:  # just after something was written; else at any moment
+            wait_for_more(out, child)
+        time.sleep(draw.uniform(0.0, 0.12))
+        child.kill()
+        child.join()
+        kills.append(out.stat().st_size if out.exists() else 0)
+        if child.exitcode == 0:
+            break
+    assert kills == sorted(kills)  # never less than before
+    assert 0 < kills[-1] < len(whole), "it was killed half-way"
+    assert run(predict(folder, "killed.txt", "--json")) == 0
+    assert out.read_bytes() == whole
+    assert not list(folder.glob("*killed.txt.*"))
+
+
+@pytest.mark.long
+def test_killed_as_a_program_it_ends_with_the_same_bytes(folder: Path, whole: bytes):
+    program = [Path(sys.executable).with_name("seq2see"), *predict(folder, "program.txt", "--json")]
+    draw, out = random.Random(2), folder / "program.txt"
+    for _ in range(20):
+        child = subprocess.Popen(program, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + draw.uniform(1.0, 4.0)
+        while child.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.001)
+        child.kill()
+        child.communicate()
+        if child.returncode == 0:
+            break
+    assert child.returncode == 0 or subprocess.run(program, check=False, capture_output=True).returncode == 0
+    assert out.read_bytes() == whole
+
+
+def test_a_pipe_gives_what_a_file_gives(folder: Path, whole: bytes, capsysbinary, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((folder / "in.txt").read_bytes())))
+    assert run(["predict", str(folder / "run"), "--json"]) == 0
+    assert capsysbinary.readouterr().out == whole
+
+
+def test_going_on_with_another_setting_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]):
+    out = folder / "other.txt"
+    child = start(predict(folder, "other.txt"))
+    wait_for_more(out, child)
+    child.kill()
+    child.join()
+    before = out.read_bytes()
+    assert run(predict(folder, "other.txt", "--set", "decoding.max_new_tokens=3")) == 2
+    assert (
+        "begun with decoding.max_new_tokens = 4, and now it is 3. To begin anew, delete it" in capsys.readouterr().err
+    )
+    assert run(predict(folder, "other.txt", "--prefix", "the")) == 2
+    assert run(predict(folder, "other.txt", "--json")) == 2
+    (folder / "others.txt").write_text("猫\n" * 3000, encoding="utf-8")
+    assert run(predict(folder, "other.txt", lines="others.txt")) == 2
+    assert "The lines to be answered are not those of the last time." in capsys.readouterr().err
+    assert out.read_bytes() == before
+
+
+def test_ctrl_c_says_what_is_done_and_how_to_go_on(folder: Path, monkeypatch, capfd):
+    arguments = predict(folder, "stopped.txt")
+    monkeypatch.setattr(sys, "argv", ["seq2see", *arguments])
+    child = start(arguments)
+    wait_for_more(folder / "stopped.txt", child)
+    os.kill(child.pid, signal.SIGINT)
+    child.join()
+    assert child.exitcode == 130
+    said = capfd.readouterr().err
+    done = (folder / "stopped.txt").read_bytes().count(b"\n")
+    assert f"stopped; {done:,} lines are answered in {folder}/stopped.txt. To go on" in said
+    assert f"seq2see predict {folder}/run -f {folder}/in.txt --out {folder}/stopped.txt\n" in said
+    assert "Traceback" not in said
+
+
+def test_texts_can_go_to_a_file_too(folder: Path, capsys: pytest.CaptureFixture[str]):
+    out = str(folder / "texts.txt")
+    assert run(["predict", str(folder / "run"), "红猫", "", "黑狗", "--out", out]) == 0
+    assert (folder / "texts.txt").read_bytes().count(b"\n") == 3
+    assert f"3 of 3 lines are answered in {out} (" in capsys.readouterr().err
+
+
+def test_a_sample_does_not_depend_on_its_window(folder: Path):
+    model = load(folder / "run")
+    texts = (folder / "in.txt").read_text(encoding="utf-8").split("\n")[:100]
+    asked = {number: text for number, text in enumerate(texts) if text}
+    drawn = model.predict(list(asked.values()), numbers=list(asked), do_sample=True, max_new_tokens=6)
+    later = {number: text for number, text in asked.items() if number >= 70}
+    again = model.predict(list(later.values()), numbers=list(later), do_sample=True, max_new_tokens=6)
+    assert [each.text for each in drawn[-len(again) :]] == [each.text for each in again]
+    assert len({each.text for each in model.predict(["红猫"] * 20, do_sample=True, max_new_tokens=6)}) > 1
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_predict_and_eval_take_a_precision(precision: str, folder: Path, capsys: pytest.CaptureFixture[str]):
+    setting = ["--set", f"decoding.precision={precision}"]
+    assert run(["predict", str(folder / "run"), "红猫", *setting]) == 0
+    assert run(["eval", str(folder / "run"), *setting]) == 0
+    scores = json.loads((folder / "run" / "eval" / "scores.json").read_text())
+    assert scores["decoding"] == {"precision": precision}
+    assert run(["eval", str(folder / "run"), "--set", "decoding.precision=int4"]) == 2
+    assert "'precision' cannot be 'int4'" in capsys.readouterr().err
+
+
+def test_ctranslate2_answers_if_it_is_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("ctranslate2")
+    assert run(["predict", str(folder / "run"), "红猫", "--engine", "ct2"]) == 0
+    assert run(["predict", str(folder / "run"), "红猫", "--engine", "ct4"]) == 2
+    assert "There is no engine 'ct4'" in capsys.readouterr().err
+
+
+LIGHT = """
+import sys
+from seq2see.cli.app import run
+assert run(sys.argv[1:]) == 0
+print(*sys.modules, file=sys.stderr)
+"""
+
+
+def test_one_sentence_imports_nothing_that_it_does_not_need(folder: Path):
+    command = [sys.executable, "-c", LIGHT, "predict", str(folder / "run"), "红猫"]
+    loaded = set(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr.split())
+    assert {"torch", "seq2see.workbench.predict"} <= loaded
+    heavy = {"rich", "matplotlib", "sacrebleu", "ctranslate2", "seq2see.workbench.recipe", "seq2see.decoding.native"}
+    assert not loaded & heavy
+    assert not {name for name in loaded if name.startswith(("seq2see.training", "seq2see.metrics", "seq2see.recipes"))}
+
+
+class Screen(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class TestMeter:
+    def meter(self, stream: io.StringIO, total: int | None = 100) -> Meter:
+        self.now = 0.0
+        return Meter(total, stream, lambda: self.now)
+
+    def test_a_log_gets_a_line_every_few_seconds(self):
+        log = io.StringIO()
+        with self.meter(log) as meter:
+            meter(Progress(20, fresh=False))  # answered by a former call, at no cost
+            self.now = 4.0
+            meter(Progress(10))
+            assert log.getvalue() == ""
+            self.now = 8.0
+            meter(Progress(6, tokens=80))
+            meter(Progress(1))
+        # The last 6 lines took 4 seconds, so 64 more take 43; what came before the first answer does not come again.
+        assert log.getvalue() == "seq2see: 36 of 100 lines   2 lines/s   10 tokens/s   43 s left\n"
+
+    def test_without_a_total_there_is_no_time_left(self):
+        log = io.StringIO()
+        with self.meter(log, total=None) as meter:
+            self.now = 8.0
+            meter(Progress(16, tokens=8))
+        assert log.getvalue() == "seq2see: 16 lines   2 lines/s   1 tokens/s\n"
+
+    def test_a_screen_gets_a_bar_that_goes_away(self):
+        screen = Screen()
+        with self.meter(screen) as meter:
+            self.now = 2.0
+            meter(Progress(25))
+            meter._bar.refresh()
+        assert "25/100" in screen.getvalue()
+        assert "12 lines/s" in screen.getvalue()
+
+    def test_where_answers_appear_there_is_neither_bar_nor_line(self):
+        screen, now = Screen(), iter(range(0, 1000, 99))
+        with Meter(100, screen, lambda: float(next(now)), quiet=True) as meter:
+            meter(Progress(25))
+        assert screen.getvalue() == ""
+
+    def test_texts_that_were_cut_are_quoted_a_few_times_and_counted(self):
+        log = io.StringIO()
+        with self.meter(log) as meter:
+            for number in range(5):
+                meter(Progress(1, cut=(f"text {number}",)))
+        said = log.getvalue()
+        assert said.count("too long and was cut") == 3
+        assert "5 texts were too long" in said

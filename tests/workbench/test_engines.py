@@ -1,0 +1,185 @@
+"""Who decodes: the plain model, its quick twin, or CTranslate2; and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from seq2see.core.errors import UserError
+from seq2see.decoding import quick
+from seq2see.decoding.ensemble import Ensemble
+from seq2see.decoding.settings import Decoding
+from seq2see.models.build import fresh_model
+from seq2see.models.settings import ModelSettings, Text, TextTarget, Tokens
+from seq2see.models.transformer import TransformerSettings
+from seq2see.sequences.tokenisers import Words, train_tokeniser
+from seq2see.workbench import engines
+from seq2see.workbench.engines import FEW, ROWS, OwnEngine
+from seq2see.workbench.model_folder import ModelConfig, StoredModel
+from seq2see.workbench.predict import Model
+from seq2see.workbench.tokenisers import Tokenisers
+
+WORDS = [f"{first}{second}" for first in "bcdf" for second in "aeiou"]
+
+
+def stored(members: int = 1) -> StoredModel:
+    """A Transformer of 24 words, or several that differ in their weights."""
+    both = train_tokeniser(Words(), [" ".join(WORDS)])
+    part = TransformerSettings(width=16, depth=1, heads=2, dropout=0.0)
+    text = {"frontend": Tokens(), "tokeniser": Words()}
+    shape = ModelSettings(source=Text(**text), target=TextTarget(**text, head="free"), encoder=part, decoder=part)
+    models = [fresh_model(shape, (len(both), len(both)), "xavier", seed).eval() for seed in range(1, members + 1)]
+    with torch.no_grad():
+        for model in models:
+            model.head.project.bias[:4] = torch.tensor([-30.0, -30.0, -1.0, -30.0])  # as a training would leave them
+    config = ModelConfig(
+        name="tiny", step=1, model=shape, decoding=Decoding(max_new_tokens=7), members=(shape,) * (members - 1)
+    )
+    return StoredModel(config, models[0] if members == 1 else Ensemble(models), Tokenisers(both, both))
+
+
+def texts(count: int) -> list[str]:
+    return [" ".join(WORDS[(3 * number + place) % 20] for place in range(1 + number % 5)) for number in range(count)]
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Every twin that is made, as (precision, threads)."""
+    found: list[tuple[str, int]] = []
+    quicken = quick.quicken
+
+    def note(model: Any, precision: Any, threads: int) -> Any:
+        found.append((precision, threads))
+        return quicken(model, precision, threads)
+
+    monkeypatch.setattr(quick, "quicken", note)
+    return found
+
+
+class TestTwins:
+    def test_a_few_sentences_are_answered_by_the_plain_model(self, made: list[tuple[str, int]]):
+        model = Model(stored())
+        model.predict(texts(FEW - 1))
+        assert made == []
+
+    def test_many_are_answered_by_a_twin_which_is_kept(self, made: list[tuple[str, int]]):
+        model = Model(stored())
+        model.predict(texts(FEW))
+        model.predict(texts(FEW), num_beams=2)
+        assert made == [("float32", 1)]
+
+    def test_who_asks_again_and_again_gets_a_twin_too(self, made: list[tuple[str, int]]):
+        model = Model(stored())
+        for text in texts(FEW):
+            model(text)
+        assert made == [("float32", 1)]
+
+    def test_the_first_of_very_many_get_one_at_once(self, made: list[tuple[str, int]]):
+        Model(stored()).predict(texts(2), many=True)
+        assert made == [("float32", 1)]
+
+    def test_another_precision_is_a_twin_from_the_first_sentence(self, made: list[tuple[str, int]]):
+        model = Model(stored())
+        module = model.module
+        model("ba be", precision="int8")
+        model("ba be", precision="bf16")
+        model("ba be", precision="int8")
+        assert made == [("int8", 1), ("bf16", 1)]
+        assert model.module is module
+        assert all(weight.dtype == torch.float32 for weight in module.parameters())
+
+    def test_twin_and_plain_model_give_the_same_answers(self):
+        plain = Model(stored())
+        plain.engine.is_worth_it = lambda asked: False
+        for settings in ({}, {"num_beams": 3}, {"do_sample": True, "seed": 5}):
+            answers = [
+                Model(stored()).predict(texts(150), many=True, **settings),
+                plain.predict(texts(150), **settings),
+            ]
+            assert [each.text for each in answers[0]] == [each.text for each in answers[1]]
+            scores = [[each.score for each in found] for found in answers]
+            torch.testing.assert_close(torch.tensor(scores[0]), torch.tensor(scores[1]), atol=1e-4, rtol=0)
+            assert len({each.text for each in answers[0]}) > 5
+
+    def test_a_model_that_was_trained_on_gets_a_new_twin(self, made: list[tuple[str, int]]):
+        model = Model(stored())
+        before = model.predict(texts(40))
+        with torch.no_grad():
+            model.module.head.project.bias[7] += 100.0
+        after = model.predict(texts(40))
+        assert made == [("float32", 1)] * 2
+        assert [each.text for each in before] != [each.text for each in after]
+        assert all(set(each.text.split()) == {model.tokenisers.target.decode([7])} for each in after)
+
+    def test_every_member_of_an_ensemble_gets_its_twin(self, made: list[tuple[str, int]]):
+        model = Model(stored(members=2))
+        quick_answers = model.predict(texts(40))
+        assert made == [("float32", 1)] * 2
+        model.engine.is_worth_it = lambda asked: False
+        assert [each.text for each in model.predict(texts(40))] == [each.text for each in quick_answers]
+
+
+class TestWorkers:
+    @pytest.mark.parametrize("native", [True, False])
+    def test_answers_do_not_depend_on_the_number_of_workers(self, native: bool, monkeypatch):
+        monkeypatch.setattr(engines.OwnEngine, "_is_exact", lambda engine: native)
+        alone, crowd = Model(stored()), Model(stored())
+        alone.engine.crew.cores, crowd.engine.crew.cores = 1, 3
+        counts: list[int] = []
+        many = texts(9 * ROWS + 5)
+        for _ in range(3):  # the first few calls try one way of working after another
+            expected, found = alone.predict(many), crowd.predict(many, watch=counts.append)
+            assert [each.text for each in expected] == [each.text for each in found]
+            assert [each.source for each in found] == many
+        assert counts == [*[ROWS] * 9, 5] * 3
+        assert len(crowd.engine.crew.speeds) == (2 if native else 1)
+
+    def test_sources_of_like_length_are_decoded_together(self, monkeypatch):
+        seen: list[list[int]] = []
+        decode = OwnEngine._decode
+
+        def note(engine: OwnEngine, model: Any, asked: Any, batch: list[int]) -> Any:
+            seen.append([len(asked.sources[place]) for place in batch])
+            return decode(engine, model, asked, batch)
+
+        monkeypatch.setattr(OwnEngine, "_decode", note)
+        Model(stored()).predict(texts(3 * ROWS))
+        lengths = [length for batch in seen for length in batch]
+        assert lengths == sorted(lengths)
+        assert [len(batch) for batch in seen] == [ROWS] * 3
+
+
+class TestCt2:
+    def test_it_gives_our_answers(self):
+        pytest.importorskip("ctranslate2")
+        own, other = Model(stored()), Model(stored(), engine="ct2")
+        counts: list[int] = []
+        found = other.predict(texts(70), watch=counts.append)
+        assert [each.text for each in found] == [each.text for each in own.predict(texts(70))]
+        assert sum(counts) == 70
+        assert other("ba be bi").answers[0].score == pytest.approx(own("ba be bi").answers[0].score, abs=1e-4)
+
+    def test_it_takes_no_prefix(self):
+        pytest.importorskip("ctranslate2")
+        with pytest.raises(UserError, match="takes no prefix"):
+            Model(stored(), engine="ct2")("ba", prefix="be")
+
+    def test_it_takes_no_ensemble(self):
+        pytest.importorskip("ctranslate2")
+        with pytest.raises(UserError, match="takes no ensemble"):
+            Model(stored(members=2), engine="ct2")
+
+    def test_without_its_package_the_remedy_is_named(self, monkeypatch):
+        monkeypatch.setattr(engines, "find_spec", lambda name: None)
+        with pytest.raises(UserError, match=r'pip install "seq2see\[ct2\]"'):
+            Model(stored(), engine="ct2")
+
+    def test_another_engine_does_not_exist(self):
+        with pytest.raises(UserError, match=r"There is no engine 'ct3'. Did you mean 'ct2'"):
+            Model(stored(), engine="ct3")
+
+
+def test_an_empty_list_has_no_answers():
+    assert Model(stored()).predict([]) == []
