@@ -13,7 +13,9 @@ import seq2see
 from seq2see.cli.data import data
 from seq2see.cli.diff import diff
 from seq2see.cli.doctor import doctor
+from seq2see.cli.ensemble import ensemble
 from seq2see.cli.evaluate import evaluate
+from seq2see.cli.export import export
 from seq2see.cli.predict import predict
 from seq2see.cli.recipes import recipes, show
 from seq2see.cli.runs import runs
@@ -44,6 +46,8 @@ app = typer.Typer(
 app.command("train")(train)
 app.command("eval")(evaluate)
 app.command("predict")(predict)
+app.command("export")(export)
+app.command("ensemble")(ensemble)
 app.command("recipes")(recipes)
 app.command("show")(show)
 app.command("runs")(runs)

@@ -1,0 +1,43 @@
+"""Folders that appear whole or not at all, and packages that are only needed to export."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from seq2see.core.errors import UserError
+from seq2see.core.files import sync_folder
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A folder to write into beside the wanted one; it gets its name when everything is written.
+
+    What is already there is never written over.
+    """
+    if folder.exists() or folder.is_symlink():
+        raise UserError(
+            "This exists already.", where=str(folder), remedy="Name another folder with --out, or remove this one."
+        )
+    temporary = folder.with_name(f".{folder.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    sync_folder(folder.parent)
+
+
+def need(extra: str, *packages: str) -> None:
+    """Refuse to begin when a package is missing, and say what installs it."""
+    missing = [package for package in packages if importlib.util.find_spec(package) is None]
+    if missing:
+        raise UserError(
+            f"This needs the package {missing[0]}, which is not installed.",
+            remedy=f'Install it with `pip install "seq2see[{extra}]"`.',
+        )

@@ -1,0 +1,94 @@
+"""The forms a model can be exported to, and what a newcomer types to use each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from seq2see.core.errors import UserError, unknown
+from seq2see.interop.ct2_engine import options_of
+from seq2see.interop.ctranslate2 import write_ct2
+from seq2see.interop.hugging_face import layout_of, write_hf
+from seq2see.interop.hugging_face_config import ARCHITECTURES
+from seq2see.interop.onnx import write_onnx
+from seq2see.interop.stored import Stored
+from seq2see.sequences.tokenisers import EOS
+
+
+@dataclass(frozen=True)
+class Format:
+    """One form: how it is written, how its folder is used, and what a user should know about it."""
+
+    write: Callable[[Stored, Path], None]
+    example: Callable[[Stored, Path], str]
+    notes: Callable[[Stored], list[str]]
+
+
+def format_of(name: str) -> Format:
+    """The form with this name."""
+    if name not in FORMATS:
+        raise unknown("form to export to", name, FORMATS)
+    return FORMATS[name]
+
+
+def _ct2_example(stored: Stored, folder: Path) -> str:
+    decoding = stored.config.decoding
+    options = f"beam_size={decoding.num_beams}, max_decoding_length={decoding.max_new_tokens}"
+    return f"""\
+import ctranslate2, tokenizers
+source, target = (tokenizers.Tokenizer.from_file(name) for name in {_tokeniser_files(stored, folder)})
+answers = ctranslate2.Translator("{folder}").translate_batch([source.encode("your text").tokens], {options})
+print(target.decode([target.token_to_id(piece) for piece in answers[0].hypotheses[0]]))"""
+
+
+def _tokeniser_files(stored: Stored, folder: Path) -> tuple[str, str]:
+    """The files of the source's and the target's tokeniser."""
+    names = ["tokenizer.json"] * 2 if stored.tokenisers.shared else ["source_tokenizer.json", "target_tokenizer.json"]
+    source, target = (str(folder / name) for name in names)
+    return source, target
+
+
+def _ct2_notes(stored: Stored) -> list[str]:
+    try:
+        options_of(stored.config.decoding)
+    except UserError as error:
+        return [f"{error.what} The folder's own settings are CTranslate2's."]
+    return []
+
+
+def _hf_example(stored: Stored, folder: Path) -> str:
+    return f"""\
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained("{folder}"), AutoTokenizer.from_pretrained("{folder}")
+tokens = model.generate(**tokenizer(["your text"], return_tensors="pt"))
+print(tokenizer.batch_decode(tokens, skip_special_tokens=True)[0])"""
+
+
+def _hf_notes(stored: Stored) -> list[str]:
+    found = [f"The layout is that of {ARCHITECTURES[layout_of(stored.config.model)]}."]
+    if not stored.tokenisers.shared:
+        size = len(stored.tokenisers.source)
+        found.append(f"The two vocabularies are laid end to end: the target's tokens are counted from {size:,}.")
+    if stored.config.decoding.length_penalty.kind == "gnmt":
+        found.append("There is no GNMT penalty there; length ** alpha with the same alpha stands in for it.")
+    return found
+
+
+def _onnx_example(stored: Stored, folder: Path) -> str:
+    return f"""\
+import numpy, onnxruntime, tokenizers
+tokens = tokenizers.Tokenizer.from_file("{_tokeniser_files(stored, folder)[0]}").encode("your text").ids + [{EOS}]
+read = {{"source": numpy.array([tokens]), "lengths": numpy.array([len(tokens)])}}
+memory = onnxruntime.InferenceSession("{folder / "encoder.onnx"}").run(None, read)"""
+
+
+def _onnx_notes(stored: Stored) -> list[str]:
+    return ["model.json names what goes in and out of decoder_step.onnx; docs/export.md has the loop around it."]
+
+
+FORMATS = {
+    "ct2": Format(write_ct2, _ct2_example, _ct2_notes),
+    "hf": Format(write_hf, _hf_example, _hf_notes),
+    "onnx": Format(write_onnx, _onnx_example, _onnx_notes),
+}

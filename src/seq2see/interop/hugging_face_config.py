@@ -1,0 +1,88 @@
+"""The two JSON files that tell Hugging Face `transformers` what a model is and how it decodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seq2see.decoding.penalties import Average, NoPenalty
+from seq2see.decoding.settings import Decoding
+from seq2see.interop.stored import transformer_pair
+from seq2see.models.settings import ModelSettings
+from seq2see.sequences.tokenisers import BOS, EOS, PAD
+
+ENGINE = "Hugging Face transformers"
+ARCHITECTURES = {
+    "marian": "MarianMTModel",
+    "pegasus": "PegasusForConditionalGeneration",
+    "blenderbot": "BlenderbotForConditionalGeneration",
+}
+
+
+def config_json(settings: ModelSettings, layout: str, size: int, shift: int, rows: int) -> dict[str, Any]:
+    """`config.json`; the target's tokens are counted from `shift`."""
+    encoder, decoder = transformer_pair(settings, ENGINE)
+    shape: dict[str, Any] = {"d_model": decoder.width, "vocab_size": size, "max_position_embeddings": rows}
+    for half, part in (("encoder", encoder), ("decoder", decoder)):
+        shape[f"{half}_layers"] = part.depth
+        shape[f"{half}_attention_heads"] = part.heads
+        shape[f"{half}_ffn_dim"] = part.expansion * part.width
+    if layout == "marian":
+        shape |= {"decoder_vocab_size": size, "share_encoder_decoder_embeddings": True}
+    return {
+        "architectures": [ARCHITECTURES[layout]],
+        "model_type": layout,
+        **shape,
+        "activation_function": "relu",
+        "dropout": decoder.dropout,
+        "attention_dropout": 0.0,
+        "activation_dropout": 0.0,
+        "scale_embedding": True,
+        "tie_word_embeddings": settings.target.head == "tied",
+        "is_encoder_decoder": True,
+        "dtype": "float32",
+        **_specials(shift),
+    }
+
+
+def generation_json(decoding: Decoding, shift: int) -> dict[str, Any]:
+    """`generation_config.json`: our settings of decoding under the same names, and what is never said."""
+    sampling: dict[str, Any] = {}
+    if decoding.do_sample:
+        sampling = {"temperature": decoding.temperature, "top_k": decoding.top_k, "top_p": decoding.top_p}
+    searching: dict[str, Any] = {}
+    if decoding.num_beams > 1:
+        # Their early_stopping=False gives up a little earlier than ours; "never" means what ours means.
+        early = True if decoding.early_stopping else "never"
+        searching = {"length_penalty": length_exponent(decoding), "early_stopping": early}
+    return {
+        "max_new_tokens": decoding.max_new_tokens,
+        "min_new_tokens": decoding.min_new_tokens,
+        "num_beams": decoding.num_beams,
+        "num_return_sequences": decoding.num_return_sequences,
+        "no_repeat_ngram_size": decoding.no_repeat_ngram_size,
+        "do_sample": decoding.do_sample,
+        **sampling,
+        **searching,
+        "suppress_tokens": [shift + PAD, shift + BOS],
+        **_specials(shift),
+    }
+
+
+def length_exponent(decoding: Decoding) -> float:
+    """Their length penalty is our average; the GNMT penalty is not there, and the same alpha stands in for it."""
+    penalty = decoding.length_penalty
+    if isinstance(penalty, NoPenalty):
+        return 0.0
+    assert isinstance(penalty, Average) or penalty.kind == "gnmt"
+    return penalty.alpha
+
+
+def _specials(shift: int) -> dict[str, Any]:
+    # A last token is not forced at the limit, as these layouts would do by themselves.
+    return {
+        "pad_token_id": PAD,
+        "bos_token_id": shift + BOS,
+        "eos_token_id": shift + EOS,
+        "decoder_start_token_id": shift + BOS,
+        "forced_eos_token_id": None,
+    }

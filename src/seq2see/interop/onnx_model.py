@@ -1,0 +1,85 @@
+"""An exported pair of ONNX graphs behind our own decoding loop: the same search, a foreign step.
+
+The graphs may run anywhere; `OnnxModel.open` runs them in onnxruntime on the processor.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from seq2see.core.batch import Sequences
+from seq2see.core.errors import UserError
+from seq2see.interop.folders import need
+
+Graph = Callable[[Sequence[Tensor]], list[Tensor]]
+"""A graph as a function: its inputs in order to its outputs in order."""
+
+
+@dataclass(frozen=True)
+class OnnxState:
+    """What lies between two steps; rows first in every tensor."""
+
+    lengths: Int[Tensor, "row"]
+    memory: tuple[Tensor, ...]
+    past: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """Two graphs that `decoding.engine.decode` takes for a model."""
+
+    encoder: Graph
+    decoder_step: Graph
+    heads: int
+    size: int
+
+    @staticmethod
+    def open(folder: Path, threads: int = 1) -> OnnxModel:
+        """The graphs of a folder that `write_onnx` wrote, in onnxruntime."""
+        need("onnx", "onnxruntime")
+        try:
+            told = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+            encoder, step = (_graph(folder / name, threads) for name in ("encoder.onnx", "decoder_step.onnx"))
+            return OnnxModel(encoder, step, told["heads"], told["size"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"This is not an ONNX folder of ours: {error}.", where=str(folder)) from None
+
+    def start(self, source: Sequences | None, rows: int, room: int) -> OnnxState:
+        """Read the source; the past is empty and grows, so it needs no room."""
+        assert source is not None, "sequence to sequence needs a source"
+        memory = tuple(self.encoder([source.values, source.lengths]))
+        nothing = torch.zeros(rows, self.heads, 0, self.size)
+        return OnnxState(source.lengths, memory, tuple(nothing for _ in memory))
+
+    def step(
+        self, tokens: Int[Tensor, "row new"], state: OnnxState
+    ) -> tuple[Float[Tensor, "row new vocab"], OnnxState]:
+        """Take in new tokens; give the scores of the token after each of them."""
+        logits, *past = self.decoder_step([tokens, state.lengths, *state.memory, *state.past])
+        return logits, OnnxState(state.lengths, state.memory, tuple(past))
+
+
+def _graph(file: Path, threads: int) -> Graph:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    try:
+        runner: Any = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its errors have no class in common
+        raise UserError(f"onnxruntime cannot open this: {error}.", where=str(file)) from None
+    names = [each.name for each in runner.get_inputs()]
+
+    def run(inputs: Sequence[Tensor]) -> list[Tensor]:
+        given = {name: tensor.contiguous().numpy() for name, tensor in zip(names, inputs, strict=True)}
+        return [torch.from_numpy(output) for output in runner.run(None, given)]
+
+    return run

@@ -1,0 +1,199 @@
+"""`seq2see export`: what it prints, what it refuses before it writes anything, and that it writes all or nothing."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from taught import on_the_page, random_model, shaped, stored, taught, tokenisers
+
+from seq2see.cli.app import run
+from seq2see.core.errors import UserError
+from seq2see.decoding.ensemble import Ensemble
+from seq2see.interop.ct2_engine import Ct2Engine
+from seq2see.interop.ctranslate2 import check_ct2, write_ct2
+from seq2see.interop.folders import need, new_folder
+from seq2see.interop.formats import FORMATS
+from seq2see.interop.hugging_face import layout_of, write_hf
+from seq2see.interop.onnx import check_onnx
+from seq2see.interop.position_tables import position_table, rows_needed
+from seq2see.workbench.model_folder import write_model
+from tiny_models import FAMILIES, tiny
+
+CHECKS = {"ct2": check_ct2, "hf": layout_of, "onnx": check_onnx}
+HELD = {
+    "ct2": {"transformer, pre-norm", "transformer, post-norm", "transformer, rms norm"},
+    "hf": {"transformer, pre-norm"},  # the post-norm one has learned positions
+    "onnx": {name for name in FAMILIES if name.startswith("transformer,")},
+}
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a finished run."""
+    monkeypatch.chdir(tmp_path)
+    made = tmp_path / "runs" / "mine"
+    made.mkdir(parents=True)
+    (made / "recipe.toml").touch()
+    write_model(made / "model", taught("post"))
+    return tmp_path
+
+
+def lacks(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    there = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else there(name))
+
+
+@pytest.mark.parametrize("form", ["ct2", "hf"])
+def test_what_is_printed_runs(form, desk, capsys):
+    pytest.importorskip({"ct2": "ctranslate2", "hf": "transformers"}[form])
+    assert run(["export", "mine", "--to", form]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"wrote runs/mine/export/{form}\n")
+    for path in (desk / "runs" / "mine" / "export" / form).iterdir():
+        assert path.name in printed
+    exec(compile(printed.split("\n\n", 1)[1], "example", "exec"), {})
+    assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("form, package", [("ct2", "ctranslate2"), ("hf", "transformers")])
+def test_what_the_page_shows_runs(form, package, tmp_path, monkeypatch, capsys):
+    pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    FORMATS[form].write(taught("pre"), Path("runs/pocket-transformer/export") / form)
+    exec(compile(on_the_page(package), "page", "exec"), {})
+    assert capsys.readouterr().out.strip()
+
+
+def test_the_folder_can_be_named(desk, capsys):
+    assert run(["export", "runs/mine", "--to", "hf", "--out", "there/it"]) == 0
+    assert (desk / "there" / "it" / "model.safetensors").exists()
+    assert "The layout is that of MarianMTModel." in capsys.readouterr().out
+
+
+def test_nothing_is_written_over(desk, capsys):
+    assert run(["export", "mine", "--to", "hf"]) == 0
+    before = sorted(desk.rglob("*"))
+    assert run(["export", "mine", "--to", "hf"]) == 2
+    assert "runs/mine/export/hf: This exists already." in capsys.readouterr().err
+    assert sorted(desk.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "arguments, told",
+    [
+        (["mine", "--to", "htf"], "There is no form to export to 'htf'. Did you mean 'hf'?"),
+        (["mien", "--to", "hf"], "Did you mean 'runs/mine'?"),
+        (["mine"], "--to"),
+        (["begun", "--to", "hf"], "not finished"),
+    ],
+)
+def test_mistakes_are_told(arguments, told, desk, capsys):
+    (desk / "runs" / "begun").mkdir()
+    (desk / "runs" / "begun" / "recipe.toml").touch()
+    assert run(["export", *arguments]) == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["ct2", "hf", "onnx"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_cannot_be_held_is_refused_by_the_name_of_its_setting(form, family):
+    if family in HELD[form]:
+        CHECKS[form](FAMILIES[family])
+        return
+    with pytest.raises(UserError, match=r"(encoder|decoder)\.(kind|norm|order)=|positions="):
+        CHECKS[form](FAMILIES[family])
+
+
+@pytest.mark.parametrize("form", ["ct2", "hf", "onnx"])
+def test_what_is_refused_leaves_nothing_behind(form, tmp_path):
+    both = tokenisers("words")
+    model = stored(FAMILIES["recurrent, dot"], both, tiny("recurrent, dot"))
+    with pytest.raises(UserError, match=r"encoder\.kind=recurrent"):
+        FORMATS[form].write(model, tmp_path / "deep" / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", ["ct2", "hf", "onnx"])
+def test_several_models_in_one_are_refused(form, tmp_path):
+    both = tokenisers("words")
+    settings = shaped(both, width=8, heads=2, depth=1)
+    one = random_model(settings, both).module
+    with pytest.raises(UserError, match="several models"):
+        FORMATS[form].write(stored(settings, both, Ensemble([one, one])), tmp_path / "deep" / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_norm_on_one_side_only_is_refused():
+    settings = shaped(tokenisers("words"), width=8, heads=2).with_(**{"encoder.norm": "rms"})
+    with pytest.raises(UserError, match=r"encoder\.norm=rms"):
+        check_ct2(settings)
+
+
+@pytest.mark.parametrize("form, package", [("ct2", "ctranslate2"), ("onnx", "onnx"), ("onnx", "onnxscript")])
+def test_a_missing_package_is_told_with_what_installs_it(form, package, tmp_path, monkeypatch):
+    lacks(monkeypatch, package)
+    with pytest.raises(UserError, match=rf"{package}, which.*seq2see\[{form}\]"):
+        FORMATS[form].write(taught("post"), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_engine_tells_of_a_missing_package(monkeypatch):
+    lacks(monkeypatch, "ctranslate2")
+    with pytest.raises(UserError, match=r"seq2see\[ct2\]"):
+        Ct2Engine(taught("post"), "float32", 1)
+
+
+def test_what_is_there_needs_nothing():
+    need("ct2", "json", "torch")
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path):
+    with new_folder(tmp_path / "a" / "b") as folder:
+        (folder / "x").touch()
+        assert not (tmp_path / "a" / "b").exists()
+    assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["x"]
+    with pytest.raises(FileNotFoundError), new_folder(tmp_path / "c") as folder:
+        (folder / "no" / "x").touch()
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_what_a_killed_export_left_behind_is_in_nobodys_way(tmp_path):
+    (tmp_path / ".hf.tmp").mkdir()
+    (tmp_path / ".hf.tmp" / "stale").touch()
+    write_hf(taught("post"), tmp_path / "hf")
+    assert not (tmp_path / "hf" / "stale").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["hf"]
+
+
+def test_a_link_that_leads_nowhere_is_not_written_over(tmp_path):
+    (tmp_path / "ct2").symlink_to(tmp_path / "gone")
+    with pytest.raises(UserError, match="exists already"):
+        write_ct2(taught("post"), tmp_path / "ct2")
+
+
+def test_notes_tell_what_is_different_there():
+    both = tokenisers("characters", "words")
+    settings = shaped(both, width=8, heads=2, depth=1)
+    searching = {"num_beams": 4, "length_penalty": {"kind": "gnmt"}}
+    model = stored(settings, both, random_model(settings, both).module, **searching)
+    told = " ".join(FORMATS["hf"].notes(model))
+    assert f"counted from {len(both.source):,}" in told
+    assert "GNMT" in told
+    assert "length_penalty.kind=gnmt" in " ".join(FORMATS["ct2"].notes(model))
+    assert FORMATS["ct2"].notes(taught("post")) == []
+
+
+@pytest.mark.parametrize(
+    "changes, rows",
+    [({}, 1024), ({"source.longest": 1500}, 1501), ({"target.longest": 1300}, 1301), ({"source.longest": 2}, 1024)],
+    ids=str,
+)
+def test_position_tables_are_as_long_as_the_longest_text(changes, rows):
+    both = tokenisers("words")
+    settings = shaped(both, width=8, heads=2, depth=1)
+    module = random_model(settings, both).module
+    assert rows_needed(stored(settings.with_(**changes), both, module)) == rows
+    assert rows_needed(stored(settings, both, module, max_new_tokens=1100)) == 1101
+    assert position_table(module.source, rows).shape == (rows, 8)

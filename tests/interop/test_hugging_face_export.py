@@ -1,0 +1,246 @@
+"""Stock Hugging Face `transformers` opens our folders and says what our own loop says."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+
+import pytest
+import tokenizers
+import torch
+from safetensors.torch import load_file
+from taught import (
+    answers_of,
+    assert_same_answers,
+    best,
+    our_answers,
+    random_model,
+    read,
+    sentences,
+    shaped,
+    stored,
+    taught,
+    tokenisers,
+    without_specials,
+)
+
+from seq2see.core.batch import Batch, Sequences
+from seq2see.core.errors import UserError
+from seq2see.decoding.settings import Decoding
+from seq2see.interop.hugging_face import layout_of, write_hf
+from seq2see.interop.hugging_face_config import generation_json
+from seq2see.interop.hugging_face_tokeniser import tokenizer_files
+from seq2see.models.settings import Tokens
+from seq2see.sequences.tokenisers import BOS, Characters, Words, train_tokeniser
+from seq2see.workbench.tokenisers import Tokenisers
+
+transformers = pytest.importorskip("transformers")
+transformers.utils.logging.disable_progress_bar()
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+def opened(folder: Path):
+    model, report = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, output_loading_info=True)
+    assert not any(report.values()), report  # every weight has its place, and every place its weight
+    return model.eval(), transformers.AutoTokenizer.from_pretrained(folder)
+
+
+@cache
+def exported(order: str):
+    folder = Path(mkdtemp()) / "hf"
+    write_hf(taught(order), folder)
+    return opened(folder)
+
+
+def shift_of(model) -> int:
+    return 0 if model.tokenisers.shared else len(model.tokenisers.source)
+
+
+def their_answers(order: str, **settings) -> list[tuple[int, ...]]:
+    model, tokenizer = exported(order)
+    inputs = tokenizer(sentences(), return_tensors="pt", padding=True)
+    found = model.generate(**inputs, **settings)
+    return [without_specials(row[1:], shift_of(taught(order))) for row in found.tolist()]
+
+
+def test_each_order_has_its_layout():
+    assert type(exported("pre")[0]).__name__ == "PegasusForConditionalGeneration"
+    assert type(exported("post")[0]).__name__ == "MarianMTModel"
+
+
+@pytest.mark.parametrize("order", ["pre", "post"])
+def test_200_sentences_get_the_same_answers_greedily(order):
+    ours = our_answers(order, Decoding(max_new_tokens=40))
+    assert_same_answers(taught(order), best(ours), their_answers(order))
+
+
+@pytest.mark.parametrize(
+    "order, settings",
+    [
+        ("pre", {}),
+        pytest.param("post", {"early_stopping": True, "length_penalty": {"kind": "average"}}, marks=pytest.mark.long),
+    ],
+    ids=str,
+)
+def test_200_sentences_get_the_same_answers_by_beam_search(order, settings):
+    decoding = Decoding(max_new_tokens=40, num_beams=4, **settings)
+    told = generation_json(decoding, shift_of(taught(order)))
+    theirs = their_answers(order, **{name: value for name, value in told.items() if value is not None})
+    assert_same_answers(taught(order), best(our_answers(order, decoding)), theirs)
+
+
+@pytest.mark.parametrize("order", ["pre", "post"])
+def test_the_tokenizer_reads_as_ours_does(order):
+    tokenizer = exported(order)[1]
+    texts = [*sentences()[:40], "一 x <eos> <pad>", "\ue000a"]
+    assert tokenizer(texts)["input_ids"] == read(taught(order), texts)
+
+
+@pytest.mark.parametrize("order", ["pre", "post"])
+def test_the_tokenizer_writes_as_ours_does(order):
+    tokenizer, model = exported(order)[1], taught(order)
+    answers = best(our_answers(order, Decoding(max_new_tokens=40)))[:60]
+    shift = shift_of(model)
+    shown = tokenizer.batch_decode(
+        [[shift + BOS, *(shift + token for token in answer), shift + 2, 0] for answer in answers],
+        skip_special_tokens=True,
+    )
+    assert shown == [model.tokenisers.target.decode(answer) for answer in answers]
+
+
+def test_pieces_of_two_vocabularies_are_never_mistaken_for_each_other():
+    source = train_tokeniser(Characters(), ["\ue000a", "\ue001b"])
+    target = train_tokeniser(Words(), ["a b \ue000"])
+    both = Tokenisers(source, target)
+    with TemporaryDirectory() as scratch:
+        tokenizer_files(both, Path(scratch), 9)
+        joined = tokenizers.Tokenizer.from_file(f"{scratch}/tokenizer.json")
+    assert joined.get_vocab_size() == len(source) + len(target)
+    assert joined.encode("\ue000ab").ids == [*source.encode("\ue000ab"), 2]
+    assert joined.decode([len(source) + number for number in target.encode("b a \ue000")]) == "b a \ue000"
+
+
+def assert_same_logits(model, folder: Path) -> str:
+    write_hf(model, folder)
+    theirs, tokenizer = opened(folder)
+    inputs = tokenizer(sentences()[:3], return_tensors="pt", padding=True)
+    source = Sequences.of(read(model, sentences()[:3]))
+    assert torch.equal(inputs["input_ids"], source.values)
+    fed = torch.randint(3, len(model.tokenisers.target), (3, 7))
+    batch = Batch(source, Sequences(fed, torch.full((3,), 7)), torch.zeros_like(fed), torch.arange(3))
+    with torch.inference_mode():
+        ours = model.module(batch)
+        scores = theirs(**inputs, decoder_input_ids=fed + shift_of(model)).logits
+    assert scores[..., : shift_of(model)].lt(-1e8).all()  # the source's tokens are never said
+    torch.testing.assert_close(scores[..., shift_of(model) :], ours, rtol=0, atol=1e-4)
+    assert_same_words(model, theirs, inputs)
+    return type(theirs).__name__
+
+
+def assert_same_words(model, theirs, inputs) -> None:
+    """A model that learnt nothing would say <pad> and <bos> at any time; neither engine lets it."""
+    ours = best(answers_of(model.module, model, model.config.decoding, 3))
+    said = theirs.generate(**inputs).tolist()
+    assert [without_specials(row[1:], shift_of(model)) for row in said] == ours
+
+
+SHAPES = [("pre", positions) for positions in ("sinusoidal", "learned", "none")] + [("post", "sinusoidal")]
+LAYOUTS = {
+    ("pre", "sinusoidal"): "PegasusForConditionalGeneration",
+    ("pre", "learned"): "BlenderbotForConditionalGeneration",
+    ("pre", "none"): "BlenderbotForConditionalGeneration",
+    ("post", "sinusoidal"): "MarianMTModel",
+}
+
+
+@pytest.mark.parametrize(
+    "shape, head, kinds",
+    list(product(SHAPES, ["tied", "free"], [("bpe",), ("characters", "words"), ("bpe", "characters")])),
+)
+def test_logits_of_every_shape_agree(shape, head, kinds, tmp_path):
+    order, positions = shape
+    both = tokenisers(*kinds)
+    settings = shaped(both, positions, head, order=order, width=16, heads=2)
+    settings = settings.with_(**{"encoder.depth": 3, "encoder.heads": 4, "decoder.expansion": 3})
+    assert assert_same_logits(random_model(settings, both), tmp_path / "hf") == LAYOUTS[shape]
+
+
+def test_sides_with_different_positions_agree(tmp_path):
+    both = tokenisers("bpe")
+    settings = shaped(both, width=16, heads=2)
+    settings = settings.with_(**{"target.frontend": Tokens(positions="learned")})
+    assert assert_same_logits(random_model(settings, both), tmp_path / "hf") == "BlenderbotForConditionalGeneration"
+
+
+@pytest.mark.parametrize("order", ["pre", "post"])
+def test_saved_by_transformers_and_opened_again_it_is_the_same(order, tmp_path):
+    model, _ = exported(order)
+    model.save_pretrained(tmp_path)
+    again = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    ids = torch.tensor([[5, 6, 7, 2]])
+    with torch.inference_mode():
+        torch.testing.assert_close(
+            again(input_ids=ids, decoder_input_ids=ids).logits, model(input_ids=ids, decoder_input_ids=ids).logits
+        )
+
+
+def test_a_tied_table_is_stored_once(tmp_path):
+    both = tokenisers("bpe")
+    write_hf(random_model(shaped(both, width=16, heads=2), both), tmp_path / "hf")
+    weights = load_file(tmp_path / "hf" / "model.safetensors")
+    assert [name for name, weight in weights.items() if weight.size(0) == len(both.source)] == ["model.shared.weight"]
+
+
+def test_the_way_of_decoding_goes_along(tmp_path):
+    both = tokenisers("bpe")
+    module = random_model(shaped(both, width=16, heads=2), both).module
+    how = {
+        "num_beams": 3,
+        "length_penalty": {"kind": "average", "alpha": 0.7},
+        "max_new_tokens": 9,
+        "min_new_tokens": 2,
+    }
+    write_hf(stored(shaped(both, width=16, heads=2), both, module, **how), tmp_path / "hf")
+    told = transformers.GenerationConfig.from_pretrained(tmp_path / "hf")
+    assert (told.num_beams, told.length_penalty, told.early_stopping) == (3, 0.7, "never")
+    assert (told.max_new_tokens, told.min_new_tokens, told.suppress_tokens) == (9, 2, [0, 1])
+    assert told.forced_eos_token_id is None
+
+
+def test_sampling_goes_along():
+    told = generation_json(Decoding(max_new_tokens=9, do_sample=True, temperature=0.5, top_k=7, top_p=0.9), 0)
+    assert (told["do_sample"], told["temperature"], told["top_k"], told["top_p"]) == (True, 0.5, 7, 0.9)
+
+
+@pytest.mark.parametrize(
+    "changes, named",
+    [
+        ({"encoder.norm": "rms"}, "encoder.norm=rms"),
+        ({"decoder.norm": "batch"}, "decoder.norm=batch"),
+        ({"encoder.order": "post"}, "encoder.order=post and decoder.order=pre"),
+        ({"encoder.width": 32}, "encoder.width=32 and decoder.width=16"),
+        (
+            {"encoder.order": "post", "decoder.order": "post", "target.frontend.positions": "learned"},
+            "target.frontend.positions=learned",
+        ),
+    ],
+    ids=str,
+)
+def test_what_no_layout_holds_is_refused(changes, named):
+    settings = shaped(tokenisers("characters", "words"), width=16, heads=2).with_(**changes)
+    with pytest.raises(UserError, match=named):
+        layout_of(settings)
+
+
+def test_config_names_the_layout_and_the_start(tmp_path):
+    write_hf(taught("pre"), tmp_path / "hf")
+    told = json.loads((tmp_path / "hf" / "config.json").read_text())
+    size = len(taught("pre").tokenisers.source)
+    assert (told["model_type"], told["decoder_start_token_id"], told["eos_token_id"]) == ("pegasus", size + 1, size + 2)
