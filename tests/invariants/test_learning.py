@@ -20,7 +20,7 @@ from torch.testing import assert_close
 from seq2see.models.build import fresh_model
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings
-from seq2see.training.loop import Trainer, compile_blocks
+from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimisers import SGD, Adam
 from seq2see.training.schedules import Constant
@@ -119,9 +119,7 @@ print("the same")
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize(
-    "name", ["transformer, pre-norm", "convolutional to transformer"]
-)
+@pytest.mark.parametrize("name", ["transformer, pre-norm", "convolutional to transformer"])
 def test_a_compiled_model_gives_the_same_loss_and_gradients(name):
     paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     run = subprocess.run(

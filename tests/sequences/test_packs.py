@@ -82,7 +82,7 @@ def test_texts_that_do_not_fit_get_a_line_more():
 
 
 def test_a_budget_below_one_line_is_refused():
-    with pytest.raises(UserError, match="training.batches=buckets"):
+    with pytest.raises(UserError, match=r"training\.batches=buckets"):
         Packs(np.array([[200]]), 150, seed=1)
     with pytest.raises(UserError, match="no examples"):
         Packs(np.zeros((0, 1), dtype=np.int64), 150, seed=1)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from seq2see.training.optimisers import Adam, AdamW, SGD, average_and_clip, set_rate
+from seq2see.training.optimisers import SGD, Adam, AdamW, average_and_clip, set_rate
 
 
 def weight(values: list, gradient: list) -> nn.Parameter:

@@ -51,13 +51,13 @@ def multi30k_gru() -> Recipe:
 
 
 def multi30k_gru_attention() -> Recipe:
-    """Gated cells on Multi30k that look back at every source position (Bahdanau et al. 2015)."""
-    return _recurrent("multi30k-gru-attention", "gru", "additive")
+    """Gated cells on Multi30k that look back at every source position (Luong et al. 2015)."""
+    return _recurrent("multi30k-gru-attention", "gru", "scaled-dot")
 
 
 def multi30k_lstm_attention() -> Recipe:
-    """LSTM cells on Multi30k with additive attention."""
-    return _recurrent("multi30k-lstm-attention", "lstm", "additive")
+    """LSTM cells on Multi30k that look back the same way."""
+    return _recurrent("multi30k-lstm-attention", "lstm", "scaled-dot")
 
 
 def _recurrent(name: str, cell: CellWord, look: LookWord) -> Recipe:

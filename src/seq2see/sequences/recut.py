@@ -118,7 +118,7 @@ class RecutPairs:
         """(example, side): how long each row may be in any epoch; what buckets are to be planned by."""
         widths = bucket_widths(self.lengths)
         self.room = np.full_like(widths, max(LINE, self.lengths.max())) if packed else widths
-        """(example,): the most tokens it may have on either side: all that its bucket, or a whole line, has room for."""
+        """(example,): the most tokens it may have on either side: what its bucket, or a whole line, has room for."""
         self._epoch, self._now = -1, pairs
 
     def epoch(self, number: int) -> PairSet:

@@ -39,13 +39,13 @@ Averaging = NoAverage | MovingAverage | LastCheckpoints
 
 
 def decay_at(step: int, decay: float) -> float:
-    """The share of the old average that is kept after this step: less in the beginning, when the average is worthless."""
+    """The share of the old average that is kept after this step: less in the beginning, when it is worth little."""
     return min(decay, (1 + step) / (10 + step))
 
 
 @torch.no_grad()
 def move_average(average: Iterable[Tensor], weights: Iterable[nn.Parameter], pull: Float[Tensor, ""]) -> None:
-    """average ← average + pull · (weights - average), in place; `pull` is a tensor, so that a CUDA graph can read it."""
+    """average ← average + pull · (weights - average), in place; `pull` is a tensor: a CUDA graph reads it anew."""
     average = list(average)
     ways = torch._foreach_sub([weight.detach() for weight in weights], average)
     torch._foreach_mul_(ways, pull)

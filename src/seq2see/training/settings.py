@@ -24,7 +24,7 @@ class Training(Settings):
     tokens: int = Field(4096, ge=1)
     """Tokens in one step, padding included, on the longer of the two sides."""
     batches: Literal["buckets", "packed"] = "buckets"
-    """Texts of like length side by side with a little padding, or texts of any length end to end without (Transformers)."""
+    """Texts of like length side by side and a little padding, or texts of any length end to end (Transformers only)."""
     clip: float = Field(1.0, ge=0)
     """Gradients longer than this are shortened to it; 0 never shortens."""
     save_every: int = Field(500, ge=1)
