@@ -52,9 +52,14 @@ lint: .venv/.dev
 docs: .venv/.dev
 	$(BIN)/python docs/generate.py
 
+# About three quarters of an hour, and only worth something while nothing else runs. What needs a GPU is run by hand:
+# train_gpu.py, decode_gpu.py, pocket.py, multi30k.py, rows.py.
 bench: .venv/.dev
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/threads.py
+	$(BIN)/python benchmarks/decode_cpu.py
+	$(BIN)/python benchmarks/train_cpu.py
+	$(BIN)/python benchmarks/stream.py
 
 weights: $(WEIGHTS)/.done
 

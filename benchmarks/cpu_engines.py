@@ -58,13 +58,15 @@ class Competitor:
 
 
 def competitors(cores: int) -> list[Competitor]:
-    """Everyone in every way that may be the best; CTranslate2 has workers of its own."""
+    """Everyone in every way that may be the best: CTranslate2 has workers of its own, HF gets processes, ours is
+    measured in the ways in which `seq2see predict` runs it.
+    """
     together, alone = Way(1, cores), Way(1, 1)
     apart, processes = Way(cores, 1), Way(cores, 1, processes=True)
     found = [Competitor("hf", "float32", way) for way in (together, processes)]
     found += [Competitor("ct2", kind, way) for kind in ("float32", "int8") for way in (together, apart)]
     for kind in ("float32", "bf16", "int8"):
-        found += [Competitor("seq2see", kind, way) for way in (together, alone, apart, processes)]
+        found += [Competitor("seq2see", kind, way) for way in (together, alone, apart)]
     return list(dict.fromkeys(found))
 
 

@@ -33,7 +33,7 @@ from seq2see.core.files import write_json
 RESULTS = Path(__file__).parent / "results" / "decode_cpu.json"
 CELLS = [(1, 1), (1, 4), (32, 1), (32, 4)]
 """Sentences side by side, beams."""
-COUNTS = {1: 24, 32: 64}
+COUNTS = {1: 12, 32: 64}
 """How many sentences are translated, by how many are side by side."""
 ENGINES = ("hf_float32", "ct2_float32", "ct2_int8", "seq2see_float32", "seq2see_bf16", "seq2see_int8")
 RATIOS = {
