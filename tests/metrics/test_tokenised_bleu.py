@@ -29,7 +29,7 @@ class TestTokens:
     def test_the_german_references_of_test_2016_have_the_tokens_that_papers_count(self):
         if locate(find_entry("multi30k")) is None:
             pytest.skip("Multi30k is not on this machine")
-        examples = CataloguedCorpus(name="multi30k", source="en", target="de").splits()["test"]
+        examples = CataloguedCorpus(name="multi30k", sides="en-de").splits()["test"]
         cut = moses_tokens([example.target for example in examples], "de")
         assert sum(len(text.split()) for text in cut) == 12_103
 

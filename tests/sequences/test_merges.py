@@ -54,7 +54,7 @@ def test_without_dropout_any_text_is_cut_as_the_library_cuts_it(text):
 
 @pytest.mark.skipif(locate(CATALOGUE["multi30k"]) is None, reason="Multi30k is not on this machine")
 def test_without_dropout_real_sentences_are_cut_as_the_library_cuts_them():
-    examples = CataloguedCorpus(name="multi30k", source="en", target="de").splits()["train"][:1000]
+    examples = CataloguedCorpus(name="multi30k", sides="en-de").splits()["train"][:1000]
     texts = [text for example in examples for text in (example.source, example.target)]
     tokeniser = train_tokeniser(BytePairs(size=4000), texts)
     merges = Merges(*tokeniser.merges)

@@ -84,7 +84,7 @@ def put_zip(folder: Path, text: str = CHINESE, member: str = "cmn.txt") -> Path:
 
 
 def test_captions_are_aligned_and_keep_their_splits(captions):
-    splits = CataloguedCorpus(source="de", target="fr").splits()
+    splits = CataloguedCorpus(sides="de-fr").splits()
     assert {name: len(split) for name, split in splits.items()} == {"train": 3, "valid": 2, "test": 1}
     assert splits["valid"][1] == Example("val de 1", "val fr 1", place=f"{captions / 'val.de.gz'}:2")
 
@@ -92,26 +92,25 @@ def test_captions_are_aligned_and_keep_their_splits(captions):
 def test_test_sets_of_later_years_are_splits_if_both_their_sides_are_there(captions):
     for name in ("test_2017_flickr.de", "test_2017_flickr.en", "test_2017_mscoco.de"):
         (captions / f"{name}.gz").write_bytes(gzip.compress(f"{name} 0\n{name} 1\n".encode()))
-    splits = CataloguedCorpus(source="de", target="en").splits()
+    splits = CataloguedCorpus(sides="de-en").splits()
     assert list(splits) == ["train", "valid", "test", "test_2017"]
     assert splits["test_2017"][1].source == "test_2017_flickr.de 1"
-    assert list(CataloguedCorpus(source="de", target="fr").splits()) == ["train", "valid", "test"]
+    assert list(CataloguedCorpus(sides="de-fr").splits()) == ["train", "valid", "test"]
     (captions / "test_2017_mscoco.en.gz").write_bytes(gzip.compress(b"one\ntwo\n"))
-    assert CataloguedCorpus(source="de", target="en").splits()["test_coco"][0].target == "one"
+    assert CataloguedCorpus(sides="de-en").splits()["test_coco"][0].target == "one"
     verdicts = [checked.verdict for checked in check("multi30k")]
     assert (verdicts.count("as pinned"), verdicts.count("nothing to compare with")) == (9, 4)
 
 
 @pytest.mark.parametrize("sides", list(permutations(("en", "de", "fr"), 2)))
 def test_any_two_languages_of_the_captions_are_a_pair(captions, sides):
-    first = CataloguedCorpus(source=sides[0], target=sides[1]).splits()["train"][0]
+    first = CataloguedCorpus(sides="-".join(sides)).splits()["train"][0]
     assert (first.source, first.target) == (f"train {sides[0]} 0", f"train {sides[1]} 0")
 
 
 def test_left_out_sides_are_the_usual_ones(captions):
     assert CataloguedCorpus().splits()["test"][0].target == "test_2016_flickr de 0"
-    assert CataloguedCorpus(target="en").splits()["test"][0].source == "test_2016_flickr de 0"
-    assert CataloguedCorpus(source="fr").splits()["test"][0].target == "test_2016_flickr en 0"
+    assert CataloguedCorpus().pair == ("en", "de")
 
 
 def test_packing_a_file_anew_changes_nothing_but_another_text_is_refused(captions):
@@ -145,7 +144,7 @@ def test_the_pinned_chinese_file_is_read_in_both_directions(tmp_path, monkeypatc
     lay_out(tmp_path / "data", contents)
     monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path / "data"))
     to_english = CataloguedCorpus(name="tatoeba-zh-en").splits()
-    to_chinese = CataloguedCorpus(name="tatoeba-zh-en", source="en").splits()
+    to_chinese = CataloguedCorpus(name="tatoeba-zh-en", sides="en-zh").splits()
     assert sum(map(len, to_english.values())) == 40
     assert {(e.source, e.target) for e in to_english["train"]} <= {(f"数字{n}。", f"Number {n}.") for n in range(40)}
     assert {(e.source, e.target) for e in to_chinese["train"]} <= {(f"Number {n}.", f"数字{n}。") for n in range(40)}
@@ -276,7 +275,7 @@ def test_pronunciations_keep_stress_and_variants_and_lose_comments(tmp_path, mon
     places = {example.source: example.place for split in splits.values() for example in split}
     assert places["dog"] == f"{tmp_path / 'data/cmudict/cmudict.dict.xz'}:6"
     with pytest.raises(UserError, match="letters to phonemes only"):
-        CataloguedCorpus(name="cmudict", source="phonemes").splits()
+        CataloguedCorpus(name="cmudict", sides="phonemes-letters").splits()
 
 
 def test_a_plain_dictionary_in_the_users_folder_is_read_too_and_says_what_it_leaves_out(tmp_path, monkeypatch, capsys):
@@ -327,9 +326,11 @@ def test_misspelt_names_sides_and_folders_are_told(captions, monkeypatch):
     with pytest.raises(UserError, match="Did you mean 'multi30k'"):
         CataloguedCorpus(name="multi3k").splits()
     with pytest.raises(UserError, match="There is no side of multi30k 'cs'"):
-        CataloguedCorpus(source="cs").splits()
+        CataloguedCorpus(sides="cs-en").splits()
+    with pytest.raises(UserError, match="does not name two sides"):
+        CataloguedCorpus(sides="en").splits()
     with pytest.raises(UserError, match="both 'en'"):
-        CataloguedCorpus(source="en", target="en").splits()
+        CataloguedCorpus(sides="en-en").splits()
     monkeypatch.setenv("SEQ2SEE_DATA", "/no/such/folder")
     with pytest.raises(UserError, match="SEQ2SEE_DATA names '/no/such/folder'"):
         list_corpora()

@@ -17,7 +17,7 @@ OUTPUTS, REFERENCES = ["ein mann singt im regen ."], ["Ein Mann singt im Regen."
 
 
 def german():
-    changes = {"corpus": CataloguedCorpus(target="de"), "metrics": ("bleu", "bleu-tokenised")}
+    changes = {"corpus": CataloguedCorpus(sides="en-de"), "metrics": ("bleu", "bleu-tokenised")}
     return recipe("pocket-transformer").model_copy(update=changes)
 
 

@@ -25,7 +25,7 @@ def multi30k_transformer() -> Recipe:
     pieces = BytePairs(size=8000)
     return Recipe(
         name="multi30k-transformer",
-        corpus=CataloguedCorpus(name="multi30k", source="en", target="de"),
+        corpus=CataloguedCorpus(name="multi30k", sides="en-de"),
         source=Text(tokeniser=pieces),
         target=TextTarget(tokeniser=pieces, vocabulary="shared"),
         encoder=stack,

@@ -28,7 +28,7 @@ def tatoeba_zh_en() -> Recipe:
     stack = TransformerSettings(width=256, depth=3, heads=4, dropout=0.3, expansion=2)
     return Recipe(
         name="tatoeba-zh-en",
-        corpus=CataloguedCorpus(name="tatoeba-zh-en", source="zh", target="en"),
+        corpus=CataloguedCorpus(name="tatoeba-zh-en", sides="zh-en"),
         source=Text(tokeniser=Characters(min_count=2)),
         target=TextTarget(tokeniser=BytePairs(size=4000, dropout=0.1)),
         encoder=stack,

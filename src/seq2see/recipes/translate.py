@@ -43,7 +43,7 @@ def transformer_base() -> Recipe:
     pieces = Unigram(size=8000)
     return Recipe(
         name="transformer-base",
-        corpus=CataloguedCorpus(name="multi30k", source="en", target="de"),
+        corpus=CataloguedCorpus(name="multi30k", sides="en-de"),
         source=Text(tokeniser=pieces, longest=128),
         target=TextTarget(tokeniser=pieces, longest=128, vocabulary="shared"),
         encoder=stack,

@@ -135,23 +135,26 @@ class CataloguedCorpus(Settings):
     kind: Literal["catalogue"] = "catalogue"
     name: str = "multi30k"
     """Which corpus: multi30k, tatoeba-zh-en, tatoeba-fr-en or cmudict."""
-    source: str | None = None
-    """The language that is read, say en; by itself the corpus's first."""
-    target: str | None = None
-    """The language that is written, say de; by itself the first other one."""
+    sides: str | None = None
+    """What is read and what is written, say en-de or fr-en; by itself the corpus's first two."""
 
     def splits(self) -> Splits:
         """The examples as train, valid and test; fetched first if they are not on this machine."""
-        entry = find_entry(self.name)
-        source, target = self._sides(entry)
+        source, target = self.pair
         return READERS[self.name](get(self.name), source, target)
 
-    def _sides(self, entry: Entry) -> tuple[str, str]:
-        for side in filter(None, [self.source, self.target]):
+    @property
+    def pair(self) -> tuple[str, str]:
+        """What is read, and what is written."""
+        entry = find_entry(self.name)
+        if self.sides is None:
+            return entry.sides[0], entry.sides[1]
+        source, dash, target = self.sides.partition("-")
+        if not dash:
+            raise UserError(f"'{self.sides}' does not name two sides.", remedy="Write corpus.sides like en-de.")
+        for side in (source, target):
             if side not in entry.sides:
                 raise unknown(f"side of {entry.name}", side, entry.sides)
-        source = self.source or next(side for side in entry.sides if side != self.target)
-        target = self.target or next(side for side in entry.sides if side != source)
         if source == target:
             raise UserError(f"Source and target of {entry.name} are both '{source}'.", remedy="Change one.")
         return source, target

@@ -17,6 +17,7 @@ from seq2see.metrics.bootstrap import PairedBootstrap, paired_bootstrap
 from seq2see.metrics.edits import pronunciation_errors
 from seq2see.metrics.notes_bleu import notes_bleu
 from seq2see.metrics.tokenised_bleu import corpus_bleu_tokenised, has_moses
+from seq2see.sources.catalogue import CataloguedCorpus
 from seq2see.sources.examples import Example
 from seq2see.workbench.alignment_picture import draw_attention
 from seq2see.workbench.predict import Model, Prediction, load
@@ -70,6 +71,8 @@ def bleu_tokenise(references: list[str]) -> Tokenise:
 
 def target_language(recipe: Recipe) -> str:
     """The language that is written, if the corpus says it; English otherwise."""
+    if isinstance(recipe.corpus, CataloguedCorpus):
+        return recipe.corpus.pair[1]
     return getattr(recipe.corpus, "target", None) or "en"
 
 
