@@ -167,3 +167,11 @@ def test_a_saved_recipe_is_as_good_as_a_name(folder: Path, capsys: pytest.Captur
     (folder / "mine.toml").write_text((folder / "mine.toml").read_text().replace("steps =", "stops ="))
     assert run(["show", "mine.toml"]) == 2
     assert "mine.toml: There is no setting 'stops'. Did you mean 'steps'?" in capsys.readouterr().err
+
+
+def test_the_doctor_says_whether_steps_are_native(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SEQ2SEE_NATIVE", "0")
+    assert run(["doctor"]) == 0
+    assert "native steps  none, decoding on a CPU is slower: it is switched off by SEQ2SEE_NATIVE=0" in (
+        capsys.readouterr().out
+    )
