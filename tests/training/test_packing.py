@@ -173,3 +173,20 @@ def test_a_model_takes_only_its_own_weights_or_none(change, words):
     with pytest.raises(UserError, match=words):
         unpack_model(model, packed)
     assert all(torch.equal(tensor, before[name]) for name, tensor in pack_model(model).items())
+
+
+def test_a_run_from_a_gpu_goes_on_without_one():
+    # There the rate lies beside the weights, and a CUDA graph may record the optimiser; here neither is so.
+    model = nn.Linear(2, 3)
+    names = dict(model.named_parameters())
+    there = torch.optim.AdamW(model.parameters(), lr=torch.tensor(0.25), fused=True)
+    model(torch.ones(1, 2)).sum().backward()
+    there.step()
+    there.param_groups[0]["capturable"] = True
+    tensors, options = pack_optimiser(there, names)
+    here = torch.optim.AdamW(model.parameters(), lr=0.5, fused=True)
+    unpack_optimiser(here, names, tensors, json.loads(json.dumps(options)))
+    assert (here.param_groups[0]["lr"], here.param_groups[0]["capturable"]) == (0.25, False)
+    again = torch.optim.AdamW(model.parameters(), lr=torch.tensor(0.5), fused=True)
+    unpack_optimiser(again, names, tensors, json.loads(json.dumps(options)))
+    assert torch.equal(again.param_groups[0]["lr"], torch.tensor(0.25))

@@ -240,3 +240,31 @@ def test_without_patience_nothing_is_remembered():
 def test_marks_by_hand():
     one = trainer(steps=7, save_every=3)
     assert [step for step in range(9) if one.is_mark(step)] == [3, 6, 7]
+
+
+# Two passes that shall agree
+
+
+def test_without_dropout_two_passes_agree_and_the_loss_is_that_of_one():
+    one, two = trainer(), trainer(objective=NextToken(agreement=3.0))
+    assert two.advance(BATCH)["loss"] == pytest.approx(one.advance(BATCH)["loss"], rel=1e-5)
+    assert trainer(dropout=0.4).advance(BATCH)["tokens"] == two.advance(BATCH)["tokens"]
+
+
+def test_with_dropout_two_passes_disagree_and_that_is_counted():
+    weights = [trainer(objective=NextToken(agreement=weight), dropout=0.4) for weight in (1e-9, 5.0)]
+    little, much = (one.advance(BATCH)["loss"] for one in weights)
+    assert much > little + 0.01
+
+
+# Compiled for training, plain for everything else
+
+
+def test_what_is_compiled_is_not_compiled_again_for_an_evaluation():
+    asked: list[int] = []
+    compiled = torch.compile(lambda tensor: tensor + 1, backend=lambda graph, _: asked.append(1) or graph.forward)
+    with trainer().averaged():
+        compiled(torch.ones(2))
+    assert not asked
+    compiled(torch.ones(2))
+    assert asked

@@ -5,6 +5,7 @@ import pytest
 from seq2see.core.batch import Batch
 from seq2see.recipes.translate import translate
 from seq2see.sequences.buckets import Buckets
+from seq2see.sequences.packs import Packs
 from seq2see.sequences.pairs import NOBODY
 from seq2see.sources.examples import Example
 from seq2see.workbench.prepare import Prepared, encode, learn_tokenisers, recut
@@ -86,3 +87,16 @@ def test_nothing_but_training_is_recut():
     before = data.valid.fingerprint
     batches(chosen, data)(1)
     assert data.valid.fingerprint == data.train.fingerprint == before
+
+
+def test_packed_batches_are_those_of_their_epoch():
+    chosen = recipe(0.4, 0.4).with_(**{"training.batches": "packed"})
+    data = prepared(chosen)
+    pairs, batch_at = recut(chosen, data.train), batches(chosen, data)
+    plan = Packs(pairs.lengths, 256, 5)
+    for number in (1, plan.per_epoch, plan.per_epoch + 1, 2 * plan.per_epoch):
+        epoch = (number - 1) // plan.per_epoch
+        expected = plan.batch(pairs.epoch(epoch), plan.indices_at(number - 1))
+        assert texts(batch_at(number)) == texts(expected)
+        assert batch_at(number).labels.tolist() == expected.labels.tolist()
+    assert texts(batch_at(1)) != texts(batch_at(plan.per_epoch + 1))
