@@ -33,7 +33,7 @@ from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.tokenisers import EOS, Words, train_tokeniser
 from seq2see.workbench.model_folder import ModelConfig, StoredModel
-from seq2see.workbench.prepare import Tokenisers
+from seq2see.workbench.tokenisers import Tokenisers
 
 RESULTS = Path(__file__).parent / "results" / "decode_gpu.json"
 VOCABULARY, TIMES, NEW = 32_000, 32, 32

@@ -17,7 +17,7 @@ from seq2see.training.objectives import NextToken
 from seq2see.training.resume import resume, save_trainer
 from seq2see.training.settings import Training
 from seq2see.workbench.model_folder import ModelConfig, StoredModel, read_model, write_model
-from seq2see.workbench.prepare import Tokenisers
+from seq2see.workbench.tokenisers import Tokenisers
 from tiny_models import FAMILIES, SOURCE_SIZE, TARGET_SIZE, pair, pairs, stirred, tiny, transformer
 
 CPU = torch.device("cpu")

@@ -3,6 +3,7 @@
 import pytest
 
 from seq2see.core.batch import Batch
+from seq2see.core.errors import UserError
 from seq2see.recipes.translate import translate
 from seq2see.sequences.buckets import Buckets
 from seq2see.sequences.packs import Packs
@@ -100,3 +101,23 @@ def test_packed_batches_are_those_of_their_epoch():
         assert texts(batch_at(number)) == texts(expected)
         assert batch_at(number).labels.tolist() == expected.labels.tolist()
     assert texts(batch_at(1)) != texts(batch_at(plan.per_epoch + 1))
+
+
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        ({"encoder.kind": "recurrent"}, "need a Transformer as encoder"),
+        ({"decoder.kind": "recurrent"}, "need a Transformer as decoder"),
+        ({"objective.feeding.kind": "free"}, "objective.feeding.kind=teacher"),
+    ],
+)
+def test_lines_with_several_texts_are_refused_where_they_would_be_read_as_one(change, reason):
+    packed = recipe().with_(**{"training.batches": "packed"})
+    with pytest.raises(UserError, match=reason):
+        packed.with_(**change)
+
+
+def test_a_rule_between_settings_is_told_in_one_sentence():
+    with pytest.raises(UserError) as caught:
+        recipe().with_(**{"encoder.heads": 5})
+    assert str(caught.value) == "encoder.width 128 must be a multiple of twice its 5 heads."

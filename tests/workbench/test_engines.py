@@ -125,6 +125,7 @@ class TestWorkers:
     @pytest.mark.parametrize("native", [True, False])
     def test_answers_do_not_depend_on_the_number_of_workers(self, native: bool, monkeypatch):
         monkeypatch.setattr(engines.OwnEngine, "_is_exact", lambda engine: native)
+        monkeypatch.setattr(engines, "MEASURED", 500)  # as if these were very many
         alone, crowd = Model(stored()), Model(stored())
         alone.engine.crew.cores, crowd.engine.crew.cores = 1, 3
         counts: list[int] = []
@@ -135,6 +136,14 @@ class TestWorkers:
             assert [each.source for each in found] == many
         assert counts == [*[ROWS] * 9, 5] * 3
         assert len(crowd.engine.crew.speeds) == (2 if native else 1)
+
+    def test_for_less_than_a_thousand_sources_no_other_way_is_tried(self, monkeypatch):
+        monkeypatch.setattr(engines.OwnEngine, "_is_exact", lambda engine: True)
+        model = Model(stored())
+        model.engine.crew.cores = 3
+        for _ in range(3):
+            model.predict(texts(999))
+        assert len(model.engine.crew.speeds) == 1
 
     def test_sources_of_like_length_are_decoded_together(self, monkeypatch):
         seen: list[list[int]] = []

@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -21,6 +22,20 @@ def autocast(device: torch.device, precision: str) -> contextlib.AbstractContext
     if precision == "bf16":
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return contextlib.nullcontext()
+
+
+REHEARSALS = 2
+"""Runs before a CUDA graph is recorded, in which libraries make their choices and torch reserves memory."""
+
+
+@contextlib.contextmanager
+def aside() -> Iterator[None]:
+    """What is done in here is done on a stream of its own, as recording a CUDA graph demands, and over at the end."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        yield
+    torch.cuda.current_stream().wait_stream(stream)
 
 
 def describe_machine() -> dict[str, Any]:

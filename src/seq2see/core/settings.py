@@ -139,6 +139,9 @@ def _explain(cls: type[Settings], error: ValidationError, where: str) -> UserErr
         return unknown("setting", names[-1], allowed, where=where or ".".join(path.split(".")[:-1]))
     if first["type"] == "missing":
         return UserError(f"The setting '{path}' is missing.", where=where)
+    if first["type"] == "value_error":  # a rule of our own, which says itself what it is about
+        rule = str(first["ctx"]["error"])
+        return UserError(f"{path}: {rule}." if path else f"{rule}.", where=where)
     return UserError(f"'{path}' cannot be {first['input']!r}: {first['msg']}.", where=where)
 
 

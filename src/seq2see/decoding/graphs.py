@@ -8,8 +8,6 @@ the search holds is a list of rows: picking rows of it moves nothing until the n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +17,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from seq2see.core.batch import Sequences
+from seq2see.core.devices import REHEARSALS, aside
 from seq2see.core.rows import fork, pick_rows, tensors_of
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.sequences.tokenisers import PAD
 
-REHEARSALS = 2
-"""Runs before recording, in which libraries make their choices and torch reserves memory."""
 WIDTH_STEP, ROOM_STEP = 16, 32
 """Sources are as wide as a multiple of the first, caches have room for a multiple of the second: few shapes occur."""
 
@@ -149,13 +146,3 @@ class RecordedStep:
             self.held = Held(self.state, self.held.rows)  # whoever was here before is told so
         self.stay.replay()
         return self.logits, Rows(self.held.rows, self.held)
-
-
-@contextmanager
-def aside() -> Iterator[None]:
-    """What is done in here is done on a stream of its own, as recording demands, and is over at the end."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        yield
-    torch.cuda.current_stream().wait_stream(stream)

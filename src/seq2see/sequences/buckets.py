@@ -30,10 +30,6 @@ WIDTHS: Numbers = np.array(
 )
 
 
-LINE = 128
-"""Tokens on a line of packed batches; more if a text is longer. Longer lines fill better, and cost more to look at."""
-
-
 def padded_width(lengths: Numbers | int) -> Numbers:
     """The width that rows of these lengths are padded to.
 

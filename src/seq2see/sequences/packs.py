@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from seq2see.core.batch import NOT_ASKED, Batch, Strung
 from seq2see.core.errors import UserError
 from seq2see.core.seeds import permutation
-from seq2see.sequences.buckets import LINE, Numbers
+from seq2see.sequences.buckets import Numbers
 from seq2see.sequences.pairs import NOBODY, PairSet, Side
 from seq2see.sequences.tokenisers import BOS, PAD
 
+LINE = 128
+"""Tokens on a line; more if a text is longer. Longer lines fill better, and cost more to look at."""
 FULL = 0.97
 """Share of the budget that texts are to fill: a little is always left at the ends of lines."""
 

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2see.core.seeds import generator
-from seq2see.sequences.buckets import LINE, Numbers, bucket_widths
+from seq2see.sequences.buckets import Numbers, bucket_widths
 from seq2see.sequences.merges import Cut, Merges
+from seq2see.sequences.packs import LINE
 from seq2see.sequences.pairs import PairSet, Side
 from seq2see.sequences.tokenisers import EOS, Tokeniser
 

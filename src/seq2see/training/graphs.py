@@ -17,10 +17,8 @@ import torch
 from torch import Tensor
 
 from seq2see.core.batch import Batch
+from seq2see.core.devices import REHEARSALS, aside
 from seq2see.core.rows import tensors_of
-
-REHEARSALS = 2
-"""Runs before recording, in which libraries make their choices and torch reserves memory."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +52,9 @@ class GraphedStep:
     def _record(self, batch: Batch) -> Recorded:
         own = batch.to(torch.device("cuda"))
         with self.rehearsal():
-            aside = torch.cuda.Stream()
-            aside.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(aside):
+            with aside():
                 for _ in range(REHEARSALS):
                     self.step(own)
-            torch.cuda.current_stream().wait_stream(aside)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=self.pool):
                 figures = self.step(own)

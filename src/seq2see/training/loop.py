@@ -91,8 +91,8 @@ class Trainer:
         set_rate(self.optimiser, rate)
         if isinstance(self.settings.average, MovingAverage):
             self.pull.fill_(1 - decay_at(self.step, self.settings.average.decay))
-        seed_torch(self.settings.seed, "dropout", self.step, 0)
-        figures = self._take(batch if self.device.type == "cuda" else batch.to(self.device))
+        seed_torch(self.settings.seed, "dropout", self.step)
+        figures = self._take(batch)
         self.launched.append(Launched(self.step, rate, figures.clone(), batch.indices))
 
     def collect(self) -> list[tuple[int, dict[str, float]]]:

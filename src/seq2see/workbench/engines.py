@@ -31,6 +31,8 @@ ROWS = 64
 """Sources decoded side by side; a result never depends on its neighbours."""
 FEW = 32
 """For fewer sources than this, nothing is built that only pays with use."""
+MEASURED = 1000
+"""For fewer sources than this, no other arrangement of workers is tried than the usual one."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class OwnEngine:
         by_length = sorted(range(len(asked.sources)), key=lambda place: len(asked.sources[place]))
         batches = [by_length[start : start + ROWS] for start in range(0, len(by_length), ROWS)]
         quick = self.is_worth_it(asked)
-        way = self.crew.arrangement(len(batches), exact=quick and self._is_exact())
+        way = self.crew.arrangement(len(batches), exact=quick and len(by_length) >= MEASURED and self._is_exact())
         model: Decodes = self.twin(asked.decoding.precision, way.threads) if quick else self.module  # type: ignore[assignment]
         results: dict[int, list[Hypothesis]] = {}
         answered = self.crew.run(way, partial(self._decode, model, asked), batches, _tokens)

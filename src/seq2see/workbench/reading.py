@@ -16,7 +16,7 @@ from seq2see.metrics.perplexity import Perplexity
 from seq2see.sequences.pairs import PairSet
 from seq2see.sequences.tokenisers import Tokeniser
 from seq2see.sources.examples import Example
-from seq2see.workbench.prepare import Tokenisers
+from seq2see.workbench.tokenisers import Tokenisers
 
 ROWS = 64
 

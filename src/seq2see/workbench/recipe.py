@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from seq2see.decoding.settings import Decoding
 from seq2see.models.settings import ModelSettings
@@ -31,6 +31,17 @@ class Recipe(ModelSettings):
     decoding: Decoding = Decoding(max_new_tokens=100)
     metrics: tuple[Metric, ...] = ("bleu", "chrf", "exact")
     """What an evaluation reports."""
+
+    @model_validator(mode="after")
+    def check_batches(self) -> Recipe:
+        """Lines with several texts are for models that a mask can keep from walking from one text to the next."""
+        if self.training.batches == "packed":
+            walking = [side for side in ("encoder", "decoder") if getattr(self, side).kind != "transformer"]
+            if walking:
+                raise ValueError(f"packed batches need a Transformer as {walking[0]}: set training.batches=buckets")
+            if self.objective.feeding.kind != "teacher":
+                raise ValueError("packed batches need objective.feeding.kind=teacher: or set training.batches=buckets")
+        return self
 
     @property
     def model(self) -> ModelSettings:
