@@ -5,7 +5,8 @@ python benchmarks/rows.py row g2p --set encoder.depth=1 --label "one layer" --ou
 python benchmarks/rows.py score RUN --out FOLDER                              score a run that is there
 python benchmarks/rows.py table FOLDER --results benchmarks/results/g2p.json  all rows as one table
 
-Rows are independent of each other, so many can be made side by side; a row that is there is not made again.
+Rows are independent of each other, so many can be made side by side (then with --shared, which leaves out how long
+it took); a row that is there is not made again.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ from seq2see.core.settings import parse_assignment
 from seq2see.workbench.run_folder import find_run
 
 
-def row(asked: Row, out: Path) -> None:
-    """Train and score one run, unless that was done before."""
+def row(asked: Row, out: Path, shared: bool) -> None:
+    """Train and score one run, unless that was done before; on a shared device its seconds would tell nothing."""
     path = out / f"{asked.name}.json"
     if path.exists():
         print(f"{path} is there already; delete it to measure anew")
         return
     done = make_row(asked, out)
+    if shared:
+        del done.figures["seconds"]
     print(f"{write_row(done, out)} {json.dumps(done.figures)}")
 
 
@@ -59,6 +62,7 @@ def parser(about: str) -> tuple[argparse.ArgumentParser, Any]:
         one.add_argument("--set", action="append", default=[], help="a changed setting, as path=value")
         one.add_argument("--label", default="", help="what was changed, in words")
         one.add_argument("--recipe", default="", help="score: the name the row gets; else that of the run's recipe")
+        one.add_argument("--shared", action="store_true", help="others run on this device: seconds are not told")
         one.add_argument("--out", type=Path, required=True, help="the folder of row files")
     table = verbs.add_parser("table")
     table.add_argument("folder", type=Path)
@@ -73,7 +77,7 @@ def obey(asked: argparse.Namespace) -> None:
         return
     changes: dict[str, Any] = dict(parse_assignment(text) for text in asked.set)
     if asked.verb == "row":
-        row(Row(asked.name, asked.seed, asked.label, changes), asked.out)
+        row(Row(asked.name, asked.seed, asked.label, changes), asked.out, asked.shared)
     else:
         name = asked.recipe or find_run(asked.name).recipe().name
         score(asked.name, Row(name, asked.seed, asked.label, changes), asked.out)

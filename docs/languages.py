@@ -34,8 +34,6 @@ PHRASES = {
 """What the pages say by themselves: English, Chinese."""
 
 WORDS = {
-    "eight to ten runs side by side on one GPU: the seconds are an upper bound":
-        "一块 GPU 上同时跑八到十个训练，所以秒数只是上限",
     "eleven to fourteen runs side by side on one GPU: the seconds are an upper bound":
         "一块 GPU 上同时跑十一到十四个训练，所以秒数只是上限",
     "Not measured yet.": "尚未测量。", "One of the kinds below.": "下列几种之一。", "The recipe itself": "配方本身",
@@ -50,6 +48,8 @@ WORDS = {
     "valid BLEU, lower-cased and tokenised": "验证集 BLEU（小写、已分词）",
     "p against the row above": "与上一行相比的 p 值", "from": "从", "to": "到", "test BLEU gained": "测试集 BLEU 增量",
     "95 % interval": "95 % 区间", "p of each seed": "各种子的 p 值", "change": "改动", "as it is": "原样",
+    "without R-Drop": "不用 R-Drop", "without label smoothing": "不用标签平滑", "without averaging": "不用权重平均",
+    "dropout 0.1": "dropout 为 0.1", "with BPE-dropout 0.1": "BPE-dropout 0.1",
     "difference": "差", "source words": "原文词数", "sentences": "句数", "seeds": "种子数",
     "multi30k/lengths": "不同原文长度上的 BLEU", "ensemble": "集成",
     "valid exact %": "验证集整句正确率（%）", "test exact %": "测试集整句正确率（%）",

@@ -161,7 +161,13 @@ class TestFiles:
         monkeypatch.setattr(row_files, "train_recipe", never)
         row_command.main(asked)
         assert "there already" in capsys.readouterr().out
-        again = make_row(Row(made.recipe, 5, made.label, made.overrides), out)  # the run is there, the file lost
+        (out / f"{made.name}.json").unlink()
+        row_command.main([*asked, "--shared"])  # the run is there, the file lost; how long it took is not told
+        (shared,) = read_rows(out)
+        assert shared.figures == {name: value for name, value in made.figures.items() if name != "seconds"} | {
+            name: value for name, value in shared.figures.items() if name.endswith("decoding_seconds")
+        }
+        again = make_row(Row(made.recipe, 5, made.label, made.overrides), out)
         assert (again.outputs, again.figures["seconds"]) == (made.outputs, made.figures["seconds"])
         assert score_row(Row("ensemble", 1), run, {}).outputs == made.outputs
         row_command.main(["table", str(out), "--results", str(tmp_path / "results" / "x.json")])
