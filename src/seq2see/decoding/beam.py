@@ -21,9 +21,10 @@ from torch import Tensor
 from seq2see.core.rows import pick_rows
 from seq2see.decoding.choosers import Search, Step
 from seq2see.decoding.hypotheses import History, Hypothesis, hypothesis
+from seq2see.decoding.kept import Kept, Newcomers, keep
 from seq2see.decoding.penalties import NoPenalty, Penalty
-from seq2see.decoding.ranking import highest, highest_scores, perhaps
-from seq2see.sequences.tokenisers import EOS, PAD
+from seq2see.decoding.ranking import perhaps
+from seq2see.decoding.turns import Ended, Live, take_turn
 
 Stop = Callable[[Tensor, Tensor], Tensor]
 """(worst score that counts, highest score in reach) of each input -> may its search stop?"""
@@ -66,24 +67,6 @@ class Beam:
         return self.width if self.stop is when_full or self.answers is None else min(self.answers, self.width)
 
 
-@dataclass(frozen=True)
-class Kept:
-    """The best answers of each input so far, best first; a score of minus infinity marks an empty place."""
-
-    scores: Float[Tensor, "input place"]
-    lengths: Int[Tensor, "input place"]
-    tokens: Int[Tensor, "input place room"]
-    log_probabilities: Float[Tensor, "input place room"]
-
-    def merge(self, others: Kept) -> Kept:
-        """The best of both, as many as there are places here; of equals those kept already."""
-        pairs = [(getattr(self, name), getattr(others, name)) for name in Kept.__dataclass_fields__]
-        both = [torch.cat(pair, dim=1) for pair in pairs]
-        places = highest(both[0], self.scores.size(1))
-        inputs = torch.arange(places.size(0), device=places.device)[:, None]
-        return Kept(*(values[inputs, places] for values in both))
-
-
 class BeamSearch:
     """One beam search over a batch: rows are inputs x width, and inputs never look at each other."""
 
@@ -97,25 +80,17 @@ class BeamSearch:
         self.sums = history.log_probabilities.sum(dim=1).view(self.shape).clone()
         self.sums[:, 1:] = -torch.inf
         self.done = torch.zeros_like(deadlines, dtype=torch.bool)
-        self.kept = self._newcomers(self.sums, history, torch.zeros_like(self.sums, dtype=torch.bool))
+        self.kept = Kept.of(torch.full_like(self.sums, -torch.inf), history)
         self.enough = False  # whether any input has as many answers as the stop rule waits for
 
     def choose(self, scores: Float[Tensor, "row vocab"]) -> Step:
         """Continue the live hypotheses, keep those that end, and see which inputs are done."""
-        width = self.beam.width
-        totals, parents, tokens = self._candidates(scores)
-        ends = tokens == EOS
-        # Here a GPU is asked: what it spares, when nothing ends, is more than the waiting costs.
-        ending, resting = torch.stack([ends.any(), self.done.any()]).tolist()
-        if ending:
-            self._keep_finished(scores, totals[:, :width], parents[:, :width], ends[:, :width])
-            # A stable sort moves those that end behind the others and leaves the order otherwise as it is.
-            order = ends.byte().argsort(dim=1, stable=True)
-            totals, parents, tokens = (values.gather(1, order) for values in (totals, parents, tokens))
-        self.sums = totals[:, :width]
-        step = self._advance(scores, parents[:, :width], tokens[:, :width], resting)
-        self._settle()
-        return step
+        turn = take_turn(scores, Live(self.sums, self.done, self.history, self.rows))
+        if turn.ended is not None:
+            self._keep_finished(scores, turn.ended)
+        self.sums, self.history = turn.sums, turn.history
+        self._settle(turn.perhaps_lost)
+        return turn.step
 
     def drop_done(self) -> Int[Tensor, "left"]:
         """Note down the answers of inputs that are done and go on without them."""
@@ -147,54 +122,26 @@ class BeamSearch:
         self.shape = (len(self.places), self.beam.width)
         self.rows = torch.arange(len(self.places) * self.beam.width, device=self.deadlines.device).view(self.shape)
 
-    def _candidates(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The best continuations of each input: their sums, the rows they continue, their tokens."""
-        inputs, width = self.shape
-        # First within each row, which spares adding and comparing whole vocabularies.
-        best, tokens = highest_scores(scores, 2 * width)
-        each = tokens.size(1)
-        totals = (self.sums[:, :, None] + best.view(inputs, width, each)).view(inputs, -1)
-        totals, places = highest_scores(totals, 2 * width)
-        parents = self.rows[:, :1] + places.div(each, rounding_mode="floor")
-        return totals, parents, tokens.reshape(inputs, -1).gather(1, places)
-
-    def _keep_finished(self, scores: Tensor, totals: Tensor, parents: Tensor, ends: Tensor) -> None:
-        rows = parents.flatten()
-        ended = self.history.continued(rows, torch.full_like(rows, EOS), scores[rows, EOS])
-        self.kept = self.kept.merge(self._newcomers(totals, ended, ends & ~self.done[:, None]))
+    def _keep_finished(self, scores: Tensor, ended: Ended) -> None:
+        worth = self._worth(ended.sums, self.history.time + 1, ended.ends & ~self.done[:, None])
+        self.kept = keep(self.kept, Newcomers(worth, ended.parents, self.history), scores)
         self.enough = perhaps(self.kept.scores[:, self.beam.counted - 1] > -torch.inf)
 
     def _keep_live(self, inputs: Bool[Tensor, "input"]) -> None:
         welcome = inputs[:, None].expand(self.shape)
-        self.kept = self.kept.merge(self._newcomers(self.sums, self.history, welcome))
+        self.kept = self.kept.merge(Kept.of(self._worth(self.sums, self.history.time, welcome), self.history))
         self.done = self.done | inputs
 
-    def _newcomers(self, sums: Tensor, history: History, welcome: Tensor) -> Kept:
-        lengths = torch.full_like(sums, history.time, dtype=torch.long)
-        return Kept(
-            self.beam.penalty(sums, lengths.clamp(min=1)).masked_fill(~welcome, -torch.inf),
-            lengths,
-            history.tokens.view(*self.shape, -1),
-            history.log_probabilities.view(*self.shape, -1),
-        )
+    def _worth(self, sums: Tensor, length: int, welcome: Tensor) -> Float[Tensor, "input width"]:
+        """What answers of this length are ranked by; minus infinity for those that are not wanted."""
+        lengths = torch.full_like(sums, max(length, 1), dtype=torch.long)
+        return self.beam.penalty(sums, lengths).masked_fill(~welcome, -torch.inf)
 
-    def _advance(self, scores: Tensor, parents: Tensor, tokens: Tensor, resting: bool) -> Step:
-        """Write down what the live hypotheses say; inputs that are done say PAD and stay where they are."""
-        done = self.done[:, None]
-        if resting:
-            parents, tokens = torch.where(done, self.rows, parents), tokens.masked_fill(done, PAD)
-        rows, tokens = parents.flatten(), tokens.flatten()
-        log_probabilities = scores[rows, tokens]
-        if resting:
-            log_probabilities = log_probabilities.masked_fill(done.expand(self.shape).flatten(), 0)
-        self.history = self.history.continued(rows, tokens, log_probabilities)
-        return Step(tokens, log_probabilities, rows)
-
-    def _settle(self) -> None:
+    def _settle(self, perhaps_lost: bool) -> None:
         """An input is done at its deadline, when the stop rule says so, or when nothing is left to follow."""
-        best = self.sums[:, 0]  # they stand in order
-        stopped = self._asked_to_stop(best) if self.enough else best == -torch.inf
-        self.done = self.done | stopped
+        if self.enough or perhaps_lost:
+            best = self.sums[:, 0]  # they stand in order
+            self.done = self.done | (self._asked_to_stop(best) if self.enough else best == -torch.inf)
         if self.history.time >= self.earliest_deadline:
             self._keep_live(~self.done & (self.deadlines <= self.history.time))
 

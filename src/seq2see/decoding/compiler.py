@@ -49,6 +49,11 @@ def native_library() -> Built:
     return _found_once()
 
 
+def loaded_library() -> ctypes.CDLL | None:
+    """The library if somebody has needed it already: where it spares microseconds, nobody waits for a compiler."""
+    return native_library().library if _found_once.cache_info().currsize else None
+
+
 @cache
 def _found_once() -> Built:
     return find_library(os.environ)

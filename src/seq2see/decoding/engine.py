@@ -153,8 +153,8 @@ def _run(
             rows_left = search.drop_done()
             tokens, prompt, state = pick_rows((tokens, prompt, state), rows_left)
             left = rows_left if left is None else left[rows_left]
-        scores, state = read(tokens[:, None], state)
-        scores = _sayable(scores[:, -1])
+        scores, state = read(tokens.unsqueeze(1), state)
+        scores = _sayable(scores.select(1, -1))
 
 
 def _for_all_rows(step: Step, left: Int[Tensor, "left"] | None, rows: int) -> Step:
@@ -244,9 +244,9 @@ def _count_done(search: Search) -> int:
     """How many rows or inputs are done. A GPU is asked now and then only: meanwhile it gets on with what is left."""
     if search.done.is_cuda and search.history.time % LOOK:
         return 0
-    return int(search.done.sum())
+    return search.done.tolist().count(True)  # a list is read faster than an operator is called
 
 
 def _moved(parents: Int[Tensor, "row"]) -> bool:
-    """Whether any row continues the story of another."""
-    return perhaps(parents != torch.arange(parents.size(0), device=parents.device))
+    """Whether any row continues the story of another; on a GPU nobody asks (see `perhaps`)."""
+    return parents.is_cuda or parents.tolist() != list(range(parents.size(0)))

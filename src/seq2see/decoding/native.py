@@ -51,12 +51,16 @@ class Store:
 
 @dataclass(frozen=True)
 class NativeState:
-    """Which slots of the store are each row's past. Beams that move only permute these small tables."""
+    """Which slots of the store are each row's past. Beams that move only permute the rows of this small table."""
 
-    places: Int[Tensor, "row room"]
-    filled: Int[Tensor, "row"]  # how many tokens each row has taken in
-    memory_row: Int[Tensor, "row"]  # which of the sources each row writes about
+    pasts: Int[Tensor, "row two_and_room"]
+    """How many tokens a row has taken in, which of the sources it writes about, and the slots of its tokens."""
     store: Store
+
+    @property
+    def filled(self) -> Int[Tensor, "row"]:
+        """How many tokens each row has taken in."""
+        return self.pasts[:, 0]
 
 
 class NativeModel:
@@ -93,12 +97,9 @@ class NativeModel:
         )
         if not address:
             raise IndexError("There is no such token in the source, or not enough memory.")
-        return NativeState(
-            places=torch.zeros(rows, room, dtype=torch.int32),
-            filled=torch.zeros(rows, dtype=torch.int32),
-            memory_row=torch.arange(rows, dtype=torch.int32),
-            store=Store(self, address, written),
-        )
+        pasts = torch.zeros(rows, 2 + room, dtype=torch.int32)
+        pasts[:, 1] = torch.arange(rows)
+        return NativeState(pasts, Store(self, address, written))
 
     def step(
         self, tokens: Int[Tensor, "row new"], state: NativeState
@@ -124,9 +125,7 @@ class NativeModel:
             tokens.data_ptr(),
             rows,
             new,
-            state.places.data_ptr(),
-            state.filled.data_ptr(),
-            state.memory_row.data_ptr(),
+            state.pasts.data_ptr(),
             scores.data_ptr(),
             probabilities,
         )
@@ -151,7 +150,7 @@ def _typed(library: ctypes.CDLL) -> Any:
         "native_forget_model": (None, (address,)),
         "native_start": (address, (address,) * 6),
         "native_forget_store": (None, (address,)),
-        "native_step": (ctypes.c_int, (address, address, number, number, address, address, address, address, number)),
+        "native_step": (ctypes.c_int, (address, address, number, number, address, address, number)),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)

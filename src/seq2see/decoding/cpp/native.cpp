@@ -8,6 +8,7 @@
 //   copy lists of numbers.
 // - The source is computed without its padding, and its keys and values are stored once a sentence.
 
+#include "kept.hpp"
 #include "pass.hpp"
 
 namespace {
@@ -52,19 +53,19 @@ public:
         return true;
     }
 
-    // Take in `new_tokens` tokens a row: they get slots, which are noted in `places`. Gives what went wrong, or 0.
-    int step(const int64_t* tokens, int64_t rows, int64_t new_tokens, int32_t* places, int32_t* filled,
-             const int32_t* sources, float* scores, bool probabilities) {
+    // Take in `new_tokens` tokens a row: they get slots, which are noted in `pasts`. Gives what went wrong, or 0.
+    int step(const int64_t* tokens, int64_t rows, int64_t new_tokens, int32_t* pasts, float* scores,
+             bool probabilities) {
         for (int64_t row = 0; row < rows; row++)
-            if (filled[row] + new_tokens > room_) return NO_ROOM;
+            if (past(pasts, row).filled + new_tokens > room_) return NO_ROOM;
         for (int64_t i = 0; i < rows * new_tokens; i++)
             if (tokens[i] < 0 || tokens[i] >= model_.decoder.vocabulary) return NO_SUCH_TOKEN;
         if (rows * new_tokens == 0) return 0;
         // All memory is there before the first thread begins: what fails in a thread could not be caught.
         buffers_.fit(model_.decoder, rows * new_tokens, std::max(room_, longest_source()), model_.team.threads());
         partial_.resize(probabilities ? Pass::partial_sums(rows * new_tokens, model_.decoder.vocabulary) : 0);
-        Steps steps{tokens, rows, new_tokens, {}, {}, sources};
-        list_places(steps, places, filled);
+        Steps steps{tokens, rows, new_tokens, {}, {}, {}};
+        list_places(steps, pasts);
         model_.team.run([&](Share share) { walk(steps, share, scores); });
         return 0;
     }
@@ -76,12 +77,22 @@ public:
 private:
     static constexpr int64_t AT_ONCE = 256, CHUNK = 1 << 22;
 
+    // A row of the table that the other side keeps: beams that move only permute such rows.
+    struct Past {
+        int32_t &filled, &source;  // how many tokens the row has taken in, and which sentence it writes about
+        int32_t* places;           // the slots of those tokens
+    };
+    Past past(int32_t* pasts, int64_t row) const {
+        int32_t* start = pasts + row * (2 + room_);
+        return {start[0], start[1], start + 2};
+    }
+
     struct Steps {
         const int64_t* tokens;
         int64_t rows, count;
         std::vector<const float*> past;  // the places of every row's tokens, old and new, row after row
         std::vector<int64_t> begins;     // where each row's places begin in `past`
-        const int32_t* sources;
+        std::vector<int64_t> sources;    // which sentence each row writes about
         int64_t length(int64_t row) const { return begins[row + 1] - begins[row]; }
     };
 
@@ -94,12 +105,13 @@ private:
     int64_t slot_bytes() const { return model_.decoder.depth * model_.slot() * sizeof(float); }
 
     // Every new token gets a slot of its own; then the addresses of all slots of every row are looked up, once a step.
-    void list_places(Steps& steps, int32_t* places, int32_t* filled) {
+    void list_places(Steps& steps, int32_t* pasts) {
         for (int64_t row = 0; row < steps.rows; row++) {
+            Past of_row = past(pasts, row);
             steps.begins.push_back(steps.past.size());
-            for (int64_t i = 0; i < steps.count; i++) places[row * room_ + filled[row] + i] = int32_t(used_++);
-            filled[row] += int32_t(steps.count);
-            for (int64_t i = 0; i < filled[row]; i++) steps.past.push_back(slot(places[row * room_ + i]));
+            steps.sources.push_back(of_row.source);
+            for (int64_t i = 0; i < steps.count; i++) of_row.places[of_row.filled++] = int32_t(used_++);
+            for (int64_t i = 0; i < of_row.filled; i++) steps.past.push_back(slot(of_row.places[i]));
         }
         steps.begins.push_back(steps.past.size());
     }
@@ -249,16 +261,32 @@ void native_forget_store(void* store_address) {
     release(model);
 }
 
-int native_step(void* store_address, const int64_t* tokens, int64_t rows, int64_t new_tokens, int32_t* places,
-                int32_t* filled, const int32_t* sources, float* scores, int64_t probabilities) {
+int native_step(void* store_address, const int64_t* tokens, int64_t rows, int64_t new_tokens, int32_t* pasts,
+                float* scores, int64_t probabilities) {
     Store& store = *static_cast<Store*>(store_address);
     try {
         std::lock_guard<std::mutex> alone(store.working);
         std::unique_lock<std::mutex> guard(store.model().working, std::defer_lock);
         if (store.model().team.threads() > 1) guard.lock();
-        return store.step(tokens, rows, new_tokens, places, filled, sources, scores, probabilities);
+        return store.step(tokens, rows, new_tokens, pasts, scores, probabilities);
     } catch (const std::exception&) {
         return Store::NO_MEMORY;
+    }
+}
+
+int native_turn(const Turn* turn) {
+    try {
+        return turn->take();
+    } catch (const std::exception&) {
+        return Turn::NOT_NUMBERS;  // no memory; the plain twin will say so, or do better
+    }
+}
+
+int native_keep(const Keeping* keeping) {
+    try {
+        return keeping->keep();
+    } catch (const std::exception&) {
+        return Turn::NOT_NUMBERS;
     }
 }
 
