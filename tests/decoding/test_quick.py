@@ -7,7 +7,7 @@ import torch
 
 from seq2see.core.errors import UserError
 from seq2see.decoding import graphs, native, quick
-from seq2see.decoding.packed import PackedInt8
+from seq2see.decoding.prepacked import PrepackedInt8
 from seq2see.decoding.quick import quicken
 from tiny_models import tiny
 from toy_decoders import TableModel
@@ -25,7 +25,7 @@ def test_on_a_cpu_the_native_twin_is_taken_with_the_threads_asked_for(monkeypatc
 
 def test_where_there_is_no_native_twin_the_packed_one_is_taken(monkeypatch):
     monkeypatch.setattr(native, "native_twin", lambda *arguments: None)
-    assert isinstance(quicken(tiny(NAME), "int8").head, PackedInt8)
+    assert isinstance(quicken(tiny(NAME), "int8").head, PrepackedInt8)
 
 
 class Graphed(TableModel):
@@ -56,7 +56,7 @@ def test_int8_on_a_gpu_is_refused_with_a_remedy(elsewhere):
 
 
 def test_every_precision_of_the_settings_has_its_packing():
-    from seq2see.decoding.packed import PACKS
+    from seq2see.decoding.prepacked import PACKS
     from seq2see.decoding.settings import Decoding
 
     for precision in PACKS:

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from seq2see.core.batch import Sequences
-from seq2see.layers.layout import Packed, Padded, layout_of
+from seq2see.layers.layout import Padded, Unpadded, layout_of
 
 ROWS = Sequences(torch.arange(1.0, 7).view(2, 3, 1), torch.tensor([3, 1]))  # the last two numbers are padding
 
 
 def test_a_line_by_hand():
-    layout = Packed(ROWS)
+    layout = Unpadded(ROWS)
     line, real = layout.enter(ROWS)
     assert line.tolist() == [[[1], [2], [3], [4]]]
     assert real.tolist() == [[True] * 4]
@@ -32,7 +32,7 @@ def test_rows_stay_as_they_are_with_zeros_for_padding():
 
 
 def test_a_line_only_where_there_is_padding_to_save():
-    assert type(layout_of(ROWS)) is Packed
+    assert type(layout_of(ROWS)) is Unpadded
     assert type(layout_of(Sequences(ROWS.values, torch.tensor([3, 3])))) is Padded
 
 
@@ -48,14 +48,14 @@ def test_no_shape_depends_on_lengths_off_the_cpu_or_while_compiling(monkeypatch)
 def test_spreading_and_gathering_undo_each_other_both_ways(lengths, more, width):
     shape = (len(lengths), max(lengths) + more, width)
     sequences = Sequences(torch.randn(shape, dtype=torch.float64), torch.tensor(lengths))
-    layout = Packed(sequences)
+    layout = Unpadded(sequences)
     rows = sequences.values.masked_fill(~sequences.real[..., None], 0)
     assert torch.equal(layout.gather(sequences.values)[0], sequences.pack())
     assert torch.equal(layout.spread(layout.gather(sequences.values)), rows)
 
 
 def test_gradients_find_their_way_through_both():
-    layout = Packed(ROWS)
+    layout = Unpadded(ROWS)
     rows = torch.randn(2, 3, 2, dtype=torch.float64, requires_grad=True)
     line = torch.randn(1, 4, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(layout.gather, [rows])
@@ -67,7 +67,7 @@ def test_gradients_find_their_way_through_both():
 @pytest.mark.parametrize("filling", [float("nan"), float("inf")])
 def test_what_stands_in_the_padding_never_enters(filling):
     spoilt = Sequences(ROWS.values.masked_fill(~ROWS.real[..., None], filling).requires_grad_(), ROWS.lengths)
-    for layout in (Packed(spoilt), Padded()):
+    for layout in (Unpadded(spoilt), Padded()):
         vectors, _ = layout.enter(spoilt)
         assert vectors.isfinite().all()
         (gradient,) = torch.autograd.grad((vectors * vectors).sum(), spoilt.values)

@@ -9,14 +9,14 @@ import torch
 
 from seq2see.core.errors import UserError
 from seq2see.decoding.engine import Decodes
-from seq2see.decoding.packed import packed_twin
+from seq2see.decoding.prepacked import prepacked_twin
 from seq2see.models.seq2seq import Seq2Seq
 
 Precision = Literal["float32", "bf16", "int8"]
 
 
 def quicken(model: Seq2Seq, precision: Precision = "float32", threads: int | None = None) -> Decodes:
-    """On a CPU the native twin, or where there can be none the packed one; on a GPU the step as a CUDA graph.
+    """On a CPU the native twin, or where there can be none the prepacked one; on a GPU the step as a CUDA graph.
 
     What comes back is the model as it is now; after training on, quicken it again. `threads` is how many
     a native twin uses at each step; as many as torch does, unless told otherwise.
@@ -34,7 +34,7 @@ def quicken(model: Seq2Seq, precision: Precision = "float32", threads: int | Non
 def _on_cpu(model: Seq2Seq, precision: Precision, threads: int) -> Decodes:
     from seq2see.decoding.native import native_twin  # here, because it looks for a compiler
 
-    return cast(Decodes, native_twin(model, precision, threads) or packed_twin(model, precision))
+    return cast(Decodes, native_twin(model, precision, threads) or prepacked_twin(model, precision))
 
 
 def _on_gpu(model: Seq2Seq, precision: Precision) -> Decodes:

@@ -37,7 +37,7 @@ class Padded:
         return rows
 
 
-class Packed(Padded):
+class Unpadded(Padded):
     """All real vectors on one line, row after row; padding exists only where rows are looked at."""
 
     def __init__(self, sequences: Sequences):
@@ -67,4 +67,4 @@ def layout_of(sequences: Sequences) -> Padded:
     if lengths.device.type != "cpu" or torch.compiler.is_compiling():
         return Padded()
     full = int(lengths.sum()) == sequences.values.shape[:2].numel()
-    return Padded() if full else Packed(sequences)
+    return Padded() if full else Unpadded(sequences)

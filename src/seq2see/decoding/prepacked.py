@@ -1,7 +1,7 @@
-"""A twin of a model whose matrix products are packed for this CPU: faster decoding where there is no compiler.
+"""A twin of a model whose matrix products are prepacked for this CPU: faster decoding where there is no compiler.
 
 One token at a time, decoding spends its time reading weights. oneDNN reads them faster in an order of its own
-(`PackedFloat32`), half of the bytes in bf16 (`PackedBfloat16`), and a quarter in int8 (`PackedInt8`). Norms,
+(`PrepackedFloat32`), half of the bytes in bf16 (`PrepackedBfloat16`), and a quarter in int8 (`PrepackedInt8`). Norms,
 attention and softmax stay float32, and so does the head of a bf16 twin: rounded to bf16, the scores of
 many tokens would be equal.
 """
@@ -51,7 +51,7 @@ def int8_product(
     return exact * scales * weight_scales.T + (0 if bias is None else bias)
 
 
-class Packed(nn.Module):
+class Prepacked(nn.Module):
     """A linear layer as a decoder needs it; `weight` is still the layer's own, for whoever asks its size."""
 
     def __init__(self, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, "outputs"] | None):
@@ -69,18 +69,18 @@ class Packed(nn.Module):
         raise NotImplementedError
 
 
-class PackedFloat32(Packed):
+class PrepackedFloat32(Prepacked):
     """The very same numbers in the order in which oneDNN likes to read them, if there is a oneDNN."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None):
         super().__init__(weight, bias)
-        self.matrix, self.is_packed = self.weight.contiguous(), _onednn_reads(weight.dtype)
-        if self.is_packed:
+        self.matrix, self.is_prepacked = self.weight.contiguous(), _onednn_reads(weight.dtype)
+        if self.is_prepacked:
             self.matrix = torch.ops.mkldnn._reorder_linear_weight(self.matrix, 1)
 
     def product(self, vectors: Float[Tensor, "row inputs"]) -> Float[Tensor, "row outputs"]:
         """By oneDNN."""
-        if not self.is_packed:
+        if not self.is_prepacked:
             return functional.linear(vectors, self.matrix, self.bias)
         return torch.ops.mkldnn._linear_pointwise(vectors, self.matrix, self.bias, "none", [], "")
 
@@ -92,7 +92,7 @@ def _onednn_reads(dtype: torch.dtype) -> bool:
     return dtype == torch.float32 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
-class PackedBfloat16(PackedFloat32):
+class PrepackedBfloat16(PrepackedFloat32):
     """Weights and vectors rounded to bf16; their products are summed in float32."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None):
@@ -104,7 +104,7 @@ class PackedBfloat16(PackedFloat32):
         return super().product(vectors.bfloat16()).float()
 
 
-class PackedInt8(Packed):
+class PrepackedInt8(Prepacked):
     """`int8_product`, with weights quantised once and whole numbers multiplied as such."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None):
@@ -154,22 +154,22 @@ def _fbgemm_is_exact() -> bool:
     return product.flatten().tolist() == [64 * 127.0**2, -64 * 127.0**2]
 
 
-Pack = Callable[[Tensor, Tensor | None], Packed | None]
+Pack = Callable[[Tensor, Tensor | None], Prepacked | None]
 """(weight, bias) -> the product packed; None if the layer is better left as it is."""
 
 
-def _pack_if_large(weight: Tensor, bias: Tensor | None) -> Packed | None:
-    return PackedFloat32(weight, bias) if weight.numel() >= WORTH_PACKING else None
+def _pack_if_large(weight: Tensor, bias: Tensor | None) -> Prepacked | None:
+    return PrepackedFloat32(weight, bias) if weight.numel() >= WORTH_PACKING else None
 
 
 PACKS: dict[str, tuple[Pack, Pack]] = {  # of the layers, of the head
     "float32": (_pack_if_large, _pack_if_large),
-    "bf16": (PackedBfloat16, _pack_if_large),
-    "int8": (PackedInt8, PackedInt8),
+    "bf16": (PrepackedBfloat16, _pack_if_large),
+    "int8": (PrepackedInt8, PrepackedInt8),
 }
 
 
-def packed_twin(model: Seq2Seq, precision: str) -> Seq2Seq:
+def prepacked_twin(model: Seq2Seq, precision: str) -> Seq2Seq:
     """A model whose linear layers and head are packed in this precision; the rest it shares with the original.
 
     It is the model as it is now: of what the model learns later, the twin knows only a part.

@@ -1,4 +1,4 @@
-"""Packed products against their definitions, and packed twins against the models they are made from."""
+"""Prepacked products against their definitions, and prepacked twins against the models they are made from."""
 
 import pytest
 import torch
@@ -6,17 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from seq2see.decoding import packed
+from seq2see.decoding import prepacked
 from seq2see.decoding.beam import Beam
 from seq2see.decoding.choosers import Greedy
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.packed import (
-    Packed,
-    PackedBfloat16,
-    PackedFloat32,
-    PackedInt8,
+from seq2see.decoding.prepacked import (
+    Prepacked,
+    PrepackedBfloat16,
+    PrepackedFloat32,
+    PrepackedInt8,
     int8_product,
-    packed_twin,
+    prepacked_twin,
     quantise,
 )
 from tiny_models import FAMILIES, sources, tiny, whole
@@ -51,11 +51,11 @@ def test_by_hand_an_int8_product():
 def test_int8_is_its_definition_to_the_last_bit(rows, inputs, outputs, seed):
     weight, bias = layer(inputs, outputs, seed)
     vectors = torch.randn(rows, inputs, generator=torch.Generator().manual_seed(seed)) * 10 ** (seed % 7 - 3)
-    assert torch.equal(PackedInt8(weight, bias)(vectors), int8_product(vectors, weight, bias))
-    assert torch.equal(PackedInt8(weight, None)(vectors), int8_product(vectors, weight, None))
+    assert torch.equal(PrepackedInt8(weight, bias)(vectors), int8_product(vectors, weight, bias))
+    assert torch.equal(PrepackedInt8(weight, None)(vectors), int8_product(vectors, weight, None))
 
 
-@pytest.mark.parametrize("multiplier", [packed._by_fbgemm, packed._by_int_mm])
+@pytest.mark.parametrize("multiplier", [prepacked._by_fbgemm, prepacked._by_int_mm])
 def test_whole_numbers_are_multiplied_exactly_at_their_largest(multiplier):
     """2,048 x 127 x 127 needs 26 bits."""
     weights = torch.full((3, 2048), 127.0)
@@ -68,14 +68,14 @@ def test_whole_numbers_are_multiplied_exactly_at_their_largest(multiplier):
 def test_without_an_exact_instruction_another_product_is_taken(monkeypatch):
     weight, bias = layer(11, 7)
     vectors = torch.randn(5, 11)
-    monkeypatch.setattr(packed, "_fbgemm_is_exact", lambda: False)
-    monkeypatch.setattr(packed, "_by_fbgemm", None)
-    assert torch.equal(PackedInt8(weight, bias)(vectors), int8_product(vectors, weight, bias))
+    monkeypatch.setattr(prepacked, "_fbgemm_is_exact", lambda: False)
+    monkeypatch.setattr(prepacked, "_by_fbgemm", None)
+    assert torch.equal(PrepackedInt8(weight, bias)(vectors), int8_product(vectors, weight, bias))
 
 
 def test_a_row_of_int8_never_depends_on_its_neighbours():
     weight, bias = layer(64, 130)
-    product, vectors = PackedInt8(weight, bias), torch.randn(33, 64)
+    product, vectors = PrepackedInt8(weight, bias), torch.randn(33, 64)
     vectors[5] *= 1000  # one scale for all rows would leave nothing of the others
     together = product(vectors)
     for count in (1, 2, 4, 31):
@@ -88,37 +88,37 @@ def test_float32_packed_is_the_plain_product():
     vectors = torch.randn(3, 5, 64)
     for each in (bias, None):
         expected = nn.functional.linear(vectors, weight, each)
-        torch.testing.assert_close(PackedFloat32(weight, each)(vectors), expected)
+        torch.testing.assert_close(PrepackedFloat32(weight, each)(vectors), expected)
 
 
 def test_bf16_packed_is_the_product_of_rounded_numbers():
     weight, bias = layer(64, 130)
     vectors = torch.randn(3, 5, 64)
     rounded = nn.functional.linear(vectors.bfloat16().double(), weight.bfloat16().double(), bias.bfloat16().double())
-    product = PackedBfloat16(weight, bias)(vectors)
+    product = PrepackedBfloat16(weight, bias)(vectors)
     assert product.dtype == torch.float32
     torch.testing.assert_close(product.double(), rounded, rtol=1 / 128, atol=1e-3)
     assert torch.equal(product, product.bfloat16().float())
 
 
-@pytest.mark.parametrize("kind", [PackedFloat32, PackedBfloat16])
+@pytest.mark.parametrize("kind", [PrepackedFloat32, PrepackedBfloat16])
 def test_without_onednn_the_products_are_torchs_own(kind, monkeypatch):
     weight, bias = layer(64, 130)
     vectors = torch.randn(3, 64)
     expected = kind(weight, bias)(vectors)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     plain = kind(weight, bias)
-    assert not plain.is_packed
+    assert not plain.is_prepacked
     torch.testing.assert_close(plain(vectors), expected, rtol=1e-2, atol=1e-2)
 
 
 @pytest.fixture
 def everything_is_large(monkeypatch):
-    monkeypatch.setattr(packed, "WORTH_PACKING", 1)
+    monkeypatch.setattr(prepacked, "WORTH_PACKING", 1)
 
 
 def packed_layers(model):
-    return {name for name, module in model.named_modules() if isinstance(module, Packed)}
+    return {name for name, module in model.named_modules() if isinstance(module, Prepacked)}
 
 
 def plain_layers(model):
@@ -131,7 +131,7 @@ def test_a_twin_scores_like_the_model_and_leaves_it_alone(name, precision, every
     model, source = tiny(name), sources([4, 2, 5], seed=3)
     before = {key: value.clone() for key, value in model.state_dict().items()}
     linear, tokens = plain_layers(model), torch.randint(3, 13, (3, 6))
-    twin = packed_twin(model, precision)
+    twin = prepacked_twin(model, precision)
     assert packed_layers(twin) >= linear
     assert not plain_layers(twin)
     assert any(each.startswith("head") for each in packed_layers(twin))
@@ -152,26 +152,26 @@ def test_a_twin_scores_like_the_model_and_leaves_it_alone(name, precision, every
 def test_a_float32_twin_gives_the_same_answers(name, everything_is_large):
     model, source = tiny(name), sources([4, 2, 5, 3], seed=3)
     for chooser in (Greedy(), Beam(3)):
-        mine = decode(packed_twin(model, "float32"), source, chooser, LIMITS)
+        mine = decode(prepacked_twin(model, "float32"), source, chooser, LIMITS)
         theirs = decode(model, source, chooser, LIMITS)
         assert [[each.tokens for each in row] for row in mine] == [[each.tokens for each in row] for row in theirs]
 
 
 def test_small_float32_layers_are_left_as_they_are():
     model = tiny("transformer, pre-norm")
-    assert not packed_layers(packed_twin(model, "float32"))
+    assert not packed_layers(prepacked_twin(model, "float32"))
 
 
 def test_the_head_of_a_bf16_twin_scores_in_float32(everything_is_large):
     for name in ("transformer, pre-norm", "transformer, post-norm"):  # a tied and a free one
-        twin = packed_twin(tiny(name), "bf16")
-        heads = [module for module in twin.head.modules() if isinstance(module, Packed)]
-        assert [type(head) for head in heads] == [PackedFloat32]
-        assert type(twin.decoder.blocks[0].think.widen) is PackedBfloat16
+        twin = prepacked_twin(tiny(name), "bf16")
+        heads = [module for module in twin.head.modules() if isinstance(module, Prepacked)]
+        assert [type(head) for head in heads] == [PrepackedFloat32]
+        assert type(twin.decoder.blocks[0].think.widen) is PrepackedBfloat16
 
 
 def test_a_twin_shares_what_is_not_packed():
     model = tiny("transformer, pre-norm")
-    twin = packed_twin(model, "int8")
+    twin = prepacked_twin(model, "int8")
     assert twin.target.table.weight is model.target.table.weight
     assert twin.decoder.blocks[0].think.widen.weight.data_ptr() == model.decoder.blocks[0].think.widen.weight.data_ptr()
