@@ -30,7 +30,7 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
 from seq2see.core.seeds import generator
 from seq2see.models.build import fresh_model
-from seq2see.models.settings import ModelSettings, TextTarget
+from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.pairs import PairSet
 from seq2see.sequences.tokenisers import BytePairs, train_tokeniser
@@ -64,7 +64,7 @@ SIZES = {"small": Size(256, 3, 4, 8000, 9, 4), "base": Size(512, 6, 8, 32_000, 3
 def batches() -> dict[str, Batch]:
     """64 pairs as they come, and 64 of like length."""
     try:
-        corpus = CataloguedCorpus(name="multi30k", source="en", target="de").splits()["train"]
+        corpus = CataloguedCorpus(name="multi30k", sides="en-de").splits()["train"]
     except UserError:
         corpus = PocketCorpus(size=20_000).splits()["train"]
     texts = [text for example in corpus for text in (example.source, example.target)]
@@ -145,7 +145,7 @@ def peer(model: Any, precision: str) -> tuple[Step, nn.Module]:
 def ours(size: Size, precision: Any) -> tuple[Step, nn.Module]:
     """Our own trainer's step."""
     stack = TransformerSettings(width=size.width, depth=size.depth, heads=size.heads, dropout=0.1, order="post")
-    settings = ModelSettings(encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
+    settings = ModelSettings(source=Text(), encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
     model = fresh_model(settings, (size.vocabulary, size.vocabulary), "xavier", seed=1)
     training = Training(precision=precision, clip=1.0, steps=10_000, rate=1e-4)
     return Trainer(model, NextToken(), training, CPU).advance, model
