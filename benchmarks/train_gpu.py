@@ -28,7 +28,7 @@ from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
 from seq2see.models.build import fresh_model
-from seq2see.models.settings import ModelSettings, TextTarget
+from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.recipes.table import recipe
 from seq2see.sequences.packs import Packs
@@ -144,7 +144,7 @@ def peer(model: Any) -> Step:
 def ours() -> tuple[Step, Step]:
     """Our own trainer's step: launched kernel by kernel, and as it runs by default."""
     stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.1, order="post")
-    settings = ModelSettings(encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
+    settings = ModelSettings(source=Text(), encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
     model = fresh_model(settings, (VOCABULARY, VOCABULARY), "xavier", seed=1)
     training = Training(precision="bf16", compile=True, clip=1.0, steps=10_000, rate=1e-4)
     trainer = Trainer(model, NextToken(), training, torch.device("cuda"))

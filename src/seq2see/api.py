@@ -10,6 +10,7 @@ from typing import Any
 from seq2see.core.errors import UserError, no_file
 from seq2see.recipes.table import recipe
 from seq2see.sources.own_corpus import OwnFiles
+from seq2see.sources.texts import OwnTexts
 from seq2see.workbench.evaluate import evaluate
 from seq2see.workbench.predict import Model, load
 from seq2see.workbench.recipe import Recipe
@@ -65,15 +66,18 @@ def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapp
     """The recipe that a name, data files and changed settings ask for together."""
     chosen = name if isinstance(name, Recipe) else recipe(name)
     if data:
-        own = OwnFiles(paths=tuple(map(str, data)))
-        chosen = chosen.model_copy(update={"corpus": own, "metrics": ("bleu", "chrf", "exact")})
+        paths = tuple(map(str, data))
+        if chosen.source is None:
+            chosen = chosen.model_copy(update={"corpus": OwnTexts(paths=paths)})
+        else:
+            chosen = chosen.model_copy(update={"corpus": OwnFiles(paths=paths), "metrics": ("bleu", "chrf", "exact")})
     chosen = chosen.with_(**changes)
-    if isinstance(chosen.corpus, OwnFiles):
+    if isinstance(chosen.corpus, OwnFiles | OwnTexts):
         chosen = chosen.model_copy(update={"corpus": _from_anywhere(chosen.corpus)})
     return chosen
 
 
-def _from_anywhere(corpus: OwnFiles) -> OwnFiles:
+def _from_anywhere(corpus: OwnFiles | OwnTexts) -> OwnFiles | OwnTexts:
     """The same files by their full paths, so that the stored recipe can be run again from any folder."""
     full = {}
     for name in ("paths", "valid", "test"):

@@ -5,20 +5,41 @@ from __future__ import annotations
 from functools import cache, partial
 
 import pytest
+import torch
 from decoder_exam import Candidate, DecoderExam
 from torch import Tensor
 
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import Batch, Sequences
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.native import native_twin, why_not
-from tiny_models import FAMILIES, TARGET_SIZE, pair, reads, sources, stirred, tiny, whole, writes
+from seq2see.models.settings import ModelSettings, TextTarget, Tokens
+from tiny_models import FAMILIES, TARGET_SIZE, pair, reads, sources, stirred, tiny, transformer, whole, writes
 from toy_decoders import VOCAB, HistoryModel, TableModel, some_source
 
-# Cells and looks that no family pairs already.
+# Cells, looks and positions that no family pairs already.
 MORE_PAIRS = {
     "recurrent, lstm and additive": pair(reads("lstm"), writes("lstm", "additive"), "none"),
     "recurrent, elman and dot": pair(reads("elman"), writes("elman", "dot"), "none"),
+    "transformer, rotary and grouped": pair(transformer(key_heads=1), transformer(key_heads=1), "rotary"),
+    "transformer, alibi": pair(transformer(), transformer(), "alibi"),
     "recurrent, notes-gru and every step": pair(reads("notes-gru"), writes("notes-gru", "every-step"), "none"),
+}
+
+WRITERS = {
+    "gpt": ModelSettings(decoder=transformer()),
+    "gpt, post-norm and learned positions": ModelSettings(
+        target=TextTarget(frontend=Tokens(positions="learned"), head="free"), decoder=transformer(order="post")
+    ),
+    "gpt, rotary, grouped and gated": ModelSettings(
+        target=TextTarget(frontend=Tokens(positions="rotary")),
+        decoder=transformer(norm="rms", think="swiglu", key_heads=1),
+    ),
+    "gpt, alibi and smooth": ModelSettings(
+        target=TextTarget(frontend=Tokens(positions="alibi")), decoder=transformer(think="gelu-tanh")
+    ),
+    "language model, lstm": ModelSettings(
+        target=TextTarget(frontend=Tokens(positions="none")), decoder=writes("lstm", "first-state")
+    ),
 }
 
 # These differ from the others in nothing that the exam asks about.
@@ -30,9 +51,24 @@ def another(name: str):
     return stirred(MORE_PAIRS[name])
 
 
+@cache
+def writing(name: str):
+    return stirred(WRITERS[name])
+
+
 def seq2seq(name: str, build) -> Candidate:
     """A real model; its sources have three different lengths."""
     return Candidate(name, partial(build, name), TARGET_SIZE, lambda: sources([4, 2, 5], seed=3), whole, 2e-5)
+
+
+def writer(name: str) -> Candidate:
+    """A language model, which has no source."""
+
+    def read(model, _, tokens: Tensor) -> Tensor:
+        lengths = torch.full((len(tokens),), tokens.size(1))
+        return model(Batch(None, Sequences(tokens, lengths), tokens, torch.arange(len(tokens))))
+
+    return Candidate(name, partial(writing, name), TARGET_SIZE, None, read, 2e-5)
 
 
 def together(*names: str) -> Ensemble:
@@ -64,6 +100,7 @@ ALL_DECODERS = [
     *(seq2seq(name, tiny) for name in FAMILIES if name not in OTHER_NORMS),
     *(seq2seq(name, another) for name in MORE_PAIRS),
     *(native(name) for name in ("transformer, pre-norm", "transformer, post-norm", "transformer, rms norm")),
+    *(writer(name) for name in WRITERS),
     seq2seq("ensemble", lambda _: together(*ENSEMBLE)),
 ]
 

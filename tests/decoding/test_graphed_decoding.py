@@ -13,16 +13,18 @@ from seq2see.decoding.graphs import GraphedModel
 from seq2see.decoding.penalties import Average
 from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
-from seq2see.models.settings import ModelSettings
+from seq2see.models.settings import ModelSettings, Text
 from seq2see.models.transformer import TransformerSettings
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 STACK = TransformerSettings(width=64, depth=2, heads=2)
 KINDS = {
-    "transformer": ModelSettings(encoder=STACK, decoder=STACK),
+    "transformer": ModelSettings(source=Text(), encoder=STACK, decoder=STACK),
     "gru": ModelSettings(
-        encoder=RecurrentEncoderSettings(width=64), decoder=RecurrentDecoderSettings(width=64, look="additive")
+        source=Text(),
+        encoder=RecurrentEncoderSettings(width=64),
+        decoder=RecurrentDecoderSettings(width=64, look="additive"),
     ),
 }
 

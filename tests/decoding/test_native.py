@@ -304,6 +304,24 @@ class TestWhyNot:
         assert reason in why_not(tiny(name))
         assert native_twin(tiny(name), "float32", 1) is None
 
+    @pytest.mark.parametrize(
+        "changes, positions, reason",
+        [
+            ({"think": "gelu-tanh"}, "sinusoidal", "think is a TanhFeedForward"),
+            ({"think": "swiglu"}, "sinusoidal", "think is a GatedFeedForward"),
+            ({"key_heads": 1}, "sinusoidal", "is a GroupedSelfAttention"),
+            ({}, "rotary", "places is a Rotary"),
+            ({}, "alibi", "places is a LinearBias"),
+        ],
+    )
+    def test_parts_that_it_does_not_know_are_named(self, changes, positions, reason):
+        part = TransformerSettings(width=8, depth=1, heads=2, **changes)
+        text = {"frontend": Tokens(positions=positions)}
+        shape = ModelSettings(source=Text(**text), target=TextTarget(**text), encoder=part, decoder=part)
+        model = fresh_model(shape, (9, 9), "xavier", 1)
+        assert reason in why_not(model)
+        assert native_twin(model, "float32", 1) is None
+
     def test_heads_may_be_too_wide(self):
         wide = TransformerSettings(width=144, depth=1, heads=1)
         model = fresh_model(

@@ -18,6 +18,7 @@ USERS_OWN = {
     "Average.*": "one of the settings of decoding",
     "GNMT.*": "one of the settings of decoding",
     "OwnFiles.*": "about files that only their owner has",
+    "OwnTexts.*": "about files that only their owner has",
     "CataloguedCorpus.*": "which corpus, and which of its languages",
     "PocketCorpus.size": "how much is generated; the built-in recipes share one size, so that they can be compared",
     "PuzzleCorpus.size": "how much is generated; the built-in recipes share one size, so that they can be compared",

@@ -18,6 +18,9 @@ from seq2see.interop.formats import FORMATS
 from seq2see.interop.hugging_face import layout_of, write_hf
 from seq2see.interop.onnx import check_onnx
 from seq2see.interop.position_tables import position_table, rows_needed
+from seq2see.models.build import fresh_model
+from seq2see.models.settings import ModelSettings
+from seq2see.models.transformer import TransformerSettings
 from seq2see.workbench.model_folder import write_model
 from tiny_models import FAMILIES, tiny
 
@@ -122,6 +125,33 @@ def test_several_models_in_one_are_refused(form, tmp_path):
     one = random_model(settings, both).module
     with pytest.raises(UserError, match="several models"):
         FORMATS[form].write(stored(settings, both, Ensemble([one, one])), tmp_path / "deep" / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", ["ct2", "hf", "onnx"])
+@pytest.mark.parametrize(
+    "changes, named",
+    [
+        ({"encoder.think": "swiglu"}, r"encoder\.think=swiglu"),
+        ({"decoder.think": "gelu-tanh"}, r"decoder\.think=gelu-tanh"),
+        ({"decoder.key_heads": 1}, r"decoder\.key_heads=1"),
+        ({"source.frontend.positions": "rotary"}, r"source\.frontend\.positions=rotary"),
+        ({"target.frontend.positions": "alibi"}, r"target\.frontend\.positions=alibi"),
+    ],
+    ids=str,
+)
+def test_newer_parts_are_refused_by_the_name_of_their_setting(form, changes, named):
+    settings = shaped(tokenisers("words"), width=8, heads=2).with_(**changes)
+    with pytest.raises(UserError, match=named):
+        CHECKS[form](settings)
+
+
+@pytest.mark.parametrize("form", ["ct2", "hf", "onnx"])
+def test_a_language_model_is_refused(form, tmp_path):
+    settings, both = ModelSettings(decoder=TransformerSettings(width=8, depth=1, heads=2)), tokenisers("words")
+    model = stored(settings, both, fresh_model(settings, both.sizes, "xavier", 1))
+    with pytest.raises(UserError, match=r"no encoder|encoder\.kind=none"):
+        FORMATS[form].write(model, tmp_path / "deep" / "out")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -15,6 +15,7 @@ from torch.testing import assert_close
 from seq2see.core.batch import Sequences
 from seq2see.layers.attention import (
     CrossAttention,
+    GroupedSelfAttention,
     KeyValueCache,
     SelfAttention,
     attention_weights,
@@ -306,3 +307,22 @@ def test_what_lies_behind_in_the_cache_is_not_seen():
     dirty = KeyValueCache(cache.keys + 1e3, cache.values - 1e3)
     times = torch.arange(2)[None]
     assert torch.equal(layer.step(vectors, dirty, times), layer.step(vectors, cache, times))
+
+
+# Heads that share their keys
+
+
+def test_heads_that_share_keys_are_heads_with_equal_keys():
+    torch.manual_seed(4)
+    grouped, plain = GroupedSelfAttention(12, heads=4, key_heads=2).eval(), SelfAttention(12, heads=4).eval()
+    with torch.no_grad():
+        for name in ("weight", "bias"):
+            given = getattr(grouped.queries_keys_values, name)
+            queries, keys, values = given.split([12, 6, 6])
+            twice = [each.unflatten(0, (2, 3)).repeat_interleave(2, dim=0).flatten(0, 1) for each in (keys, values)]
+            getattr(plain.queries_keys_values, name).copy_(torch.cat([queries, *twice]))
+    plain.output.load_state_dict(grouped.output.state_dict())
+    vectors = torch.randn(2, 5, 12)
+    assert_close(grouped(vectors, causal()), plain(vectors, causal()))
+    assert grouped.room(2, 7).keys.shape == (2, 2, 7, 3)
+    assert sum(each.numel() for each in grouped.parameters()) < sum(each.numel() for each in plain.parameters())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
 import torch
 from torch.testing import assert_close
 
-from seq2see.layers.feed_forward import FeedForward
+from seq2see.layers.feed_forward import THINKS, FeedForward, GatedFeedForward, TanhFeedForward
 
 
 def test_widen_keep_what_is_positive_narrow_again():
@@ -20,15 +23,39 @@ def test_widen_keep_what_is_positive_narrow_again():
     assert layer(vectors).flatten().tolist() == [30.5, 600.5]
 
 
-def test_each_position_is_thought_about_by_itself():
-    layer, vectors = FeedForward(5, 11), torch.randn(2, 3, 5)
+def test_gelu_by_hand():
+    layer = TanhFeedForward(width=1, hidden=1)
+    with torch.no_grad():
+        layer.widen.weight.fill_(1)
+        layer.narrow.weight.fill_(1)
+        layer.widen.bias.zero_()
+        layer.narrow.bias.fill_(0.5)
+    inner = math.sqrt(2 / math.pi) * (2 + 0.044715 * 8)
+    expected = torch.tensor([2 / 2 * (1 + math.tanh(inner)) + 0.5, 0.5])
+    assert_close(layer(torch.tensor([2.0, 0.0]).view(1, 2, 1)).flatten(), expected)
+
+
+def test_a_gate_by_hand():
+    layer = GatedFeedForward(width=1, hidden=1)
+    with torch.no_grad():
+        layer.widen.weight.copy_(torch.tensor([[1.0], [3.0]]))  # the gate, then what it lets through
+        layer.narrow.weight.fill_(10)
+    silu = 2 / (1 + math.exp(-2))
+    assert_close(layer(torch.tensor(2.0).view(1, 1, 1)).flatten(), torch.tensor([10 * silu * 6]))
+    assert not [name for name, _ in layer.named_parameters() if "bias" in name]
+
+
+@pytest.mark.parametrize("kind", THINKS)
+def test_each_position_is_thought_about_by_itself(kind):
+    layer, vectors = THINKS[kind](5, 11), torch.randn(2, 3, 5)
     for row in range(2):
         for time in range(3):
             alone = layer(vectors[row : row + 1, time : time + 1])
             assert_close(layer(vectors)[row : row + 1, time : time + 1], alone)
 
 
-def test_gradients_are_those_of_finite_differences():
-    layer = FeedForward(3, 7).double()
+@pytest.mark.parametrize("kind", THINKS)
+def test_gradients_are_those_of_finite_differences(kind):
+    layer = THINKS[kind](3, 7).double()
     vectors = torch.randn(2, 2, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(layer, [vectors])

@@ -94,5 +94,7 @@ def test_every_word_means_its_class():
     assert {word: kind.__name__ for word, kind in POSITIONS.items()} == {
         "sinusoidal": "SinusoidalPositions",
         "learned": "LearnedPositions",
+        "rotary": "NoPositions",
+        "alibi": "NoPositions",
         "none": "NoPositions",
     }

@@ -9,9 +9,12 @@ import torch
 
 from seq2see.core.errors import UserError
 from seq2see.core.settings import choices, read_tree
-from seq2see.models.build import DECODERS, ENCODERS, build_model, fresh_model
+from seq2see.layers.feed_forward import THINKS
+from seq2see.layers.positions import POSITIONS
+from seq2see.models.build import DECODERS, ENCODERS, WRITERS, build_model, fresh_model
 from seq2see.models.heads import HEADS
 from seq2see.models.settings import ModelSettings, TextTarget, Tokens
+from seq2see.models.transformer import TransformerSettings
 from tiny_models import FAMILIES, SOURCE_SIZE, TARGET_SIZE, WIDTH, pair, reads, transformer, writes
 
 SIZES = (SOURCE_SIZE, TARGET_SIZE)
@@ -25,7 +28,9 @@ def test_every_kind_of_settings_has_a_class_and_every_word_its_table():
     assert set(choices(ModelSettings.model_fields["encoder"].annotation)) == set(ENCODERS)
     assert set(choices(ModelSettings.model_fields["decoder"].annotation)) == set(DECODERS)
     assert set(typing.get_args(TextTarget.model_fields["head"].annotation)) == set(HEADS)
-    assert set(typing.get_args(Tokens.model_fields["positions"].annotation)) == {"sinusoidal", "learned", "none"}
+    assert set(choices(ModelSettings.model_fields["decoder"].annotation)) == set(WRITERS)
+    assert set(typing.get_args(Tokens.model_fields["positions"].annotation)) == set(POSITIONS)
+    assert set(typing.get_args(TransformerSettings.model_fields["think"].annotation)) == set(THINKS)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -79,14 +84,18 @@ def test_xavier_is_uniform_within_its_bound():
 
 # Settings that contradict each other
 
+READS = {"source": {}, "encoder": {"kind": "transformer"}}
+
 
 @pytest.mark.parametrize(
     "tree, complaint",
     [
-        ({"encoder": {"kind": "transformer", "width": 12, "heads": 4}}, r"encoder\.width 12.*4 heads"),
+        ({"source": {}, "encoder": {"kind": "transformer", "width": 12, "heads": 4}}, r"encoder\.width 12.*4 heads"),
         ({"decoder": {"kind": "transformer", "width": 6, "heads": 2}}, r"decoder\.width 6.*2 heads"),
-        ({"target": {"vocabulary": "shared"}, "encoder": {"kind": "transformer", "width": 512}}, "equal width"),
-        ({"target": {"vocabulary": "shared", "tokeniser": {"kind": "words"}}}, "same tokeniser"),
+        (READS | {"target": {"vocabulary": "shared"}, "decoder": {"kind": "transformer", "width": 512}}, "equal width"),
+        (READS | {"target": {"vocabulary": "shared", "tokeniser": {"kind": "words"}}}, "same tokeniser"),
+        ({"source": {}}, r"\[source\] needs \[encoder\]"),
+        ({"encoder": {"kind": "transformer"}}, r"\[encoder\] needs \[source\]"),
         ({"encoder": {"kind": "transfomer"}}, "transfomer"),
         ({"decoder": {"kind": "convolutional"}}, "convolutional"),
     ],

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from seq2see.core.batch import Batch, Strung
 from seq2see.models.build import fresh_model
 from seq2see.models.seq2seq import Seq2Seq
-from seq2see.models.settings import ModelSettings, TextTarget
+from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences import packs
 from seq2see.sequences.packs import Packs
@@ -33,7 +33,7 @@ def pairs(monkeypatch) -> PairSet:
 
 def model_for(pairs: PairSet, **changes: str) -> Seq2Seq:
     stack = TransformerSettings(width=12, depth=2, heads=3, dropout=0.0, **changes)
-    settings = ModelSettings(encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
+    settings = ModelSettings(source=Text(), encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
     size = len(pairs.tokenisers["target"])
     return fresh_model(settings, (size, size), "xavier", seed=3).eval()
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from seq2see.models.build import fresh_model
-from seq2see.models.settings import ModelSettings, TextTarget
+from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.packs import Packs
 from seq2see.sequences.pairs import PairSet
@@ -29,7 +29,7 @@ PLAN = Packs(PAIRS.lengths, 1024, seed=1)
 
 def losses(graphs: bool, steps: int = 12, dropout: float = 0.2, **changes) -> list[float]:
     stack = TransformerSettings(width=32, depth=2, heads=2, dropout=dropout)
-    settings = ModelSettings(encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
+    settings = ModelSettings(source=Text(), encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
     model = fresh_model(settings, (len(LETTERS), len(LETTERS)), "xavier", seed=1)
     training = Training(steps=100, rate=1e-3, average=MovingAverage(decay=0.9), **changes)
     trainer = Trainer(model, NextToken(smoothing=0.1, agreement=1.0), training, torch.device("cuda"))
@@ -62,7 +62,7 @@ def test_compiled_blocks_learn_alike():
 
 def test_a_loss_that_is_no_number_is_found_late_and_nothing_is_lost():
     stack = TransformerSettings(width=32, depth=1, heads=2)
-    settings = ModelSettings(encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
+    settings = ModelSettings(source=Text(), encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
     model = fresh_model(settings, (len(LETTERS), len(LETTERS)), "xavier", seed=1)
     trainer = Trainer(model, NextToken(), Training(steps=100), torch.device("cuda"))
     batches = [PLAN.batch(PAIRS, PLAN.indices_at(step)) for step in range(4)]

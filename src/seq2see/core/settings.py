@@ -82,6 +82,8 @@ def walk(node: Settings, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
     """Every setting of a tree as (dotted path, value, explanation), in reading order."""
     for name, field in type(node).model_fields.items():
         value, path = getattr(node, name), f"{prefix}{name}"
+        if value is None and choices(field.annotation):
+            continue  # a slot that this tree leaves empty
         if isinstance(value, Settings):
             yield path, type(value), (type(value).__doc__ or "").split("\n")[0]
             yield from walk(value, f"{path}.")
@@ -116,6 +118,8 @@ def _put(tree: dict[str, Any], path: list[str], value: Any, cls: type[Settings],
         return
     if not options:
         raise UserError(f"'{name}' has no settings inside it.", where=at)
+    if tree[name] is None and rest != ["kind"]:
+        raise UserError(f"This recipe has no {name}, so '{'.'.join(path)}' cannot be set.", where=at)
     node = tree[name] if isinstance(tree[name], dict) else {}
     if rest == ["kind"] and len(options) > 1:
         by_kind = {_kind(option): option for option in options}

@@ -11,9 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2see.layers.attention import Attention
+from seq2see.layers.attention import Attention, SelfAttention
+from seq2see.layers.feed_forward import FeedForward
 from seq2see.layers.norms import LayerNorm, RMSNorm
 from seq2see.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
+from seq2see.layers.relative_positions import Unplaced
 from seq2see.layers.residual import PostNorm, PreNorm
 from seq2see.models.frontends import TokenFrontend
 from seq2see.models.heads import FreeHead, TiedHead
@@ -41,7 +43,15 @@ def unsupported(model: Seq2Seq) -> str | None:
         for side in (model.source, model.target)
     ]
     for name, module in model.named_modules():
-        if name.rpartition(".")[2].startswith("around_"):
+        last = name.rpartition(".")[2]
+        if last == "think":
+            known.append((name, module, (FeedForward,)))
+        elif last in ("look", "look_back"):
+            known += [
+                (name, module, (SelfAttention,)),
+                (f"{name}.places", getattr(module, "places", None), (Unplaced,)),
+            ]
+        elif last.startswith("around_"):
             known += [(name, module, (PreNorm, PostNorm)), (f"{name}.norm", module.norm, (LayerNorm, RMSNorm))]
     for name, module, types in known:
         if type(module) not in types:

@@ -49,6 +49,7 @@ def layout_of(settings: ModelSettings) -> str:
         if getattr(encoder, name) != getattr(decoder, name):
             setting = f"encoder.{name}={getattr(encoder, name)} and decoder.{name}={getattr(decoder, name)}"
             raise cannot(ENGINE, setting, f"both halves have the same {name} there")
+    assert settings.source is not None  # as there is an encoder
     positions = {"source": settings.source.frontend.positions, "target": settings.target.frontend.positions}
     other = next((side for side, kind in positions.items() if kind != "sinusoidal"), None)
     if other is None:
@@ -68,6 +69,7 @@ def write_hf(stored: Stored, folder: Path) -> None:
         size = shift + len(stored.tokenisers.target)
         write_json(temporary / "config.json", config_json(stored.config.model, layout, size, shift, rows))
         write_json(temporary / "generation_config.json", generation_json(stored.config.decoding, shift))
+        assert stored.config.model.source is not None  # as there is an encoder
         tokenizer_files(stored.tokenisers, temporary, stored.config.model.source.longest)
         order = _order(stored.config.model.decoder.width, layout)
         weights = Stream(order).weights(module, rows) | _tables(module, shift, order)

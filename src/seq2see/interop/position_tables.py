@@ -15,7 +15,8 @@ LEAST = 1024
 def rows_needed(stored: Stored) -> int:
     """How many times a table must hold: the longest text on either side with its <bos> or <eos>."""
     model, decoding = stored.config.model, stored.config.decoding
-    return max(LEAST, model.source.longest + 1, model.target.longest + 1, decoding.max_new_tokens + 1)
+    texts = [text.longest + 1 for text in (model.source, model.target) if text is not None]
+    return max(LEAST, *texts, decoding.max_new_tokens + 1)
 
 
 @torch.no_grad()

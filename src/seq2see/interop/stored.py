@@ -10,6 +10,7 @@ from torch import nn
 
 from seq2see.core.errors import UserError
 from seq2see.decoding.settings import Decoding
+from seq2see.models.language_model import LanguageModel
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings
 from seq2see.models.transformer import TransformerSettings
@@ -65,18 +66,29 @@ class Stored(Protocol):
 
 def one_model(stored: Stored, engine: str) -> Seq2Seq:
     """The model itself; several that decode together are refused."""
-    if not isinstance(stored.module, Seq2Seq):
-        raise UserError(f"{engine} cannot hold several models that decode as one.", remedy="Export each by itself.")
-    return stored.module
+    if isinstance(stored.module, Seq2Seq):
+        return stored.module
+    if isinstance(stored.module, LanguageModel):
+        raise cannot(engine, "no encoder", "language models cannot go there yet")
+    raise UserError(f"{engine} cannot hold several models that decode as one.", remedy="Export each by itself.")
 
 
 def transformer_pair(settings: ModelSettings, engine: str) -> tuple[TransformerSettings, TransformerSettings]:
     """The two halves of a Transformer; another model is refused by the setting that makes it another."""
     for side, part in (("encoder", settings.encoder), ("decoder", settings.decoder)):
-        if part.kind != "transformer":
-            raise cannot(engine, f"{side}.kind={part.kind}", "only Transformers can go there")
+        if part is None or part.kind != "transformer":
+            kind = "none" if part is None else part.kind
+            raise cannot(engine, f"{side}.kind={kind}", "only Transformers with both halves can go there")
     assert isinstance(settings.encoder, TransformerSettings)
     assert isinstance(settings.decoder, TransformerSettings)
+    for side, part in (("encoder", settings.encoder), ("decoder", settings.decoder)):
+        if part.think != "relu" or part.key_heads:
+            setting = f"{side}.think={part.think}" if part.think != "relu" else f"{side}.key_heads={part.key_heads}"
+            raise cannot(engine, setting, "only the paper's parts can go there yet")
+    for side, text in (("source", settings.source), ("target", settings.target)):
+        if text is not None and text.frontend.positions in ("rotary", "alibi"):
+            setting = f"{side}.frontend.positions={text.frontend.positions}"
+            raise cannot(engine, setting, "positions must be added to the vectors there")
     return settings.encoder, settings.decoder
 
 

@@ -9,7 +9,7 @@ shown is exact, and the output is the one an unwatched model gives, bit for bit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -18,12 +18,14 @@ from torch.nn import functional
 
 from seq2see.layers.layout import Padded
 from seq2see.layers.masks import MayLook, so_far
+from seq2see.layers.relative_positions import Asked, Asking, Unplaced
 
 AS_ROWS = Padded()  # how vectors lie unless a stack says otherwise
 
 Vectors = Float[Tensor, "row time width"]
 Queries = Float[Tensor, "row head query size"]
 Keys = Float[Tensor, "row head key size"]
+Shared = Float[Tensor, "row group key size"]
 
 
 def attention_weights(queries: Queries, keys: Keys, may_look: MayLook) -> Float[Tensor, "row head query key"]:
@@ -32,6 +34,8 @@ def attention_weights(queries: Queries, keys: Keys, may_look: MayLook) -> Float[
     A query that may look at nothing takes nothing: its weights are zeros, never NaN.
     """
     scores = queries @ keys.mT * queries.size(-1) ** -0.5
+    if may_look.lean is not None:
+        scores = scores + may_look.lean
     allowed = may_look.table(queries.size(-2), keys.size(-2), queries.device)
     # The most negative number instead of -inf: a row without any key stays finite, forward and backward.
     weights = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(-1)
@@ -48,6 +52,10 @@ def fused_attention(queries: Queries, keys: Keys, values: Keys, may_look: MayLoo
     if queries.dtype == torch.bfloat16 and queries.device.type == "cpu" and queries.requires_grad:
         # In bf16 the fused kernel's way back takes a CPU five times as long as the plain products do.
         return plain_attention(queries, keys, values, may_look)
+    if may_look.lean is not None:
+        allowed = may_look.table(queries.size(-2), keys.size(-2), queries.device)
+        lean = may_look.lean.to(queries.dtype).masked_fill(~allowed, torch.finfo(queries.dtype).min / 2)
+        return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=lean)
     if may_look.causal and may_look.allowed is None:
         return functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)
     table = may_look.allowed if may_look.added is None else may_look.added
@@ -102,12 +110,14 @@ class Attention(nn.Module):
 class SelfAttention(Attention):
     """Queries, keys and values all come from the same sequence.
 
-    The three projections stand in one matrix: one product instead of three.
+    The three projections stand in one matrix: one product instead of three. `places` tells the heads where the
+    tokens stand to each other, where that was not added to the vectors.
     """
 
-    def __init__(self, width: int, heads: int):
+    def __init__(self, width: int, heads: int, places: Unplaced | None = None):
         super().__init__(width, heads)
         self.queries_keys_values = nn.Linear(width, 3 * width)
+        self.places = places or Unplaced()
 
     def project(self, vectors: Vectors, layout: Padded = AS_ROWS) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of every head."""
@@ -120,7 +130,16 @@ class SelfAttention(Attention):
 
     def forward(self, vectors: Vectors, may_look: MayLook, layout: Padded = AS_ROWS) -> Vectors:
         """Every time looks at the whole sequence (as far as it may)."""
-        return self.look(*self.project(vectors, layout), may_look, layout)
+        queries, keys, values = self.project(vectors, layout)
+        times = may_look.times
+        if times is None:
+            times = torch.arange(queries.size(2), device=queries.device)[None]
+        may_look = self._leaning(may_look, times, times)
+        return self.look(self.places.turn(queries, times), self.places.turn(keys, times), values, may_look, layout)
+
+    def _leaning(self, may_look: MayLook, asking: Asking, asked: Asked) -> MayLook:
+        lean = self.places.lean(asking, asked)
+        return may_look if lean is None else replace(may_look, lean=lean)
 
     def step(
         self, vectors: Vectors, cache: KeyValueCache, times: Int[Tensor, "row time"], at_past: MayLook | None = None
@@ -130,14 +149,53 @@ class SelfAttention(Attention):
         `at_past` is `so_far(times, room)`: the same for all layers, so a stack makes it once.
         """
         queries, keys, values = self.project(vectors)
-        cache.write(keys, values, times)
-        return self.look(queries, cache.keys, cache.values, at_past or so_far(times, cache.keys.size(2)))
+        cache.write(self.places.turn(keys, times), values, times)
+        room = torch.arange(cache.keys.size(2), device=times.device)[None]
+        at_past = self._leaning(at_past or so_far(times, cache.keys.size(2)), times, room)
+        return self.look(self.places.turn(queries, times), cache.keys, cache.values, at_past)
 
     def room(self, rows: int, room: int) -> KeyValueCache:
         """An empty cache for `room` tokens in each row."""
         weight = self.output.weight
-        shape = (rows, self.heads, room, weight.size(0) // self.heads)
+        shape = (rows, self.key_heads, room, weight.size(0) // self.heads)
         return KeyValueCache(weight.new_zeros(shape), weight.new_zeros(shape))
+
+    @property
+    def key_heads(self) -> int:
+        """How many heads have keys and values of their own."""
+        return self.heads
+
+
+class GroupedSelfAttention(SelfAttention):
+    """Several heads ask the same keys and values (Ainslie et al. 2023; with one for all, Shazeer 2019).
+
+    What is remembered of the past is smaller by as much, and reading it is most of the work of writing a long text.
+    """
+
+    def __init__(self, width: int, heads: int, key_heads: int, places: Unplaced | None = None):
+        super().__init__(width, heads, places)
+        self.groups = key_heads
+        self.queries_keys_values = nn.Linear(width, width + 2 * key_heads * (width // heads))
+
+    @property
+    def key_heads(self) -> int:
+        """How many heads have keys and values of their own."""
+        return self.groups
+
+    def project(self, vectors: Vectors, layout: Padded = AS_ROWS) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries of every head, keys and values of every group."""
+        all_three = layout.spread(self.queries_keys_values(vectors))
+        size = self.output.in_features // self.heads
+        queries, keys, values = all_three.split([self.heads * size, self.groups * size, self.groups * size], dim=-1)
+        return split_heads(queries, self.heads), split_heads(keys, self.groups), split_heads(values, self.groups)
+
+    def look(
+        self, queries: Queries, keys: Shared, values: Shared, may_look: MayLook, layout: Padded = AS_ROWS
+    ) -> Float[Tensor, "line token width"]:
+        """Let every head look at its group's keys."""
+        times = self.heads // self.groups
+        keys, values = keys.repeat_interleave(times, dim=1), values.repeat_interleave(times, dim=1)
+        return super().look(queries, keys, values, may_look, layout)
 
 
 class CrossAttention(Attention):

@@ -6,6 +6,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+Vectors = Float[Tensor, "row time width"]
+
 
 class FeedForward(nn.Module):
     """max(0, x W₁ + b₁) W₂ + b₂ (Vaswani et al. 2017, eq. 2): widen, keep what is positive, narrow again."""
@@ -15,6 +17,41 @@ class FeedForward(nn.Module):
         self.widen = nn.Linear(width, hidden)
         self.narrow = nn.Linear(hidden, width)
 
-    def forward(self, vectors: Float[Tensor, "row time width"]) -> Float[Tensor, "row time width"]:
+    def forward(self, vectors: Vectors) -> Vectors:
         """Each position by itself; nothing passes between positions here."""
         return self.narrow(functional.relu(self.widen(vectors)))
+
+
+class TanhFeedForward(FeedForward):
+    """The same with x Φ(x) instead of max(0, x), Φ the normal distribution (GELU, Hendrycks & Gimpel 2016, eq. 1).
+
+    As in GPT-2, Φ is approximated by a tanh (their section 2).
+    """
+
+    def forward(self, vectors: Vectors) -> Vectors:
+        """Each position by itself."""
+        return self.narrow(functional.gelu(self.widen(vectors), approximate="tanh"))
+
+
+class GatedFeedForward(nn.Module):
+    """(silu(x W) ⊙ x V) W₂, silu(x) = x σ(x): SwiGLU (Shazeer 2020, eq. 6; Llama). One half opens a gate for the other.
+
+    Like its paper it has no biases. `widen` holds both W and V.
+    """
+
+    def __init__(self, width: int, hidden: int):
+        super().__init__()
+        self.widen = nn.Linear(width, 2 * hidden, bias=False)
+        self.narrow = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, vectors: Vectors) -> Vectors:
+        """Each position by itself."""
+        gate, values = self.widen(vectors).chunk(2, dim=-1)
+        return self.narrow(functional.silu(gate) * values)
+
+
+THINKS: dict[str, type[FeedForward] | type[GatedFeedForward]] = {
+    "relu": FeedForward,
+    "gelu-tanh": TanhFeedForward,
+    "swiglu": GatedFeedForward,
+}

@@ -67,4 +67,10 @@ class NoPositions(nn.Module):
         return torch.zeros(1, 1, self.width, device=times.device)
 
 
-POSITIONS = {"sinusoidal": SinusoidalPositions, "learned": LearnedPositions, "none": NoPositions}
+POSITIONS: dict[str, type[nn.Module]] = {
+    "sinusoidal": SinusoidalPositions,
+    "learned": LearnedPositions,
+    "rotary": NoPositions,  # these two are told to attention: see `relative_positions`
+    "alibi": NoPositions,
+    "none": NoPositions,
+}

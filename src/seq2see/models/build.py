@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
@@ -11,7 +12,9 @@ from seq2see.layers.initialise import initialise
 from seq2see.layers.positions import POSITIONS
 from seq2see.models.convolutional import ConvolutionalEncoder, ConvolutionalEncoderSettings
 from seq2see.models.frontends import TokenFrontend
+from seq2see.models.gpt import GPTDecoder
 from seq2see.models.heads import HEADS
+from seq2see.models.language_model import LanguageModel
 from seq2see.models.recurrent import (
     RecurrentDecoder,
     RecurrentDecoderSettings,
@@ -22,33 +25,41 @@ from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings, Text
 from seq2see.models.transformer import TransformerDecoder, TransformerEncoder, TransformerSettings
 
-ENCODERS: dict[type, Any] = {
+# A Transformer must be told where tokens stand, by attention if not by what is added to the vectors.
+ENCODERS: dict[type, Callable[[Any, str], nn.Module]] = {
     TransformerSettings: TransformerEncoder,
-    RecurrentEncoderSettings: RecurrentEncoder.of,
-    ConvolutionalEncoderSettings: ConvolutionalEncoder.of,
+    RecurrentEncoderSettings: lambda settings, positions: RecurrentEncoder.of(settings),
+    ConvolutionalEncoderSettings: lambda settings, positions: ConvolutionalEncoder.of(settings),
 }
-DECODERS: dict[type, Any] = {
+DECODERS: dict[type, Callable[[Any, int, str], nn.Module]] = {
     TransformerSettings: TransformerDecoder,
-    RecurrentDecoderSettings: RecurrentDecoder.of,
+    RecurrentDecoderSettings: lambda settings, memory_width, positions: RecurrentDecoder.of(settings, memory_width),
+}
+WRITERS: dict[type, Callable[[Any, str], nn.Module]] = {  # decoders that have nothing to look across at
+    TransformerSettings: GPTDecoder,
+    RecurrentDecoderSettings: lambda settings, positions: RecurrentDecoder.of(settings, memory_width=None),
 }
 
 
-def build_model(settings: ModelSettings, source_size: int, target_size: int) -> Seq2Seq:
-    """The model these settings describe, for vocabularies of these sizes."""
+def build_model(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel:
+    """The model these settings describe, for vocabularies of these sizes; a language model has only the second."""
     encoder, decoder = settings.encoder, settings.decoder
     target_table = nn.Embedding(target_size, decoder.width)
+    target, head = _frontend(settings.target, target_table, decoder.dropout), HEADS[settings.target.head](target_table)
+    if encoder is None or settings.source is None:
+        return LanguageModel(target, WRITERS[type(decoder)](decoder, settings.target.frontend.positions), head)
     shared = settings.target.vocabulary == "shared"
     source_table = target_table if shared else nn.Embedding(source_size, encoder.width)
     return Seq2Seq(
         source=_frontend(settings.source, source_table, encoder.dropout),
-        encoder=ENCODERS[type(encoder)](encoder),
-        target=_frontend(settings.target, target_table, decoder.dropout),
-        decoder=DECODERS[type(decoder)](decoder, encoder.width),
-        head=HEADS[settings.target.head](target_table),
+        encoder=ENCODERS[type(encoder)](encoder, settings.source.frontend.positions),
+        target=target,
+        decoder=DECODERS[type(decoder)](decoder, encoder.width, settings.target.frontend.positions),
+        head=head,
     )
 
 
-def fresh_model(settings: ModelSettings, sizes: tuple[int, int], start: str, seed: int) -> Seq2Seq:
+def fresh_model(settings: ModelSettings, sizes: tuple[int, int], start: str, seed: int) -> LanguageModel:
     """A model with its first weights drawn; they depend on the seed alone."""
     seed_torch(seed, "weights")
     model = build_model(settings, *sizes)

@@ -1,46 +1,29 @@
 """Sequence to sequence: read the source, then write the target token by token.
 
-Sutskever, Vinyals & Le 2014; Cho et al. 2014. Any encoder goes with any decoder: a recurrent pair, a
-Transformer, or one of each.
+Sutskever, Vinyals & Le 2014; Cho et al. 2014. It is a language model of the target that has something to look at. Any
+encoder goes with any decoder: a recurrent pair, a Transformer, or one of each.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import nn
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.models.frontends import TokenFrontend
+from seq2see.models.language_model import LanguageModel, WritingState
 from seq2see.models.memory import Memory
 
 
-@dataclass(frozen=True)
-class Seq2SeqState:
-    """Where each row stands in its target, and what the decoder remembers."""
-
-    time: Int[Tensor, "row"]
-    decoder: Any
-
-
-class Seq2Seq(nn.Module):
+class Seq2Seq(LanguageModel):
     """An encoder that reads, a decoder that writes, and a head that names the next token."""
 
     def __init__(
         self, source: nn.Module, encoder: nn.Module, target: TokenFrontend, decoder: nn.Module, head: nn.Module
     ):
-        super().__init__()
+        nn.Module.__init__(self)  # parts are counted in the order in which they stand here
         self.source, self.encoder = source, encoder
-        self.target: TokenFrontend = target
-        self.decoder: Any = decoder
-        self.head = head
-
-    def forward(self, batch: Batch) -> Float[Tensor, "row time vocab"]:
-        """The scores of the next token at every time, all times at once."""
-        return self.head(self.hidden(batch).values)
+        self.target, self.decoder, self.head = target, decoder, head
 
     def hidden(self, batch: Batch) -> Sequences:
         """The decoder's hidden states when it is fed the target itself (teacher forcing)."""
@@ -53,15 +36,8 @@ class Seq2Seq(nn.Module):
         """Read the source."""
         return self.encoder(self.source(source))
 
-    def start(self, source: Sequences, rows: int, room: int) -> Seq2SeqState:
+    def start(self, source: Sequences | None, rows: int, room: int) -> WritingState:
         """Read the source and get ready to write up to `room` tokens."""
+        assert source is not None, "sequence to sequence needs a source"
         memory = self.encode(source)
-        return Seq2SeqState(torch.zeros_like(memory.lengths), self.decoder.start(memory, rows, room))
-
-    def step(
-        self, tokens: Int[Tensor, "row new"], state: Seq2SeqState
-    ) -> tuple[Float[Tensor, "row new vocab"], Seq2SeqState]:
-        """Take in new target tokens; give the scores of the token after each of them."""
-        times = state.time[:, None] + torch.arange(tokens.size(1), device=tokens.device)
-        hidden, decoder = self.decoder.step(self.target.at(tokens, times), state.decoder)
-        return self.head(hidden), Seq2SeqState(state.time + tokens.size(1), decoder)
+        return WritingState(torch.zeros_like(memory.lengths), self.decoder.start(memory, rows, room))

@@ -22,8 +22,8 @@ class Tokens(Settings):
     """Tokens become vectors by a learned table, plus a vector for where they stand."""
 
     kind: Literal["tokens"] = "tokens"
-    positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
-    """How a model is told where a token stands; a recurrent one needs none."""
+    positions: Literal["sinusoidal", "learned", "rotary", "alibi", "none"] = "sinusoidal"
+    """How a model is told where a token stands; rotary and alibi are for Transformers, recurrent ones need none."""
 
 
 class Text(Settings):
@@ -48,20 +48,27 @@ class TextTarget(Text):
 
 
 class ModelSettings(Settings):
-    """A sequence-to-sequence model."""
+    """A model: one that reads a source and writes a target, or, without source and encoder, a language model."""
 
-    source: Text = Text()
+    source: Text | None = None
+    """What is read; a language model reads nothing but what it writes."""
     target: TextTarget = TextTarget()
-    encoder: Encoder = TransformerSettings()
+    encoder: Encoder | None = None
+    """What reads it."""
     decoder: Decoder = TransformerSettings()
 
     @model_validator(mode="after")
     def check(self) -> ModelSettings:
         """The rules that hold between slots."""
+        if (self.source is None) != (self.encoder is None):
+            there, missing = ("encoder", "source") if self.source is None else ("source", "encoder")
+            raise ValueError(f"a recipe with [{there}] needs [{missing}] too; a language model has neither")
         for name, part in (("encoder", self.encoder), ("decoder", self.decoder)):
             if isinstance(part, TransformerSettings) and part.width % (2 * part.heads):
                 raise ValueError(f"{name}.width {part.width} must be a multiple of twice its {part.heads} heads")
-        if self.target.vocabulary == "shared":
+            if isinstance(part, TransformerSettings) and part.key_heads and part.heads % part.key_heads:
+                raise ValueError(f"{name}.key_heads {part.key_heads} must divide its {part.heads} heads")
+        if self.encoder is not None and self.source is not None and self.target.vocabulary == "shared":
             if self.encoder.width != self.decoder.width:
                 raise ValueError("a shared vocabulary needs an encoder and a decoder of equal width")
             if self.source.tokeniser != self.target.tokeniser:

@@ -12,12 +12,13 @@ from torch import Tensor, nn
 
 from seq2see.core.batch import Sequences, Strung
 from seq2see.core.settings import Settings
-from seq2see.layers.attention import AS_ROWS, CrossAttention, KeyValueCache, SelfAttention
-from seq2see.layers.feed_forward import FeedForward
+from seq2see.layers.attention import AS_ROWS, CrossAttention, GroupedSelfAttention, KeyValueCache, SelfAttention
+from seq2see.layers.feed_forward import THINKS
 from seq2see.layers.layout import Padded, layout_of
 from seq2see.layers.masks import MayLook, causal, for_kernel, own_past, own_text, real, so_far
 from seq2see.layers.norms import NORMS
 from seq2see.layers.padding import mean_real
+from seq2see.layers.relative_positions import places_of
 from seq2see.layers.residual import ORDERS
 from seq2see.models.memory import Memory
 
@@ -42,13 +43,30 @@ class TransformerSettings(Settings):
     """How the stream is normalised: layer norm, root mean square, masked batch norm or power norm."""
     order: Literal["pre", "post"] = "pre"
     """Norm before each part (trains easily) or after it (the paper's)."""
+    think: Literal["relu", "gelu-tanh", "swiglu"] = "relu"
+    """What the feed-forward part does between its two products: the paper's, GPT-2's or Llama's."""
+    key_heads: int = Field(0, ge=0)
+    """Heads that have keys of their own, several heads asking each; 0: as many as there are heads."""
 
 
 class Wiring:
-    """How the parts of a block are joined to the stream; one recipe for all of a stack's parts."""
+    """The parts of a block, and how they are joined to the stream; one recipe for a whole stack.
 
-    def __init__(self, settings: TransformerSettings):
-        self.settings = settings
+    `positions` is how the stack is told where tokens stand; some of these ways are the business of attention.
+    """
+
+    def __init__(self, settings: TransformerSettings, positions: str):
+        self.settings, self.positions = settings, positions
+
+    def look(self) -> SelfAttention:
+        """A fresh part that looks."""
+        width, heads, groups = self.settings.width, self.settings.heads, self.settings.key_heads
+        places = places_of(self.positions, width, heads)
+        return GroupedSelfAttention(width, heads, groups, places) if groups else SelfAttention(width, heads, places)
+
+    def think(self) -> nn.Module:
+        """A fresh part that thinks."""
+        return THINKS[self.settings.think](self.settings.width, self.settings.expansion * self.settings.width)
 
     def norm(self) -> nn.Module:
         """A fresh norm."""
@@ -66,11 +84,9 @@ class Wiring:
 class EncoderBlock(nn.Module):
     """Look at the whole sequence, then think about each position."""
 
-    def __init__(self, settings: TransformerSettings):
+    def __init__(self, wiring: Wiring):
         super().__init__()
-        wiring = Wiring(settings)
-        self.look = SelfAttention(settings.width, settings.heads)
-        self.think = FeedForward(settings.width, settings.expansion * settings.width)
+        self.look, self.think = wiring.look(), wiring.think()
         self.around_look, self.around_think = wiring.residual(), wiring.residual()
 
     def forward(self, vectors: Vectors, real: Bool[Tensor, "row time"], may_look: MayLook, layout: Padded) -> Vectors:
@@ -82,10 +98,11 @@ class EncoderBlock(nn.Module):
 class TransformerEncoder(nn.Module):
     """Every position of the source ends up knowing the whole source."""
 
-    def __init__(self, settings: TransformerSettings):
+    def __init__(self, settings: TransformerSettings, positions: str = "sinusoidal"):
         super().__init__()
-        self.blocks = nn.ModuleList(EncoderBlock(settings) for _ in range(settings.depth))
-        self.ending = Wiring(settings).ending()
+        wiring = Wiring(settings, positions)
+        self.blocks = nn.ModuleList(EncoderBlock(wiring) for _ in range(settings.depth))
+        self.ending = wiring.ending()
 
     def forward(self, source: Sequences) -> Memory:
         """Read the source; the context vector is the mean of its positions."""
@@ -105,12 +122,12 @@ class TransformerEncoder(nn.Module):
 class DecoderBlock(nn.Module):
     """Look at what was written so far, look at the source, then think."""
 
-    def __init__(self, settings: TransformerSettings, memory_width: int):
+    def __init__(self, wiring: Wiring, memory_width: int):
         super().__init__()
-        wiring = Wiring(settings)
-        self.look_back = SelfAttention(settings.width, settings.heads)
+        settings = wiring.settings
+        self.look_back = wiring.look()
         self.look_across = CrossAttention(settings.width, settings.heads, memory_width)
-        self.think = FeedForward(settings.width, settings.expansion * settings.width)
+        self.think = wiring.think()
         self.around_back, self.around_across = wiring.residual(), wiring.residual()
         self.around_think = wiring.residual()
 
@@ -176,10 +193,11 @@ class TransformerState:
 class TransformerDecoder(nn.Module):
     """Write the target from left to right, looking back at it and across at the source."""
 
-    def __init__(self, settings: TransformerSettings, memory_width: int):
+    def __init__(self, settings: TransformerSettings, memory_width: int, positions: str = "sinusoidal"):
         super().__init__()
-        self.blocks: Any = nn.ModuleList(DecoderBlock(settings, memory_width) for _ in range(settings.depth))
-        self.ending = Wiring(settings).ending()
+        wiring = Wiring(settings, positions)
+        self.blocks: Any = nn.ModuleList(DecoderBlock(wiring, memory_width) for _ in range(settings.depth))
+        self.ending = wiring.ending()
 
     def forward(self, target: Sequences, memory: Memory) -> Vectors:
         """All times at once, for training: the causal mask hides from each time what comes after it."""

@@ -66,7 +66,7 @@ def _recurrent(name: str, cell: CellWord, look: LookWord) -> Recipe:
     return base.model_copy(
         update={
             "name": name,
-            "source": Text(tokeniser=base.source.tokeniser, frontend=bare),
+            "source": Text(tokeniser=base.target.tokeniser, frontend=bare),
             "target": TextTarget(tokeniser=base.target.tokeniser, frontend=bare, vocabulary="shared"),
             "encoder": RecurrentEncoderSettings(cell=cell, width=512, dropout=0.4),
             "decoder": RecurrentDecoderSettings(cell=cell, look=look, width=512, dropout=0.4),

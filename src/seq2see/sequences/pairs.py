@@ -105,6 +105,11 @@ class PairSet:
         return np.stack([side.lengths for side in self.sides.values()], axis=1)
 
     @property
+    def characters(self) -> int:
+        """How long all targets are together, in characters."""
+        return sum(len(example.target) for example in self.examples)
+
+    @property
     def unknown_rates(self) -> dict[str, float]:
         """Which part of each side's tokens is <unk>."""
         return {name: side.unknown_rate for name, side in self.sides.items()}

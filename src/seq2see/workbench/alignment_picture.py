@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seq2see.metrics.alignment import HeadChoice, word_attention
+from seq2see.sequences.pairs import PairSet
 from seq2see.sources.examples import Example
 from seq2see.workbench.predict import Model
 from seq2see.workbench.prepare import encode
@@ -56,7 +57,9 @@ def _readable(examples: Sequence[Example]) -> list[Example]:
 def _between_words(run: RunFolder, model: Model, example: Example, choice: HeadChoice) -> Alignment:
     from seq2see.inspection.attention_maps import Alignment
 
-    (sentence,), _ = read_attention(model.module, encode(run.recipe(), model.tokenisers, [example]), model.tokenisers)
+    pairs = encode(run.recipe(), model.tokenisers, [example])
+    assert isinstance(pairs, PairSet)
+    (sentence,), _ = read_attention(model.module, pairs, model.tokenisers)
     weights = word_attention(sentence)[choice.layer, list(choice.heads)].mean(axis=0)
     target, source = weights.shape  # fewer than the words, if a text was cut off
     return Alignment(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from seq2see.core.batch import Batch
 from seq2see.workbench.prepare import prepare
 from seq2see.workbench.recipe import Recipe
+from seq2see.workbench.tokenisers import Tokenisers
 from seq2see.workbench.train import batches, count_weights, new_trainer
 
 TIMED_STEPS = 3
@@ -21,17 +23,25 @@ def dry_run(recipe: Recipe, say: Callable[[str], None]) -> None:
     say(f"model  {count_weights(trainer.model):,} weights in all (a shared one once)")
     batch_at = batches(recipe, prepared)
     batch = batch_at(1)
-    assert batch.source is not None
-    assert batch.target is not None
-    say(f"batch  source {tuple(batch.source.values.shape)}, target {tuple(batch.target.values.shape)}; its first row:")
-    sides = prepared.tokenisers
-    length, longest = int(batch.source.lengths[0]), int(batch.target.lengths[0])
-    say(f"  reads   {' '.join(sides.source.pieces(batch.source.values[0, :length].tolist()))}")
-    say(f"  is fed  {' '.join(sides.target.pieces(batch.target.values[0, :longest].tolist()))}")
-    say(f"  answers {' '.join(sides.target.pieces(batch.labels[0, :longest].tolist()))}")
+    sides = {"source": batch.source, "target": batch.target}
+    shapes = [f"{name} {tuple(side.values.shape)}" for name, side in sides.items() if side is not None]
+    say(f"batch  {', '.join(shapes)}; its first row:")
+    for line in _first_row(batch, prepared.tokenisers):
+        say(f"  {line}")
     trainer.advance(batch)
     began = time.monotonic()
     for step in range(2, 2 + TIMED_STEPS):
         trainer.advance(batch_at(step))
     seconds = (time.monotonic() - began) / TIMED_STEPS
     say(f"time   about {seconds * recipe.training.steps / 60:.1f} minutes for {recipe.training.steps:,} steps here")
+
+
+def _first_row(batch: Batch, tokenisers: Tokenisers) -> Iterator[str]:
+    """What a model sees of one example, and what it shall answer."""
+    if batch.source is not None:
+        read = batch.source.values[0, : int(batch.source.lengths[0])]
+        yield f"reads   {' '.join(tokenisers.source.pieces(read.tolist()))}"
+    assert batch.target is not None
+    longest = int(batch.target.lengths[0])
+    yield f"is fed  {' '.join(tokenisers.target.pieces(batch.target.values[0, :longest].tolist()))}"
+    yield f"answers {' '.join(tokenisers.target.pieces(batch.labels[0, :longest].tolist()))}"

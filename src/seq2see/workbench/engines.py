@@ -21,6 +21,7 @@ from seq2see.decoding.engine import Decodes, decode
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.decoding.settings import Decoding, chooser_of, limits_of, rules_of
+from seq2see.models.language_model import LanguageModel
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.workbench.model_folder import members_of
 
@@ -40,7 +41,7 @@ class Asked:
     """What is to be decoded, and how."""
 
     sources: Sequence[list[int]]
-    """Each with its <eos>."""
+    """Each with its <eos>; of a language model, what it goes on from."""
     numbers: Sequence[int]
     """The sources' own numbers, on which samples depend."""
     decoding: Decoding
@@ -65,8 +66,9 @@ class Engine(Protocol):
 class OwnEngine:
     """Our own loop, on the model's device, with as many workers as are quickest."""
 
-    def __init__(self, module: Seq2Seq | Ensemble):
+    def __init__(self, module: LanguageModel | Ensemble):
         self.module = module
+        self.members = [each for each in members_of(module) if isinstance(each, Seq2Seq)]  # those that read a source
         self.device = next(module.parameters()).device
         weights = sum(weight.numel() for weight in module.parameters())
         # A GPU is one worker, whatever the processor has.
@@ -81,7 +83,7 @@ class OwnEngine:
         batches = [by_length[start : start + ROWS] for start in range(0, len(by_length), ROWS)]
         quick = self.is_worth_it(asked)
         way = self.crew.arrangement(len(batches), exact=quick and len(by_length) >= MEASURED and self._is_exact())
-        model: Decodes = self.twin(asked.decoding.precision, way.threads) if quick else self.module  # type: ignore[assignment]
+        model: Decodes = self.twin(asked.decoding.precision, way.threads) if quick else self.module
         results: dict[int, list[Hypothesis]] = {}
         answered = self.crew.run(way, partial(self._decode, model, asked), batches, _tokens)
         for batch, found in zip(batches, answered, strict=True):
@@ -96,7 +98,9 @@ class OwnEngine:
         To make a twin takes a moment, and the very first one on a machine a compiler and some seconds more. So a few
         sentences are answered by the plain model; but only in float32, where both give the same answers.
         """
-        return asked.many or asked.decoding.precision != "float32" or self.answered + len(asked.sources) >= FEW
+        return bool(self.members) and (
+            asked.many or asked.decoding.precision != "float32" or self.answered + len(asked.sources) >= FEW
+        )
 
     def twin(self, precision: Precision, threads: int) -> Decodes:
         """The quick twin, made when it is first needed and kept; of an ensemble, the twins of its members."""
@@ -107,7 +111,7 @@ class OwnEngine:
             self._weights = weights
             self._twins.clear()
         if (precision, threads) not in self._twins:
-            members = [quicken(member, precision, threads) for member in members_of(self.module)]
+            members = [quicken(member, precision, threads) for member in self.members]
             self._twins[precision, threads] = members[0] if len(members) == 1 else Ensemble(members)
         return self._twins[precision, threads]
 
@@ -115,16 +119,19 @@ class OwnEngine:
         """Whether not even the last bit depends on the number of threads: so it is with native twins."""
         from seq2see.decoding.native import why_not
 
-        return self.crew.cores > 1 and all(why_not(member) is None for member in members_of(self.module))
+        return self.crew.cores > 1 and all(why_not(member) is None for member in self.members)
 
     def _decode(self, model: Decodes, asked: Asked, batch: list[int]) -> list[list[Hypothesis]]:
+        rows, beginnings = [asked.sources[place] for place in batch], [asked.beginning] * len(batch)
+        if not self.members:
+            beginnings = [row + asked.beginning for row in rows]
         return decode(
             model,
-            Sequences.of([asked.sources[place] for place in batch]).to(self.device),
+            Sequences.of(rows).to(self.device) if self.members else None,
             chooser_of(asked.decoding, asked.seed),
             limits_of(asked.decoding),
             rules_of(asked.decoding),
-            prefix=Sequences.of([asked.beginning] * len(batch)).to(self.device),
+            prefix=Sequences.of(beginnings).to(self.device),
             indices=torch.tensor([asked.numbers[place] for place in batch]),
         )
 

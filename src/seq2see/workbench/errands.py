@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from torch import nn
 
@@ -10,8 +11,9 @@ from seq2see.core.batch import Sequences
 from seq2see.core.files import write_text
 from seq2see.decoding.choosers import Greedy
 from seq2see.decoding.engine import decode
-from seq2see.decoding.settings import limits_of
+from seq2see.decoding.settings import chooser_of, limits_of
 from seq2see.sequences.tokenisers import EOS
+from seq2see.sequences.windows import TextSet
 from seq2see.sources.examples import Example
 from seq2see.training.journal import Journal
 from seq2see.training.loop import Errand, Trainer
@@ -41,31 +43,50 @@ def measure(prepared: Prepared, journal: Journal, say: Callable[[str], None]) ->
 
 def show(recipe: Recipe, prepared: Prepared, run: RunFolder) -> Errand:
     """The same few validation sentences every time: source, reference, output."""
-    examples = prepared.splits["valid"][:SHOWN]
+    valid = prepared.valid
+    examples = _beginnings(valid) if isinstance(valid, TextSet) else prepared.splits["valid"][:SHOWN]
 
     def errand(trainer: Trainer, stop: StopRequest) -> None:
         with trainer.averaged() as module:
-            outputs = _translate(module, recipe, prepared, examples, stop)
+            outputs = _answers(module, recipe, prepared, examples, stop)
         write_text(run.samples / f"step-{trainer.step:06d}.tsv", _sample_table(examples, outputs))
 
     return errand
 
 
-def _translate(
+def _beginnings(texts: TextSet) -> list[Example]:
+    """Beginnings of windows to go on from, and how each really goes on."""
+    half, width = texts.width // 2, texts.width
+    windows = [texts.ids[start : start + width].tolist() for start in texts.starts[:SHOWN]]
+    decode_ids = texts.tokeniser.decode
+    return [Example(decode_ids(ids[:half]), decode_ids(ids[half:])) for ids in windows]
+
+
+def _answers(
     module: nn.Module, recipe: Recipe, prepared: Prepared, examples: Sequence[Example], stop: StopRequest
 ) -> list[str]:
-    device = next(module.parameters()).device
-    tokenisers, longest = prepared.tokenisers, recipe.source.longest
-    ids = [[*tokenisers.source.encode(example.source)[:longest], EOS] for example in examples]
+    device, tokenisers = next(module.parameters()).device, prepared.tokenisers
+    ids = [tokenisers.source.encode(example.source) for example in examples]
     limits = limits_of(recipe.decoding, lambda: bool(stop))
-    answers = decode(module, Sequences.of(ids).to(device), Greedy(), limits)  # type: ignore[arg-type]
+    if recipe.source is None:
+        prompts = Sequences.of(ids).to(device)
+        limits = replace(limits, max_new_tokens=min(limits.max_new_tokens, recipe.target.longest // 2))
+        answers = decode(module, None, chooser_of(recipe.decoding, seed=1), limits, prefix=prompts)  # type: ignore[arg-type]
+        said = [answer[0].tokens[len(prompt) :] for answer, prompt in zip(answers, ids, strict=True)]
+    else:
+        sources = Sequences.of([[*row[: recipe.source.longest], EOS] for row in ids]).to(device)
+        said = [answer[0].tokens for answer in decode(module, sources, Greedy(), limits)]  # type: ignore[arg-type]
     _heed(stop)
-    return [tokenisers.target.decode(answer[0].tokens) for answer in answers]
+    return [tokenisers.target.decode(tokens) for tokens in said]
 
 
 def _sample_table(examples: Sequence[Example], outputs: Sequence[str]) -> str:
     rows = [(each.source, each.target, output) for each, output in zip(examples, outputs, strict=True)]
-    return "".join("\t".join(row) + "\n" for row in [("source", "reference", "output"), *rows])
+    return "".join("\t".join(map(_one_line, row)) + "\n" for row in [("source", "reference", "output"), *rows])
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\t", "⇥").replace("\n", "⏎")
 
 
 def _heed(stop: StopRequest) -> None:

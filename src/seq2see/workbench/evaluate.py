@@ -17,6 +17,7 @@ from seq2see.metrics.bootstrap import PairedBootstrap, paired_bootstrap
 from seq2see.metrics.edits import pronunciation_errors
 from seq2see.metrics.notes_bleu import notes_bleu
 from seq2see.metrics.tokenised_bleu import corpus_bleu_tokenised, has_moses
+from seq2see.sequences.pairs import PairSet
 from seq2see.sources.catalogue import CataloguedCorpus
 from seq2see.sources.examples import Example
 from seq2see.workbench.alignment_picture import draw_attention
@@ -39,7 +40,7 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
     splits, _ = read_corpus(recipe)
     scores: dict[str, Any] = {}
     for name, examples in splits.items():
-        if name in LEARNT_FROM or not examples:
+        if name in LEARNT_FROM or not examples or not model.reads:
             continue
         sources = [example.source for example in examples]
         predictions = model.predict(sources, watch=partial(watch, name), **settings)
@@ -48,7 +49,7 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
         write_text(run.evaluation / f"{name}.tsv", _table(examples, predictions))
     scores |= _read(model, recipe, splits)
     chosen = HeadChoice.of(scores["alignment"]["chosen_on_valid"]) if "alignment" in scores else None
-    if not model.config.members:  # an ensemble looks with several models at once
+    if model.reads and not model.config.members:  # an ensemble looks with several models at once
         draw_attention(run, model, splits["test"], chosen)
     if settings:
         scores["decoding"] = settings
@@ -59,7 +60,8 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
 def test_size(run: RunFolder) -> int:
     """How many pairs an evaluation translates."""
     splits, _ = read_corpus(run.recipe())
-    return sum(len(examples) for name, examples in splits.items() if name not in LEARNT_FROM)
+    reads = run.recipe().source is not None  # running text is not translated, only read
+    return sum(len(examples) for name, examples in splits.items() if reads and name not in LEARNT_FROM)
 
 
 def bleu_tokenise(references: list[str]) -> Tokenise:
@@ -153,7 +155,7 @@ def _read(model: Model, recipe: Recipe, splits: Splits) -> dict[str, Any]:
             "token_accuracy": 100 * accuracy.value,
         }
     }
-    if "alignment" in recipe.metrics and not model.config.members:
+    if "alignment" in recipe.metrics and isinstance(valid, PairSet) and isinstance(test, PairSet):
         choice = choose_heads(*read_attention(model.module, valid, model.tokenisers))
         error = score_choice(choice, *read_attention(model.module, test, model.tokenisers))
         scores["alignment"] = {"error_rate": error, "chosen_on_valid": asdict(choice)}

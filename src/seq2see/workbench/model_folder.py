@@ -23,8 +23,8 @@ from seq2see.core.settings import Settings, read_tree
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.settings import Decoding
 from seq2see.models.build import build_model
+from seq2see.models.language_model import LanguageModel
 from seq2see.models.packing import pack_model, unpack_model
-from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings
 from seq2see.workbench.tokenisers import Tokenisers
 
@@ -49,7 +49,7 @@ class StoredModel:
     """A model with its tokenisers, as a folder holds them."""
 
     config: ModelConfig
-    module: Seq2Seq | Ensemble
+    module: LanguageModel | Ensemble
     tokenisers: Tokenisers
 
 
@@ -88,9 +88,9 @@ def read_model(folder: Path, device: torch.device) -> StoredModel:
     return StoredModel(config, module.to(device).eval(), tokenisers)
 
 
-def members_of(module: Seq2Seq | Ensemble) -> list[Seq2Seq]:
+def members_of(module: LanguageModel | Ensemble) -> list[LanguageModel]:
     """The models in an ensemble, or the one model there is."""
-    return [module] if isinstance(module, Seq2Seq) else [each for each in module.learnt if isinstance(each, Seq2Seq)]
+    return [each for each in getattr(module, "learnt", [module]) if isinstance(each, LanguageModel)]
 
 
 def _weights_file(number: int) -> str:

@@ -15,6 +15,7 @@ from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
 from seq2see.decoding.hypotheses import Hypothesis
+from seq2see.decoding.settings import Decoding
 from seq2see.inspection.trace import trace
 from seq2see.sequences.tokenisers import BOS, EOS
 from seq2see.workbench.attention import TextAttention
@@ -93,28 +94,28 @@ class Model:
     ) -> list[Prediction]:
         """Predictions for many texts, in their order; settings are those of decoding, say num_beams=5.
 
-        With a prefix every answer begins with it, and the model goes on from there. `numbers` are the texts'
-        own numbers, on which samples depend; without them texts are counted from 0. `many` says that these are
-        some of very many.
+        A language model goes on from each text, and its answer is the text with what follows. With a prefix every
+        answer begins with it, and the model goes on from there. `numbers` are the texts' own numbers, on which samples
+        depend; without them texts are counted from 0. `many` says that these are some of very many.
         """
         decoding = self.config.decoding.with_(**settings)
         sources = self._read(texts)
         asked = Asked(
-            [[*ids[: self._longest], EOS] for ids in sources],
+            [self._seen(ids) for ids in sources],
             range(len(texts)) if numbers is None else numbers,
-            decoding,
+            decoding if self.reads else self._within_window(decoding),
             self.tokenisers.target.encode(prefix),
             seed,
             many,
         )
         found = self.engine.answer(asked, watch)
         return [
-            Prediction(text, self._answers(hypotheses), len(ids) > self._longest, self.trace)
+            Prediction(text, self._answers(text, self._seen(ids), hypotheses), len(ids) > self._longest, self.trace)
             for text, ids, hypotheses in zip(texts, sources, found, strict=True)
         ]
 
     def score(self, source: str, target: str) -> float:
-        """The log-probability of a given target, end of sentence included."""
+        """The log-probability of a given target, end of sentence included; a language model has no source but ""."""
         batch = self._batch(source, target)
         with torch.inference_mode():
             scores = self.module(batch).float().log_softmax(-1)
@@ -130,39 +131,56 @@ class Model:
         batch = self._batch(source, self(source).text if target is None else target)
         with torch.inference_mode(), trace(self.module) as maps:
             self.module(batch)
-        assert batch.source is not None
+        looked_at = batch.source or batch.target  # a language model looks at what it has written
+        assert looked_at is not None
+        shown = [each for each in maps if each.across == self.reads]
         return TextAttention(
-            source=self.tokenisers.source.pieces(batch.source.values[0].tolist()),
+            source=self.tokenisers.source.pieces(looked_at.values[0].tolist()),
             target=self.tokenisers.target.pieces(batch.labels[0].tolist()),
-            layers=[each.name for each in maps if each.across],
-            weights=[each.weights[0].float().cpu().numpy() for each in maps if each.across],
+            layers=[each.name for each in shown],
+            weights=[each.weights[0].float().cpu().numpy() for each in shown],
         )
 
     @property
+    def reads(self) -> bool:
+        """Whether it reads a source; a language model goes on from the text itself."""
+        return self.config.model.source is not None
+
+    @property
     def _longest(self) -> int:
-        """The most tokens of a source that are read."""
-        return self.config.model.source.longest
+        """The most tokens of a source that are read; a language model keeps half of its window for what follows."""
+        source = self.config.model.source
+        return self.config.model.target.longest // 2 if source is None else source.longest
+
+    def _seen(self, ids: list[int]) -> list[int]:
+        """What the model sees of a text: its beginning, or before going on from it, its end."""
+        return [*ids[: self._longest], EOS] if self.reads else ids[-self._longest :]
+
+    def _within_window(self, decoding: Decoding) -> Decoding:
+        """No more new tokens than there is room for in the window that a language model was trained on."""
+        return decoding.with_(max_new_tokens=min(decoding.max_new_tokens, self.config.model.target.longest // 2))
 
     def _read(self, texts: Sequence[str]) -> list[list[int]]:
         """The texts as numbers, whole."""
-        if not all(text.strip() for text in texts):
+        if self.reads and not all(text.strip() for text in texts):
             raise UserError("There is nothing to read in an empty text.")
         return self.tokenisers.source.encode_many(texts)
 
     def _batch(self, source: str, target: str) -> Batch:
         ids = self.tokenisers.target.encode(target)
         batch = Batch(
-            source=Sequences.of([[*self._read([source])[0][: self._longest], EOS]]),
+            source=Sequences.of([self._seen(self._read([source])[0])]) if self.reads else None,
             target=Sequences.of([[BOS, *ids]]),
             labels=torch.tensor([[*ids, EOS]]),
             indices=torch.zeros(1, dtype=torch.long),
         )
         return batch.to(self.device)
 
-    def _answers(self, hypotheses: list[Hypothesis]) -> tuple[Answer, ...]:
+    def _answers(self, text: str, seen: list[int], hypotheses: list[Hypothesis]) -> tuple[Answer, ...]:
+        before, said = ("", 0) if self.reads else (text, len(seen))
         return tuple(
             Answer(
-                self.tokenisers.target.decode(list(each.tokens)),
+                before + self.tokenisers.target.decode(each.tokens[said:]),
                 each.score,
                 each.log_probability,
                 each.finished,

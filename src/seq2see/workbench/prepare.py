@@ -10,14 +10,18 @@ from seq2see.core.errors import UserError
 from seq2see.sequences.pairs import PairSet
 from seq2see.sequences.recut import RecutPairs
 from seq2see.sequences.tokenisers import BytePairs, train_tokeniser
+from seq2see.sequences.windows import TextSet
 from seq2see.sources.complaints import DataReport
 from seq2see.sources.examples import Example
 from seq2see.sources.fingerprints import fingerprint
 from seq2see.sources.own_corpus import OwnFiles
+from seq2see.sources.texts import OwnTexts
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.tokenisers import Tokenisers
 
 Splits = dict[str, list[Example]]
+Encoded = PairSet | TextSet
+"""Examples as numbers: pairs, or windows of running text."""
 
 
 @dataclass(frozen=True)
@@ -26,15 +30,15 @@ class Prepared:
 
     splits: Splits
     tokenisers: Tokenisers
-    train: PairSet
-    valid: PairSet
+    train: Encoded
+    valid: Encoded
     fingerprints: dict[str, str]
     reports: list[dict[str, Any]]  # what the strict reader found in the user's own files
 
 
 def read_corpus(recipe: Recipe) -> tuple[Splits, list[DataReport]]:
     """The recipe's splits, and the reader's reports if the data are files of the user's own."""
-    if isinstance(recipe.corpus, OwnFiles):
+    if isinstance(recipe.corpus, OwnFiles | OwnTexts):
         return recipe.corpus.read()
     return recipe.corpus.splits(), []
 
@@ -42,6 +46,9 @@ def read_corpus(recipe: Recipe) -> tuple[Splits, list[DataReport]]:
 def learn_tokenisers(recipe: Recipe, train: list[Example]) -> Tokenisers:
     """Learn how to cut text into tokens, from the training pairs alone."""
     sources, targets = [example.source for example in train], [example.target for example in train]
+    if recipe.source is None:
+        both = train_tokeniser(recipe.target.tokeniser, targets)
+        return Tokenisers(both, both)
     if recipe.target.vocabulary == "shared":
         both = train_tokeniser(recipe.target.tokeniser, sources + targets)
         return Tokenisers(both, both)
@@ -50,8 +57,10 @@ def learn_tokenisers(recipe: Recipe, train: list[Example]) -> Tokenisers:
     )
 
 
-def encode(recipe: Recipe, tokenisers: Tokenisers, examples: list[Example]) -> PairSet:
+def encode(recipe: Recipe, tokenisers: Tokenisers, examples: list[Example]) -> Encoded:
     """A set of examples as numbers."""
+    if recipe.source is None:
+        return TextSet(examples, tokenisers.target, recipe.target.longest)
     return PairSet(
         examples, tokenisers.source, tokenisers.target, recipe.target.longest, source_limit=recipe.source.longest
     )
@@ -59,6 +68,7 @@ def encode(recipe: Recipe, tokenisers: Tokenisers, examples: list[Example]) -> P
 
 def recut(recipe: Recipe, train: PairSet) -> RecutPairs:
     """The training pairs as the epochs see them: cut anew each time on a side whose tokeniser has dropout."""
+    assert recipe.source is not None
     tokenisers = {"source": recipe.source.tokeniser, "target": recipe.target.tokeniser}
     dropouts = {name: each.dropout if isinstance(each, BytePairs) else 0.0 for name, each in tokenisers.items()}
     return RecutPairs(train, dropouts, recipe.training.seed, packed=recipe.training.batches == "packed")
@@ -72,8 +82,7 @@ def prepare(recipe: Recipe, say: Callable[[str], None]) -> Prepared:
     tokenisers = learn_tokenisers(recipe, splits["train"])
     train = encode(recipe, tokenisers, splits["train"])
     valid = encode(recipe, tokenisers, splits["valid"])
-    sizes = ", ".join(f"{name} {len(examples):,}" for name, examples in splits.items())
-    say(f"data   {sizes} pairs; vocabulary {tokenisers.sizes[0]:,} → {tokenisers.sizes[1]:,}")
+    say(f"data   {_told(splits, recipe, tokenisers)}")
     read = [line for report in reports for line in report.summary(shown=1)]
     for warning in [*read, *train.warnings(), *valid.warnings()]:
         say(f"note   {warning}")
@@ -82,3 +91,14 @@ def prepare(recipe: Recipe, say: Callable[[str], None]) -> Prepared:
         "vocabulary": tokenisers.source.fingerprint + tokenisers.target.fingerprint,
     }
     return Prepared(splits, tokenisers, train, valid, fingerprints, [report.to_json() for report in reports])
+
+
+def _told(splits: Splits, recipe: Recipe, tokenisers: Tokenisers) -> str:
+    """How much data there is, in pairs or in characters of running text, and in how many kinds of tokens."""
+    if recipe.source is None:
+        sizes = {name: sum(len(example.target) for example in examples) for name, examples in splits.items()}
+        unit, vocabulary = "characters", f"{tokenisers.sizes[1]:,}"
+    else:
+        sizes = {name: len(examples) for name, examples in splits.items()}
+        unit, vocabulary = "pairs", f"{tokenisers.sizes[0]:,} → {tokenisers.sizes[1]:,}"
+    return ", ".join(f"{name} {size:,}" for name, size in sizes.items()) + f" {unit}; vocabulary {vocabulary}"

@@ -15,6 +15,7 @@ from seq2see.metrics.alignment import Attended, Gold
 from seq2see.metrics.perplexity import Perplexity
 from seq2see.sequences.pairs import PairSet
 from seq2see.sequences.tokenisers import Tokeniser
+from seq2see.sequences.windows import TextSet
 from seq2see.sources.examples import Example
 from seq2see.workbench.tokenisers import Tokenisers
 
@@ -23,7 +24,7 @@ ROWS = 64
 
 @torch.inference_mode()
 def read_with_truth(
-    module: nn.Module, pairs: PairSet, check: Callable[[], None] = lambda: None
+    module: nn.Module, pairs: PairSet | TextSet, check: Callable[[], None] = lambda: None
 ) -> tuple[Perplexity, Accuracy]:
     """How surprised the model is by a split, and how often its first choice is right."""
     device = next(module.parameters()).device
@@ -37,8 +38,7 @@ def read_with_truth(
         )
         found = token_accuracy(logits.argmax(-1), batch.labels)
         loss, right, asked = loss + float(flat), right + found.right, asked + found.asked
-    characters = sum(len(example.target) for example in pairs.examples)
-    return Perplexity(loss, asked, "token", characters), Accuracy(right, asked)
+    return Perplexity(loss, asked, "token", pairs.characters), Accuracy(right, asked)
 
 
 @torch.inference_mode()
@@ -70,7 +70,7 @@ def _words_of_pieces(tokeniser: Tokeniser, text: str, words: tuple[str, ...]) ->
     return [*tokeniser.piece_words(text, words), None]
 
 
-def _in_order(pairs: PairSet) -> Iterator[np.ndarray]:
+def _in_order(pairs: PairSet | TextSet) -> Iterator[np.ndarray]:
     """All examples, those of like length together; a result never depends on its neighbours."""
     order = np.argsort(pairs.lengths.max(axis=-1), kind="stable")
     for start in range(0, len(order), ROWS):

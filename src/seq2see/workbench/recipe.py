@@ -12,10 +12,13 @@ from seq2see.sources.catalogue import CataloguedCorpus
 from seq2see.sources.own_corpus import OwnFiles
 from seq2see.sources.pocket.corpus import PocketCorpus
 from seq2see.sources.puzzles import PuzzleCorpus
+from seq2see.sources.texts import OwnTexts, PythonLibrary
 from seq2see.training.objectives import NextToken
 from seq2see.training.settings import Training
 
-Corpus = Annotated[PocketCorpus | PuzzleCorpus | CataloguedCorpus | OwnFiles, Field(discriminator="kind")]
+Corpus = Annotated[
+    PocketCorpus | PuzzleCorpus | CataloguedCorpus | OwnFiles | OwnTexts | PythonLibrary, Field(discriminator="kind")
+]
 Metric = Literal["bleu", "bleu-tokenised", "chrf", "exact", "notes-bleu", "pronunciation", "alignment"]
 
 
@@ -36,6 +39,8 @@ class Recipe(ModelSettings):
     def check_batches(self) -> Recipe:
         """Lines with several texts are for models that a mask can keep from walking from one text to the next."""
         if self.training.batches == "packed":
+            if self.encoder is None:
+                raise ValueError("windows of running text are full as they are: set training.batches=buckets")
             walking = [side for side in ("encoder", "decoder") if getattr(self, side).kind != "transformer"]
             if walking:
                 raise ValueError(f"packed batches need a Transformer as {walking[0]}: set training.batches=buckets")

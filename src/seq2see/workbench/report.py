@@ -83,11 +83,12 @@ def _describe(run: RunFolder, recipe: Tree, notes: list[Tree], environment: Tree
     """What was trained, on what, and how to do it again."""
     training, folder = recipe["training"], shlex.quote(str(run.path))
     done = f"{_last_step(notes):,} / {training['steps']:,}"
+    sides = [side for side in ("source", "target") if side in recipe]  # a language model has no source
     rows = [
         ("data", escape(_words(recipe["corpus"]))),
         ("read", escape(_books(run))),
-        ("tokens", escape(" → ".join(_words(recipe[side]["tokeniser"]) for side in ("source", "target")))),
-        ("encoder", escape(_words(recipe["encoder"]))),
+        ("tokens", escape(" → ".join(_words(recipe[side]["tokeniser"]) for side in sides))),
+        ("encoder", escape(_words(recipe["encoder"])) if "encoder" in recipe else ""),
         ("decoder", escape(_words(recipe["decoder"]))),
         ("weights", _weights(run.model)),
         ("training", f"{say('steps')} {done}; {escape(_words(training, without=('steps',)))}"),

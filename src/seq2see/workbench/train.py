@@ -19,6 +19,7 @@ from seq2see.models.build import fresh_model
 from seq2see.sequences.buckets import Buckets
 from seq2see.sequences.packs import Packs
 from seq2see.sequences.pairs import even
+from seq2see.sequences.windows import TextSet, Windows
 from seq2see.training.checkpoints import DiskFull, found
 from seq2see.training.journal import Journal
 from seq2see.training.loop import NonFinite, Trainer, train
@@ -59,7 +60,8 @@ def train_recipe(recipe: Recipe, out: Path | None = None, audience: Audience | N
     prepared = prepare(recipe, audience.say)
     _open_folder(run, recipe, prepared)
     trainer = new_trainer(recipe, prepared)
-    shape, weights = f"{recipe.encoder.kind} → {recipe.decoder.kind}", count_weights(trainer.model)
+    kinds = [part.kind for part in (recipe.encoder, recipe.decoder) if part is not None]
+    shape, weights = " → ".join(kinds), count_weights(trainer.model)
     audience.say(f"model  {shape}, {weights:,} weights, on {trainer.device.type}")
     if resume(trainer, run.checkpoints, prepared.fingerprints, audience.say):
         audience.say(f"resume from step {trainer.step:,} of {run}")
@@ -91,6 +93,9 @@ def batches(recipe: Recipe, prepared: Prepared, *, full: bool = False) -> Callab
 
     Batches that are `full` have one shape a bucket, filled up with padding: what a GPU wants.
     """
+    if isinstance(prepared.train, TextSet):
+        windows = Windows(prepared.train, recipe.training.tokens, recipe.training.seed)
+        return lambda number: windows.batch_at(number - 1)
     pairs = recut(recipe, prepared.train)
     if recipe.training.batches == "packed":
         packs = Packs(pairs.lengths, recipe.training.tokens, recipe.training.seed)

@@ -1,0 +1,58 @@
+"""Language models: read a text from left to right, and at every place guess the token that comes next.
+
+Bengio et al. 2003; with recurrent cells Mikolov et al. 2010; with a Transformer's blocks it is GPT (Radford et al.
+2018). Any decoder goes. A sequence-to-sequence model is the same with a source to look at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from seq2see.core.batch import Batch, Sequences
+from seq2see.models.frontends import TokenFrontend
+
+
+@dataclass(frozen=True)
+class WritingState:
+    """Where each row stands in its text, and what the decoder remembers."""
+
+    time: Int[Tensor, "row"]
+    decoder: Any
+
+
+class LanguageModel(nn.Module):
+    """A decoder that reads what is written so far, and a head that names the next token."""
+
+    def __init__(self, target: TokenFrontend, decoder: nn.Module, head: nn.Module):
+        super().__init__()
+        self.target: TokenFrontend = target
+        self.decoder: Any = decoder
+        self.head = head
+
+    def forward(self, batch: Batch) -> Float[Tensor, "row time vocab"]:
+        """The scores of the next token at every time, all times at once."""
+        return self.head(self.hidden(batch).values)
+
+    def hidden(self, batch: Batch) -> Sequences:
+        """The decoder's hidden states when it is fed the text itself (teacher forcing)."""
+        assert batch.target is not None, "a language model needs a text"
+        return Sequences(self.decoder(self.target(batch.target), None), batch.target.lengths)
+
+    def start(self, source: Sequences | None, rows: int, room: int) -> WritingState:
+        """Get ready to write up to `room` tokens."""
+        assert source is None, "a language model has no source: what it shall go on from is a prefix"
+        nothing = torch.zeros(rows, dtype=torch.long, device=self.target.table.weight.device)
+        return WritingState(nothing, self.decoder.start(None, rows, room))
+
+    def step(
+        self, tokens: Int[Tensor, "row new"], state: WritingState
+    ) -> tuple[Float[Tensor, "row new vocab"], WritingState]:
+        """Take in new tokens; give the scores of the token after each of them."""
+        times = state.time[:, None] + torch.arange(tokens.size(1), device=tokens.device)
+        hidden, decoder = self.decoder.step(self.target.at(tokens, times), state.decoder)
+        return self.head(hidden), WritingState(state.time + tokens.size(1), decoder)

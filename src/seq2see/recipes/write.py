@@ -1,0 +1,70 @@
+"""Recipes that write: language models of running text."""
+
+from __future__ import annotations
+
+from seq2see.decoding.settings import Decoding
+from seq2see.models.recurrent import RecurrentDecoderSettings
+from seq2see.models.settings import TextTarget
+from seq2see.models.transformer import TransformerSettings
+from seq2see.sequences.tokenisers import Characters
+from seq2see.sources.texts import PythonLibrary
+from seq2see.training.schedules import Cosine
+from seq2see.training.settings import Training
+from seq2see.workbench.recipe import Recipe
+
+
+def write() -> Recipe:
+    """A small GPT for your own text: `seq2see train write book.txt`; without a file it learns Python from Python."""
+    return Recipe(
+        name="write",
+        corpus=PythonLibrary(),
+        target=TextTarget(tokeniser=Characters(min_count=2), longest=128),
+        decoder=TransformerSettings(width=128, depth=4, heads=4, dropout=0.0),
+        training=Training(steps=2000, rate=2e-3, tokens=1536, save_every=500, schedule=Cosine(warmup=100)),
+        decoding=Decoding(max_new_tokens=64, do_sample=True, temperature=0.8),
+        metrics=(),
+    )
+
+
+def write_gpt2() -> Recipe:
+    """The same in the shape of GPT-2: learned positions, and a smooth feed-forward part (Radford et al. 2019)."""
+    base = write()
+    return base.model_copy(
+        update={
+            "name": "write-gpt2",
+            "target": base.target.with_(**{"frontend.positions": "learned"}),
+            "decoder": base.decoder.with_(think="gelu-tanh"),
+        }
+    )
+
+
+def write_llama() -> Recipe:
+    """The same in the shape of Llama: rotary positions, keys that heads share, gates (Touvron et al. 2023)."""
+    base = write()
+    return base.model_copy(
+        update={
+            "name": "write-llama",
+            "target": base.target.with_(**{"frontend.positions": "rotary"}),
+            "decoder": base.decoder.with_(norm="rms", think="swiglu", key_heads=2),
+        }
+    )
+
+
+def write_alibi() -> Recipe:
+    """The same with far tokens made less attractive, and no other positions (Press et al. 2022)."""
+    base = write()
+    return base.model_copy(
+        update={"name": "write-alibi", "target": base.target.with_(**{"frontend.positions": "alibi"})}
+    )
+
+
+def write_lstm() -> Recipe:
+    """The same text by an LSTM of two layers (Zaremba et al. 2014)."""
+    base = write()
+    return base.model_copy(
+        update={
+            "name": "write-lstm",
+            "target": base.target.with_(**{"frontend.positions": "none"}),
+            "decoder": RecurrentDecoderSettings(cell="lstm", look="first-state", depth=2, dropout=0.1),
+        }
+    )

@@ -1,0 +1,129 @@
+"""A long text as windows of equal width: what a language model reads at one time.
+
+Every window begins with <bos>, which stands for "what came before is not shown", and asks for each of its tokens.
+In every epoch of training the windows begin somewhere else, so that no token always stands at an edge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from seq2see.core.batch import NOT_ASKED, Batch, Sequences
+from seq2see.core.errors import UserError
+from seq2see.core.seeds import chance, permutation
+from seq2see.sequences.buckets import Numbers
+from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, Tokeniser
+from seq2see.sources.examples import Example
+
+
+class TextSet:
+    """Texts as numbers, one behind the other with <eos> between them, in windows one behind the other.
+
+    The examples that are counted here are windows; the last one may be shorter. A text is cut into tokens line by
+    line, so that its length does not matter.
+    """
+
+    def __init__(self, examples: Sequence[Example], tokeniser: Tokeniser, width: int):
+        self.examples, self.tokeniser, self.width = examples, tokeniser, width
+        self.ids = _encode([example.target for example in examples], tokeniser)
+        self.starts = np.arange(0, len(self.ids), width)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def lengths(self) -> Numbers:
+        """(window, 1): how many tokens each has."""
+        return np.minimum(self.width, len(self.ids) - self.starts)[:, None]
+
+    @property
+    def characters(self) -> int:
+        """How long the texts are, in characters."""
+        return sum(len(example.target) for example in self.examples)
+
+    def batch(self, indices: Numbers) -> Batch:
+        """These windows."""
+        return self.at(self.starts[indices], indices)
+
+    def at(self, starts: Numbers, indices: Numbers) -> Batch:
+        """Windows that begin anywhere: fed `<bos> x1 .. xn-1`, asked for `x1 .. xn`."""
+        lengths = np.minimum(self.width, len(self.ids) - starts)
+        times = np.arange(int(lengths.max()))
+        real = times < lengths[:, None]
+        labels = np.where(real, self.ids.take(starts[:, None] + times, mode="clip"), NOT_ASKED).astype(np.int64)
+        fed = np.full_like(labels, PAD)
+        np.copyto(fed[:, 1:], labels[:, :-1], where=real[:, 1:])
+        fed[:, 0] = BOS
+        target = Sequences(torch.from_numpy(fed), torch.from_numpy(lengths))
+        return Batch(None, target, torch.from_numpy(labels), torch.from_numpy(np.array(indices, np.int64)))
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of all ids and of the tokeniser that made them."""
+        digest = hashlib.sha256(f"{self.tokeniser.fingerprint} {len(self.ids)} ".encode())
+        digest.update(self.ids.astype("<i4").tobytes())
+        return digest.hexdigest()
+
+    def warnings(self) -> list[str]:
+        """What a person should know about these texts: how much of them nobody knows."""
+        unknown = np.count_nonzero(self.ids == UNK) / len(self.ids)
+        return [f"{unknown:.1%} of the tokens are unknown."] if unknown > 0.01 else []
+
+
+class Windows:
+    """The batches of a whole training, by step number: every epoch goes once through the text."""
+
+    def __init__(self, texts: TextSet, tokens: int, seed: int):
+        self.texts, self.seed = texts, seed
+        self.rows = tokens // texts.width
+        if self.rows < 1:
+            raise UserError(
+                f"A batch of {tokens} tokens is too small for windows of {texts.width}.",
+                remedy=f"Set training.tokens to at least {texts.width}, or target.longest to at most {tokens}.",
+            )
+        # An epoch begins up to one window late, so there are as many whole windows as fit behind that.
+        self.whole = len(texts.ids) // texts.width - 1
+        if self.whole < 1:
+            raise UserError(
+                f"The text has {len(texts.ids)} tokens: too few for two windows of {texts.width}.",
+                remedy="Give a longer text, or set target.longest to less than half of that.",
+            )
+        self.per_epoch = -(-self.whole // self.rows)
+        self._epoch, self._order = -1, np.zeros(0, np.int64)
+
+    def batch_at(self, step: int) -> Batch:
+        """The batch of one step, counted from 0; the last of an epoch is filled up from its beginning."""
+        epoch, place = divmod(step, self.per_epoch)
+        if epoch != self._epoch:
+            self._epoch, self._order = epoch, permutation(self.whole, self.seed, "windows", epoch)
+        shift = int(chance(self.seed, "window shift", epoch) * self.texts.width)
+        indices = self._order.take(range(place * self.rows, (place + 1) * self.rows), mode="wrap")
+        return self.texts.at(indices * self.texts.width + shift, indices)
+
+
+def _encode(texts: Sequence[str], tokeniser: Tokeniser) -> NDArray[np.int32]:
+    """All ids of all texts, with <eos> between one text and the next."""
+    lines = [_lines(text) for text in texts]
+    rows = tokeniser.encode_many(list(chain.from_iterable(lines)))
+    ends = np.cumsum([len(mine) for mine in lines])[:-1].tolist()
+    for number in reversed(ends):
+        rows.insert(number, [EOS])
+    ids = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=sum(map(len, rows)))
+    ids.setflags(write=False)
+    return ids
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text, each with its end.
+
+    >>> _lines("a\\nb")
+    ['a\\n', 'b']
+    """
+    *whole, last = text.split("\n")
+    return [line + "\n" for line in whole] + ([last] if last else [])

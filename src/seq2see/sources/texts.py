@@ -1,0 +1,107 @@
+"""Running text as a corpus: the user's own files, or the source of Python's standard library.
+
+A text is an example without a source. Where nothing else is given, the end of the texts is held out: the first 90 %
+are learnt from, the next 5 % are validated on and the last 5 % are tested on, because neighbouring sentences know
+too much of each other to be dealt out at random.
+"""
+
+from __future__ import annotations
+
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from seq2see.core.errors import UserError
+from seq2see.core.settings import Settings
+from seq2see.sources.complaints import DataReport, OnBad
+from seq2see.sources.examples import Example
+from seq2see.sources.lines import read_lines
+
+Splits = dict[str, list[Example]]
+ENOUGH = 2_000_000
+"""Characters of Python that are learnt from, about."""
+HELD_OUT = 0.05
+"""The share of all characters that is validated on, and the share that is tested on, where nothing else is given."""
+
+
+class OwnTexts(Settings):
+    """Your own text: one or more files of running text, in their order."""
+
+    kind: Literal["texts"] = "texts"
+    paths: tuple[str, ...] = Field(min_length=1)
+    """The files to learn from."""
+    valid: tuple[str, ...] = ()
+    """Files to validate on; without them the end of the text is held out."""
+    test: tuple[str, ...] = ()
+    """Files to test on; without them the end of the text is held out."""
+
+    def splits(self) -> Splits:
+        """Train, valid and test."""
+        return self.read()[0]
+
+    def read(self) -> tuple[Splits, list[DataReport]]:
+        """The splits, and a report of everything that was noticed, for each file."""
+        given, reports = {}, []
+        for name, paths in (("train", self.paths), ("valid", self.valid), ("test", self.test)):
+            found = [read_text(Path(path)) for path in paths]
+            given[name] = [text for text, _ in found]
+            reports += [report for _, report in found]
+        return hold_out_end(given), reports
+
+
+class PythonLibrary(Settings):
+    """The source of Python's standard library, which every computer that runs this has: real text, of its own kind."""
+
+    kind: Literal["python-library"] = "python-library"
+
+    def splits(self) -> Splits:
+        """Train, valid and test: modules in the order of their names, until there is enough."""
+        texts, size = [], 0
+        for path in sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py")):
+            text = path.read_text(encoding="utf-8", errors="replace")
+            texts.append(Example("", text, place=path.name))
+            size += len(text)
+            if size >= ENOUGH:
+                break
+        return hold_out_end({"train": texts, "valid": [], "test": []})
+
+
+def read_text(path: Path) -> tuple[Example, DataReport]:
+    """One file as one text; what cannot be read as text is an error that names its place."""
+    report = DataReport(files=[path.name])
+    lines = [line.text + "\n" for line in read_lines(path, report)]
+    report.judge(OnBad())
+    report.read = report.kept = len(lines)
+    text = "".join(lines)
+    if not text.strip():
+        raise UserError("There is no text in this file.", where=str(path), remedy="Give a file with text in it.")
+    return Example("", text, place=path.name), report
+
+
+def hold_out_end(given: Splits) -> Splits:
+    """The splits, with what is not given cut off from the end of the training texts: first test, then valid."""
+    texts = given["train"]
+    size = sum(len(text.target) for text in texts)
+    for name in ("test", "valid"):
+        if not given[name]:
+            texts, held = _cut(texts, int(HELD_OUT * size))
+            given = {**given, name: held}
+    return {**given, "train": texts}
+
+
+def _cut(texts: Sequence[Example], wanted: int) -> tuple[list[Example], list[Example]]:
+    """Texts without their end, and the end: so many characters, and what is left of the line they begin in."""
+    kept, held = list(texts), list[Example]()
+    while kept and wanted >= len(kept[-1].target):
+        wanted -= len(kept[-1].target)
+        held.insert(0, kept.pop())
+    if kept and wanted:
+        last = kept.pop()
+        middle = len(last.target) - wanted
+        place = last.target.rfind("\n", 0, middle) + 1 or middle  # a text of one line is cut in the line
+        kept.append(Example("", last.target[:place], place=last.place))
+        held.insert(0, Example("", last.target[place:], place=last.place))
+    return kept, held

@@ -1,0 +1,103 @@
+"""Running text in windows: what is fed and asked, and that every epoch reads the text once, from another place on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from seq2see.core.batch import NOT_ASKED
+from seq2see.core.errors import UserError
+from seq2see.sequences.tokenisers import BOS, EOS, PAD, BytePairs, Characters, train_tokeniser
+from seq2see.sequences.windows import TextSet, Windows
+from seq2see.sources.examples import Example
+
+TEXT = "abcdefg\nhijklmn\n"
+
+
+def texts(*contents: str, width: int = 5, tokeniser=None) -> TextSet:
+    tokeniser = tokeniser or train_tokeniser(Characters(), contents)
+    return TextSet([Example("", content) for content in contents], tokeniser, width)
+
+
+class TestTextSet:
+    def test_windows_by_hand(self):
+        found = texts(TEXT)
+        assert len(found) == 4
+        assert found.lengths.tolist() == [[5], [5], [5], [1]]
+        batch = found.batch(np.array([1, 3]))
+        whole = found.tokeniser.encode(TEXT)
+        assert batch.source is None
+        assert batch.target.values.tolist() == [[BOS, *whole[5:9]], [BOS, PAD, PAD, PAD, PAD]]
+        assert batch.labels.tolist() == [whole[5:10], [whole[15], *[NOT_ASKED] * 4]]
+        assert batch.target.lengths.tolist() == [5, 1]
+        assert batch.indices.tolist() == [1, 3]
+
+    def test_every_token_is_asked_for_once(self):
+        found = texts(TEXT)
+        labels = found.batch(np.arange(len(found))).labels
+        assert labels[labels != NOT_ASKED].tolist() == found.tokeniser.encode(TEXT)
+
+    def test_between_two_texts_stands_an_end(self):
+        found = texts("ab\n", "cd", "e")
+        ids = found.tokeniser.encode_many(["ab\n", "cd", "e"])
+        assert found.ids.tolist() == [*ids[0], EOS, *ids[1], EOS, *ids[2]]
+        assert found.characters == 6
+
+    def test_line_ends_belong_to_the_text_and_other_separators_end_no_line(self):
+        content = "one\u2028two\x85\r\nthree\n\nfour"
+        pieces = train_tokeniser(BytePairs(size=300), [content])
+        found = texts(content, width=100, tokeniser=pieces)
+        assert pieces.decode(found.ids.tolist()) == content
+
+    def test_the_fingerprint_tells_texts_apart(self):
+        tokeniser = train_tokeniser(Characters(), [TEXT])
+        assert texts(TEXT, tokeniser=tokeniser).fingerprint == texts(TEXT, tokeniser=tokeniser).fingerprint
+        assert texts(TEXT, tokeniser=tokeniser).fingerprint != texts(TEXT[:-1], tokeniser=tokeniser).fingerprint
+
+    def test_unknown_characters_are_told(self):
+        tokeniser = train_tokeniser(Characters(), ["abc"])
+        assert texts("abcx" * 10, tokeniser=tokeniser).warnings() == ["25.0% of the tokens are unknown."]
+        assert texts("abc" * 10, tokeniser=tokeniser).warnings() == []
+
+
+class TestWindows:
+    def test_an_epoch_reads_every_window_once_and_the_next_begins_elsewhere(self):
+        found = texts("".join(map(chr, range(0x4E00, 0x4F50))), width=7)  # no character twice
+        windows = Windows(found, tokens=21, seed=3)
+        assert windows.rows == 3
+        seen, begins = [], []
+        for epoch in range(2):
+            steps = range(epoch * windows.per_epoch, (epoch + 1) * windows.per_epoch)
+            numbers = [number for step in steps for number in windows.batch_at(step).indices.tolist()]
+            seen.append(numbers)
+            batch = windows.batch_at(epoch * windows.per_epoch)
+            row = batch.labels[0].tolist()
+            starts = [at for at in range(len(found.ids) - 6) if found.ids[at : at + 7].tolist() == row]
+            begins.append({start % 7 for start in starts})
+            assert set(numbers) == set(range(windows.whole))
+            assert len(numbers) - windows.whole < windows.rows  # a last batch is filled up
+        assert seen[0] != seen[1]
+        assert begins[0] != begins[1]
+
+    def test_batches_are_full_and_of_one_shape(self):
+        windows = Windows(texts(TEXT * 20, width=7), tokens=21, seed=3)
+        for step in range(3 * windows.per_epoch):
+            batch = windows.batch_at(step)
+            assert batch.labels.shape == (3, 7)
+            assert (batch.labels != NOT_ASKED).all()
+
+    def test_a_step_does_not_depend_on_the_steps_before_it(self):
+        found = texts(TEXT * 20, width=7)
+        there, again = Windows(found, 21, seed=3), Windows(found, 21, seed=3)
+        for step in range(20):
+            there.batch_at(step)
+        assert there.batch_at(11).labels.tolist() == again.batch_at(11).labels.tolist()
+        assert Windows(found, 21, seed=4).batch_at(11).labels.tolist() != again.batch_at(11).labels.tolist()
+
+    def test_a_text_that_is_too_short_is_refused(self):
+        with pytest.raises(UserError, match="16 tokens: too few for two windows of 10"):
+            Windows(texts(TEXT, width=10), tokens=20, seed=1)
+
+    def test_a_batch_that_is_too_small_is_refused(self):
+        with pytest.raises(UserError, match="too small for windows of 5"):
+            Windows(texts(TEXT), tokens=4, seed=1)

@@ -1,0 +1,83 @@
+"""Running text as a corpus: nothing is lost, the end is held out, and what is no text is refused."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seq2see.core.errors import UserError
+from seq2see.sources.examples import Example
+from seq2see.sources.texts import OwnTexts, PythonLibrary, hold_out_end, read_text
+
+LINES = [f"line {number} of the book\n" for number in range(200)]
+
+
+def joined(examples: list[Example]) -> str:
+    return "".join(example.target for example in examples)
+
+
+def test_the_end_is_held_out_at_line_ends(tmp_path):
+    path = tmp_path / "book.txt"
+    path.write_text("".join(LINES), encoding="utf-8")
+    splits, reports = OwnTexts(paths=(str(path),)).read()
+    assert joined(splits["train"]) + joined(splits["valid"]) + joined(splits["test"]) == "".join(LINES)
+    sizes = {name: len(joined(examples)) / len("".join(LINES)) for name, examples in splits.items()}
+    assert sizes == {name: pytest.approx(share, abs=0.01) for name, share in
+                     {"train": 0.9, "valid": 0.05, "test": 0.05}.items()}  # fmt: skip
+    assert all(joined(examples).endswith("\n") for examples in splits.values())
+    assert [report.kept for report in reports] == [200]
+
+
+@given(st.lists(st.text("ab\n", min_size=1, max_size=60), min_size=1, max_size=6))
+def test_nothing_is_lost_or_moved(contents):
+    splits = hold_out_end({"train": [Example("", text) for text in contents], "valid": [], "test": []})
+    assert joined(splits["train"] + splits["valid"] + splits["test"]) == "".join(contents)
+
+
+def test_what_is_given_is_not_held_out(tmp_path):
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_text(name * 40 + "\n", encoding="utf-8")
+    paths = {name: (str(tmp_path / name),) for name in "abc"}
+    splits = OwnTexts(paths=paths["a"], valid=paths["b"], test=paths["c"]).splits()
+    assert [joined(splits[name])[0] for name in ("train", "valid", "test")] == ["a", "b", "c"]
+    assert joined(splits["train"]) == "a" * 40 + "\n"
+    splits = OwnTexts(paths=paths["a"], test=paths["c"]).splits()
+    assert joined(splits["train"] + splits["valid"]) == "a" * 40 + "\n"
+    assert splits["valid"]
+
+
+def test_packed_files_are_read_like_others(tmp_path):
+    with gzip.open(tmp_path / "book.txt.gz", "wt", encoding="utf-8", newline="") as file:
+        file.write("eins\nzwei\n")
+    assert read_text(tmp_path / "book.txt.gz")[0].target == "eins\nzwei\n"
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n"])
+def test_an_empty_text_is_refused(tmp_path, content):
+    (tmp_path / "empty.txt").write_bytes(content)
+    with pytest.raises(UserError, match=r"no text|0 lines"):
+        read_text(tmp_path / "empty.txt")
+
+
+def test_what_is_not_utf8_is_refused_with_its_line(tmp_path):
+    (tmp_path / "latin.txt").write_bytes(b"fine\ncaf\xe9\n")
+    with pytest.raises(UserError) as error:
+        read_text(tmp_path / "latin.txt")
+    assert "latin.txt:2" in str(error.value.where)
+
+
+def test_one_endless_line_is_refused(tmp_path):
+    (tmp_path / "long.txt").write_bytes(b"x" * (3 << 20))
+    with pytest.raises(UserError, match="bytes"):
+        read_text(tmp_path / "long.txt")
+
+
+def test_python_comes_with_text_of_its_own():
+    splits = PythonLibrary().splits()
+    assert "import" in joined(splits["train"])
+    assert len(joined(splits["train"])) > 1_000_000
+    assert splits["valid"]
+    assert splits["test"]

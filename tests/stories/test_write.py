@@ -1,0 +1,131 @@
+"""A language model from a text file to its own words: train, go on from a text, score, look inside, resume."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tiny import fingerprint, tiny_recipe
+
+from seq2see.api import resolve
+from seq2see.core.errors import UserError
+from seq2see.training.signals import Interrupted
+from seq2see.workbench.dry import dry_run
+from seq2see.workbench.evaluate import evaluate
+from seq2see.workbench.predict import load
+from seq2see.workbench.report import write_report
+from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.train import train_recipe
+
+SENTENCE = "the cat sat on the mat. 猫坐在垫子上。\n"
+SMALL = {"target.longest": 24, "training.tokens": 192, "decoder.width": 32, "decoder.dropout": 0.0}
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "book.txt"
+    path.write_text(SENTENCE * 120, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(book: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A run that has learnt its one sentence by heart."""
+    changes = SMALL | {"training.steps": 150, "training.save_every": 75, "training.rate": 1e-2}
+    changes |= {"training.schedule.warmup": 20, "decoding.max_new_tokens": 12, "decoding.do_sample": False}
+    return train_recipe(tiny_recipe(book, "write", **changes), tmp_path_factory.mktemp("runs") / "learnt")
+
+
+def test_it_goes_on_from_a_text(run: RunFolder):
+    model = load(run.path)
+    assert model("the cat sat").text == "the cat sat on the mat."
+    assert [each.text for each in model.predict(["the cat sat on", "猫坐在"])] == [
+        "the cat sat on the mat. 猫坐", "猫坐在垫子上。\nthe cat"[:15]
+    ]  # fmt: skip
+
+
+def test_a_long_text_is_gone_on_from_by_its_end(run: RunFolder):
+    model = load(run.path)
+    text = SENTENCE * 3 + "the cat sat"
+    found = model(text)
+    assert found.text == text + " on the mat."
+    assert found.truncated
+    assert not model("the cat sat").truncated
+
+
+def test_it_can_begin_from_nothing(run: RunFolder):
+    assert len(load(run.path)("").text) == 12
+
+
+def test_what_it_knows_scores_higher(run: RunFolder):
+    model = load(run.path)
+    assert model.score("", "the cat sat") > model.score("", "the mat sat")
+
+
+def test_it_is_judged_by_perplexity(run: RunFolder):
+    scores = evaluate(run)
+    assert scores["perplexity"]["per_token"] < 1.5
+    assert scores["perplexity"]["bits_per_character"] < 0.6
+    assert "test" not in scores
+    assert write_report(run).read_text(encoding="utf-8").count("decoder")
+
+
+def test_its_attention_looks_back_only(run: RunFolder):
+    shown = load(run.path).trace("", "the cat")
+    assert shown.source[0] == "<bos>"
+    assert shown.target[-1] == "<eos>"
+    (weights,) = shown.weights
+    assert weights.shape[-2:] == (8, 8)
+    assert all(weights[..., row, row + 1 :].max(initial=0) == 0 for row in range(8))
+
+
+def test_samples_show_how_it_goes_on(run: RunFolder):
+    first, *rows = (run.samples / "step-000150.tsv").read_text(encoding="utf-8").splitlines()
+    assert first == "source\treference\toutput"
+    assert all(len(row.split("\t")) == 3 for row in rows)
+    beginning, truth, output = rows[0].split("\t")
+    assert (beginning + truth).replace("⏎", "\n") in SENTENCE * 2
+    assert output == truth
+
+
+def test_a_stopped_run_goes_on_to_the_same_end(book: Path, tmp_path: Path, monkeypatch):
+    recipe = tiny_recipe(book, "write", **SMALL)
+    train_recipe(recipe, tmp_path / "whole")
+
+    class Stopper:
+        def say(self, text: str) -> None: ...
+
+        def step(self, step: int, figures: dict[str, float]) -> None:
+            if step == 6:
+                import os
+                import signal
+
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        train_recipe(recipe, tmp_path / "stopped", Stopper())
+    train_recipe(recipe, tmp_path / "stopped")
+    assert fingerprint(tmp_path / "stopped") == fingerprint(tmp_path / "whole")
+
+
+def test_a_dry_run_shows_a_window(book: Path):
+    said: list[str] = []
+    dry_run(tiny_recipe(book, "write", **SMALL), said.append)
+    assert any(line.startswith("batch  target (8, 24)") for line in said)
+    assert not any("reads" in line for line in said)
+
+
+def test_a_slot_that_is_empty_is_told(book: Path):
+    with pytest.raises(UserError, match="no encoder"):
+        resolve("write", [book], {"encoder.width": 8})
+
+
+def test_packed_batches_are_refused(book: Path):
+    with pytest.raises(UserError, match="running text"):
+        resolve("write", [book], {"training.batches": "packed"})
+
+
+def test_a_recurrent_decoder_writes_too(book: Path, tmp_path: Path):
+    changes = {"decoder.kind": "recurrent", "decoder.look": "first-state", "target.frontend.positions": "none"}
+    run = train_recipe(tiny_recipe(book, "write", **{**SMALL, **changes}), tmp_path / "gru")
+    assert load(run.path)("the").text.startswith("the")
