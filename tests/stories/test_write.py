@@ -8,6 +8,7 @@ import pytest
 from tiny import fingerprint, tiny_recipe
 
 from seq2see.api import resolve
+from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.training.signals import Interrupted
 from seq2see.workbench.dry import dry_run
@@ -67,7 +68,16 @@ def test_it_is_judged_by_perplexity(run: RunFolder):
     assert scores["perplexity"]["per_token"] < 1.5
     assert scores["perplexity"]["bits_per_character"] < 0.6
     assert "test" not in scores
-    assert write_report(run).read_text(encoding="utf-8").count("decoder")
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "lines read = kept + skipped + rejected" in page
+    assert "120 = 120 + 0 + 0" in page
+
+
+def test_scores_are_printed_without_a_table_of_translations(run: RunFolder, capsys):
+    print_scores(run, evaluate(run))
+    told = capsys.readouterr().out
+    assert told.startswith("perplexity 1.")
+    assert "bits per character" in told.replace("\n", " ")
 
 
 def test_its_attention_looks_back_only(run: RunFolder):

@@ -31,7 +31,8 @@ def print_scores(run: object, scores: dict[str, Any]) -> None:
     for name, part in splits.items():
         figures = [_number(part.get(key), digits) for key, (_, digits) in columns.items()]
         table.add_row(name, f"{part['pairs']:,}", *figures)
-    Console().print(table)
+    if splits:  # running text is not translated, only read
+        Console().print(table)
     for name, part in splits.items():
         if "pronunciation" in part:
             print(_pronunciation(name, part["pronunciation"]))

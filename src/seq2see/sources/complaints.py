@@ -154,6 +154,8 @@ class DataReport:
     """The books of one reading: every pair that was read is kept, skipped or rejected."""
 
     files: list[str] = field(default_factory=list)
+    unit: str = "pairs"
+    """What is counted: pairs, or lines of running text."""
     read: int = 0
     kept: int = 0
     skipped: int = 0
@@ -239,7 +241,7 @@ class DataReport:
     def summary(self, shown: int = SHOWN) -> list[str]:
         """Lines for a terminal: the totals, then the first findings of each kind."""
         parts = f"{self.kept:,} kept + {self.skipped:,} skipped + {self.rejected:,} rejected"
-        lines = [f"{self.read:,} pairs read = {parts}"]
+        lines = [f"{self.read:,} {self.unit} read = {parts}"]
         for kind in self._by_severity():
             count, findings = self.counts[kind], self.findings[kind]
             rate = f" ({count / self.read:.2%} of the pairs)" if self.read else ""

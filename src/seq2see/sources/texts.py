@@ -71,7 +71,7 @@ class PythonLibrary(Settings):
 
 def read_text(path: Path) -> tuple[Example, DataReport]:
     """One file as one text; what cannot be read as text is an error that names its place."""
-    report = DataReport(files=[path.name])
+    report = DataReport(files=[path.name], unit="lines")
     lines = [line.text + "\n" for line in read_lines(path, report)]
     report.judge(OnBad())
     report.read = report.kept = len(lines)

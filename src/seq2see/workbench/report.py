@@ -86,7 +86,7 @@ def _describe(run: RunFolder, recipe: Tree, notes: list[Tree], environment: Tree
     sides = [side for side in ("source", "target") if side in recipe]  # a language model has no source
     rows = [
         ("data", escape(_words(recipe["corpus"]))),
-        ("read", escape(_books(run))),
+        ("read" if "source" in recipe else "read_lines", escape(_books(run))),
         ("tokens", escape(" → ".join(_words(recipe[side]["tokeniser"]) for side in sides))),
         ("encoder", escape(_words(recipe["encoder"])) if "encoder" in recipe else ""),
         ("decoder", escape(_words(recipe["decoder"]))),
@@ -114,7 +114,7 @@ def _scores(scores: Tree) -> str:
     signatures = {score["signature"] for score in found}
     listed = "<br>".join(_code(signature) for signature in sorted(signatures))
     signed = f'<p class="note">{say("signatures")}:<br>{listed}</p>' if signatures else ""
-    return table(rows) + _pronunciation(splits) + signed + _with_truth(scores)
+    return (table(rows) if splits else "") + _pronunciation(splits) + signed + _with_truth(scores)
 
 
 def _pronunciation(splits: Tree) -> str:

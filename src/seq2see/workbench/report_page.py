@@ -23,6 +23,7 @@ TEXTS = {
     "environment": ("Environment", "运行环境"),
     "data": ("data", "数据"),
     "read": ("pairs read = kept + skipped + rejected", "读入句对 = 保留 + 跳过 + 拒绝"),
+    "read_lines": ("lines read = kept + skipped + rejected", "读入行数 = 保留 + 跳过 + 拒绝"),
     "tokens": ("tokens", "词元"),
     "encoder": ("encoder", "编码器"),
     "decoder": ("decoder", "解码器"),
