@@ -20,13 +20,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-STEPS, REPEATS, SENTENCES, LINES = 30, 3, 20, 512
+STEPS, REPEATS, SENTENCES = 30, 3, 20
 RESULTS = Path(__file__).parent / "results" / "threads.json"
 PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
 TRAINING = {"one thread": {"OMP_NUM_THREADS": "1"}, "default": {}, "spin 10,000": {"GOMP_SPINCOUNT": "10000"}}
 TRAINING["never spin"] = PASSIVE
 SHAPES = {"small": (128, 2, 4, 1000), "base": (512, 6, 8, 8000)}
 """Width, depth, heads and vocabulary of the Transformers that decode."""
+LINES = {"small": 512, "base": 128}
+"""How many lines are many."""
 Case = tuple[str, str, dict[str, str]]
 """What is measured, in which way, and in which environment."""
 
@@ -86,7 +88,7 @@ def transformer(width: int, depth: int, heads: int, vocabulary: int):
 MEASURES: dict[str, Callable[[str], float]] = {
     "training step": time_training,
     **{f"one sentence, {shape}": partial(time_decoding, shape, 1) for shape in SHAPES},
-    **{f"{LINES} lines, {shape}": partial(time_decoding, shape, LINES) for shape in SHAPES},
+    **{f"{count} lines, {shape}": partial(time_decoding, shape, count) for shape, count in LINES.items()},
 }
 
 

@@ -18,6 +18,7 @@ from tiny import ANIMALS, COLOURS, tiny_recipe, write_pairs
 
 from seq2see.cli.app import run
 from seq2see.cli.meter import Meter
+from seq2see.workbench.answer_file import AnswerFile
 from seq2see.workbench.predict import load
 from seq2see.workbench.streaming import Progress
 from seq2see.workbench.train import train_recipe
@@ -52,8 +53,22 @@ def whole(folder: Path) -> bytes:
 
 
 def start(arguments: list[str]) -> multiprocessing.Process:
-    """A process of its own that runs a command; forked, so that it does not have to import torch first."""
-    child = multiprocessing.get_context("fork").Process(target=lambda: sys.exit(run(arguments)))
+    """A process of its own that runs a command; forked, so that it does not have to import torch first.
+
+    It rests after every window, so that it cannot come to its end before anybody gets at it.
+    """
+
+    def slowly() -> None:
+        write = AnswerFile.write
+
+        def write_and_rest(self: AnswerFile, *given: object) -> None:
+            write(self, *given)
+            time.sleep(0.1)
+
+        AnswerFile.write = write_and_rest
+        sys.exit(run(arguments))
+
+    child = multiprocessing.get_context("fork").Process(target=slowly)
     child.start()
     return child
 
