@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from seq2see.core.errors import UserError
-from seq2see.layers.attention import SelfAttention, attention_weights, fused_attention, plain_attention
+from seq2see.layers.attention import SelfAttention, attention_weights, fused_attention, leaning, plain_attention
 from seq2see.layers.masks import causal, so_far
-from seq2see.layers.relative_positions import LinearBias, Rotary, Unplaced, places_of
+from seq2see.layers.relative_positions import LinearBias, Rotary, places_of
 
 
 def at(*times: int) -> torch.Tensor:
@@ -65,9 +65,8 @@ def test_slopes_and_biases_by_hand():
 def test_leaning_is_plain_and_fused_alike():
     random = torch.Generator().manual_seed(2)
     queries, keys, values = torch.randn(3, 2, 4, 5, 6, generator=random)
-    attention = SelfAttention(24, 4, LinearBias(4))
     times = torch.arange(5)[None]
-    may_look = attention._leaning(causal(), times, times)
+    may_look = leaning(causal(), LinearBias(4), times, times)
     assert_close(fused_attention(queries, keys, values, may_look), plain_attention(queries, keys, values, may_look))
     weights = attention_weights(torch.zeros_like(queries), keys, may_look)
     assert_close(weights[0, 0, 1, 0] / weights[0, 0, 1, 1], torch.tensor(2.0**-2).exp().reciprocal())
@@ -90,4 +89,4 @@ def test_later_times_see_the_same_if_all_stand_later(positions):
 def test_words_and_what_they_mean():
     assert isinstance(places_of("rotary", 8, 2), Rotary)
     assert isinstance(places_of("alibi", 8, 2), LinearBias)
-    assert type(places_of("sinusoidal", 8, 2)) is Unplaced
+    assert places_of("sinusoidal", 8, 2) is None

@@ -15,7 +15,6 @@ from seq2see.layers.attention import Attention, SelfAttention
 from seq2see.layers.feed_forward import FeedForward
 from seq2see.layers.norms import LayerNorm, RMSNorm
 from seq2see.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
-from seq2see.layers.relative_positions import Unplaced
 from seq2see.layers.residual import PostNorm, PreNorm
 from seq2see.models.frontends import TokenFrontend
 from seq2see.models.heads import FreeHead, TiedHead
@@ -49,7 +48,7 @@ def unsupported(model: Seq2Seq) -> str | None:
         elif last in ("look", "look_back"):
             known += [
                 (name, module, (SelfAttention,)),
-                (f"{name}.places", getattr(module, "places", None), (Unplaced,)),
+                (f"{name}.places", getattr(module, "places", None), (type(None),)),
             ]
         elif last.startswith("around_"):
             known += [(name, module, (PreNorm, PostNorm)), (f"{name}.norm", module.norm, (LayerNorm, RMSNorm))]

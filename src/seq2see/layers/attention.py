@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from seq2see.layers.layout import Padded
 from seq2see.layers.masks import MayLook, so_far
-from seq2see.layers.relative_positions import Asked, Asking, Unplaced
+from seq2see.layers.relative_positions import Asked, Asking, Places
 
 AS_ROWS = Padded()  # how vectors lie unless a stack says otherwise
 
@@ -62,6 +62,12 @@ def fused_attention(queries: Queries, keys: Keys, values: Keys, may_look: MayLoo
     if may_look.causal:
         table = may_look.table(queries.size(-2), keys.size(-2), queries.device)
     return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=table)
+
+
+def leaning(may_look: MayLook, places: Places, asking: Asking, asked: Asked) -> MayLook:
+    """The same, with what these places add to the scores."""
+    lean = places.lean(asking, asked)
+    return may_look if lean is None else replace(may_look, lean=lean)
 
 
 def split_heads(vectors: Vectors, heads: int) -> Float[Tensor, "row head time size"]:
@@ -114,10 +120,10 @@ class SelfAttention(Attention):
     tokens stand to each other, where that was not added to the vectors.
     """
 
-    def __init__(self, width: int, heads: int, places: Unplaced | None = None):
+    def __init__(self, width: int, heads: int, places: Places | None = None):
         super().__init__(width, heads)
         self.queries_keys_values = nn.Linear(width, 3 * width)
-        self.places = places or Unplaced()
+        self.places = places
 
     def project(self, vectors: Vectors, layout: Padded = AS_ROWS) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of every head."""
@@ -131,15 +137,13 @@ class SelfAttention(Attention):
     def forward(self, vectors: Vectors, may_look: MayLook, layout: Padded = AS_ROWS) -> Vectors:
         """Every time looks at the whole sequence (as far as it may)."""
         queries, keys, values = self.project(vectors, layout)
-        times = may_look.times
-        if times is None:
-            times = torch.arange(queries.size(2), device=queries.device)[None]
-        may_look = self._leaning(may_look, times, times)
-        return self.look(self.places.turn(queries, times), self.places.turn(keys, times), values, may_look, layout)
-
-    def _leaning(self, may_look: MayLook, asking: Asking, asked: Asked) -> MayLook:
-        lean = self.places.lean(asking, asked)
-        return may_look if lean is None else replace(may_look, lean=lean)
+        if self.places is not None:
+            times = may_look.times
+            if times is None:
+                times = torch.arange(queries.size(2), device=queries.device)[None]
+            queries, keys = self.places.turn(queries, times), self.places.turn(keys, times)
+            may_look = leaning(may_look, self.places, times, times)
+        return self.look(queries, keys, values, may_look, layout)
 
     def step(
         self, vectors: Vectors, cache: KeyValueCache, times: Int[Tensor, "row time"], at_past: MayLook | None = None
@@ -149,10 +153,13 @@ class SelfAttention(Attention):
         `at_past` is `so_far(times, room)`: the same for all layers, so a stack makes it once.
         """
         queries, keys, values = self.project(vectors)
-        cache.write(self.places.turn(keys, times), values, times)
-        room = torch.arange(cache.keys.size(2), device=times.device)[None]
-        at_past = self._leaning(at_past or so_far(times, cache.keys.size(2)), times, room)
-        return self.look(self.places.turn(queries, times), cache.keys, cache.values, at_past)
+        at_past = at_past or so_far(times, cache.keys.size(2))
+        if self.places is not None:
+            room = torch.arange(cache.keys.size(2), device=times.device)[None]
+            queries, keys = self.places.turn(queries, times), self.places.turn(keys, times)
+            at_past = leaning(at_past, self.places, times, room)
+        cache.write(keys, values, times)
+        return self.look(queries, cache.keys, cache.values, at_past)
 
     def room(self, rows: int, room: int) -> KeyValueCache:
         """An empty cache for `room` tokens in each row."""
@@ -172,7 +179,7 @@ class GroupedSelfAttention(SelfAttention):
     What is remembered of the past is smaller by as much, and reading it is most of the work of writing a long text.
     """
 
-    def __init__(self, width: int, heads: int, key_heads: int, places: Unplaced | None = None):
+    def __init__(self, width: int, heads: int, key_heads: int, places: Places | None = None):
         super().__init__(width, heads, places)
         self.groups = key_heads
         self.queries_keys_values = nn.Linear(width, width + 2 * key_heads * (width // heads))

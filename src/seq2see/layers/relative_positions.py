@@ -18,19 +18,19 @@ Asking = Int[Tensor, "#row query"]
 Asked = Int[Tensor, "#row key"]
 
 
-class Unplaced(nn.Module):
-    """Attention is told nothing: positions were added to the vectors, or the order does not matter."""
+class Places(nn.Module):
+    """One way of telling attention where tokens stand."""
 
     def turn(self, pieces: Pieces, times: Times) -> Pieces:
-        """Queries or keys as they are compared: unchanged."""
+        """Queries or keys as they are compared; unchanged, unless a way says otherwise."""
         return pieces
 
-    def lean(self, asking: Asking, asked: Asked) -> Float[Tensor, "#row head query key"] | None:
-        """What is added to the scores: nothing."""
+    def lean(self, asking: Asking, asked: Asked) -> Float[Tensor, "#row head #query key"] | None:
+        """What is added to the scores; nothing, unless a way says otherwise."""
         return None
 
 
-class Rotary(Unplaced):
+class Rotary(Places):
     """Turn every pair of numbers in a query or key by an angle that grows with its time (Su et al. 2021, eq. 34).
 
     The product of a query turned by t·θ and a key turned by s·θ depends on t - s only. The pairs are number i and
@@ -57,7 +57,7 @@ class Rotary(Unplaced):
         return torch.cat([first * cosines - second * sines, second * cosines + first * sines], dim=-1)
 
 
-class LinearBias(Unplaced):
+class LinearBias(Places):
     """Make a key less attractive the further back it stands: ALiBi (Press, Smith & Lewis 2022, section 3).
 
     Score minus slope · distance; the heads' slopes are 2^(-8/n), 2^(-16/n), ..., 2^-8 for n heads, so that some
@@ -76,8 +76,8 @@ class LinearBias(Unplaced):
         return -self.slopes[:, None, None] * distance[:, None]
 
 
-def places_of(positions: str, width: int, heads: int) -> Unplaced:
+def places_of(positions: str, width: int, heads: int) -> Places | None:
     """What attention is told under these positions (see `layers.positions.POSITIONS` for what is added to vectors)."""
     if positions == "rotary":
         return Rotary(width // heads)
-    return LinearBias(heads) if positions == "alibi" else Unplaced()
+    return LinearBias(heads) if positions == "alibi" else None
