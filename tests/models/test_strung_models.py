@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from seq2see.core.batch import Batch, Strung
 from seq2see.models.build import fresh_model
 from seq2see.models.seq2seq import Seq2Seq
-from seq2see.models.settings import ModelSettings, Text, TextTarget
+from seq2see.models.settings import ModelSettings, Text, TextTarget, Tokens
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences import packs
 from seq2see.sequences.packs import Packs
@@ -31,9 +31,15 @@ def pairs(monkeypatch) -> PairSet:
     return PairSet(PAIRS, letters, letters, limit=20)
 
 
-def model_for(pairs: PairSet, **changes: str) -> Seq2Seq:
-    stack = TransformerSettings(width=12, depth=2, heads=3, dropout=0.0, **changes)
-    settings = ModelSettings(source=Text(), encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
+def model_for(pairs: PairSet, positions: str = "sinusoidal", **changes: str) -> Seq2Seq:
+    stack, frontend = (
+        TransformerSettings(width=12, depth=2, heads=3, dropout=0.0, **changes),
+        Tokens(positions=positions),
+    )
+    settings = ModelSettings(
+        source=Text(frontend=frontend), encoder=stack, decoder=stack,
+        target=TextTarget(frontend=frontend, vocabulary="shared"),
+    )  # fmt: skip
     size = len(pairs.tokenisers["target"])
     return fresh_model(settings, (size, size), "xavier", seed=3).eval()
 
@@ -45,10 +51,16 @@ def hidden_of(example: int, batch: Batch, hidden: Tensor) -> Tensor:
     return hidden[line][batch.target.texts[line] == place + 1]
 
 
-@pytest.mark.parametrize("order", ["pre", "post"])
-@pytest.mark.parametrize("norm", ["layer", "rms"])
-def test_hidden_states_and_losses_are_those_of_padded_rows(pairs, order, norm):
-    model = model_for(pairs, order=order, norm=norm)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"order": order, "norm": norm} for order in ("pre", "post") for norm in ("layer", "rms")),
+        *({"positions": positions} for positions in ("learned", "rotary", "alibi")),
+    ],
+    ids=str,
+)
+def test_hidden_states_and_losses_are_those_of_padded_rows(pairs, changes):
+    model = model_for(pairs, **changes)
     everybody = np.arange(len(TEXTS))
     padded, strung = pairs.batch(everybody), Packs(pairs.lengths, 51, seed=1).batch(pairs, everybody)
     assert len(strung.labels) == 3

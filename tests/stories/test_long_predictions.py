@@ -66,6 +66,7 @@ def start(arguments: list[str]) -> multiprocessing.Process:
             time.sleep(0.1)
 
         AnswerFile.write = write_and_rest
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are born deaf to it
         sys.exit(run(arguments))
 
     child = multiprocessing.get_context("fork").Process(target=slowly)

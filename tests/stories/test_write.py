@@ -54,6 +54,10 @@ def test_a_long_text_is_gone_on_from_by_its_end(run: RunFolder):
     assert not model("the cat sat").truncated
 
 
+def test_an_answer_stays_within_the_window(run: RunFolder):
+    assert load(run.path)("the cat sat", max_new_tokens=50).text == "the cat sat on the mat."
+
+
 def test_it_can_begin_from_nothing(run: RunFolder):
     assert len(load(run.path)("").text) == 12
 

@@ -138,9 +138,8 @@ class SelfAttention(Attention):
         """Every time looks at the whole sequence (as far as it may)."""
         queries, keys, values = self.project(vectors, layout)
         if self.places is not None:
-            times = may_look.times
-            if times is None:
-                times = torch.arange(queries.size(2), device=queries.device)[None]
+            # Only distances count, so it does not matter if a text begins in the middle of a line.
+            times = torch.arange(queries.size(2), device=queries.device)[None]
             queries, keys = self.places.turn(queries, times), self.places.turn(keys, times)
             may_look = leaning(may_look, self.places, times, times)
         return self.look(queries, keys, values, may_look, layout)

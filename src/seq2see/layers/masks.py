@@ -25,15 +25,13 @@ class MayLook:
     causal: bool = False
     added: Float[Tensor, "#row 1 #query key"] | None = None
     """The table as numbers to add to scores: nothing, or very much less (see `for_kernel`)."""
-    times: Int[Tensor, "#row query"] | None = None
-    """Where the queries stand; None: at 0, 1, 2 and so on."""
     lean: Float[Tensor, "#row head #query key"] | None = None
     """What is added to the scores of each head, where attention is told how far away a key stands."""
 
     def __and__(self, other: MayLook) -> MayLook:
         tables = [mask.allowed for mask in (self, other) if mask.allowed is not None]
         joined = reduce(torch.logical_and, tables) if tables else None
-        return MayLook(joined, self.causal or other.causal, times=self.times if other.times is None else other.times)
+        return MayLook(joined, self.causal or other.causal)
 
     def table(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "#row 1 query key"]:
         """The whole table, written out."""
@@ -70,13 +68,13 @@ def causal() -> MayLook:
 def own_text(asking: Strung, asked: Strung) -> MayLook:
     """Where several texts lie on a line: only at the text with the same number; padding may look anywhere."""
     own, other = asking.texts[:, :, None], asked.texts[:, None, :]
-    return MayLook(((own == other) | (own == 0))[:, None], times=asking.times)
+    return MayLook(((own == other) | (own == 0))[:, None])
 
 
 def own_past(line: Strung) -> MayLook:
     """Where several texts lie on a line: only at one's own text, up to oneself."""
     same = line.texts[:, :, None] == line.texts[:, None, :]
-    return MayLook((same & (line.times[:, None, :] <= line.times[:, :, None]))[:, None], times=line.times)
+    return MayLook((same & (line.times[:, None, :] <= line.times[:, :, None]))[:, None])
 
 
 def real(sequences: Sequences) -> MayLook:
@@ -87,4 +85,4 @@ def real(sequences: Sequences) -> MayLook:
 def so_far(times: Int[Tensor, "row query"], room: int) -> MayLook:
     """Each query stands at its own time in a cache with `room` places and sees what lies up to it."""
     places = torch.arange(room, device=times.device)
-    return MayLook((places <= times[:, :, None])[:, None], times=times)
+    return MayLook((places <= times[:, :, None])[:, None])
