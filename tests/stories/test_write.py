@@ -65,6 +65,10 @@ def test_it_can_begin_from_nothing(run: RunFolder):
 def test_what_it_knows_scores_higher(run: RunFolder):
     model = load(run.path)
     assert model.score("", "the cat sat") > model.score("", "the mat sat")
+    whole = model.score("", "the cat") + model.score("the cat", " sat")
+    assert whole == pytest.approx(model.score("", "the cat sat"), abs=1e-4)
+    best = model("the cat sat").answers[0]
+    assert best.log_probability == pytest.approx(model.score("", best.text), abs=1e-3)
 
 
 def test_it_is_judged_by_perplexity(run: RunFolder):
@@ -85,12 +89,14 @@ def test_scores_are_printed_without_a_table_of_translations(run: RunFolder, caps
 
 
 def test_its_attention_looks_back_only(run: RunFolder):
-    shown = load(run.path).trace("", "the cat")
-    assert shown.source[0] == "<bos>"
-    assert shown.target[-1] == "<eos>"
+    model = load(run.path)
+    shown = model.trace("the", " cat")
+    assert shown.source == ["<bos>", *"the▁ca"]
+    assert shown.target == [*"the▁cat"]
     (weights,) = shown.weights
-    assert weights.shape[-2:] == (8, 8)
-    assert all(weights[..., row, row + 1 :].max(initial=0) == 0 for row in range(8))
+    assert weights.shape[-2:] == (7, 7)
+    assert all(weights[..., row, row + 1 :].max(initial=0) == 0 for row in range(7))
+    assert model("the cat").attention.target == [*model("the cat").text.replace(" ", "▁").replace("\n", "⏎")]
 
 
 def test_samples_show_how_it_goes_on(run: RunFolder):
@@ -134,9 +140,23 @@ def test_a_slot_that_is_empty_is_told(book: Path):
         resolve("write", [book], {"encoder.width": 8})
 
 
-def test_packed_batches_are_refused(book: Path):
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"training.batches": "packed"},
+        {"metrics": ["bleu"]},
+        {"target.tokeniser.kind": "bpe", "target.tokeniser.dropout": 0.1},
+    ],
+    ids=str,
+)
+def test_what_would_be_ignored_is_refused(book: Path, changes):
     with pytest.raises(UserError, match="running text"):
-        resolve("write", [book], {"training.batches": "packed"})
+        resolve("write", [book], changes)
+
+
+def test_a_precision_that_there_is_not_is_refused(run: RunFolder):
+    with pytest.raises(UserError, match="float32 only"):
+        load(run.path)("the cat", precision="int8")
 
 
 def test_a_recurrent_decoder_writes_too(book: Path, tmp_path: Path):

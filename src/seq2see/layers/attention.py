@@ -123,7 +123,7 @@ class SelfAttention(Attention):
     def __init__(self, width: int, heads: int, places: Places | None = None):
         super().__init__(width, heads)
         self.queries_keys_values = nn.Linear(width, 3 * width)
-        self.places = places
+        self.key_heads, self.places = heads, places  # every head has keys of its own
 
     def project(self, vectors: Vectors, layout: Padded = AS_ROWS) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of every head."""
@@ -166,11 +166,6 @@ class SelfAttention(Attention):
         shape = (rows, self.key_heads, room, weight.size(0) // self.heads)
         return KeyValueCache(weight.new_zeros(shape), weight.new_zeros(shape))
 
-    @property
-    def key_heads(self) -> int:
-        """How many heads have keys and values of their own."""
-        return self.heads
-
 
 class GroupedSelfAttention(SelfAttention):
     """Several heads ask the same keys and values (Ainslie et al. 2023; with one for all, Shazeer 2019).
@@ -180,26 +175,23 @@ class GroupedSelfAttention(SelfAttention):
 
     def __init__(self, width: int, heads: int, key_heads: int, places: Places | None = None):
         super().__init__(width, heads, places)
-        self.groups = key_heads
+        self.key_heads = key_heads
         self.queries_keys_values = nn.Linear(width, width + 2 * key_heads * (width // heads))
-
-    @property
-    def key_heads(self) -> int:
-        """How many heads have keys and values of their own."""
-        return self.groups
 
     def project(self, vectors: Vectors, layout: Padded = AS_ROWS) -> tuple[Tensor, Tensor, Tensor]:
         """Queries of every head, keys and values of every group."""
         all_three = layout.spread(self.queries_keys_values(vectors))
         size = self.output.in_features // self.heads
-        queries, keys, values = all_three.split([self.heads * size, self.groups * size, self.groups * size], dim=-1)
-        return split_heads(queries, self.heads), split_heads(keys, self.groups), split_heads(values, self.groups)
+        queries, keys, values = all_three.split(
+            [self.heads * size, self.key_heads * size, self.key_heads * size], dim=-1
+        )
+        return split_heads(queries, self.heads), split_heads(keys, self.key_heads), split_heads(values, self.key_heads)
 
     def look(
         self, queries: Queries, keys: Shared, values: Shared, may_look: MayLook, layout: Padded = AS_ROWS
     ) -> Float[Tensor, "line token width"]:
         """Let every head look at its group's keys."""
-        times = self.heads // self.groups
+        times = self.heads // self.key_heads
         keys, values = keys.repeat_interleave(times, dim=1), values.repeat_interleave(times, dim=1)
         return super().look(queries, keys, values, may_look, layout)
 

@@ -46,6 +46,11 @@ class TextTarget(Text):
     head: Literal["tied", "free"] = "tied"
     """Whether the output scores tokens with the table of their input vectors, or has a matrix of its own."""
 
+    @property
+    def half(self) -> int:
+        """Tokens that a language model goes on from, at most, and so many more it may say: both fit in its window."""
+        return self.longest // 2
+
 
 class ModelSettings(Settings):
     """A model: one that reads a source and writes a target, or, without source and encoder, a language model."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from seq2see.decoding.settings import Decoding
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import TextTarget
@@ -28,43 +30,25 @@ def write() -> Recipe:
 
 def write_gpt2() -> Recipe:
     """The same in the shape of GPT-2: learned positions, and a smooth feed-forward part (Radford et al. 2019)."""
-    base = write()
-    return base.model_copy(
-        update={
-            "name": "write-gpt2",
-            "target": base.target.with_(**{"frontend.positions": "learned"}),
-            "decoder": base.decoder.with_(think="gelu-tanh"),
-        }
-    )
+    return _like_write("write-gpt2", positions="learned", think="gelu-tanh")
 
 
 def write_llama() -> Recipe:
     """The same in the shape of Llama: rotary positions, keys that heads share, gates (Touvron et al. 2023)."""
-    base = write()
-    return base.model_copy(
-        update={
-            "name": "write-llama",
-            "target": base.target.with_(**{"frontend.positions": "rotary"}),
-            "decoder": base.decoder.with_(norm="rms", think="swiglu", key_heads=2),
-        }
-    )
+    return _like_write("write-llama", positions="rotary", norm="rms", think="swiglu", key_heads=2)
 
 
 def write_alibi() -> Recipe:
     """The same with far tokens made less attractive, and no other positions (Press et al. 2022)."""
-    base = write()
-    return base.model_copy(
-        update={"name": "write-alibi", "target": base.target.with_(**{"frontend.positions": "alibi"})}
-    )
+    return _like_write("write-alibi", positions="alibi")
 
 
 def write_lstm() -> Recipe:
     """The same text by an LSTM of two layers (Zaremba et al. 2014)."""
-    base = write()
-    return base.model_copy(
-        update={
-            "name": "write-lstm",
-            "target": base.target.with_(**{"frontend.positions": "none"}),
-            "decoder": RecurrentDecoderSettings(cell="lstm", look="first-state", depth=2, dropout=0.1),
-        }
-    )
+    cells = RecurrentDecoderSettings(cell="lstm", look="first-state", depth=2, dropout=0.1)
+    return _like_write("write-lstm", positions="none").model_copy(update={"decoder": cells})
+
+
+def _like_write(name: str, positions: str, **decoder: Any) -> Recipe:
+    changes = {f"decoder.{setting}": value for setting, value in decoder.items()}
+    return write().with_(**{"name": name, "target.frontend.positions": positions, **changes})

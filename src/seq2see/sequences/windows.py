@@ -18,6 +18,7 @@ from seq2see.core.batch import NOT_ASKED, Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.seeds import chance, permutation
 from seq2see.sequences.buckets import Numbers
+from seq2see.sequences.pairs import MANY_UNKNOWN
 from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, Tokeniser
 from seq2see.sources.examples import Example
 
@@ -73,7 +74,7 @@ class TextSet:
     def warnings(self) -> list[str]:
         """What a person should know about these texts: how much of them nobody knows."""
         unknown = np.count_nonzero(self.ids == UNK) / len(self.ids)
-        return [f"{unknown:.1%} of the tokens are unknown."] if unknown > 0.01 else []
+        return [f"{unknown:.1%} of the tokens are unknown."] if unknown > MANY_UNKNOWN else []
 
 
 class Windows:

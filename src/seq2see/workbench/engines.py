@@ -98,9 +98,11 @@ class OwnEngine:
         To make a twin takes a moment, and the very first one on a machine a compiler and some seconds more. So a few
         sentences are answered by the plain model; but only in float32, where both give the same answers.
         """
-        return bool(self.members) and (
-            asked.many or asked.decoding.precision != "float32" or self.answered + len(asked.sources) >= FEW
-        )
+        if not self.members:
+            if asked.decoding.precision != "float32":
+                raise UserError("A language model is decoded in float32 only.", remedy="Leave out decoding.precision.")
+            return False
+        return asked.many or asked.decoding.precision != "float32" or self.answered + len(asked.sources) >= FEW
 
     def twin(self, precision: Precision, threads: int) -> Decodes:
         """The quick twin, made when it is first needed and kept; of an ensemble, the twins of its members."""

@@ -110,25 +110,31 @@ class Model:
         )
         found = self.engine.answer(asked, watch)
         return [
-            Prediction(text, self._answers(text, self._seen(ids), hypotheses), len(ids) > self._longest, self.trace)
+            Prediction(text, self._answers(text, self._seen(ids), hypotheses), len(ids) > self._longest, self._explain)
             for text, ids, hypotheses in zip(texts, sources, found, strict=True)
         ]
 
     def score(self, source: str, target: str) -> float:
-        """The log-probability of a given target, end of sentence included; a language model has no source but ""."""
+        """The log-probability of a given target, end of sentence included; by a language model, after the source."""
         batch = self._batch(source, target)
         with torch.inference_mode():
             scores = self.module(batch).float().log_softmax(-1)
-        return float(scores[0].gather(-1, batch.labels[0][:, None]).sum())
+        before = 0 if self.reads else len(self.tokenisers.source.encode(source))
+        return float(scores[0].gather(-1, batch.labels[0][:, None])[before:].sum())
 
     def trace(self, source: str, target: str | None = None) -> TextAttention:
-        """Where the model looks when it writes a target (its own answer, if none is given)."""
+        """Where the model looks when it writes a target (its own answer, if none is given).
+
+        A language model looks at the source, which it goes on from, and at what it has written behind it.
+        """
         if self.config.members:
             raise UserError(
                 "An ensemble cannot be traced: its members look at different places.",
                 remedy="Load one of its runs and trace that.",
             )
-        batch = self._batch(source, self(source).text if target is None else target)
+        if target is None:
+            target = self(source).text[0 if self.reads else len(source) :]
+        batch = self._batch(source, target)
         with torch.inference_mode(), trace(self.module) as maps:
             self.module(batch)
         looked_at = batch.source or batch.target  # a language model looks at what it has written
@@ -141,6 +147,10 @@ class Model:
             weights=[each.weights[0].float().cpu().numpy() for each in shown],
         )
 
+    def _explain(self, source: str, answer: str) -> TextAttention:
+        """Where the model looked; a language model's answer begins with its source."""
+        return self.trace(source, answer if self.reads else answer[len(source) :])
+
     @property
     def reads(self) -> bool:
         """Whether it reads a source; a language model goes on from the text itself."""
@@ -150,7 +160,7 @@ class Model:
     def _longest(self) -> int:
         """The most tokens of a source that are read; a language model keeps half of its window for what follows."""
         source = self.config.model.source
-        return self.config.model.target.longest // 2 if source is None else source.longest
+        return self.config.model.target.half if source is None else source.longest
 
     def _seen(self, ids: list[int]) -> list[int]:
         """What the model sees of a text: its beginning, or before going on from it, its end."""
@@ -158,7 +168,7 @@ class Model:
 
     def _within_window(self, decoding: Decoding) -> Decoding:
         """No more new tokens than there is room for in the window that a language model was trained on."""
-        return decoding.with_(max_new_tokens=min(decoding.max_new_tokens, self.config.model.target.longest // 2))
+        return decoding.with_(max_new_tokens=min(decoding.max_new_tokens, self.config.model.target.half))
 
     def _read(self, texts: Sequence[str]) -> list[list[int]]:
         """The texts as numbers, whole."""
@@ -167,11 +177,14 @@ class Model:
         return self.tokenisers.source.encode_many(texts)
 
     def _batch(self, source: str, target: str) -> Batch:
-        ids = self.tokenisers.target.encode(target)
+        read, ids = self._read([source])[0], self.tokenisers.target.encode(target)
+        asked = [*ids, EOS] if self.reads else read + ids  # running text does not end
+        if not asked:
+            raise UserError("There is nothing to read in an empty text.")
         batch = Batch(
-            source=Sequences.of([self._seen(self._read([source])[0])]) if self.reads else None,
-            target=Sequences.of([[BOS, *ids]]),
-            labels=torch.tensor([[*ids, EOS]]),
+            source=Sequences.of([self._seen(read)]) if self.reads else None,
+            target=Sequences.of([[BOS, *asked[:-1]]]),
+            labels=torch.tensor([asked]),
             indices=torch.zeros(1, dtype=torch.long),
         )
         return batch.to(self.device)

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from seq2see.decoding.settings import Decoding
 from seq2see.models.settings import ModelSettings
+from seq2see.sequences.tokenisers import BytePairs
 from seq2see.sources.catalogue import CataloguedCorpus
 from seq2see.sources.own_corpus import OwnFiles
 from seq2see.sources.pocket.corpus import PocketCorpus
@@ -36,11 +37,21 @@ class Recipe(ModelSettings):
     """What an evaluation reports."""
 
     @model_validator(mode="after")
+    def check_running_text(self) -> Recipe:
+        """What a language model of running text would ignore is refused."""
+        if self.encoder is None:
+            if self.training.batches == "packed":
+                raise ValueError("windows of running text are full as they are: set training.batches=buckets")
+            if self.metrics:
+                raise ValueError("running text is judged by perplexity alone: set metrics=[]")
+            if isinstance(self.target.tokeniser, BytePairs) and self.target.tokeniser.dropout:
+                raise ValueError("running text is cut once: set target.tokeniser.dropout=0")
+        return self
+
+    @model_validator(mode="after")
     def check_batches(self) -> Recipe:
         """Lines with several texts are for models that a mask can keep from walking from one text to the next."""
-        if self.training.batches == "packed":
-            if self.encoder is None:
-                raise ValueError("windows of running text are full as they are: set training.batches=buckets")
+        if self.training.batches == "packed" and self.encoder is not None:
             walking = [side for side in ("encoder", "decoder") if getattr(self, side).kind != "transformer"]
             if walking:
                 raise ValueError(f"packed batches need a Transformer as {walking[0]}: set training.batches=buckets")
