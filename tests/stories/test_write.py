@@ -135,6 +135,18 @@ def test_a_dry_run_shows_a_window(book: Path):
     assert not any("reads" in line for line in said)
 
 
+def test_a_loss_that_is_no_number_names_the_text(book: Path, tmp_path: Path):
+    changes = SMALL | {"training.rate": 1e30, "training.schedule.kind": "constant", "training.clip": 0}
+    with pytest.raises(UserError, match=r"The batch holds 8 windows, first near '"):
+        train_recipe(tiny_recipe(book, "write", **changes), tmp_path / "broken")
+
+
+def test_a_text_of_a_few_letters_is_refused(tmp_path: Path):
+    (tmp_path / "short.txt").write_text("abc abc\n", encoding="utf-8")
+    with pytest.raises(UserError, match="too short"):
+        train_recipe(tiny_recipe(tmp_path / "short.txt", "write", **SMALL), tmp_path / "run")
+
+
 def test_a_slot_that_is_empty_is_told(book: Path):
     with pytest.raises(UserError, match="no encoder"):
         resolve("write", [book], {"encoder.width": 8})

@@ -181,10 +181,9 @@ class GroupedSelfAttention(SelfAttention):
     def project(self, vectors: Vectors, layout: Padded = AS_ROWS) -> tuple[Tensor, Tensor, Tensor]:
         """Queries of every head, keys and values of every group."""
         all_three = layout.spread(self.queries_keys_values(vectors))
-        size = self.output.in_features // self.heads
-        queries, keys, values = all_three.split(
-            [self.heads * size, self.key_heads * size, self.key_heads * size], dim=-1
-        )
+        width = self.output.in_features
+        shared = width // self.heads * self.key_heads
+        queries, keys, values = all_three.split([width, shared, shared], dim=-1)
         return split_heads(queries, self.heads), split_heads(keys, self.key_heads), split_heads(values, self.key_heads)
 
     def look(

@@ -33,6 +33,10 @@ class TextSet:
     def __init__(self, examples: Sequence[Example], tokeniser: Tokeniser, width: int):
         self.examples, self.tokeniser, self.width = examples, tokeniser, width
         self.ids = _encode([example.target for example in examples], tokeniser)
+        if not len(self.ids):
+            raise UserError(
+                "The text is too short: nothing is left of it to validate or test on.", remedy="Give a longer text."
+            )
         self.starts = np.arange(0, len(self.ids), width)
 
     def __len__(self) -> int:
@@ -47,6 +51,11 @@ class TextSet:
     def characters(self) -> int:
         """How long the texts are, in characters."""
         return sum(len(example.target) for example in self.examples)
+
+    def text_at(self, index: int) -> str:
+        """What stands in a window, about: in training it begins up to one window later."""
+        start = int(self.starts[index])
+        return self.tokeniser.decode(self.ids[start : start + self.width].tolist())
 
     def batch(self, indices: Numbers) -> Batch:
         """These windows."""

@@ -133,9 +133,13 @@ def _saver(run: RunFolder, prepared: Prepared, audience: Audience) -> Callable[[
 
 def _name_batch(error: NonFinite, prepared: Prepared, run: RunFolder) -> UserError:
     """The error, with the examples it happened on."""
-    examples = [prepared.splits["train"][index] for index in error.indices[:3]]
-    named = "; ".join(f"{example.place or 'example'} {example.source[:40]!r}" for example in examples)
-    what = f"{error.what} The batch holds {len(error.indices)} pairs, first {named}."
+    first = error.indices[:3]
+    if isinstance(prepared.train, TextSet):
+        unit, named = "windows", "; ".join(f"near {prepared.train.text_at(index)[:40]!r}" for index in first)
+    else:
+        examples = [prepared.splits["train"][index] for index in first]
+        unit, named = "pairs", "; ".join(f"{each.place or 'example'} {each.source[:40]!r}" for each in examples)
+    what = f"{error.what} The batch holds {len(error.indices)} {unit}, first {named}."
     return UserError(what, where=str(run), remedy=error.remedy)
 
 
