@@ -24,8 +24,8 @@ from seq2see.core.files import write_json
 from seq2see.decoding.beam import Beam, when_full
 from seq2see.decoding.choosers import Greedy
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.graphs import GraphedModel
 from seq2see.decoding.penalties import Average
+from seq2see.decoding.quick import quicken
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.hugging_face import write_hf
 from seq2see.models.build import fresh_model
@@ -37,7 +37,7 @@ from seq2see.workbench.tokenisers import Tokenisers
 
 RESULTS = Path(__file__).parent / "results" / "decode_gpu.json"
 VOCABULARY, TIMES, NEW = 32_000, 32, 32
-ROUNDS = 7
+WARM_UP, ROUNDS = 3, 9
 
 CELLS = [(1, 1, 10.0), (64, 1, 8.0), (64, 4, 5.0), (1, 4, None)]
 """Rows, beams, and the ratio to reach."""
@@ -60,7 +60,8 @@ def model() -> StoredModel:
 
 def ours(stored: StoredModel, dtype: torch.dtype) -> Decode:
     """Our engine over recorded steps."""
-    graphed = GraphedModel(copy.deepcopy(stored.module).to("cuda", dtype))
+    module = copy.deepcopy(stored.module).to("cuda")
+    graphed = quicken(module, "bf16" if dtype == torch.bfloat16 else "float32")
 
     def run(source: Sequences, beams: int) -> list[list[int]]:
         chooser = Greedy() if beams == 1 else Beam(beams, Average(), when_full, 1)
@@ -99,20 +100,20 @@ def sources(rows: int) -> Sequences:
     return Sequences(values, lengths).to("cuda")
 
 
-def tokens_per_second(run: Decode, rows: int, beams: int) -> tuple[float, float]:
-    """Median and spread (largest less smallest, as a share) over rounds."""
+def tokens_per_second(runs: dict[str, Decode], rows: int, beams: int) -> dict[str, tuple[float, float]]:
+    """Of each, median and spread (largest less smallest, as a share); they take turns, so that drift hits all alike."""
     source = sources(rows)
-    for _ in range(3):
-        run(source, beams)
-    rates = []
-    for _ in range(ROUNDS):
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        answers = run(source, beams)
-        torch.cuda.synchronize()
-        rates.append(sum(map(len, answers)) / (time.perf_counter() - began))
-    middle = statistics.median(rates)
-    return middle, (max(rates) - min(rates)) / middle
+    rates: dict[str, list[float]] = {name: [] for name in runs}
+    for turn in range(WARM_UP + ROUNDS):
+        for name, run in runs.items():
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            answers = run(source, beams)
+            torch.cuda.synchronize()
+            if turn >= WARM_UP:
+                rates[name].append(sum(map(len, answers)) / (time.perf_counter() - began))
+    middles = {name: statistics.median(each) for name, each in rates.items()}
+    return {name: (middles[name], (max(each) - min(each)) / middles[name]) for name, each in rates.items()}
 
 
 def main() -> None:
@@ -126,7 +127,7 @@ def main() -> None:
                 rows.append({"rows": count, "beams": beams, "precision": "float32", "same_answers": same})
                 print(json.dumps(rows[-1]), flush=True)
                 continue
-            measured = {name: tokens_per_second(run, count, beams) for name, run in runs.items()}
+            measured = tokens_per_second(runs, count, beams)
             ratio = measured["seq2see"][0] / measured["Hugging Face generate"][0]
             for name, (rate, spread) in measured.items():
                 row = {"rows": count, "beams": beams, "precision": "bf16", "name": name, "value": round(rate)}

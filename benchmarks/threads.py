@@ -20,14 +20,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-STEPS, REPEATS, SENTENCES = 30, 3, 20
+STEPS, REPEATS, SENTENCES = 20, 2, 8
 RESULTS = Path(__file__).parent / "results" / "threads.json"
 PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
 TRAINING = {"one thread": {"OMP_NUM_THREADS": "1"}, "default": {}, "spin 10,000": {"GOMP_SPINCOUNT": "10000"}}
 TRAINING["never spin"] = PASSIVE
 SHAPES = {"small": (128, 2, 4, 1000), "base": (512, 6, 8, 8000)}
 """Width, depth, heads and vocabulary of the Transformers that decode."""
-LINES = {"small": 512, "base": 128}
+LINES = {"small": 256, "base": 128}
 """How many lines are many."""
 Case = tuple[str, str, dict[str, str]]
 """What is measured, in which way, and in which environment."""

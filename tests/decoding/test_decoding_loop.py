@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
-from seq2see.core.rows import pick_rows
+from seq2see.core.rows import move_rows
 from seq2see.decoding import engine
 from seq2see.decoding.beam import Beam
 from seq2see.decoding.choosers import Greedy, Sample
@@ -212,9 +212,9 @@ def test_rows_are_picked_only_when_they_move(monkeypatch):
 
     def watched(state, rows):
         picks.append(rows.tolist())
-        return pick_rows(state, rows)
+        return move_rows(state, rows)
 
-    monkeypatch.setattr(engine, "pick_rows", watched)
+    monkeypatch.setattr(engine, "move_rows", watched)
     endless = [Forbid((EOS,))]  # otherwise rows that are done are left out
     decode(HistoryModel(3), some_source(4), Greedy(), LIMITS, endless)
     decode(HistoryModel(3), some_source(4), Beam(1), LIMITS, endless)

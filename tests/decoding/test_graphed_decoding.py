@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 from seq2see.core.batch import Sequences
-from seq2see.decoding.beam import Beam
+from seq2see.decoding.beam import Beam, when_full
 from seq2see.decoding.choosers import Greedy, Sample
-from seq2see.decoding.engine import Limits, decode
+from seq2see.decoding.engine import Limits, decode, stream
 from seq2see.decoding.graphs import GraphedModel
-from seq2see.decoding.penalties import Average
+from seq2see.decoding.penalties import GNMT, Average
+from seq2see.decoding.quick import quicken
 from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
-from seq2see.models.settings import ModelSettings, Text
+from seq2see.models.settings import ModelSettings, Text, TextTarget, Tokens
 from seq2see.models.transformer import TransformerSettings
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -38,7 +40,9 @@ def sources(rows: int, seed: int) -> Sequences:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "chooser", [Greedy(), Beam(4, Average()), Sample(seed=3, width=2)], ids=["greedy", "beam", "sample"]
+    "chooser",
+    [Greedy(), Beam(4, Average()), Beam(3, GNMT(), when_full, 2), Sample(seed=3, width=2)],
+    ids=["greedy", "beam", "until full", "sample"],
 )
 def test_recorded_steps_give_the_same_answers(kind, chooser):
     model = fresh_model(KINDS[kind], (50, 40), "xavier", seed=1).eval().cuda()
@@ -55,6 +59,33 @@ def test_a_prefix_is_read_first():
     model = fresh_model(KINDS["transformer"], (50, 40), "xavier", seed=1).eval().cuda()
     prefix = Sequences.of([[7, 8, 9], [5], [6, 6]]).to("cuda")
     answers = [decode(each, sources(3, 5), Greedy(), Limits(9), prefix=prefix) for each in (model, GraphedModel(model))]
+    assert [each[0].tokens for each in answers[0]] == [each[0].tokens for each in answers[1]]
+
+
+@pytest.mark.parametrize("chooser", [Greedy(), Beam(3)], ids=["greedy", "beam"])
+def test_recorded_steps_can_be_watched(chooser):
+    model = fresh_model(KINDS["transformer"], (50, 40), "xavier", seed=1).eval().cuda()
+    plain, quick = (list(stream(each, sources(4, 6), chooser, Limits(20))) for each in (model, GraphedModel(model)))
+    for one, other in zip(plain, quick, strict=False):  # a GPU goes on for a few steps after all is said
+        assert one.tokens.tolist() == other.tokens.tolist()
+        assert_close(one.log_probabilities, other.log_probabilities, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_in_bf16_says_nearly_the_same(kind):
+    model = fresh_model(KINDS[kind], (50, 40), "xavier", seed=1).eval().cuda()
+    exact, rounded = (
+        decode(quicken(model, precision), sources(8, 7), Greedy(), Limits(24)) for precision in ("float32", "bf16")
+    )
+    for (one,), (other,) in zip(exact, rounded, strict=True):
+        assert abs(one.token_log_probabilities[0] - other.token_log_probabilities[0]) < 0.1
+
+
+def test_a_language_model_goes_on_from_a_prefix():
+    settings = ModelSettings(decoder=STACK, target=TextTarget(frontend=Tokens(positions="rotary")))
+    model = fresh_model(settings, (40, 40), "xavier", seed=1).eval().cuda()
+    prefix = Sequences.of([[7, 8, 9], [5], [6, 6]]).to("cuda")
+    answers = [decode(each, None, Greedy(), Limits(30), prefix=prefix) for each in (model, GraphedModel(model))]
     assert [each[0].tokens for each in answers[0]] == [each[0].tokens for each in answers[1]]
 
 

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2see.decoding.ranking import highest, highest_scores, perhaps, very_highest
+from seq2see.decoding.ranking import highest, highest_scores, perhaps, top_of_columns, very_highest
 
 
 def test_the_highest_come_first_and_of_equals_the_earlier():
@@ -65,3 +65,12 @@ def test_the_last_and_shorter_block_is_looked_into_no_further_than_it_reaches():
     assert very_highest(scores).tolist() == [8002] * 3
     assert highest(scores, 3).tolist() == [[8002, 8001, 8000]] * 3
     assert highest(scores.round(), 1).tolist() == [[int(row.round().argmax())] for row in scores]
+
+
+@given(choices=st.integers(1, 2000), count=st.integers(1, 12), seed=st.integers(0, 999))
+def test_columns_hold_the_highest_too(choices, count, seed):
+    scores = torch.randn(3, choices, generator=torch.Generator().manual_seed(seed))
+    count = min(count, choices)
+    best, places = top_of_columns(scores, count)
+    assert best.tolist() == scores.topk(count, dim=1).values.tolist()
+    assert scores.gather(1, places).tolist() == best.tolist()

@@ -265,9 +265,9 @@ def test_watching_one_layer_leaves_another_unwatched():
 
 
 def test_the_cache_is_written_at_each_rows_own_times():
-    cache = KeyValueCache(torch.zeros(2, 1, 4, 1), torch.zeros(2, 1, 4, 1))
+    cache = KeyValueCache(torch.zeros(2, 2, 1, 4, 1))
     keys = torch.tensor([[5.0, 6.0], [7.0, 8.0]]).view(2, 1, 2, 1)
-    cache.write(keys, -keys, torch.tensor([[0, 1], [2, 3]]))
+    cache.write(torch.stack([keys, -keys], dim=1), torch.tensor([[0, 1], [2, 3]]))
     assert cache.keys.flatten(1).tolist() == [[5, 6, 0, 0], [0, 0, 7, 8]]
     assert cache.values.flatten(1).tolist() == [[-5, -6, 0, 0], [0, 0, -7, -8]]
 
@@ -294,7 +294,7 @@ def test_rows_may_stand_at_different_times():
     cache = layer.room(2, 5)
     # Row 0 has read one vector, row 1 four: both take in one more.
     for row, read in ((0, 1), (1, 4)):
-        alone = KeyValueCache(cache.keys[row : row + 1], cache.values[row : row + 1])
+        alone = KeyValueCache(cache.keys_values[row : row + 1])
         layer.step(vectors[row : row + 1, :read], alone, torch.arange(read)[None])
     new = torch.stack([vectors[0, 1], vectors[1, 4]])[:, None]
     stepped = layer.step(new, cache, torch.tensor([[1], [4]]))
@@ -304,7 +304,7 @@ def test_rows_may_stand_at_different_times():
 def test_what_lies_behind_in_the_cache_is_not_seen():
     layer, vectors = SelfAttention(6, 2), torch.randn(1, 2, 6)
     cache = layer.room(1, 4)
-    dirty = KeyValueCache(cache.keys + 1e3, cache.values - 1e3)
+    dirty = KeyValueCache(torch.stack([cache.keys + 1e3, cache.values - 1e3], dim=1))
     times = torch.arange(2)[None]
     assert torch.equal(layer.step(vectors, dirty, times), layer.step(vectors, cache, times))
 

@@ -42,5 +42,5 @@ def test_a_heads_value_matrix_is_a_narrow_down_times_a_wide_up():
     for head in range(heads):
         matrix = ups[head] @ downs[head]
         assert torch.linalg.matrix_rank(matrix) == 2  # at most width / heads
-        through = split_heads(layer.project(vectors)[2].transpose(1, 2).flatten(2) - biases, heads)[0, head]
+        through = split_heads(layer.project(vectors)[1][:, 1].transpose(1, 2).flatten(2) - biases, heads)[0, head]
         assert_close(vectors[0] @ matrix.T, through @ ups[head].T)

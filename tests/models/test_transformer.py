@@ -11,6 +11,7 @@ from seq2see.core.batch import Sequences
 from seq2see.core.rows import fork, pick_rows
 from seq2see.layers.attention import KeyValueCache
 from seq2see.layers.layout import Padded, layout_of
+from seq2see.layers.masks import MayLook
 from seq2see.models import transformer
 from seq2see.models.memory import Memory
 from seq2see.models.transformer import (
@@ -166,13 +167,13 @@ def side_by_side(first: TransformerState, second: TransformerState) -> Transform
 
     blocks = tuple(
         BlockState(
-            KeyValueCache(join(a.past.keys, b.past.keys), join(a.past.values, b.past.values)),
+            KeyValueCache(join(a.past.keys_values, b.past.keys_values)),
             (join(a.memory[0], b.memory[0]), join(a.memory[1], b.memory[1])),
         )
         for a, b in zip(first.blocks, second.blocks, strict=True)
     )
-    real, filled = join(first.source_real, second.source_real), join(first.filled, second.filled)
-    return TransformerState(blocks, real, filled)
+    real, filled = join(first.at_source.allowed, second.at_source.allowed), join(first.filled, second.filled)
+    return TransformerState(blocks, filled, MayLook(real))
 
 
 def test_rows_of_one_state_may_stand_at_different_times():

@@ -13,11 +13,18 @@ from jaxtyping import Int
 from torch import Tensor
 
 State = TypeVar("State")
+OF_INPUT = {"of input": True}
+"""`field(metadata=OF_INPUT)`: part of a state that depends on the input alone, not on what was said about it."""
 
 
 def pick_rows(state: State, rows: Int[Tensor, "picked"]) -> State:
     """The given rows of a state, in the given order; a row may be picked twice."""
     return _each_tensor(state, lambda tensor: tensor.index_select(0, rows))
+
+
+def move_rows(state: State, rows: Int[Tensor, "picked"]) -> State:
+    """`pick_rows` where every row goes on from a row of its own input: what is OF_INPUT stays where it is."""
+    return _each_tensor(state, lambda tensor: tensor.index_select(0, rows), keep=True)
 
 
 def repeat_rows(state: State, times: int) -> State:
@@ -33,24 +40,29 @@ def fork(state: State) -> State:
     return _each_tensor(state, lambda tensor: tensor.clone())
 
 
-def tensors_of(state: object) -> list[Tensor]:
-    """All tensors of a state or a batch, in a fixed order."""
+def tensors_of(state: object, but_of_input: bool = False) -> list[Tensor]:
+    """All tensors of a state or a batch, in a fixed order; if asked, without those that are OF_INPUT."""
     found: list[Tensor] = []
 
     def note(tensor: Tensor) -> Tensor:
         found.append(tensor)
         return tensor
 
-    _each_tensor(state, note)
+    _each_tensor(state, note, but_of_input)
     return found
 
 
-def _each_tensor(state: State, change: Callable[[Tensor], Tensor]) -> State:
+def _each_tensor(state: State, change: Callable[[Tensor], Tensor], keep: bool = False) -> State:
+    """The state with every tensor changed; if asked, what is OF_INPUT is kept as it is."""
     if isinstance(state, Tensor):
         return change(state)  # type: ignore[return-value]
     if is_dataclass(state) and not isinstance(state, type):
         # Not `replace` and `fields`: this is asked at every step of decoding, and they take longer than the work.
-        return type(state)(*[_each_tensor(getattr(state, name), change) for name in state.__dataclass_fields__])
+        parts = []
+        for name, about in state.__dataclass_fields__.items():
+            part = getattr(state, name)
+            parts.append(part if keep and about.metadata else _each_tensor(part, change, keep))
+        return type(state)(*parts)
     if isinstance(state, tuple):
-        return tuple(_each_tensor(part, change) for part in state)  # type: ignore[return-value]
+        return tuple(_each_tensor(part, change, keep) for part in state)  # type: ignore[return-value]
     return state  # None, or a number that is equal for all rows

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import compress
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from seq2see.core.rows import pick_rows
-from seq2see.decoding.choosers import Search, Step
+from seq2see.decoding.choosers import Search, Standing, Step
 from seq2see.decoding.hypotheses import History, Hypothesis, hypothesis
 from seq2see.decoding.kept import Kept, Newcomers, keep
 from seq2see.decoding.penalties import NoPenalty, Penalty
@@ -56,6 +57,7 @@ class Beam:
     penalty: Penalty = field(default_factory=NoPenalty)
     stop: Stop = when_beaten
     answers: int | None = None
+    steady: ClassVar[bool] = True
 
     def begin(self, history: History, deadlines: Int[Tensor, "input"], indices: list[int]) -> Search:
         """Start on a batch."""
@@ -71,7 +73,7 @@ class BeamSearch:
     """One beam search over a batch: rows are inputs x width, and inputs never look at each other."""
 
     def __init__(self, beam: Beam, history: History, deadlines: Int[Tensor, "input"]):
-        self.beam, self.history, self.deadlines = beam, history, deadlines
+        self.chooser, self.history, self.deadlines = beam, history, deadlines
         self.earliest_deadline = int(deadlines.min())  # as a plain number: asking a GPU at every step is slow
         self.places = list(range(deadlines.size(0)))  # which input of the batch each input is
         self.answers: dict[int, list[Hypothesis]] = {}
@@ -83,13 +85,35 @@ class BeamSearch:
         self.kept = Kept.of(torch.full_like(self.sums, -torch.inf), history)
         self.enough = False  # whether any input has as many answers as the stop rule waits for
 
+    @property
+    def standing(self) -> Standing:
+        """What is live, what is kept, and which inputs are done."""
+        return self.history, self.sums, self.done, self.kept, self.deadlines
+
+    @standing.setter
+    def standing(self, standing: Standing) -> None:
+        self.history, self.sums, self.done, self.kept, self.deadlines = standing
+
     def choose(self, scores: Float[Tensor, "row vocab"]) -> Step:
         """Continue the live hypotheses, keep those that end, and see which inputs are done."""
+        step = self.take_turn(scores)
+        self.meet_deadlines()
+        return step
+
+    def meet_deadlines(self) -> None:
+        """At its deadline an input is done, and keeps what is live."""
+        if self.history.time >= self.earliest_deadline:
+            self._keep_live(~self.done & (self.deadlines <= self.history.time))
+
+    def take_turn(self, scores: Float[Tensor, "row vocab"]) -> Step:
+        """The same before any deadline."""
         turn = take_turn(scores, Live(self.sums, self.done, self.history, self.rows))
         if turn.ended is not None:
             self._keep_finished(scores, turn.ended)
         self.sums, self.history = turn.sums, turn.history
-        self._settle(turn.perhaps_lost)
+        if self.enough or turn.perhaps_lost:
+            best = self.sums[:, 0]  # they stand in order
+            self.done = self.done | (self._asked_to_stop(best) if self.enough else best == -torch.inf)
         return turn.step
 
     def drop_done(self) -> Int[Tensor, "left"]:
@@ -106,47 +130,38 @@ class BeamSearch:
 
     def results(self) -> list[list[Hypothesis]]:
         """Each input's answers, best first; what is live still when the loop was stopped is among them."""
-        self._keep_live(~self.done)
+        if not all(self.done.tolist()):
+            self._keep_live(~self.done)
         self._note_down(self.kept, [True] * len(self.places))
         return [self.answers[place] for place in range(len(self.answers))]
 
     def _note_down(self, kept: Kept, which: list[bool]) -> None:
-        columns = (kept.tokens, kept.log_probabilities, kept.lengths, kept.scores)
-        for place, rows in zip(
-            compress(self.places, which), zip(*(column.tolist() for column in columns), strict=True), strict=True
-        ):
-            found = [hypothesis(*row) for row in zip(*rows, strict=True) if row[3] > -torch.inf]
-            self.answers[place] = found[: self.beam.answers]
+        asked = slice(self.chooser.answers)
+        columns = [part[:, asked].tolist() for part in (kept.tokens, kept.log_probabilities, kept.lengths, kept.scores)]
+        for place, rows in zip(compress(self.places, which), zip(*columns, strict=True), strict=True):
+            self.answers[place] = [hypothesis(*row) for row in zip(*rows, strict=True) if row[3] > -torch.inf]
 
     def _number_rows(self) -> None:
-        self.shape = (len(self.places), self.beam.width)
-        self.rows = torch.arange(len(self.places) * self.beam.width, device=self.deadlines.device).view(self.shape)
+        self.shape = (len(self.places), self.chooser.width)
+        self.rows = torch.arange(len(self.places) * self.chooser.width, device=self.deadlines.device).view(self.shape)
 
     def _keep_finished(self, scores: Tensor, ended: Ended) -> None:
         worth = self._worth(ended.sums, self.history.time + 1, ended.ends & ~self.done[:, None])
         self.kept = keep(self.kept, Newcomers(worth, ended.parents, self.history), scores)
-        self.enough = perhaps(self.kept.scores[:, self.beam.counted - 1] > -torch.inf)
+        self.enough = perhaps(self.kept.scores[:, self.chooser.counted - 1] > -torch.inf)
 
     def _keep_live(self, inputs: Bool[Tensor, "input"]) -> None:
         welcome = inputs[:, None].expand(self.shape)
         self.kept = self.kept.merge(Kept.of(self._worth(self.sums, self.history.time, welcome), self.history))
         self.done = self.done | inputs
 
-    def _worth(self, sums: Tensor, length: int, welcome: Tensor) -> Float[Tensor, "input width"]:
+    def _worth(self, sums: Tensor, length: Any, welcome: Tensor) -> Float[Tensor, "input width"]:
         """What answers of this length are ranked by; minus infinity for those that are not wanted."""
-        lengths = torch.full_like(sums, max(length, 1), dtype=torch.long)
-        return self.beam.penalty(sums, lengths).masked_fill(~welcome, -torch.inf)
-
-    def _settle(self, perhaps_lost: bool) -> None:
-        """An input is done at its deadline, when the stop rule says so, or when nothing is left to follow."""
-        if self.enough or perhaps_lost:
-            best = self.sums[:, 0]  # they stand in order
-            self.done = self.done | (self._asked_to_stop(best) if self.enough else best == -torch.inf)
-        if self.history.time >= self.earliest_deadline:
-            self._keep_live(~self.done & (self.deadlines <= self.history.time))
+        lengths = (torch.zeros_like(sums, dtype=torch.long) + length).clamp(min=1)
+        return self.chooser.penalty(sums, lengths).masked_fill(~welcome, -torch.inf)
 
     def _asked_to_stop(self, best: Float[Tensor, "input"]) -> Bool[Tensor, "input"]:
         # A penalty is steady in the length, so the most a live hypothesis can reach lies at one of the ends.
-        soonest = self.beam.penalty(best, self.history.time + 1)
-        hope = torch.maximum(soonest, self.beam.penalty(best, self.deadlines))
-        return self.beam.stop(self.kept.scores[:, self.beam.counted - 1], hope)
+        soonest = self.chooser.penalty(best, self.history.time + 1)
+        hope = torch.maximum(soonest, self.chooser.penalty(best, self.deadlines))
+        return self.chooser.stop(self.kept.scores[:, self.chooser.counted - 1], hope)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress
-from typing import Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -35,6 +35,10 @@ class Step:
     """The row whose story each row continues; None if every row continues its own."""
 
 
+Standing = tuple[History, *tuple[Any, ...]]
+"""Where a search stands: what was said, and whatever else it carries from turn to turn."""
+
+
 @runtime_checkable
 class Search(Protocol):
     """One run of a chooser over one batch."""
@@ -42,9 +46,23 @@ class Search(Protocol):
     history: History
     done: Bool[Tensor, "any"]
     """True where nothing more is to be said; the loop ends when all is."""
+    earliest_deadline: int
+    """Before this time no row has said all it may."""
+    standing: Standing
+    """All that a turn changes, and all tensors that it reads."""
+
+    @property
+    def chooser(self) -> Chooser:
+        """Whose search this is."""
 
     def choose(self, scores: Float[Tensor, "row vocab"]) -> Step:
-        """Choose the next token of every row."""
+        """Choose the next token of every row, and see who is at its deadline."""
+
+    def take_turn(self, scores: Float[Tensor, "row vocab"]) -> Step:
+        """The same before any deadline."""
+
+    def meet_deadlines(self) -> None:
+        """Note who has said all it may."""
 
     def drop_done(self) -> Int[Tensor, "left"]:
         """Note down the answers of what is done and forget its rows; tells which rows are left."""
@@ -60,6 +78,10 @@ class Chooser(Protocol):
     @property
     def width(self) -> int: ...
 
+    @property
+    def steady(self) -> bool:
+        """Whether every turn does the same to the same tensors, so that a GPU can record one and repeat it."""
+
     def begin(self, history: History, deadlines: Int[Tensor, "input"], indices: list[int]) -> Search:
         """Start on a batch of width rows an input; at its deadline a row has said all it may."""
 
@@ -70,6 +92,7 @@ class Greedy:
 
     penalty: Penalty = field(default_factory=NoPenalty)
     width: int = field(default=1, init=False)
+    steady: ClassVar[bool] = True
 
     def begin(self, history: History, deadlines: Int[Tensor, "input"], indices: list[int]) -> Search:
         """Start on a batch."""
@@ -80,7 +103,7 @@ Pick = Callable[[Tensor, int, list[int]], Tensor]
 """(scores (row, vocab), time, which row of the batch each of these rows is) -> a token a row."""
 
 
-def _most_probable(scores: Float[Tensor, "row vocab"], time: int, places: list[int]) -> Int[Tensor, "row"]:
+def _most_probable(scores: Float[Tensor, "row vocab"], time: Any, places: list[int]) -> Int[Tensor, "row"]:
     return very_highest(scores)
 
 
@@ -98,6 +121,7 @@ class Sample:
     top_p: float = 1.0
     width: int = 1
     penalty: Penalty = field(default_factory=NoPenalty)
+    steady: ClassVar[bool] = False  # each draw uses another number
 
     def begin(self, history: History, deadlines: Int[Tensor, "input"], indices: list[int]) -> Search:
         """Start on a batch; `indices` are the examples' numbers, known to no other batch."""
@@ -160,8 +184,28 @@ class Walks:
         self.places = list(range(self.done.size(0)))  # which row of the batch each row is
         self.answers: dict[int, Hypothesis] = {}
 
+    @property
+    def standing(self) -> Standing:
+        """What was said, and who is done."""
+        return self.history, self.done
+
+    @standing.setter
+    def standing(self, standing: Standing) -> None:
+        self.history, self.done = standing
+
     def choose(self, scores: Float[Tensor, "row vocab"]) -> Step:
         """Pick a token for every row that has not ended."""
+        step = self.take_turn(scores)
+        self.meet_deadlines()
+        return step
+
+    def meet_deadlines(self) -> None:
+        """At its deadline a row is done."""
+        if self.history.time >= self.earliest_deadline:
+            self.done = self.done | (self.history.time >= self.deadlines)
+
+    def take_turn(self, scores: Float[Tensor, "row vocab"]) -> Step:
+        """The same before any deadline."""
         tokens = self.pick(scores, self.history.time, self.places)
         log_probabilities = scores.gather(1, tokens[:, None]).squeeze(1)
         if perhaps(self.done):
@@ -169,8 +213,6 @@ class Walks:
             log_probabilities = log_probabilities.masked_fill(self.done, 0)
         self.history = self.history.append(tokens, log_probabilities)
         self.done = self.done | (tokens == EOS)
-        if self.history.time >= self.earliest_deadline:
-            self.done = self.done | (self.history.time >= self.deadlines)
         return Step(tokens, log_probabilities)
 
     def drop_done(self) -> Int[Tensor, "left"]:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
-from seq2see.core.rows import pick_rows, repeat_rows
+from seq2see.core.rows import fork, move_rows, pick_rows, repeat_rows
 from seq2see.decoding.choosers import Chooser, Search, Step
 from seq2see.decoding.hypotheses import History, Hypothesis
 from seq2see.decoding.ranking import perhaps
@@ -51,12 +51,14 @@ class Decodes(Protocol):
     def step(self, tokens: Int[Tensor, "row new"], state: Any) -> tuple[Float[Tensor, "row new vocab"], Any]:
         """Read one or several tokens a row; for each, the logits of the token after it.
 
-        A model may also have `step_scores`, which gives log-probabilities, in a tensor of their own.
+        A model may also have `step_scores`, which gives log-probabilities, in a tensor of their own, and
+        `go_round`, which reads what a search has chosen and lets it choose again (`decoding/graphs.py`).
         """
 
 
 Read = Callable[[Tensor, Any], tuple[Tensor, Any]]
 """(tokens (row, new), state) -> (log-probabilities (row, new, vocab) in a tensor of their own, state)"""
+GoRound = Callable[[Search, Step, Any], tuple[Step, Any]]
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def decode(
     whatever their score, their log-probabilities count as they are, and answers contain them. `indices`
     are the rows' global numbers, on which samples depend; without them rows are counted from 0.
     """
-    run = _run(model, source, chooser, limits, rules, _prompt(source, prefix), indices)
+    run = _run(model, _Task(source, chooser, limits, rules, _prompt(source, prefix), indices))
     with torch.inference_mode():
         while True:
             try:
@@ -107,54 +109,95 @@ def stream(
     The tokens that all prefixes have in common in number are read at once and not yielded.
     """
     prompt = _prompt(source, prefix)
-    run = _run(model, source, chooser, limits, rules, prompt, indices)
+    run = _run(model, _Task(source, chooser, limits, rules, prompt, indices))
     while True:
         # Inference mode is left at every yield, because what the caller does meanwhile is the caller's own.
         with torch.inference_mode():
             try:
-                step = _for_all_rows(*next(run), prompt.lengths.size(0) * chooser.width)
+                # A copy, because a recorded step gives the next tokens in the same place.
+                step = fork(_for_all_rows(*next(run), prompt.lengths.size(0) * chooser.width))
             except StopIteration as end:
                 return end.value
         yield step
 
 
-def _run(
-    model: Decodes,
-    source: Sequences | None,
-    chooser: Chooser,
-    limits: Limits,
-    rules: Sequence[Rule],
-    prompt: Sequences,
-    indices: Int[Tensor, "row"] | None,
-) -> Generator[tuple[Step, Int[Tensor, "left"] | None], None, list[list[Hypothesis]]]:
+@dataclass(frozen=True)
+class _Task:
+    """What is asked of the loop."""
+
+    source: Sequences | None
+    chooser: Chooser
+    limits: Limits
+    rules: Sequence[Rule]
+    prompt: Sequences
+    indices: Int[Tensor, "row"] | None
+
+    @property
+    def rows(self) -> int:
+        """How many inputs there are."""
+        return self.prompt.lengths.size(0)
+
+    @property
+    def room(self) -> int:
+        """The most tokens that any row can come to."""
+        return self.prompt.values.size(1) + self.limits.max_new_tokens
+
+    def begin(self, history: History) -> Search:
+        """Start the search on what was read already."""
+        numbers = list(range(self.rows)) if self.indices is None else self.indices.tolist()
+        return self.chooser.begin(history, self.prompt.lengths + self.limits.max_new_tokens, numbers)
+
+
+def _run(model: Decodes, task: _Task) -> Generator[tuple[Step, Tensor | None], None, list[list[Hypothesis]]]:
     """The loop. Yields each step, and which rows of the batch it is about; None if about all of them."""
-    rows = prompt.lengths.size(0)
-    if rows == 0:
+    if task.rows == 0:
         return []
-    room = prompt.values.size(1) + limits.max_new_tokens
-    deadlines = prompt.lengths + limits.max_new_tokens
-    numbers = list(range(rows)) if indices is None else indices.tolist()
-    read = _reader(model)
-    scores, history, state = _read_prompt(read, model.start(source, rows, room), prompt, room)
-    scores, history, prompt, state = repeat_rows((scores, history, prompt, state), chooser.width)
-    search, left = chooser.begin(history, deadlines, numbers), None
+    read, should_stop, left = _reader(model), task.limits.should_stop, None
+    search, step, state = _begin(model, task, read)
+    prompt, go_round = repeat_rows(task.prompt, task.chooser.width), _recorder(model, task)
     while True:
-        allowed = _allowed(scores, search.history, rules)
-        step = search.choose(_forced(allowed, scores, prompt, search.history.time))
         yield step, left
         done = _count_done(search)
-        over = done == search.done.numel() or search.history.time >= room
-        if over or (limits.should_stop is not None and limits.should_stop()):
+        over = done == search.done.numel() or search.history.time >= task.room
+        if over or (should_stop is not None and should_stop()):
             return search.results()
+        if go_round and prompt.values.size(1) <= search.history.time < search.earliest_deadline:
+            step, state = go_round(search, step, state)
+            continue
         if step.parents is not None and _moved(step.parents):
-            state = pick_rows(state, step.parents)
+            state = move_rows(state, step.parents)
         tokens = step.tokens
         if done * WORTH_DROPPING >= search.done.numel() and not search.done.is_cuda:
             rows_left = search.drop_done()
             tokens, prompt, state = pick_rows((tokens, prompt, state), rows_left)
             left = rows_left if left is None else left[rows_left]
         scores, state = read(tokens.unsqueeze(1), state)
-        scores = _sayable(scores.select(1, -1))
+        step = _choose(search, sayable(scores.select(1, -1)), prompt, task.rules)
+
+
+def _begin(model: Decodes, task: _Task, read: Read) -> tuple[Search, Step, Any]:
+    """The first choice of every row, after <bos> and as much of the prompt as every row has; and the state then."""
+    width, go_round = task.chooser.width, _recorder(model, task)
+    if go_round and task.prompt.values.size(1) == 0:
+        search = task.begin(repeat_rows(History.empty(task.prompt.lengths, task.room), width))
+        state = repeat_rows(model.start(task.source, task.rows, task.room), width)
+        rows = torch.arange(task.rows * width, device=task.prompt.lengths.device)
+        return search, *go_round(search, Step(torch.full_like(rows, BOS), torch.zeros_like(rows).float(), rows), state)
+    state = model.start(task.source, task.rows, task.room)
+    scores, history, state = _read_prompt(read, state, task.prompt, task.room)
+    scores, history, prompt, state = repeat_rows((scores, history, task.prompt, state), width)
+    search = task.begin(history)
+    return search, _choose(search, scores, prompt, task.rules), state
+
+
+def _recorder(model: Decodes, task: _Task) -> GoRound | None:
+    """How the model goes round by itself, if it can and every round is like the others."""
+    return getattr(model, "go_round", None) if task.chooser.steady and not task.rules else None
+
+
+def _choose(search: Search, scores: Float[Tensor, "row vocab"], prompt: Sequences, rules: Sequence[Rule]) -> Step:
+    """Let the search choose among what the rules allow and the prompt leaves open."""
+    return search.choose(_forced(_allowed(scores, search.history, rules), scores, prompt, search.history.time))
 
 
 def _for_all_rows(step: Step, left: Int[Tensor, "left"] | None, rows: int) -> Step:
@@ -188,7 +231,7 @@ def _reader(model: Decodes) -> Read:
 
     def read(tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         logits, state = model.step(tokens, state)
-        return logits.float().log_softmax(dim=-1), state
+        return log_probabilities(logits), state
 
     return getattr(model, "step_scores", read)
 
@@ -204,10 +247,15 @@ def _read_prompt(
     known = scores[:, :-1].gather(2, given[:, :, None]).squeeze(2).clamp(min=IMPOSSIBLE)
     for time in range(common):
         history = history.append(given[:, time], known[:, time])
-    return _sayable(scores[:, -1]), history, state
+    return sayable(scores[:, -1]), history, state
 
 
-def _sayable(scores: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
+def log_probabilities(logits: Float[Tensor, "*any vocab"]) -> Float[Tensor, "*any vocab"]:
+    """A softmax over the vocabulary, as logarithms; a model that computes in bf16 is not asked to add up in it."""
+    return logits.float().log_softmax(dim=-1)
+
+
+def sayable(scores: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
     """The scores themselves, changed: PAD and BOS are never said."""
     scores[:, UNSAID] = -torch.inf
     return scores

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -36,8 +37,10 @@ class History:
     log_probabilities: Float[Tensor, "row room"]
     forced: Int[Tensor, "row"]
     """How many tokens at the head of each row were given to it, not chosen."""
-    time: int
-    """How many tokens are written, in every row alike."""
+    time: Any
+    """How many tokens are written, in every row alike. In a recorded round (`graphs.py`) it is a tensor of one
+    number, because a plain number would be recorded as it is; so nothing is done with it that only numbers can.
+    """
 
     @staticmethod
     def empty(forced: Int[Tensor, "row"], room: int) -> History:
@@ -53,8 +56,8 @@ class History:
 
     def append(self, tokens: Int[Tensor, "row"], log_probabilities: Float[Tensor, "row"]) -> History:
         """One more token for every row."""
-        self.tokens[:, self.time] = tokens
-        self.log_probabilities[:, self.time] = log_probabilities
+        _write(self.tokens, self.time, tokens)
+        _write(self.log_probabilities, self.time, log_probabilities)
         return History(self.tokens, self.log_probabilities, self.forced, self.time + 1)
 
     def continued(
@@ -66,6 +69,13 @@ class History:
         """
         said = (self.tokens.index_select(0, rows), self.log_probabilities.index_select(0, rows))
         return History(*said, self.forced, self.time).append(tokens, log_probabilities)
+
+
+def _write(table: Tensor, time: int | Tensor, column: Tensor) -> None:
+    if isinstance(time, int):
+        table[:, time] = column
+    else:
+        table.index_copy_(1, time, column[:, None])
 
 
 def hypothesis(tokens: list[int], log_probabilities: list[float], length: int, score: float) -> Hypothesis:

@@ -36,7 +36,7 @@ class Kept:
     @staticmethod
     def of(scores: Float[Tensor, "input place"], history: History) -> Kept:
         """All that is written, with the scores it has."""
-        lengths = torch.full_like(scores, history.time, dtype=torch.long)
+        lengths = torch.zeros_like(scores, dtype=torch.long) + history.time
         tables = (history.tokens, history.log_probabilities)
         return Kept(scores, lengths, *(table.view(*scores.shape, -1) for table in tables))
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from seq2see.core.settings import Settings
 
-Lengths = Int[Tensor, "*any"] | int
+Lengths = Int[Tensor, "*#any"] | int
 
 
 class NoPenalty(Settings):

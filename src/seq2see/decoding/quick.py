@@ -6,10 +6,12 @@ import copy
 from typing import Literal, cast
 
 import torch
+from torch import nn
 
 from seq2see.core.errors import UserError
 from seq2see.decoding.engine import Decodes
 from seq2see.decoding.prepacked import prepacked_twin
+from seq2see.models.language_model import LanguageModel
 from seq2see.models.seq2seq import Seq2Seq
 
 Precision = Literal["float32", "bf16", "int8"]
@@ -37,8 +39,12 @@ def _on_cpu(model: Seq2Seq, precision: Precision, threads: int) -> Decodes:
     return cast(Decodes, native_twin(model, precision, threads) or prepacked_twin(model, precision))
 
 
-def _on_gpu(model: Seq2Seq, precision: Precision) -> Decodes:
+def _on_gpu(model: LanguageModel, precision: Precision) -> Decodes:
     from seq2see.decoding.graphs import GraphedModel  # here, because only a GPU needs it
 
-    in_precision = copy.deepcopy(model).to(torch.bfloat16) if precision == "bf16" else model
-    return cast(Decodes, GraphedModel(in_precision))
+    return cast(Decodes, GraphedModel(in_bf16(model) if precision == "bf16" else model))
+
+
+def in_bf16(model: LanguageModel) -> LanguageModel:
+    """A copy with its weights in bf16. What is not learnt stays: the waves of positions would go wrong in bf16."""
+    return copy.deepcopy(model)._apply(lambda each: each.bfloat16() if isinstance(each, nn.Parameter) else each)

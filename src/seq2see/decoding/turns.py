@@ -19,7 +19,7 @@ from torch import Tensor
 from seq2see.decoding.choosers import Step
 from seq2see.decoding.compiler import loaded_library
 from seq2see.decoding.hypotheses import History
-from seq2see.decoding.ranking import highest_scores
+from seq2see.decoding.ranking import highest_scores, perhaps
 from seq2see.sequences.tokenisers import EOS, PAD
 
 WIDEST = 32
@@ -74,14 +74,12 @@ def plain_turn(scores: Float[Tensor, "row vocab"], live: Live) -> Turn:
     width = live.sums.size(1)
     totals, parents, tokens = _candidates(scores, live)
     ends, ended = tokens == EOS, None
-    # Here a GPU is asked: what it spares, when nothing ends, is more than the waiting costs.
-    ending, resting = torch.stack([ends.any(), live.done.any()]).tolist()
-    if ending:
+    if perhaps(ends):
         ended = Ended(totals[:, :width], parents[:, :width], ends[:, :width])
         # A stable sort moves those that end behind the others and leaves the order otherwise as it is.
         order = ends.byte().argsort(dim=1, stable=True)
         totals, parents, tokens = (values.gather(1, order) for values in (totals, parents, tokens))
-    step = _step(scores, parents[:, :width], tokens[:, :width], live, resting)
+    step = _step(scores, parents[:, :width], tokens[:, :width], live)
     assert step.parents is not None
     history = live.history.continued(step.parents, step.tokens, step.log_probabilities)
     return Turn(totals[:, :width], step, history, ended, perhaps_lost=True)
@@ -99,9 +97,9 @@ def _candidates(scores: Tensor, live: Live) -> tuple[Tensor, Tensor, Tensor]:
     return totals, parents, tokens.reshape(inputs, -1).gather(1, places)
 
 
-def _step(scores: Tensor, parents: Tensor, tokens: Tensor, live: Live, resting: bool) -> Step:
+def _step(scores: Tensor, parents: Tensor, tokens: Tensor, live: Live) -> Step:
     """What the live hypotheses say; inputs that are done say PAD and stay where they are."""
-    done = live.done[:, None]
+    done, resting = live.done[:, None], perhaps(live.done)
     if resting:
         parents, tokens = torch.where(done, live.rows, parents), tokens.masked_fill(done, PAD)
     rows, tokens = parents.flatten(), tokens.flatten()

@@ -86,7 +86,8 @@ def _block(block: Any, vectors: Tensor, real: Tensor, past: list[Tensor], memory
     may_look, at_source = masks
 
     def look_back(vectors: Tensor) -> Tensor:
-        queries, keys, values = block.look_back.project(vectors)
+        queries, keys_values = block.look_back.project(vectors)
+        keys, values = keys_values.unbind(1)
         longer.extend([torch.cat([past[0], keys], dim=2), torch.cat([past[1], values], dim=2)])
         return block.look_back.look(queries, *longer, may_look)
 

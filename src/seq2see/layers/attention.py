@@ -82,16 +82,27 @@ def join_heads(pieces: Float[Tensor, "row head time size"]) -> Vectors:
 
 @dataclass(frozen=True)
 class KeyValueCache:
-    """The keys and values of the past, with room for the future; written in place, so it has one owner."""
+    """The keys and values of the past, with room for the future; written in place, so it has one owner.
 
-    keys: Float[Tensor, "row head room size"]
-    values: Float[Tensor, "row head room size"]
+    They lie in one tensor, keys first: whoever writes or moves them does it once.
+    """
 
-    def write(self, keys: Keys, values: Keys, times: Int[Tensor, "row new"]) -> None:
+    keys_values: Float[Tensor, "row 2 head room size"]
+
+    @property
+    def keys(self) -> Float[Tensor, "row head room size"]:
+        """What queries are compared with."""
+        return self.keys_values[:, 0]
+
+    @property
+    def values(self) -> Float[Tensor, "row head room size"]:
+        """What they take."""
+        return self.keys_values[:, 1]
+
+    def write(self, keys_values: Float[Tensor, "row 2 head new size"], times: Int[Tensor, "row new"]) -> None:
         """Put the new keys and values at each row's own times."""
-        places = times[:, None, :, None].expand_as(keys)
-        self.keys.scatter_(2, places, keys.to(self.keys.dtype))
-        self.values.scatter_(2, places, values.to(self.values.dtype))
+        places = times[:, None, None, :, None].expand_as(keys_values)
+        self.keys_values.scatter_(3, places, keys_values.to(self.keys_values.dtype))
 
 
 class Attention(nn.Module):
@@ -101,7 +112,7 @@ class Attention(nn.Module):
 
     def __init__(self, width: int, heads: int):
         super().__init__()
-        self.heads = heads
+        self.width, self.heads = width, heads
         self.output = nn.Linear(width, width)
 
     def look(
@@ -125,18 +136,20 @@ class SelfAttention(Attention):
         self.queries_keys_values = nn.Linear(width, 3 * width)
         self.key_heads, self.places = heads, places  # every head has keys of its own
 
-    def project(self, vectors: Vectors, layout: Padded = AS_ROWS) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values of every head."""
-        queries, keys, values = layout.spread(self.queries_keys_values(vectors)).chunk(3, dim=-1)
-        return (
-            split_heads(queries, self.heads),
-            split_heads(keys, self.heads),
-            split_heads(values, self.heads),
-        )
+    def project(
+        self, vectors: Float[Tensor, "line token width"], layout: Padded = AS_ROWS
+    ) -> tuple[Queries, Float[Tensor, "row 2 group key size"]]:
+        """Queries of every head, and keys and values of every head that has its own."""
+        all_three = layout.spread(self.queries_keys_values(vectors))
+        shared = 2 * self.key_heads * self.width // self.heads
+        queries, keys_values = all_three.split([self.width, shared], dim=-1)
+        keys_values = keys_values.unflatten(-1, (2, self.key_heads, -1))
+        return split_heads(queries, self.heads), keys_values.permute(0, 2, 3, 1, 4)
 
     def forward(self, vectors: Vectors, may_look: MayLook, layout: Padded = AS_ROWS) -> Vectors:
         """Every time looks at the whole sequence (as far as it may)."""
-        queries, keys, values = self.project(vectors, layout)
+        queries, keys_values = self.project(vectors, layout)
+        keys, values = keys_values.unbind(1)
         if self.places is not None:
             # Only distances count, so it does not matter if a text begins in the middle of a line.
             times = torch.arange(queries.size(2), device=queries.device)[None]
@@ -151,20 +164,20 @@ class SelfAttention(Attention):
 
         `at_past` is `so_far(times, room)`: the same for all layers, so a stack makes it once.
         """
-        queries, keys, values = self.project(vectors)
+        queries, keys_values = self.project(vectors)
         at_past = at_past or so_far(times, cache.keys.size(2))
         if self.places is not None:
             room = torch.arange(cache.keys.size(2), device=times.device)[None]
-            queries, keys = self.places.turn(queries, times), self.places.turn(keys, times)
+            queries, keys = self.places.turn(queries, times), self.places.turn(keys_values[:, 0], times)
+            keys_values = torch.stack([keys, keys_values[:, 1]], dim=1)
             at_past = leaning(at_past, self.places, times, room)
-        cache.write(keys, values, times)
+        cache.write(keys_values, times)
         return self.look(queries, cache.keys, cache.values, at_past)
 
     def room(self, rows: int, room: int) -> KeyValueCache:
         """An empty cache for `room` tokens in each row."""
-        weight = self.output.weight
-        shape = (rows, self.key_heads, room, weight.size(0) // self.heads)
-        return KeyValueCache(weight.new_zeros(shape), weight.new_zeros(shape))
+        shape = (rows, 2, self.key_heads, room, self.width // self.heads)
+        return KeyValueCache(self.output.weight.new_zeros(shape))
 
 
 class GroupedSelfAttention(SelfAttention):
@@ -177,14 +190,6 @@ class GroupedSelfAttention(SelfAttention):
         super().__init__(width, heads, places)
         self.key_heads = key_heads
         self.queries_keys_values = nn.Linear(width, width + 2 * key_heads * (width // heads))
-
-    def project(self, vectors: Vectors, layout: Padded = AS_ROWS) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries of every head, keys and values of every group."""
-        all_three = layout.spread(self.queries_keys_values(vectors))
-        width = self.output.in_features
-        shared = width // self.heads * self.key_heads
-        queries, keys, values = all_three.split([width, shared, shared], dim=-1)
-        return split_heads(queries, self.heads), split_heads(keys, self.key_heads), split_heads(values, self.key_heads)
 
     def look(
         self, queries: Queries, keys: Shared, values: Shared, may_look: MayLook, layout: Padded = AS_ROWS

@@ -23,6 +23,7 @@ def change_by_head(
     attention: SelfAttention, vectors: Float[Tensor, "row time width"], may_look: MayLook
 ) -> Float[Tensor, "head row time width"]:
     """What each head alone adds to the stream; with the output bias, their sum is the layer's answer."""
-    queries, keys, values = attention.project(vectors)  # `values` has gone through the "down" half
+    queries, keys_values = attention.project(vectors)
+    keys, values = keys_values.unbind(1)  # `values` has gone through the "down" half
     looked = attention_weights(queries, keys, may_look) @ values
     return (looked.transpose(0, 1) @ value_up_matrices(attention).mT[:, None]).contiguous()

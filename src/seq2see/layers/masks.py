@@ -82,6 +82,11 @@ def real(sequences: Sequences) -> MayLook:
     return MayLook(sequences.real[:, None, None, :])
 
 
+def times_from(first: Int[Tensor, "row"], count: int) -> Int[Tensor, "row count"]:
+    """Each row's next `count` times; the first alone is there already."""
+    return first[:, None] if count == 1 else first[:, None] + torch.arange(count, device=first.device)
+
+
 def so_far(times: Int[Tensor, "row query"], room: int) -> MayLook:
     """Each query stands at its own time in a cache with `room` places and sees what lies up to it."""
     places = torch.arange(room, device=times.device)

@@ -36,4 +36,5 @@ class TokenFrontend(nn.Module):
 
     def at(self, tokens: Int[Tensor, "row time"], times: Int[Tensor, "#row time"]) -> Float[Tensor, "row time width"]:
         """Vectors for tokens that stand at given times."""
-        return self.dropout(self.table(tokens) * self.scale + self.positions(times))
+        vectors = self.table(tokens) * self.scale
+        return self.dropout(vectors + self.positions(times).to(vectors.dtype))

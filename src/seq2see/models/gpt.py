@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from seq2see.core.batch import Sequences, Strung
 from seq2see.layers.attention import KeyValueCache
 from seq2see.layers.layout import layout_of
-from seq2see.layers.masks import MayLook, causal, for_kernel, own_past, so_far
+from seq2see.layers.masks import MayLook, causal, for_kernel, own_past, so_far, times_from
 from seq2see.models.transformer import EncoderBlock, TransformerSettings, Wiring
 
 Vectors = Float[Tensor, "row time width"]
@@ -73,7 +73,7 @@ class GPTDecoder(nn.Module):
     def step(self, vectors: Vectors, state: GPTState) -> tuple[Vectors, GPTState]:
         """Take in one or more new tokens a row."""
         new, room = vectors.size(1), state.blocks[0].keys.size(2)
-        times = state.filled[:, None] + torch.arange(new, device=vectors.device)
+        times = times_from(state.filled, new)
         everything, at_past = torch.ones_like(times, dtype=torch.bool), for_kernel(so_far(times, room), vectors)
         for block, past in zip(self.blocks, state.blocks, strict=True):
             vectors = block.step(vectors, past, times, everything, at_past)

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from seq2see.core.batch import Batch, Sequences
+from seq2see.layers.masks import times_from
 from seq2see.models.frontends import TokenFrontend
 
 
@@ -53,6 +54,6 @@ class LanguageModel(nn.Module):
         self, tokens: Int[Tensor, "row new"], state: WritingState
     ) -> tuple[Float[Tensor, "row new vocab"], WritingState]:
         """Take in new tokens; give the scores of the token after each of them."""
-        times = state.time[:, None] + torch.arange(tokens.size(1), device=tokens.device)
-        hidden, decoder = self.decoder.step(self.target.at(tokens, times), state.decoder)
+        vectors = self.target.at(tokens, times_from(state.time, tokens.size(1)))
+        hidden, decoder = self.decoder.step(vectors, state.decoder)
         return self.head(hidden), WritingState(state.time + tokens.size(1), decoder)

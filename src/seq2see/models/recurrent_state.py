@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from seq2see.core.rows import OF_INPUT
 from seq2see.layers.recurrent import CellState
 from seq2see.models.memory import Memory
 
@@ -22,8 +23,8 @@ class RecurrentState:
 
     hidden: Float[Tensor, "row layer width"]
     cell: Float[Tensor, "row layer width"] | None = None
-    keys: Float[Tensor, "row key size"] | None = None
-    memory: Memory | None = None
+    keys: Float[Tensor, "row key size"] | None = field(default=None, metadata=OF_INPUT)
+    memory: Memory | None = field(default=None, metadata=OF_INPUT)
 
     @property
     def cells(self) -> CellState:

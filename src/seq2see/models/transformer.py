@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -11,11 +11,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from seq2see.core.batch import Sequences, Strung
+from seq2see.core.rows import OF_INPUT
 from seq2see.core.settings import Settings
 from seq2see.layers.attention import AS_ROWS, CrossAttention, GroupedSelfAttention, KeyValueCache, SelfAttention
 from seq2see.layers.feed_forward import THINKS
 from seq2see.layers.layout import Padded, layout_of
-from seq2see.layers.masks import MayLook, causal, for_kernel, own_past, own_text, real, so_far
+from seq2see.layers.masks import MayLook, causal, for_kernel, own_past, own_text, real, so_far, times_from
 from seq2see.layers.norms import NORMS
 from seq2see.layers.padding import mean_real
 from seq2see.layers.relative_positions import places_of
@@ -178,7 +179,7 @@ class BlockState:
     """What one block remembers: keys and values of the past, and of the source."""
 
     past: KeyValueCache
-    memory: tuple[Tensor, Tensor]
+    memory: tuple[Tensor, Tensor] = field(metadata=OF_INPUT)
 
 
 @dataclass(frozen=True)
@@ -186,8 +187,8 @@ class TransformerState:
     """What a Transformer decoder remembers between steps; rows first in every tensor."""
 
     blocks: tuple[BlockState, ...]
-    source_real: Bool[Tensor, "row key"]
     filled: Int[Tensor, "row"]  # how many tokens each row has taken in
+    at_source: MayLook = field(metadata=OF_INPUT)
 
 
 class TransformerDecoder(nn.Module):
@@ -220,16 +221,16 @@ class TransformerDecoder(nn.Module):
             BlockState(block.look_back.room(rows, room), block.look_across.prepare(remembered, layout))
             for block in self.blocks
         )
-        return TransformerState(blocks, memory.real, torch.zeros_like(memory.lengths))
+        return TransformerState(blocks, torch.zeros_like(memory.lengths), for_kernel(real(memory), remembered))
 
     def step(self, vectors: Vectors, state: TransformerState) -> tuple[Vectors, TransformerState]:
         """Take in one or more new tokens a row."""
         new, room = vectors.size(1), state.blocks[0].past.keys.size(2)
-        times = state.filled[:, None] + torch.arange(new, device=vectors.device)
-        everything, at_source = torch.ones_like(times, dtype=torch.bool), MayLook(state.source_real[:, None, None, :])
-        now = Now(times, everything, for_kernel(so_far(times, room), vectors), for_kernel(at_source, vectors))
+        times = times_from(state.filled, new)
+        everything = torch.ones_like(times, dtype=torch.bool)
+        now = Now(times, everything, for_kernel(so_far(times, room), vectors), state.at_source)
         for block, block_state in zip(self.blocks, state.blocks, strict=True):
             vectors = block.step(vectors, block_state, now)
         if self.ending is not None:
             vectors = self.ending(vectors, everything)
-        return vectors, TransformerState(state.blocks, state.source_real, state.filled + new)
+        return vectors, TransformerState(state.blocks, state.filled + new, state.at_source)
