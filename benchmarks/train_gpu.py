@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -157,57 +158,66 @@ def ours() -> tuple[Step, Step]:
     return trainer._step, launch
 
 
-def tokens_per_second(step: Step, data: Batch) -> tuple[float, float]:
+def tokens_per_second(step: Step, data: Batch, warm: int, rounds: int, steps: int) -> tuple[float, float]:
     """Median and spread (largest less smallest, as a share) over rounds of steps."""
     tokens = int(data.asked.sum())
-    for _ in range(WARM):
+    for _ in range(warm):
         step(data)
     rates = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         torch.cuda.synchronize()
         began = time.perf_counter()
-        for _ in range(STEPS):
+        for _ in range(steps):
             step(data)
         torch.cuda.synchronize()
-        rates.append(STEPS * tokens / (time.perf_counter() - began))
+        rates.append(steps * tokens / (time.perf_counter() - began))
     return statistics.median(rates), (max(rates) - min(rates)) / statistics.median(rates)
 
 
 PEERS = {"Hugging Face Marian": Marian, "nn.Transformer": TorchTransformer}
 
 
-def measure(name: str, batches: Both) -> list[dict[str, Any]]:
-    """One of us on one batch, launched kernel by kernel and as one graph."""
-    torch._dynamo.reset()
-    data = batches[name not in PEERS].to("cuda")
+def measure(name: str, cell: str, brief: bool = False) -> list[dict[str, Any]]:
+    """One of us on one batch, launched kernel by kernel and as one graph; `brief` only fills the compiler's cache."""
+    data = BATCHES[cell]()[name not in PEERS].to("cuda")
     plain, graphed = (peer(PEERS[name]()), None) if name in PEERS else ours()
     rows = []
-    for how, step in (("compiled", plain), (GRAPH, graphed or GraphedStep(plain, nullcontext))):
+    # The graph first: torch remembers on which stream a gradient was first added up, and records on another.
+    for how, step in ((GRAPH, graphed or GraphedStep(plain, nullcontext)), ("compiled", plain)):
         try:
-            rate, spread = tokens_per_second(step, data)
+            rate, spread = tokens_per_second(step, data, *((1, 1, 1) if brief else (WARM, ROUNDS, STEPS)))
         except Exception as error:  # a peer may not take graphs: that is a result too
             print(name, how, repr(error)[:300], file=sys.stderr)
-            continue
-        rows.append({"name": name, "how": how, "value": round(rate), "spread": round(spread, 3)})
+            break  # a recording that failed leaves nothing behind that could be trusted
+        rows.append({"cell": cell, "name": name, "how": how, "value": round(rate), "spread": round(spread, 3)})
     return rows
 
 
-def main(names: list[str]) -> None:
-    rows = []
-    for cell, make in BATCHES.items():
-        batches, here = make(), []
-        for name in (*PEERS, "seq2see"):
-            if not names or name.split()[0] in names:
-                here += measure(name, batches)
-        for how in ("compiled", GRAPH):
-            best = max((row["value"] for row in here if row["name"] in PEERS and row["how"] == how), default=None)
-            for row in here:
-                if row["name"] == "seq2see" and best:
-                    row["to_" + ("graphed" if how == GRAPH else "compiled")] = round(row["value"] / best, 2)
-        rows += [{"cell": cell, **row} for row in here]
-        print(json.dumps(rows[-len(here) :], indent=1), flush=True)
+def apart(name: str, cell: str, brief: bool) -> subprocess.Popen[str]:
+    """`measure` in a process of its own: nobody inherits the compiler's state or a broken recording."""
+    command = [sys.executable, __file__, "once", name, cell, "brief" if brief else "long"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def main() -> None:
+    cases = [(name, cell) for cell in BATCHES for name in (*PEERS, "seq2see")]
+    for process in [apart(name, cell, brief=True) for name, cell in cases]:  # all compile at once
+        process.communicate()
+    rows: list[dict[str, Any]] = []
+    for name, cell in cases:
+        rows += json.loads(apart(name, cell, brief=False).communicate()[0].splitlines()[-1])
+        print(json.dumps(rows[-2:]), flush=True)
+    for row in rows:
+        if row["name"] in PEERS:
+            continue
+        for key, how in (("to_compiled", "compiled"), ("to_graphed", GRAPH)):
+            others = [o for o in rows if o["name"] in PEERS and (o["cell"], o["how"]) == (row["cell"], how)]
+            row[key] = round(row["value"] / max(other["value"] for other in others), 2) if others else None
     write_json(RESULTS, {"environment": describe_machine(), "command": "python benchmarks/train_gpu.py", "rows": rows})
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if sys.argv[1:2] == ["once"]:
+        print(json.dumps(measure(sys.argv[2], sys.argv[3], brief=sys.argv[4] == "brief")))
+    else:
+        main()
