@@ -37,6 +37,16 @@ WRITERS = {
     "gpt, alibi and smooth": ModelSettings(
         target=TextTarget(frontend=Tokens(positions="alibi")), decoder=transformer(think="gelu-tanh")
     ),
+    "gpt, as GPT-2": ModelSettings(
+        target=TextTarget(frontend=Tokens(positions="learned", longest=3, vectors="plain"), missing=(0, 1)),
+        decoder=transformer(think="gelu-tanh"),
+    ),
+    "gpt, as Llama": ModelSettings(
+        target=TextTarget(frontend=Tokens(positions="rotary", vectors="plain"), head="plain"),
+        decoder=transformer(
+            norm="rms", think="swiglu", key_heads=1, look="plain", epsilon=1e-6, expansion=2.6, rotary_base=100.0
+        ),
+    ),
     "language model, lstm": ModelSettings(
         target=TextTarget(frontend=Tokens(positions="none")), decoder=writes("lstm", "first-state")
     ),

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from seq2see.layers.feed_forward import THINKS, FeedForward, GatedFeedForward, TanhFeedForward
+from seq2see.layers.feed_forward import THINKS, FeedForward, GatedFeedForward, GeluFeedForward, TanhFeedForward
 
 
 def test_widen_keep_what_is_positive_narrow_again():
@@ -21,6 +21,18 @@ def test_widen_keep_what_is_positive_narrow_again():
     vectors = torch.tensor([2.0, -3.0]).view(1, 2, 1)
     # 2: (3, -4) → (3, 0) → 30.5;  -3: (-2, 6) → (0, 6) → 600.5
     assert layer(vectors).flatten().tolist() == [30.5, 600.5]
+
+
+def test_exact_gelu_by_hand():
+    layer = GeluFeedForward(width=1, hidden=1)
+    with torch.no_grad():
+        layer.widen.weight.fill_(1)
+        layer.narrow.weight.fill_(1)
+        layer.widen.bias.zero_()
+        layer.narrow.bias.fill_(0.5)
+    below = 0.5 * (1 + math.erf(2 / math.sqrt(2)))  # the share of a normal distribution below 2
+    expected = torch.tensor([2 * below + 0.5, 0.5], dtype=torch.float64)
+    assert_close(layer.double()(torch.tensor([2.0, 0.0]).double().view(1, 2, 1)).flatten(), expected)
 
 
 def test_gelu_by_hand():

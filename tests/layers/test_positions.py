@@ -85,6 +85,12 @@ def test_learned_positions_are_rows_of_a_table_and_the_last_serves_beyond_it():
     assert rows.requires_grad
 
 
+def test_there_are_as_many_learned_positions_as_are_asked_for():
+    positions = LearnedPositions(4, longest=7)
+    assert positions.table.weight.shape == (7, 4)
+    assert torch.equal(positions(torch.tensor([[6, 7]]))[0], positions.table.weight[[6, 6]])
+
+
 def test_no_positions_add_nothing():
     vectors = torch.randn(2, 3, 4)
     assert torch.equal(vectors + NoPositions(4)(torch.tensor([[0, 1, 2]])), vectors)

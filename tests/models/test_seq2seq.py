@@ -11,8 +11,8 @@ from torch.testing import assert_close
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.layers.positions import SinusoidalPositions
-from seq2see.models.frontends import TokenFrontend
-from seq2see.models.heads import FreeHead, TiedHead
+from seq2see.models.frontends import PlainTokenFrontend, TokenFrontend
+from seq2see.models.heads import HEADS, FreeHead, PartialHead, PlainHead, TiedHead
 from tiny_models import FAMILIES, TARGET_SIZE, WIDTH, pair, pairs, stirred, tiny, transformer, whole
 
 TOKENS = torch.tensor([[3, 4, 5], [6, 7, 0]])
@@ -61,6 +61,32 @@ def test_a_free_head_has_a_matrix_of_its_own():
     assert head(hidden).shape == (2, 4, 5)
     assert id(table.weight) not in [id(weight) for weight in head.parameters()]
     assert_close(head(torch.zeros(1, 3)), head.project.bias[None])
+
+
+def test_a_plain_head_adds_nothing():
+    table = nn.Embedding(5, 3)
+    head, hidden = PlainHead(table), torch.randn(2, 4, 3)
+    assert_close(head(hidden), hidden @ head.project.weight.T)
+    assert [name for name, _ in head.named_parameters()] == ["project.weight"]
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_what_names_no_token_takes_no_probability_from_those_that_do(kind):
+    table, hidden = nn.Embedding(6, 3), torch.randn(2, 4, 3)
+    whole = HEADS[kind](table)
+    head = PartialHead(whole, 6, (0, 3))
+    found, there = head(hidden).softmax(-1), [1, 2, 4, 5]
+    assert_close(found[..., there], whole(hidden)[..., there].softmax(-1))
+    assert (found[..., [0, 3]] == 0).all()
+    weight, bias = head.matrix()
+    assert_close(nn.functional.linear(hidden, weight, bias), head(hidden))
+
+
+def test_plain_vectors_are_added_to_their_positions_as_they_are():
+    table, positions = nn.Embedding(5, 4), SinusoidalPositions(4)
+    tokens, times = torch.tensor([[3, 1]]), torch.tensor([[7, 8]])
+    expected = table.weight[[3, 1]][None] + positions(times)
+    assert_close(PlainTokenFrontend(table, positions, 0.0).at(tokens, times), expected)
 
 
 # The whole model

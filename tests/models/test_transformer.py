@@ -265,3 +265,14 @@ def test_training_and_stepping_work_in_bf16():
     assert_close(torch.cat(stepped, dim=1)[target.real].float(), whole[target.real].float(), rtol=0, atol=0.1)
     hidden.float().sum().backward()
     assert all(weight.grad is not None for weight in encoder.parameters())
+
+
+def test_norms_matrices_and_rotary_base_are_those_of_the_settings():
+    changed = settings(epsilon=0.5, look="plain", rotary_base=100.0, expansion=2.6)
+    block = TransformerEncoder(changed, "rotary").blocks[0]
+    assert block.around_think.norm.epsilon == block.around_look.norm.epsilon == 0.5
+    assert block.look.output.bias is None
+    assert block.look.queries_keys_values.bias is None
+    size = WIDTH // changed.heads
+    assert_close(block.look.places.frequencies, 100.0 ** (-torch.arange(0, size, 2) / size))
+    assert block.think.widen.out_features == round(2.6 * WIDTH)

@@ -14,7 +14,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from seq2see.core.batch import NOT_ASKED, Sequences
-from seq2see.models.heads import FreeHead, TiedHead
+from seq2see.models.heads import FreeHead, PlainHead, TiedHead
 from seq2see.training import objectives
 from seq2see.training.cross_entropy import judge, plain_agreement, plain_cross_entropy
 from seq2see.training.objectives import NextToken, doubled, masked, picked
@@ -106,7 +106,7 @@ def test_only_what_is_asked_is_computed_on_a_cpu(monkeypatch):
     assert seen == [(1, 2, 4)]
 
 
-@pytest.mark.parametrize("head", [TiedHead, FreeHead])
+@pytest.mark.parametrize("head", [TiedHead, FreeHead, PlainHead])
 @pytest.mark.parametrize("agreement", [0.0, 1.7])
 def test_picking_out_and_masking_are_the_same(monkeypatch, head, agreement):
     random = torch.Generator().manual_seed(3)

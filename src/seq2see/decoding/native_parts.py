@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from seq2see.layers.attention import Attention, SelfAttention
 from seq2see.layers.feed_forward import FeedForward
+from seq2see.layers.matrices import Product
 from seq2see.layers.norms import LayerNorm, RMSNorm
 from seq2see.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
 from seq2see.layers.residual import PostNorm, PreNorm
@@ -50,6 +51,8 @@ def unsupported(model: Seq2Seq) -> str | None:
                 (name, module, (SelfAttention,)),
                 (f"{name}.places", getattr(module, "places", None), (type(None),)),
             ]
+        elif isinstance(module, Product):
+            known.append((name, module, (nn.Linear,)))
         elif last.startswith("around_"):
             known += [(name, module, (PreNorm, PostNorm)), (f"{name}.norm", module.norm, (LayerNorm, RMSNorm))]
     for name, module, types in known:

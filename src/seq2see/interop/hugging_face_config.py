@@ -25,7 +25,7 @@ def config_json(settings: ModelSettings, layout: str, size: int, shift: int, row
     for half, part in (("encoder", encoder), ("decoder", decoder)):
         shape[f"{half}_layers"] = part.depth
         shape[f"{half}_attention_heads"] = part.heads
-        shape[f"{half}_ffn_dim"] = part.expansion * part.width
+        shape[f"{half}_ffn_dim"] = part.hidden
     if layout == "marian":
         shape |= {"decoder_vocab_size": size, "share_encoder_decoder_embeddings": True}
     return {

@@ -10,6 +10,7 @@ from torch import nn
 
 from seq2see.core.errors import UserError
 from seq2see.decoding.settings import Decoding
+from seq2see.layers.norms import EPSILON
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings
@@ -82,13 +83,18 @@ def transformer_pair(settings: ModelSettings, engine: str) -> tuple[TransformerS
     assert isinstance(settings.encoder, TransformerSettings)
     assert isinstance(settings.decoder, TransformerSettings)
     for side, part in (("encoder", settings.encoder), ("decoder", settings.decoder)):
-        if part.think != "relu" or part.key_heads:
-            setting = f"{side}.think={part.think}" if part.think != "relu" else f"{side}.key_heads={part.key_heads}"
-            raise cannot(engine, setting, "only the paper's parts can go there yet")
+        for name, paper in (("think", "relu"), ("look", "biased"), ("key_heads", 0), ("epsilon", EPSILON)):
+            if getattr(part, name) != paper:
+                raise cannot(engine, f"{side}.{name}={getattr(part, name)}", "only the paper's parts can go there yet")
     for side, text in (("source", settings.source), ("target", settings.target)):
         if text is not None and text.frontend.positions in ("rotary", "alibi"):
             setting = f"{side}.frontend.positions={text.frontend.positions}"
             raise cannot(engine, setting, "positions must be added to the vectors there")
+        if text is not None and text.frontend.vectors != "scaled":
+            setting = f"{side}.frontend.vectors={text.frontend.vectors}"
+            raise cannot(engine, setting, "vectors are taken times √width there")
+    if settings.target.head == "plain":
+        raise cannot(engine, "target.head=plain", "the head is tied or has a bias there")
     return settings.encoder, settings.decoder
 
 

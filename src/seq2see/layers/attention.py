@@ -110,10 +110,10 @@ class Attention(nn.Module):
 
     probe: Callable[[Tensor], None] | None = None  # set by inspection, else None
 
-    def __init__(self, width: int, heads: int):
+    def __init__(self, width: int, heads: int, matrix: type[nn.Linear] = nn.Linear):
         super().__init__()
         self.width, self.heads = width, heads
-        self.output = nn.Linear(width, width)
+        self.output = matrix(width, width)
 
     def look(
         self, queries: Queries, keys: Keys, values: Keys, may_look: MayLook, layout: Padded = AS_ROWS
@@ -128,12 +128,12 @@ class SelfAttention(Attention):
     """Queries, keys and values all come from the same sequence.
 
     The three projections stand in one matrix: one product instead of three. `places` tells the heads where the
-    tokens stand to each other, where that was not added to the vectors.
+    tokens stand to each other, where that was not added to the vectors; `matrix` is the kind of all its products.
     """
 
-    def __init__(self, width: int, heads: int, places: Places | None = None):
-        super().__init__(width, heads)
-        self.queries_keys_values = nn.Linear(width, 3 * width)
+    def __init__(self, width: int, heads: int, places: Places | None = None, matrix: type[nn.Linear] = nn.Linear):
+        super().__init__(width, heads, matrix)
+        self.queries_keys_values = matrix(width, 3 * width)
         self.key_heads, self.places = heads, places  # every head has keys of its own
 
     def project(
@@ -186,10 +186,17 @@ class GroupedSelfAttention(SelfAttention):
     What is remembered of the past is smaller by as much, and reading it is most of the work of writing a long text.
     """
 
-    def __init__(self, width: int, heads: int, key_heads: int, places: Places | None = None):
-        super().__init__(width, heads, places)
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        key_heads: int,
+        places: Places | None = None,
+        matrix: type[nn.Linear] = nn.Linear,
+    ):
+        super().__init__(width, heads, places, matrix)
         self.key_heads = key_heads
-        self.queries_keys_values = nn.Linear(width, width + 2 * key_heads * (width // heads))
+        self.queries_keys_values = matrix(width, width + 2 * key_heads * (width // heads))
 
     def look(
         self, queries: Queries, keys: Shared, values: Shared, may_look: MayLook, layout: Padded = AS_ROWS

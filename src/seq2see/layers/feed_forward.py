@@ -22,11 +22,16 @@ class FeedForward(nn.Module):
         return self.narrow(functional.relu(self.widen(vectors)))
 
 
-class TanhFeedForward(FeedForward):
-    """The same with x Φ(x) instead of max(0, x), Φ the normal distribution (GELU, Hendrycks & Gimpel 2016, eq. 1).
+class GeluFeedForward(FeedForward):
+    """The same with x Φ(x) instead of max(0, x), Φ the normal distribution (GELU, Hendrycks & Gimpel 2016, eq. 1)."""
 
-    As in GPT-2, Φ is approximated by a tanh (their section 2).
-    """
+    def forward(self, vectors: Vectors) -> Vectors:
+        """Each position by itself."""
+        return self.narrow(functional.gelu(self.widen(vectors)))
+
+
+class TanhFeedForward(FeedForward):
+    """GELU with Φ approximated by a tanh (their section 2), as GPT-2 has it."""
 
     def forward(self, vectors: Vectors) -> Vectors:
         """Each position by itself."""
@@ -52,6 +57,7 @@ class GatedFeedForward(nn.Module):
 
 THINKS: dict[str, type[FeedForward] | type[GatedFeedForward]] = {
     "relu": FeedForward,
+    "gelu": GeluFeedForward,
     "gelu-tanh": TanhFeedForward,
     "swiglu": GatedFeedForward,
 }

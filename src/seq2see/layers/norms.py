@@ -9,6 +9,7 @@ statistics of a batch jump from step to step.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -205,7 +206,7 @@ def _wide(vectors: Float[Tensor, "row time width"]) -> Float[Tensor, "row time w
     return vectors.to(torch.promote_types(vectors.dtype, torch.float32))
 
 
-NORMS: dict[str, type[nn.Module]] = {
+NORMS: dict[str, Callable[[int, float], nn.Module]] = {
     "layer": LayerNorm,
     "rms": RMSNorm,
     "batch": MaskedBatchNorm,

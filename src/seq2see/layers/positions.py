@@ -44,11 +44,10 @@ class LearnedPositions(nn.Module):
     Times beyond the longest share the last vector: there is none that was learned for them.
     """
 
-    longest = 512
-
-    def __init__(self, width: int):
+    def __init__(self, width: int, longest: int = 512):
         super().__init__()
-        self.table = nn.Embedding(self.longest, width)
+        self.longest = longest
+        self.table = nn.Embedding(longest, width)
 
     def forward(self, times: Times) -> Float[Tensor, "row time width"]:
         """The position vectors of these times."""

@@ -76,8 +76,8 @@ class LinearBias(Places):
         return -self.slopes[:, None, None] * distance[:, None]
 
 
-def places_of(positions: str, width: int, heads: int) -> Places | None:
+def places_of(positions: str, width: int, heads: int, base: float = 10_000.0) -> Places | None:
     """What attention is told under these positions (see `layers.positions.POSITIONS` for what is added to vectors)."""
     if positions == "rotary":
-        return Rotary(width // heads)
+        return Rotary(width // heads, base)
     return LinearBias(heads) if positions == "alibi" else None

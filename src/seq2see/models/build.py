@@ -9,11 +9,11 @@ from torch import nn
 
 from seq2see.core.seeds import seed_torch
 from seq2see.layers.initialise import initialise
-from seq2see.layers.positions import POSITIONS
+from seq2see.layers.positions import POSITIONS, LearnedPositions
 from seq2see.models.convolutional import ConvolutionalEncoder, ConvolutionalEncoderSettings
-from seq2see.models.frontends import TokenFrontend
+from seq2see.models.frontends import FRONTENDS, TokenFrontend
 from seq2see.models.gpt import GPTDecoder
-from seq2see.models.heads import HEADS
+from seq2see.models.heads import HEADS, PartialHead
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.recurrent import (
     RecurrentDecoder,
@@ -22,7 +22,7 @@ from seq2see.models.recurrent import (
     RecurrentEncoderSettings,
 )
 from seq2see.models.seq2seq import Seq2Seq
-from seq2see.models.settings import ModelSettings, Text
+from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerDecoder, TransformerEncoder, TransformerSettings
 
 # A Transformer must be told where tokens stand, by attention if not by what is added to the vectors.
@@ -45,7 +45,7 @@ def build_model(settings: ModelSettings, source_size: int, target_size: int) -> 
     """The model these settings describe, for vocabularies of these sizes; a language model has only the second."""
     encoder, decoder = settings.encoder, settings.decoder
     target_table = nn.Embedding(target_size, decoder.width)
-    target, head = _frontend(settings.target, target_table, decoder.dropout), HEADS[settings.target.head](target_table)
+    target, head = _frontend(settings.target, target_table, decoder.dropout), _head(settings.target, target_table)
     if encoder is None or settings.source is None:
         return LanguageModel(target, WRITERS[type(decoder)](decoder, settings.target.frontend.positions), head)
     shared = settings.target.vocabulary == "shared"
@@ -68,4 +68,12 @@ def fresh_model(settings: ModelSettings, sizes: tuple[int, int], start: str, see
 
 
 def _frontend(text: Text, table: nn.Embedding, dropout: float) -> TokenFrontend:
-    return TokenFrontend(table, POSITIONS[text.frontend.positions](table.embedding_dim), dropout)
+    frontend, width = text.frontend, table.embedding_dim
+    learned = frontend.positions == "learned"
+    positions = LearnedPositions(width, frontend.longest) if learned else POSITIONS[frontend.positions](width)
+    return FRONTENDS[frontend.vectors](table, positions, dropout)
+
+
+def _head(target: TextTarget, table: nn.Embedding) -> nn.Module:
+    head = HEADS[target.head](table)
+    return PartialHead(head, table.num_embeddings, target.missing) if target.missing else head

@@ -38,3 +38,14 @@ class TokenFrontend(nn.Module):
         """Vectors for tokens that stand at given times."""
         vectors = self.table(tokens) * self.scale
         return self.dropout(vectors + self.positions(times).to(vectors.dtype))
+
+
+class PlainTokenFrontend(TokenFrontend):
+    """The same without √width: vectors are added to their positions as they stand in the table (GPT-2, Llama)."""
+
+    def __init__(self, table: nn.Embedding, positions: nn.Module, dropout: float):
+        super().__init__(table, positions, dropout)
+        self.scale = 1.0
+
+
+FRONTENDS = {"scaled": TokenFrontend, "plain": PlainTokenFrontend}

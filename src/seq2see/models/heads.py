@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
+
+from seq2see.layers.matrices import Product
 
 Hidden = Float[Tensor, "... width"]
 Logits = Float[Tensor, "... vocab"]
@@ -45,4 +48,49 @@ class FreeHead(nn.Module):
         return self.project.weight, self.project.bias
 
 
-HEADS = {"tied": TiedHead, "free": FreeHead}
+class PlainHead(nn.Module):
+    """A matrix of its own and nothing added: logits = h W, as in Llama."""
+
+    def __init__(self, table: nn.Embedding):
+        super().__init__()
+        self.project = Product(table.embedding_dim, table.num_embeddings)
+
+    def forward(self, hidden: Hidden) -> Logits:
+        """A score for each token of the vocabulary."""
+        return self.project(hidden)
+
+    def matrix(self) -> tuple[Tensor, Tensor | None]:
+        """What `forward` multiplies by and adds: for a loss that computes the scores in chunks."""
+        return self.project.weight, None
+
+
+class PartialHead(nn.Module):
+    """Another head, over a vocabulary in which some numbers name no token: these get no probability at all.
+
+    Vocabularies of other people often have no <pad>, or one token for both <bos> and <eos>. If the numbers that we
+    have and they have not were scored like words, they would take probability from the words.
+    """
+
+    never: Tensor
+
+    def __init__(self, head: TiedHead | FreeHead | PlainHead, size: int, missing: tuple[int, ...]):
+        super().__init__()
+        self.head = head
+        # Not minus infinity, which times 0 is no number.
+        self.register_buffer("never", torch.zeros(size).index_fill(0, torch.tensor(missing), -1e9), persistent=False)
+
+    def forward(self, hidden: Hidden) -> Logits:
+        """A score for each token of the vocabulary."""
+        return self.head(hidden) + self.never
+
+    def matrix(self) -> tuple[Tensor, Tensor | None]:
+        """What `forward` multiplies by and adds: for a loss that computes the scores in chunks."""
+        weight, bias = self.head.matrix()
+        return weight, self.never if bias is None else bias + self.never
+
+
+HEADS: dict[str, type[TiedHead] | type[FreeHead] | type[PlainHead]] = {
+    "tied": TiedHead,
+    "free": FreeHead,
+    "plain": PlainHead,
+}

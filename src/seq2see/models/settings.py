@@ -24,6 +24,10 @@ class Tokens(Settings):
     kind: Literal["tokens"] = "tokens"
     positions: Literal["sinusoidal", "learned", "rotary", "alibi", "none"] = "sinusoidal"
     """How a model is told where a token stands; rotary and alibi are for Transformers, recurrent ones need none."""
+    longest: int = Field(512, ge=1)
+    """Learned positions: how many there are; all times beyond share the last."""
+    vectors: Literal["scaled", "plain"] = "scaled"
+    """Whether the table's vectors are taken times √width, as in the paper, or as they are, as in GPT-2."""
 
 
 class Text(Settings):
@@ -43,8 +47,10 @@ class TextTarget(Text):
 
     vocabulary: Literal["separate", "shared"] = "separate"
     """Whether source and target have one vocabulary and one table of vectors, or one each."""
-    head: Literal["tied", "free"] = "tied"
-    """Whether the output scores tokens with the table of their input vectors, or has a matrix of its own."""
+    head: Literal["tied", "free", "plain"] = "tied"
+    """What scores tokens: the table of their input vectors, a matrix of its own with a bias, or one without."""
+    missing: tuple[int, ...] = ()
+    """Numbers that name no token and are never probable: real weights may have no <pad>, say."""
 
     @property
     def half(self) -> int:

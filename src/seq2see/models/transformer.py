@@ -17,7 +17,8 @@ from seq2see.layers.attention import AS_ROWS, CrossAttention, GroupedSelfAttenti
 from seq2see.layers.feed_forward import THINKS
 from seq2see.layers.layout import Padded, layout_of
 from seq2see.layers.masks import MayLook, causal, for_kernel, own_past, own_text, real, so_far, times_from
-from seq2see.layers.norms import NORMS
+from seq2see.layers.matrices import MATRICES
+from seq2see.layers.norms import EPSILON, NORMS
 from seq2see.layers.padding import mean_real
 from seq2see.layers.relative_positions import places_of
 from seq2see.layers.residual import ORDERS
@@ -36,18 +37,29 @@ class TransformerSettings(Settings):
     """Number of blocks."""
     heads: int = Field(4, ge=1)
     """Attention heads a block; each works on width / heads numbers."""
-    expansion: int = Field(4, ge=1)
-    """How many times wider than the stream the feed-forward part is."""
+    expansion: float = Field(4, gt=0)
+    """How many times wider than the stream the feed-forward part is; rounded to whole numbers."""
     dropout: float = Field(0.1, ge=0, lt=1)
     """Share of numbers dropped from embeddings and from what each part adds, in training."""
     norm: Literal["layer", "rms", "batch", "power"] = "layer"
     """How the stream is normalised: layer norm, root mean square, masked batch norm or power norm."""
+    epsilon: float = Field(EPSILON, gt=0)
+    """What a norm adds under its root, so that nothing is divided by zero."""
     order: Literal["pre", "post"] = "pre"
     """Norm before each part (trains easily) or after it (the paper's)."""
-    think: Literal["relu", "gelu-tanh", "swiglu"] = "relu"
-    """What the feed-forward part does between its two products: the paper's, GPT-2's or Llama's."""
+    think: Literal["relu", "gelu", "gelu-tanh", "swiglu"] = "relu"
+    """What the feed-forward part does between its two products: the paper's, BERT's, GPT-2's or Llama's."""
+    look: Literal["biased", "plain"] = "biased"
+    """Whether something is added behind the products of self-attention (biased) or not (plain), as in Llama."""
     key_heads: int = Field(0, ge=0)
     """Heads that have keys of their own, several heads asking each; 0: as many as there are heads."""
+    rotary_base: float = Field(10_000.0, gt=1)
+    """Rotary positions: the last pair of numbers turns about this many times slower than the first."""
+
+    @property
+    def hidden(self) -> int:
+        """Width of the feed-forward part."""
+        return round(self.expansion * self.width)
 
 
 class Wiring:
@@ -62,16 +74,19 @@ class Wiring:
     def look(self) -> SelfAttention:
         """A fresh part that looks."""
         width, heads, groups = self.settings.width, self.settings.heads, self.settings.key_heads
-        places = places_of(self.positions, width, heads)
-        return GroupedSelfAttention(width, heads, groups, places) if groups else SelfAttention(width, heads, places)
+        places = places_of(self.positions, width, heads, self.settings.rotary_base)
+        matrix = MATRICES[self.settings.look]
+        if groups:
+            return GroupedSelfAttention(width, heads, groups, places, matrix)
+        return SelfAttention(width, heads, places, matrix)
 
     def think(self) -> nn.Module:
         """A fresh part that thinks."""
-        return THINKS[self.settings.think](self.settings.width, self.settings.expansion * self.settings.width)
+        return THINKS[self.settings.think](self.settings.width, self.settings.hidden)
 
     def norm(self) -> nn.Module:
         """A fresh norm."""
-        return NORMS[self.settings.norm](self.settings.width)
+        return NORMS[self.settings.norm](self.settings.width, self.settings.epsilon)
 
     def residual(self) -> nn.Module:
         """A fresh residual connection around one part."""

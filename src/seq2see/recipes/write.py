@@ -6,7 +6,7 @@ from typing import Any
 
 from seq2see.decoding.settings import Decoding
 from seq2see.models.recurrent import RecurrentDecoderSettings
-from seq2see.models.settings import TextTarget
+from seq2see.models.settings import TextTarget, Tokens
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.tokenisers import Characters
 from seq2see.sources.texts import PythonLibrary
@@ -30,25 +30,31 @@ def write() -> Recipe:
 
 def write_gpt2() -> Recipe:
     """The same in the shape of GPT-2: learned positions, and a smooth feed-forward part (Radford et al. 2019)."""
-    return _like_write("write-gpt2", positions="learned", think="gelu-tanh")
+    frontend = Tokens(positions="learned", longest=128, vectors="plain")
+    return _like_write("write-gpt2", frontend, think="gelu-tanh")
 
 
 def write_llama() -> Recipe:
     """The same in the shape of Llama: rotary positions, keys that heads share, gates (Touvron et al. 2023)."""
-    return _like_write("write-llama", positions="rotary", norm="rms", think="swiglu", key_heads=2)
+    frontend = Tokens(positions="rotary", vectors="plain")
+    # A gated part has three matrices instead of two: 2/3 of the usual width, and it has as many weights.
+    thinks = {"think": "swiglu", "expansion": 8 / 3}
+    looks = {"look": "plain", "key_heads": 2}
+    llama = _like_write("write-llama", frontend, norm="rms", epsilon=1e-6, **looks, **thinks)
+    return llama.with_(**{"target.head": "plain"})
 
 
 def write_alibi() -> Recipe:
     """The same with far tokens made less attractive, and no other positions (Press et al. 2022)."""
-    return _like_write("write-alibi", positions="alibi")
+    return _like_write("write-alibi", Tokens(positions="alibi"))
 
 
 def write_lstm() -> Recipe:
     """The same text by an LSTM of two layers (Zaremba et al. 2014)."""
     cells = RecurrentDecoderSettings(cell="lstm", look="first-state", depth=2, dropout=0.1)
-    return _like_write("write-lstm", positions="none").model_copy(update={"decoder": cells})
+    return _like_write("write-lstm", Tokens(positions="none")).model_copy(update={"decoder": cells})
 
 
-def _like_write(name: str, positions: str, **decoder: Any) -> Recipe:
+def _like_write(name: str, frontend: Tokens, **decoder: Any) -> Recipe:
     changes = {f"decoder.{setting}": value for setting, value in decoder.items()}
-    return write().with_(**{"name": name, "target.frontend.positions": positions, **changes})
+    return write().with_(**{"name": name, "target.frontend": frontend, **changes})
