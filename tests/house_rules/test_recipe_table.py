@@ -17,6 +17,7 @@ USERS_OWN = {
     "Decoding.*": "given at every call: `predict --set decoding.temperature=0.7`, `model(text, num_beams=5)`",
     "Average.*": "one of the settings of decoding",
     "GNMT.*": "one of the settings of decoding",
+    "Given.*": "the vocabulary of real weights, which no recipe learns",
     "TextTarget.missing": "what a vocabulary that came with real weights lacks",
     "TransformerSettings.rotary_base": "what real weights were trained with",
     "OwnFiles.*": "about files that only their owner has",

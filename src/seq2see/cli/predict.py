@@ -20,7 +20,7 @@ INTERRUPTED = 130
 
 
 def predict(
-    run: Annotated[str, typer.Argument(help="A run folder, its name, or latest.")],
+    run: Annotated[str, typer.Argument(help="A run folder, its name, or latest; or a Hugging Face folder.")],
     texts: Annotated[list[str] | None, typer.Argument(help="Texts; without any, lines from standard input.")] = None,
     file: Annotated[list[Path] | None, typer.Option("--file", "-f", help="A file with one text a line.")] = None,
     out: Annotated[
@@ -81,13 +81,12 @@ def _stream(
 
 def _answer_file(out: Path, run: str, model: Model, settings: dict[str, Any], as_json: bool, engine: str) -> AnswerFile:
     """The file, with everything its answers depend on besides the lines."""
-    from seq2see.core.files import sha256
-    from seq2see.core.manifests import MANIFEST
     from seq2see.workbench.answer_file import AnswerFile
-    from seq2see.workbench.run_folder import find_run
+    from seq2see.workbench.model_folder import fingerprint_of
+    from seq2see.workbench.run_folder import find_model
 
     made_by = {
-        "model": sha256(find_run(run).model / MANIFEST),
+        "model": fingerprint_of(find_model(run)),
         "engine": engine,
         "json": as_json,
         "prefix": settings["prefix"],

@@ -1,8 +1,9 @@
-"""Folders that appear whole or not at all, and packages that are only needed to export."""
+"""Folders that appear whole or not at all, folders of other people, and packages that not everybody needs."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,14 @@ def new_folder(folder: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     sync_folder(folder.parent)
+
+
+def is_real(path: Path) -> bool:
+    """Whether a folder is Hugging Face's: its `config.json` names a kind of model."""
+    try:
+        return "model_type" in json.loads((path / "config.json").read_bytes())
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def need(extra: str, *packages: str) -> None:

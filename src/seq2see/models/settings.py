@@ -10,7 +10,7 @@ from seq2see.core.settings import Settings
 from seq2see.models.convolutional import ConvolutionalEncoderSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.tokenisers import BytePairs, Characters, Unigram, Words
+from seq2see.sequences.tokenisers import AnyTokeniser, BytePairs
 
 Encoder = Annotated[
     TransformerSettings | RecurrentEncoderSettings | ConvolutionalEncoderSettings, Field(discriminator="kind")
@@ -34,7 +34,7 @@ class Text(Settings):
     """Text that is read."""
 
     kind: Literal["text"] = "text"
-    tokeniser: Annotated[Characters | Words | BytePairs | Unigram, Field(discriminator="kind")] = BytePairs()
+    tokeniser: AnyTokeniser = BytePairs()
     """How text is cut into tokens."""
     frontend: Tokens = Tokens()
     """How tokens become vectors."""

@@ -42,7 +42,7 @@ from seq2see.sequences.unigram import learn_unigram
 PAD, BOS, EOS, UNK = range(len(SPECIALS))
 PAD_TEXT, BOS_TEXT, EOS_TEXT, UNK_TEXT = SPECIALS
 
-_VISIBLE = str.maketrans({" ": "▁", "\n": "⏎", "\t": "⇥"})
+VISIBLE = str.maketrans({" ": "▁", "\n": "⏎", "\t": "⇥"})
 
 
 class Characters(Settings):
@@ -79,7 +79,13 @@ class Unigram(Settings):
     """Most pieces, counting 4 specials and 256 bytes; a small corpus gives fewer."""
 
 
-AnyTokeniser = Annotated[Characters | Words | BytePairs | Unigram, Field(discriminator="kind")]
+class Given(Settings):
+    """A vocabulary that came with real weights; it is not learnt."""
+
+    kind: Literal["given"] = "given"
+
+
+AnyTokeniser = Annotated[Characters | Words | BytePairs | Unigram | Given, Field(discriminator="kind")]
 """The settings of a tokeniser, chosen by `kind`."""
 
 
@@ -99,19 +105,15 @@ class Tokeniser:
 
     def normalise(self, text: str) -> str:
         """The text as it is cut: composed (NFC), otherwise unchanged."""
-        return str(_asked(self._library.normalizer.normalize_str, text))
+        return str(asked(self._library.normalizer.normalize_str, text))
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text."""
-        return list(_asked(self._encoding, text).ids)
+        return list(asked(self._encoding, text).ids)
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts, by all cores at once."""
-        try:
-            encodings = self._library.encode_batch_fast(list(texts), add_special_tokens=False)
-        except TypeError:  # the library does not say which text: the slow way does
-            return [self.encode(text) for text in texts]
-        return [encoding.ids for encoding in encodings]
+        return self._encode_many(texts)
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids up to the first <eos>; <pad> and <bos> say nothing, <unk> is shown as such."""
@@ -125,11 +127,11 @@ class Tokeniser:
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as something to look at: `▁` is a space, `⏎` a new line, `<0xE7>` a byte of a character."""
-        return [self._texts[number].translate(_VISIBLE) for number in ids]
+        return [self._texts[number].translate(VISIBLE) for number in ids]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where in the text, as given, each piece stands; bytes of one character share its place."""
-        return list(_asked(self._encoding, text).offsets)
+        return list(asked(self._encoding, text).offsets)
 
     def words(self, text: str) -> list[str]:
         """The parts of a text that are cut into pieces each by itself: no piece reaches over two."""
@@ -165,14 +167,26 @@ class Tokeniser:
         """Read a `tokenizer.json` that `save` wrote; anything else is refused."""
         return Tokeniser(*read_document(path))
 
+    def _encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        try:
+            encodings = self._library.encode_batch_fast(list(texts), add_special_tokens=False)
+        except TypeError:  # the library does not say which text: asked one by one it does
+            encodings = [asked(self._encoding, text) for text in texts]
+        return [encoding.ids for encoding in encodings]
+
     def _encoding(self, text: str) -> Any:
         return self._library.encode(text, add_special_tokens=False)
 
 
-def train_tokeniser(settings: Characters | Words | BytePairs | Unigram, texts: Iterable[str]) -> Tokeniser:
+def train_tokeniser(settings: Characters | Words | BytePairs | Unigram | Given, texts: Iterable[str]) -> Tokeniser:
     """Learn a vocabulary; the same texts always give the same one, on any number of cores."""
+    if isinstance(settings, Given):
+        raise UserError(
+            "A given vocabulary cannot be learnt: it comes with real weights.",
+            remedy="Set tokeniser.kind to characters, words, bpe or unigram.",
+        )
     library = build(document(settings.kind, untrained(settings.kind)))
-    texts = [_asked(library.normalizer.normalize_str, text) for text in texts]
+    texts = [asked(library.normalizer.normalize_str, text) for text in texts]
     if not any(texts):
         raise UserError("There is no text to learn a vocabulary from.")
     vocabulary = _LEARN[type(settings)](settings, library, texts)
@@ -234,7 +248,7 @@ def _trained(library: Tokenizer, texts: list[str], trainer: Any, *parts: str) ->
     return {part: model[part] for part in parts}
 
 
-def _asked(ask: Callable[[str], Any], text: str) -> Any:
+def asked(ask: Callable[[str], Any], text: str) -> Any:
     """What the library answers about a text; it takes only text that can be written as UTF-8."""
     try:
         return ask(text)

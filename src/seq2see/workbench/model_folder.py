@@ -7,6 +7,7 @@ The further members of an ensemble lie beside the first as `member-2.safetensors
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from dataclasses import dataclass
@@ -17,11 +18,13 @@ from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 
 from seq2see.core.errors import UserError
-from seq2see.core.files import sync_folder, write_bytes, write_json
+from seq2see.core.files import sha256, sync_folder, write_bytes, write_json
 from seq2see.core.manifests import MANIFEST, checked_bytes, entry, inspect, manifest_bytes
 from seq2see.core.settings import Settings, read_tree
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.settings import Decoding
+from seq2see.interop.folders import is_real
+from seq2see.interop.real_weights import read_real
 from seq2see.models.build import build_model
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.packing import pack_model, unpack_model
@@ -70,7 +73,9 @@ def write_model(folder: Path, stored: StoredModel) -> None:
 
 
 def read_model(folder: Path, device: torch.device) -> StoredModel:
-    """Read the folder, if it is whole."""
+    """Read the folder, if it is whole; one of Hugging Face's will do as well."""
+    if is_real(folder):
+        return _read_real(folder, device)
     try:
         tree = json.loads((folder / "config.json").read_bytes())
     except (OSError, ValueError) as error:
@@ -86,6 +91,20 @@ def read_model(folder: Path, device: torch.device) -> StoredModel:
         unpack_model(members[-1], from_bytes(checked_bytes(folder, _weights_file(number), files)))
     module = Ensemble(members) if config.members else members[0]
     return StoredModel(config, module.to(device).eval(), tokenisers)
+
+
+def _read_real(folder: Path, device: torch.device) -> StoredModel:
+    real = read_real(folder)
+    config = ModelConfig(name=folder.name, step=0, model=real.settings, decoding=real.decoding)
+    return StoredModel(config, real.module.to(device).eval(), Tokenisers(real.tokeniser, real.tokeniser))
+
+
+def fingerprint_of(folder: Path) -> str:
+    """What changes whenever anything in a model folder does."""
+    if not is_real(folder):
+        return sha256(folder / MANIFEST)
+    files = [path for pattern in ("*.json", "*.txt", "*.safetensors") for path in sorted(folder.glob(pattern))]
+    return hashlib.sha256(" ".join(f"{path.name} {sha256(path)}" for path in files).encode()).hexdigest()
 
 
 def members_of(module: LanguageModel | Ensemble) -> list[LanguageModel]:

@@ -21,7 +21,7 @@ from seq2see.sequences.tokenisers import BOS, EOS
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.engines import Asked, engine_of
 from seq2see.workbench.model_folder import StoredModel, read_model
-from seq2see.workbench.run_folder import find_run
+from seq2see.workbench.run_folder import find_model
 
 
 @dataclass(frozen=True)
@@ -190,10 +190,12 @@ class Model:
         return batch.to(self.device)
 
     def _answers(self, text: str, seen: list[int], hypotheses: list[Hypothesis]) -> tuple[Answer, ...]:
-        before, said = ("", 0) if self.reads else (text, len(seen))
+        # What follows a text is decoded with it: whether a piece begins with a space can depend on what is before it.
+        decode = self.tokenisers.target.decode
+        before, known = ("", 0) if self.reads else (text, len(decode(seen)))
         return tuple(
             Answer(
-                before + self.tokenisers.target.decode(each.tokens[said:]),
+                before + decode(each.tokens)[known:],
                 each.score,
                 each.log_probability,
                 each.finished,
@@ -204,12 +206,5 @@ class Model:
 
 
 def load(name: str | Path, engine: str = "own") -> Model:
-    """The model of a finished run: a folder, a name under `runs/`, or "latest"."""
-    run = find_run(str(name))
-    if not run.finished:
-        raise UserError(
-            "This run is not finished, so it has no model yet.",
-            where=str(run),
-            remedy=f"Finish it with `seq2see train {run.recipe_file} --out {run}`.",
-        )
-    return Model(read_model(run.model, pick_device()), engine)
+    """The model of a finished run: a folder, a name under `runs/`, or "latest"; or one in a Hugging Face folder."""
+    return Model(read_model(find_model(str(name)), pick_device()), engine)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from seq2see.core.errors import UserError, nearest
 from seq2see.core.settings import read_toml
+from seq2see.interop.folders import is_real
 
 if TYPE_CHECKING:
     from seq2see.workbench.recipe import Recipe
@@ -106,6 +107,20 @@ def find_run(name: str) -> RunFolder:
     close = nearest(Path(name).name, names)
     remedy = f"Did you mean '{RUNS / close}'?" if close else "`seq2see runs` lists the runs there are."
     raise UserError(f"There is no run '{name}'.", remedy=remedy)
+
+
+def find_model(name: str) -> Path:
+    """The model a user means: that of a finished run, or a Hugging Face folder."""
+    if is_real(Path(name)):
+        return Path(name)
+    run = find_run(name)
+    if not run.finished:
+        raise UserError(
+            "This run is not finished, so it has no model yet.",
+            where=str(run),
+            remedy=f"Finish it with `seq2see train {run.recipe_file} --out {run}`.",
+        )
+    return run.model
 
 
 def all_runs() -> list[RunFolder]:

@@ -1,0 +1,132 @@
+"""Models that other people trained, read from a Hugging Face folder and run by our own layers.
+
+Nothing of the folder is executed: `config.json` says the shape, safetensors files hold the weights, and the tokeniser
+is run by the `tokenizers` library. The folder is only read.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seq2see.core.errors import UserError, unknown
+from seq2see.core.settings import read_tree
+from seq2see.decoding.settings import Decoding
+from seq2see.interop.causal_configs import SETTINGS, Config
+from seq2see.interop.causal_layouts import LAYOUTS
+from seq2see.interop.weight_files import Tensors, WeightFiles, matched
+from seq2see.models.build import build_model
+from seq2see.models.language_model import LanguageModel
+from seq2see.models.packing import unpack_model
+from seq2see.models.settings import ModelSettings
+from seq2see.sequences.given import GivenTokeniser, Renumbered, read_given
+
+END_OF_TEXT = "<|endoftext|>"
+TOKENS = 64
+"""New tokens, if nobody says how many."""
+
+
+@dataclass(frozen=True)
+class RealModel:
+    """A model that was trained elsewhere, in our layers."""
+
+    settings: ModelSettings
+    decoding: Decoding
+    module: LanguageModel
+    tokeniser: GivenTokeniser
+
+
+def read_real(folder: Path) -> RealModel:
+    """The model in a Hugging Face folder."""
+    config = Config(_tree(folder / "config.json"), str(folder / "config.json"))
+    kind = config.need("model_type")
+    if kind not in LAYOUTS:
+        raise unknown("kind of model that we have layers for", str(kind), LAYOUTS, where=config.where)
+    weights = WeightFiles(folder)
+    return assemble(str(kind), config, weights, read_given(folder), _decoding(folder))
+
+
+def assemble(kind: str, config: Config, weights: Tensors, tokeniser: dict[str, Any], decoding: Decoding) -> RealModel:
+    """A model of its config, weights and `tokenizer.json`; the shapes of all weights are checked first."""
+    numbers = _numbers(config, tokeniser)
+    settings, layout = SETTINGS[kind](config, numbers.missing), LAYOUTS[kind]
+    places = list(layout.places(settings, config.number("vocab_size")))
+    names = matched(weights, places, layout.body, layout.computed)
+    text = GivenTokeniser(tokeniser, numbers)
+    module = build_model(settings, len(text), len(text))
+    ours = {}
+    for place in places:
+        joined = place.join([weights.read(names[name]) for name in place.theirs])
+        ours[place.ours] = numbers.ours(joined) if place.by_token else joined
+    unpack_model(module, ours)
+    return RealModel(settings, decoding, module.eval(), text)
+
+
+def _tree(path: Path) -> dict[str, Any]:
+    try:
+        tree = json.loads(path.read_bytes())
+        if not isinstance(tree, dict):
+            raise ValueError("it is no table")
+    except (OSError, ValueError) as error:
+        raise UserError(f"This cannot be read: {error}.", where=str(path)) from None
+    return tree
+
+
+def _numbers(config: Config, tokeniser: dict[str, Any]) -> Renumbered:
+    """Our numbers for their vocabulary."""
+    size, known = config.number("vocab_size"), _vocabulary(tokeniser)
+    beyond = max(known.values(), default=0)
+    if beyond >= size:
+        what = f"The tokeniser has the number {beyond:,}, but the table of vectors ends before {size:,}."
+        raise UserError(what, where=config.where, remedy="The tokeniser and the weights belong to different models.")
+    end, padding = (_special(config, name, size) for name in ("eos_token_id", "pad_token_id"))
+    beginning = _beginning(tokeniser, known)
+    if beginning is None:
+        beginning = _special(config, "bos_token_id", size)
+    if beginning is None:
+        beginning = end
+    if beginning is None:
+        raise UserError("Neither bos_token_id nor eos_token_id says what stands before a text.", where=config.where)
+    unk = tokeniser["model"].get("unk_token")
+    return Renumbered.of(size, beginning=beginning, end=end, padding=padding, unknown=known.get(str(unk)))
+
+
+def _vocabulary(tokeniser: dict[str, Any]) -> dict[str, int]:
+    """Every piece with its number."""
+    pieces = tokeniser["model"]["vocab"]
+    if isinstance(pieces, list):  # unigram: each with its score
+        pieces = {piece: number for number, (piece, _) in enumerate(pieces)}
+    return pieces | {each["content"]: each["id"] for each in tokeniser.get("added_tokens", [])}
+
+
+def _special(config: Config, name: str, size: int) -> int | None:
+    """A token's number; of several that end a text the first."""
+    value = config.get(name, None)
+    value = value[0] if isinstance(value, list) and value else value
+    if value is None or value == -1:  # some files write -1 for none
+        return None
+    if type(value) is not int or not 0 <= value < size:
+        raise UserError(f"'{name}' is {value!r}, which is no number of a token.", where=config.where)
+    return value
+
+
+def _beginning(tokeniser: dict[str, Any], known: dict[str, int]) -> int | None:
+    """What the model saw before every text: what its tokeniser puts there, or else the end of the text before."""
+    processor = tokeniser.get("post_processor") or {}
+    for each in [processor, *processor.get("processors", [])]:
+        first = each.get("single", [{}])[0] if each.get("type") == "TemplateProcessing" else {}
+        if "SpecialToken" in first:
+            return known.get(first["SpecialToken"]["id"])
+    return known.get(END_OF_TEXT)
+
+
+def _decoding(folder: Path) -> Decoding:
+    """How answers are made: the folder's own settings as far as they have our names, else greedily."""
+    path = folder / "generation_config.json"
+    told = _tree(path) if path.exists() else {}
+    ours = {name: told[name] for name in Decoding.model_fields if type(told.get(name)) in (int, float, bool)}
+    for name in ("length_penalty", "early_stopping"):  # these mean something else there
+        ours.pop(name, None)
+    return read_tree(Decoding, {"max_new_tokens": TOKENS} | ours, where=str(path))

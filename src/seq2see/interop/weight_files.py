@@ -1,0 +1,117 @@
+"""The tensors of a Hugging Face folder: one safetensors file, or several with an index. Pickles are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from seq2see.core.errors import UserError
+from seq2see.interop.causal_layouts import Place, shown
+
+INDEX = "model.safetensors.index.json"
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+
+
+class Tensors(Protocol):
+    """Named tensors that lie somewhere."""
+
+    where: str
+
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The shape of each, without reading any."""
+
+    def read(self, name: str) -> Tensor:
+        """One of them, in float32."""
+
+
+class WeightFiles:
+    """The safetensors files of a folder."""
+
+    def __init__(self, folder: Path):
+        self.where = str(folder)
+        self._files: dict[str, Any] = {}
+        for path in _files(folder):
+            try:
+                opened = safe_open(path, framework="pt")
+            except (OSError, SafetensorError) as error:
+                raise UserError(f"These weights cannot be read: {error}.", where=str(path)) from None
+            self._files |= dict.fromkeys(opened.keys(), opened)
+
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The shape of each tensor, without reading any."""
+        return {name: tuple(opened.get_slice(name).get_shape()) for name, opened in self._files.items()}
+
+    def read(self, name: str) -> Tensor:
+        """One tensor, in float32."""
+        return self._files[name].get_tensor(name).float()
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files of the weights; those of an index only if they lie in the same folder."""
+    if (folder / "model.safetensors").exists():
+        return [folder / "model.safetensors"]
+    index = folder / INDEX
+    if not index.exists():
+        raise _no_weights(folder)
+    try:
+        names = sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"This index cannot be read: {error}.", where=str(index)) from None
+    for name in names:
+        if Path(str(name)).name != name or not (folder / name).is_file():
+            raise UserError(f"The index names '{name}', which is not in this folder.", where=str(index))
+    return [folder / name for name in names]
+
+
+def _no_weights(folder: Path) -> UserError:
+    pickles = [path.name for pattern in PICKLES for path in sorted(folder.glob(pattern))]
+    if pickles:
+        return UserError(
+            f"{pickles[0]} is a pickle, which can run any code when it is opened, so it is not opened.",
+            where=str(folder),
+            remedy="Save the model as safetensors: `model.save_pretrained(folder)` in transformers writes them.",
+        )
+    return UserError("There is no model.safetensors here.", where=str(folder))
+
+
+def matched(tensors: Tensors, places: Iterable[Place], body: str, ignored: tuple[str, ...]) -> dict[str, str]:
+    """The stored name of each of their weights; what is missing, has another shape or no place is told.
+
+    Only names and shapes are looked at: nothing is read before all of them fit.
+    """
+    stored = tensors.shapes()
+    # GPT-2's own files were saved without their head, and then names begin one part later.
+    bare = body if not any(name.startswith(body) for name in stored) else ""
+    names, expected = {}, {}
+    for place in places:
+        for name, shape in zip(place.theirs, place.shapes, strict=True):
+            names[name], expected[name] = name.removeprefix(bare), shape
+    for name, shape in expected.items():
+        found = stored.get(names[name])
+        if found is None:
+            raise UserError(
+                f"The weight '{names[name]}' ({shown(shape)}) is missing.",
+                where=tensors.where,
+                remedy="config.json speaks of another model than these weights are, or a file is incomplete.",
+            )
+        if found != shape:
+            raise UserError(
+                f"The weight '{names[name]}' is {shown(found)}, but by config.json it should be {shown(shape)}.",
+                where=tensors.where,
+                remedy="The weights and config.json belong to different models.",
+            )
+    strange = [
+        name for name in stored if name not in names.values() and not name.endswith((*ignored, "lm_head.weight"))
+    ]
+    if strange:
+        raise UserError(
+            f"The weight '{strange[0]}' has no place in a model of this kind.",
+            where=tensors.where,
+            remedy=f"So it is with {len(strange) - 1} more." if len(strange) > 1 else "",
+        )
+    return names

@@ -1,0 +1,182 @@
+"""Vocabularies that came with real weights: their pieces as they are, under our numbers.
+
+Everywhere in seq2see <pad>, <bos>, <eos> and <unk> are the numbers 0 to 3. A vocabulary of other people has its own
+numbers for them, or has no <pad>, or one token that both ends a text and begins the next. So it is renumbered once,
+when it is read: its specials come first and all other pieces follow in their old order. The rows of its table of
+vectors are put into the same order, and back when the model is written out again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seq2see.core.errors import UserError
+from seq2see.sequences.tokeniser_files import MOST_BYTES, SPECIALS, build
+from seq2see.sequences.tokenisers import BOS, EOS, PAD, VISIBLE, Tokeniser, asked
+
+
+@dataclass(frozen=True)
+class Renumbered:
+    """Which of their numbers each of ours is; None where they have no such token."""
+
+    theirs: tuple[int | None, ...]
+    beginning: int
+    """Their number of what stands before every text: <bos> has its vector, even if it is their <eos> as well."""
+
+    @staticmethod
+    def of(size: int, *, beginning: int, end: int | None, padding: int | None, unknown: int | None) -> Renumbered:
+        """Our numbers for a vocabulary of this size; a token that serves for several specials counts once.
+
+        >>> Renumbered.of(6, beginning=5, end=5, padding=None, unknown=2).theirs
+        (None, None, 5, 2, 0, 1, 3, 4)
+        """
+        specials: list[int | None] = [padding, beginning, end, unknown]
+        for place in (BOS, PAD, SPECIALS.index("<unk>")):  # where two are one token, <eos> has it: it alone is said
+            others = specials[:place] + specials[place + 1 :]
+            if specials[place] in others:
+                specials[place] = None
+        rest = [number for number in range(size) if number not in specials]
+        return Renumbered((*specials, *rest), beginning)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Those of our numbers that name no token of theirs."""
+        return tuple(ours for ours, theirs in enumerate(self.theirs) if theirs is None)
+
+    def ours(self, rows: Tensor) -> Tensor:
+        """A table with a row for each of their tokens, put into our order."""
+        filled = [self.beginning if number is None else number for number in self.theirs]
+        table = rows[torch.tensor(filled)]
+        table[[place for place in self.missing if place != BOS]] = 0
+        return table
+
+    def back(self, rows: Tensor) -> Tensor:
+        """A table in our order, put into theirs."""
+        there = [(ours, theirs) for ours, theirs in enumerate(self.theirs) if theirs is not None]
+        ours, theirs = map(list, zip(*there, strict=True))
+        table = rows.new_zeros(len(there), *rows.shape[1:])
+        table[theirs] = rows[ours]
+        return table
+
+
+class GivenTokeniser(Tokeniser):
+    """A `tokenizer.json` of other people, run by the `tokenizers` library as it stands, under our numbers."""
+
+    def __init__(self, content: dict[str, Any], numbers: Renumbered):
+        self.kind, self._content, self.numbers = "given", content, numbers
+        self._library = build(content)
+        self._library.no_padding()
+        self._library.no_truncation()
+        self._ours = {theirs: ours for ours, theirs in enumerate(numbers.theirs) if theirs is not None}
+        names = [None if theirs is None else self._library.id_to_token(theirs) for theirs in numbers.theirs]
+        # A table of vectors is often filled up to a round number: what has no piece has a number to be called by.
+        self._texts = [name or f"<{number}>" for number, name in enumerate(names)]
+        self._texts[: len(SPECIALS)] = SPECIALS
+
+    def normalise(self, text: str) -> str:
+        """The text as it is cut, if the library changes it at all."""
+        return super().normalise(text) if self._library.normalizer else text
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text."""
+        return [self._ours[number] for number in asked(self._encoding, text).ids]
+
+    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of many texts, by all cores at once."""
+        return [[self._ours[number] for number in ids] for ids in super()._encode_many(texts)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids up to the first <eos>; what names no piece says nothing."""
+        kept = []
+        for number in ids:
+            if number == EOS:
+                break
+            theirs = self.numbers.theirs[number]
+            if number not in (PAD, BOS) and theirs is not None:
+                kept.append(theirs)
+        return str(self._library.decode(kept, skip_special_tokens=False))
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Each id as something to look at: its text where it has one by itself, else the library's name for it."""
+        return [self._shown(number).translate(VISIBLE) for number in ids]
+
+    def _shown(self, number: int) -> str:
+        alone = "" if number < len(SPECIALS) else self.decode([number])
+        return alone if alone and "\ufffd" not in alone else self._texts[number]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of everything that decides which ids a text gets."""
+        deciding = [self._content, self.numbers.theirs]
+        return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
+
+
+def read_given(folder: Path) -> dict[str, Any]:
+    """The content of a folder's `tokenizer.json`, or of the `vocab.json` and `merges.txt` that GPT-2 began with."""
+    path = folder / "tokenizer.json"
+    if path.exists():
+        content = _json(path)
+        _try(path, content)
+        return content
+    if not (folder / "vocab.json").exists() or not (folder / "merges.txt").exists():
+        raise UserError(
+            "There is neither tokenizer.json here nor vocab.json with merges.txt.",
+            where=str(folder),
+            remedy="Put the model's tokenizer.json beside its weights.",
+        )
+    merges = (folder / "merges.txt").read_text(encoding="utf-8").split("\n")
+    content = byte_level(_json(folder / "vocab.json"), [line for line in merges if line and line[:9] != "#version:"])
+    _try(folder / "vocab.json", content)
+    return content
+
+
+def byte_level(
+    vocabulary: dict[str, int],
+    merges: Sequence[str],
+    specials: Sequence[str] = ("<|endoftext|>",),
+    digits: bool = False,
+) -> dict[str, Any]:
+    """Byte pairs over bytes, each byte written as a visible letter (Radford et al. 2019, section 2.2).
+
+    Nothing is unknown to it, and it gives any text back as it was. `digits` cuts numbers into their digits first.
+    """
+    bytewise = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    apart = {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, bytewise]}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    return {
+        "version": "1.0",
+        "added_tokens": [{"id": vocabulary[text], "content": text, **flags} for text in specials if text in vocabulary],
+        "normalizer": None,
+        "pre_tokenizer": apart if digits else bytewise,
+        "post_processor": None,
+        "decoder": bytewise,
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": [merge.split(" ") for merge in merges]},
+    }
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise ValueError(f"it is larger than {MOST_BYTES >> 20} MB")
+        found = json.loads(path.read_bytes())
+        if not isinstance(found, dict):
+            raise ValueError("it is no table")
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"This tokeniser cannot be read: {error}.", where=str(path)) from None
+    return found
+
+
+def _try(path: Path, content: dict[str, Any]) -> None:
+    try:
+        build(content)
+    except Exception as error:  # the library raises nothing more special
+        raise UserError(f"The tokenizers library cannot open this: {error}.", where=str(path)) from None

