@@ -11,6 +11,9 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
+from transformers.utils.logging import disable_progress_bar
+
+disable_progress_bar()
 
 END = "<|endoftext|>"
 TEXTS = ["the cat sat on the mat", "a dog ran after the cat", "我有一支笔，你有一本书", "1234 + 5678 = 6912 🎉"] * 3

@@ -150,7 +150,7 @@ def test_newer_parts_are_refused_by_the_name_of_their_setting(form, changes, nam
         CHECKS[form](settings)
 
 
-@pytest.mark.parametrize("form", ["ct2", "hf", "onnx"])
+@pytest.mark.parametrize("form", ["ct2", "onnx"])
 def test_a_language_model_is_refused(form, tmp_path):
     settings, both = ModelSettings(decoder=TransformerSettings(width=8, depth=1, heads=2)), tokenisers("words")
     model = stored(settings, both, fresh_model(settings, both.sizes, "xavier", 1))

@@ -9,7 +9,7 @@ import typer
 
 
 def export(
-    run: Annotated[str, typer.Argument(help="A run folder, its name, or latest.")],
+    run: Annotated[str, typer.Argument(help="A run folder, its name, or latest; or a Hugging Face folder.")],
     to: Annotated[str, typer.Option("--to", help="ct2 (CTranslate2), hf (Hugging Face transformers) or onnx.")],
     out: Annotated[
         Path | None, typer.Option("--out", help="The folder to write; else RUN/export/ct2 and so on.")
@@ -19,16 +19,16 @@ def export(
     import torch
 
     from seq2see.core.errors import UserError
+    from seq2see.interop.folders import is_real
     from seq2see.interop.formats import format_of
     from seq2see.workbench.model_folder import read_model
-    from seq2see.workbench.run_folder import find_run
+    from seq2see.workbench.run_folder import find_model
 
-    form = format_of(to)
-    found = find_run(run)
-    if not found.finished:
-        raise UserError("This run is not finished, so it has no model yet.", where=str(found))
-    stored = read_model(found.model, torch.device("cpu"))
-    folder = out or found.path / "export" / to
+    form, found = format_of(to), find_model(run)
+    if out is None and is_real(found):
+        raise UserError("Nothing is written into a folder of other people.", remedy="Name a folder with --out.")
+    folder = out or found.parent / "export" / to
+    stored = read_model(found, torch.device("cpu"))
     form.write(stored, folder)
     print(f"wrote {folder}")
     for path in sorted(folder.iterdir()):

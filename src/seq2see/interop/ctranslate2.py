@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from seq2see.core.files import sync_folder
 from seq2see.interop.folders import need, new_folder
 from seq2see.interop.position_tables import position_table, rows_needed
-from seq2see.interop.stored import Stored, cannot, one_model, tokeniser_files, transformer_pair, vocabulary
+from seq2see.interop.stored import Stored, cannot, one_translator, tokeniser_files, transformer_pair, vocabulary
 from seq2see.layers.attention import CrossAttention, SelfAttention
 from seq2see.layers.feed_forward import FeedForward
 from seq2see.layers.norms import EPSILON
@@ -44,7 +44,7 @@ def check_ct2(settings: ModelSettings) -> None:
 
 def write_ct2(stored: Stored, folder: Path) -> None:
     """Write a folder that `ctranslate2.Translator(folder)` opens."""
-    module = one_model(stored, ENGINE)
+    module = one_translator(stored, ENGINE)
     check_ct2(stored.config.model)
     need("ct2", "ctranslate2")
     with new_folder(folder) as temporary:

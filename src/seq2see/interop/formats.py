@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seq2see.core.errors import UserError, unknown
+from seq2see.interop.causal_layouts import LAYOUTS
 from seq2see.interop.ct2_engine import options_of
 from seq2see.interop.ctranslate2 import write_ct2
 from seq2see.interop.hugging_face import layout_of, write_hf
+from seq2see.interop.hugging_face_causal import causal_layout, in_their_words, write_causal
 from seq2see.interop.hugging_face_config import ARCHITECTURES
 from seq2see.interop.onnx import write_onnx
 from seq2see.interop.stored import Stored
@@ -57,7 +59,18 @@ def _ct2_notes(stored: Stored) -> list[str]:
     return []
 
 
+def _write_hf(stored: Stored, folder: Path) -> None:
+    """Language models and encoder-decoders have different layouts there."""
+    (write_hf if stored.config.model.source else write_causal)(stored, folder)
+
+
 def _hf_example(stored: Stored, folder: Path) -> str:
+    if not stored.config.model.source:
+        return f"""\
+from transformers import AutoModelForCausalLM, AutoTokenizer
+model, tokenizer = AutoModelForCausalLM.from_pretrained("{folder}"), AutoTokenizer.from_pretrained("{folder}")
+tokens = model.generate(**tokenizer(["your text"], return_tensors="pt"))
+print(tokenizer.batch_decode(tokens, skip_special_tokens=True)[0])"""
     return f"""\
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained("{folder}"), AutoTokenizer.from_pretrained("{folder}")
@@ -66,12 +79,25 @@ print(tokenizer.batch_decode(tokens, skip_special_tokens=True)[0])"""
 
 
 def _hf_notes(stored: Stored) -> list[str]:
+    if not stored.config.model.source:
+        return _causal_notes(stored)
     found = [f"The layout is that of {ARCHITECTURES[layout_of(stored.config.model)]}."]
     if not stored.tokenisers.shared:
         size = len(stored.tokenisers.source)
         found.append(f"The two vocabularies are laid end to end: the target's tokens are counted from {size:,}.")
     if stored.config.decoding.length_penalty.kind == "gnmt":
         found.append("There is no GNMT penalty there; length ** alpha with the same alpha stands in for it.")
+    return found
+
+
+def _causal_notes(stored: Stored) -> list[str]:
+    settings = stored.config.model
+    found, said = [f"The layout is that of {LAYOUTS[causal_layout(settings)].architecture}."], in_their_words(settings)
+    if said.target.head != settings.target.head:
+        found.append("Vectors are taken times √width here and not there, so the head became a matrix of its own.")
+    if said.target.frontend.positions != settings.target.frontend.positions:
+        rows = said.target.frontend.longest
+        found.append(f"Positions became a table of {rows:,} rows: texts cannot be longer there.")
     return found
 
 
@@ -89,6 +115,6 @@ def _onnx_notes(stored: Stored) -> list[str]:
 
 FORMATS = {
     "ct2": Format(write_ct2, _ct2_example, _ct2_notes),
-    "hf": Format(write_hf, _hf_example, _hf_notes),
+    "hf": Format(_write_hf, _hf_example, _hf_notes),
     "onnx": Format(write_onnx, _onnx_example, _onnx_notes),
 }

@@ -30,7 +30,7 @@ from seq2see.interop.folders import new_folder
 from seq2see.interop.hugging_face_config import ENGINE, config_json, generation_json
 from seq2see.interop.hugging_face_tokeniser import tokenizer_files
 from seq2see.interop.position_tables import position_table, rows_needed
-from seq2see.interop.stored import Stored, cannot, one_model, transformer_pair
+from seq2see.interop.stored import Stored, cannot, one_translator, transformer_pair
 from seq2see.models.settings import ModelSettings
 
 NEVER = -1e9
@@ -62,7 +62,7 @@ def layout_of(settings: ModelSettings) -> str:
 
 def write_hf(stored: Stored, folder: Path) -> None:
     """Write a folder that `AutoModelForSeq2SeqLM` and `AutoTokenizer` open."""
-    module: Any = one_model(stored, ENGINE)
+    module: Any = one_translator(stored, ENGINE)
     layout = layout_of(stored.config.model)
     with new_folder(folder) as temporary:
         rows, shift = rows_needed(stored), 0 if stored.tokenisers.shared else len(stored.tokenisers.source)

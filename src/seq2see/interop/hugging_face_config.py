@@ -45,7 +45,12 @@ def config_json(settings: ModelSettings, layout: str, size: int, shift: int, row
 
 
 def generation_json(decoding: Decoding, shift: int) -> dict[str, Any]:
-    """`generation_config.json`: our settings of decoding under the same names, and what is never said."""
+    """`generation_config.json` of an encoder-decoder."""
+    return decoding_json(decoding, [shift + PAD, shift + BOS], decoding.max_new_tokens) | _specials(shift)
+
+
+def decoding_json(decoding: Decoding, unsaid: list[int], most: int) -> dict[str, Any]:
+    """Our settings of decoding under the same names, what is never said, and no more than so many new tokens."""
     sampling: dict[str, Any] = {}
     if decoding.do_sample:
         sampling = {"temperature": decoding.temperature, "top_k": decoding.top_k, "top_p": decoding.top_p}
@@ -55,7 +60,7 @@ def generation_json(decoding: Decoding, shift: int) -> dict[str, Any]:
         early = True if decoding.early_stopping else "never"
         searching = {"length_penalty": length_exponent(decoding), "early_stopping": early}
     return {
-        "max_new_tokens": decoding.max_new_tokens,
+        "max_new_tokens": min(decoding.max_new_tokens, most),
         "min_new_tokens": decoding.min_new_tokens,
         "num_beams": decoding.num_beams,
         "num_return_sequences": decoding.num_return_sequences,
@@ -63,8 +68,7 @@ def generation_json(decoding: Decoding, shift: int) -> dict[str, Any]:
         "do_sample": decoding.do_sample,
         **sampling,
         **searching,
-        "suppress_tokens": [shift + PAD, shift + BOS],
-        **_specials(shift),
+        "suppress_tokens": unsaid or None,
     }
 
 

@@ -7,13 +7,15 @@ the source's, behind a mark that no piece of the source begins with, and joining
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from seq2see.core.files import write_json
 from seq2see.interop.stored import BothTokenisers, tokeniser_files, vocabulary
-from seq2see.sequences.tokenisers import BOS_TEXT, EOS, EOS_TEXT, PAD_TEXT, UNK, UNK_TEXT
+from seq2see.sequences.given import GivenTokeniser
+from seq2see.sequences.tokenisers import BOS, BOS_TEXT, EOS, EOS_TEXT, PAD_TEXT, UNK, UNK_TEXT, Tokeniser
 
 PRIVATE = range(0xE000, 0xF900)
 """Unicode's characters without a meaning of their own."""
@@ -26,7 +28,7 @@ def tokenizer_files(tokenisers: BothTokenisers, folder: Path, longest: int) -> N
     with TemporaryDirectory() as scratch:
         source, target = tokeniser_files(tokenisers, Path(scratch))
     document = source if tokenisers.shared else end_to_end(source, target)
-    write_json(folder / "tokenizer.json", document | {"post_processor": _with_end()})
+    write_json(folder / "tokenizer.json", document | {"post_processor": _template(EOS_TEXT, EOS, first=False)})
     write_json(
         folder / "tokenizer_config.json",
         {
@@ -40,6 +42,27 @@ def tokenizer_files(tokenisers: BothTokenisers, folder: Path, longest: int) -> N
             "model_input_names": ["input_ids", "attention_mask"],
             "clean_up_tokenization_spaces": False,
             "split_special_tokens": True,  # the name of a special in a text is just text
+        },
+    )
+
+
+def causal_tokenizer_files(text: Tokeniser, folder: Path, longest: int, specials: dict[str, int | None]) -> None:
+    """Write the files of a language model's tokeniser: ours, plus a <bos> before each text, or a given one as it is."""
+    text.save(folder / "tokenizer.json")
+    if not isinstance(text, GivenTokeniser):
+        document = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+        write_json(folder / "tokenizer.json", document | {"post_processor": _template(BOS_TEXT, BOS, first=True)})
+    named = {name.removesuffix("_id"): text.name_of(number) for name, number in specials.items() if number is not None}
+    write_json(
+        folder / "tokenizer_config.json",
+        {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            **named,
+            "model_max_length": longest,
+            "padding_side": "left",  # what is written next stands behind the text
+            "model_input_names": ["input_ids", "attention_mask"],
+            "clean_up_tokenization_spaces": False,
+            "split_special_tokens": True,
         },
     )
 
@@ -74,12 +97,13 @@ def _mark(pieces: list[str]) -> str:
     return next(chr(code) for code in PRIVATE if chr(code) not in begun)
 
 
-def _with_end() -> dict[str, Any]:
-    """Puts <eos> behind each text."""
-    text, end = {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": EOS_TEXT, "type_id": 0}}
+def _template(name: str, number: int, first: bool) -> dict[str, Any]:
+    """Puts a special before or behind each text."""
+    text, other = ({"Sequence": {"id": letter, "type_id": 0}} for letter in "AB")
+    special = [{"SpecialToken": {"id": name, "type_id": 0}}]
     return {
         "type": "TemplateProcessing",
-        "single": [text, end],
-        "pair": [text, {"Sequence": {"id": "B", "type_id": 0}}, end],
-        "special_tokens": {EOS_TEXT: {"id": EOS_TEXT, "ids": [EOS], "tokens": [EOS_TEXT]}},
+        "single": [*special, text] if first else [text, *special],
+        "pair": [*special, text, other] if first else [text, other, *special],
+        "special_tokens": {name: {"id": name, "ids": [number], "tokens": [name]}},
     }

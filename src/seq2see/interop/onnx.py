@@ -24,7 +24,7 @@ from torch.export import Dim
 from seq2see.core.batch import Sequences
 from seq2see.core.files import sync_folder, write_json
 from seq2see.interop.folders import need, new_folder
-from seq2see.interop.stored import Stored, one_model, transformer_pair
+from seq2see.interop.stored import Stored, one_translator, transformer_pair
 from seq2see.layers.masks import MayLook
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings
@@ -98,7 +98,7 @@ def _block(block: Any, vectors: Tensor, real: Tensor, past: list[Tensor], memory
 
 def write_onnx(stored: Stored, folder: Path) -> None:
     """Write `encoder.onnx`, `decoder_step.onnx`, `model.json` and the tokenisers."""
-    module = one_model(stored, ENGINE)
+    module = one_translator(stored, ENGINE)
     check_onnx(stored.config.model)
     need("onnx", "onnx", "onnxscript")
     names = graph_names(stored.config.model.decoder.depth)

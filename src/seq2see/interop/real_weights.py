@@ -89,8 +89,9 @@ def _numbers(config: Config, tokeniser: dict[str, Any]) -> Renumbered:
         beginning = end
     if beginning is None:
         raise UserError("Neither bos_token_id nor eos_token_id says what stands before a text.", where=config.where)
-    unk = tokeniser["model"].get("unk_token")
-    return Renumbered.of(size, beginning=beginning, end=end, padding=padding, unknown=known.get(str(unk)))
+    model = tokeniser["model"]  # a unigram model names its unknown piece by number
+    unk = model["unk_id"] if "unk_id" in model else known.get(str(model.get("unk_token")))
+    return Renumbered.of(size, beginning=beginning, end=end, padding=padding, unknown=unk)
 
 
 def _vocabulary(tokeniser: dict[str, Any]) -> dict[str, int]:

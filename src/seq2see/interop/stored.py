@@ -65,12 +65,18 @@ class Stored(Protocol):
         """Its tokenisers."""
 
 
-def one_model(stored: Stored, engine: str) -> Seq2Seq:
-    """The model itself; several that decode together are refused."""
-    if isinstance(stored.module, Seq2Seq):
-        return stored.module
-    if isinstance(stored.module, LanguageModel):
+def one_translator(stored: Stored, engine: str) -> Seq2Seq:
+    """The model itself, if it has an encoder."""
+    module = one_model(stored, engine)
+    if not isinstance(module, Seq2Seq):
         raise cannot(engine, "no encoder", "language models cannot go there yet")
+    return module
+
+
+def one_model(stored: Stored, engine: str) -> LanguageModel:
+    """The model itself; several that decode together are refused."""
+    if isinstance(stored.module, LanguageModel):
+        return stored.module
     raise UserError(f"{engine} cannot hold several models that decode as one.", remedy="Export each by itself.")
 
 

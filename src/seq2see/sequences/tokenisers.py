@@ -129,6 +129,11 @@ class Tokeniser:
         """Each id as something to look at: `▁` is a space, `⏎` a new line, `<0xE7>` a byte of a character."""
         return [self._texts[number].translate(VISIBLE) for number in ids]
 
+    def name_of(self, number: int) -> str | None:
+        """What the file calls the piece with this number in it."""
+        name = self._library.id_to_token(number)
+        return None if name is None else str(name)
+
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where in the text, as given, each piece stands; bytes of one character share its place."""
         return list(asked(self._encoding, text).offsets)
