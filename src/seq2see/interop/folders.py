@@ -35,7 +35,9 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def is_real(path: Path) -> bool:
-    """Whether a folder is Hugging Face's: its `config.json` names a kind of model."""
+    """Whether other people's weights lie here: a folder whose `config.json` names a kind of model, or a GGUF file."""
+    if path.suffix == ".gguf":
+        return path.is_file()
     try:
         return "model_type" in json.loads((path / "config.json").read_bytes())
     except (OSError, ValueError, TypeError):

@@ -28,7 +28,7 @@ def tokenizer_files(tokenisers: BothTokenisers, folder: Path, longest: int) -> N
     with TemporaryDirectory() as scratch:
         source, target = tokeniser_files(tokenisers, Path(scratch))
     document = source if tokenisers.shared else end_to_end(source, target)
-    write_json(folder / "tokenizer.json", document | {"post_processor": _template(EOS_TEXT, EOS, first=False)})
+    write_json(folder / "tokenizer.json", document | {"post_processor": template(EOS_TEXT, EOS, first=False)})
     write_json(
         folder / "tokenizer_config.json",
         {
@@ -51,7 +51,7 @@ def causal_tokenizer_files(text: Tokeniser, folder: Path, longest: int, specials
     text.save(folder / "tokenizer.json")
     if not isinstance(text, GivenTokeniser):
         document = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
-        write_json(folder / "tokenizer.json", document | {"post_processor": _template(BOS_TEXT, BOS, first=True)})
+        write_json(folder / "tokenizer.json", document | {"post_processor": template(BOS_TEXT, BOS, first=True)})
     named = {name.removesuffix("_id"): text.name_of(number) for name, number in specials.items() if number is not None}
     write_json(
         folder / "tokenizer_config.json",
@@ -97,7 +97,7 @@ def _mark(pieces: list[str]) -> str:
     return next(chr(code) for code in PRIVATE if chr(code) not in begun)
 
 
-def _template(name: str, number: int, first: bool) -> dict[str, Any]:
+def template(name: str, number: int, first: bool) -> dict[str, Any]:
     """Puts a special before or behind each text."""
     text, other = ({"Sequence": {"id": letter, "type_id": 0}} for letter in "AB")
     special = [{"SpecialToken": {"id": name, "type_id": 0}}]

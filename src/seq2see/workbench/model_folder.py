@@ -94,8 +94,13 @@ def read_model(folder: Path, device: torch.device) -> StoredModel:
 
 
 def _read_real(folder: Path, device: torch.device) -> StoredModel:
-    real = read_real(folder)
-    config = ModelConfig(name=folder.name, step=0, model=real.settings, decoding=real.decoding)
+    if folder.suffix == ".gguf":
+        from seq2see.interop.gguf_file import read_gguf  # here, because only few need it
+
+        real = read_gguf(folder)
+    else:
+        real = read_real(folder)
+    config = ModelConfig(name=folder.stem, step=0, model=real.settings, decoding=real.decoding)
     return StoredModel(config, real.module.to(device).eval(), Tokenisers(real.tokeniser, real.tokeniser))
 
 
@@ -103,6 +108,8 @@ def fingerprint_of(folder: Path) -> str:
     """What changes whenever anything in a model folder does."""
     if not is_real(folder):
         return sha256(folder / MANIFEST)
+    if folder.is_file():
+        return sha256(folder)
     files = [path for pattern in ("*.json", "*.txt", "*.safetensors") for path in sorted(folder.glob(pattern))]
     return hashlib.sha256(" ".join(f"{path.name} {sha256(path)}" for path in files).encode()).hexdigest()
 

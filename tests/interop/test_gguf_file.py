@@ -1,0 +1,117 @@
+"""GGUF files of Llama's shape: a tiny one, written here as llama.cpp's converter writes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from real_folders import END, real_folder
+from seq2see.cli.app import run
+from seq2see.core.batch import Batch, Sequences
+from seq2see.core.errors import UserError
+from seq2see.interop.gguf_file import NAMES, halves_apart, read_gguf
+from seq2see.sequences.tokenisers import BOS
+from seq2see.workbench.model_folder import fingerprint_of
+
+gguf = pytest.importorskip("gguf")
+
+LLAMA = "llama, grouped, tied, other angles"
+BACK = {theirs: ours for ours, theirs in NAMES.items()}
+
+
+def side_by_side(weight: torch.Tensor, heads: int) -> torch.Tensor:
+    """What the converter does to queries and keys, in its own words."""
+    rows, into = weight.shape
+    return weight.reshape(heads, 2, rows // heads // 2, into).swapaxes(1, 2).reshape(rows, into)
+
+
+def written(path: Path, folder: Path, model, **changes) -> None:
+    """A tiny model of `transformers` as a GGUF file."""
+    config, writer = model.config, gguf.GGUFWriter(path, changes.get("kind", "llama"))
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    content = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    pieces = sorted(content["model"]["vocab"], key=content["model"]["vocab"].get)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(changes.get("pre", "gpt-2"))
+    writer.add_token_list(pieces)
+    writer.add_token_types([3 if piece == END else 1 for piece in pieces])
+    writer.add_token_merges([" ".join(merge) for merge in content["model"]["merges"]])
+    writer.add_bos_token_id(changes.get("bos", 5))
+    writer.add_eos_token_id(3)
+    writer.add_add_bos_token("bos" in changes)
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+    for name, weight in model.state_dict().items():
+        if name == "lm_head.weight" and config.tie_word_embeddings:
+            continue
+        *where, part, ending = name.split(".")
+        if part in heads:
+            weight = side_by_side(weight, heads[part])
+        if where[:2] == ["model", "layers"]:
+            theirs = f"blk.{where[2]}.{BACK['.'.join([*where[3:], part])]}.{ending}"
+        else:
+            theirs = f"{BACK['.'.join([*where, part])]}.{ending}"
+        writer.add_tensor(theirs, weight.numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("name", [LLAMA, "llama"])
+def test_every_score_is_theirs(name, tmp_path):
+    theirs = real_folder(tmp_path / "it", name)
+    written(tmp_path / "it.gguf", tmp_path / "it", theirs)
+    ours = read_gguf(tmp_path / "it.gguf")
+    numbers = ours.tokeniser.numbers
+    assert numbers.beginning == 0  # what ends a text stands before the next
+    ids = ours.tokeniser.encode("the cat 我有")
+    fed = Sequences.of([[BOS, *ids]])
+    there = [place for place, number in enumerate(numbers.theirs) if number is not None]
+    found = ours.module(Batch(None, fed, fed.values, torch.arange(1)))[0][:, there]
+    expected = theirs(torch.tensor([[0, *(numbers.theirs[each] for each in ids)]])).logits[0]
+    assert_close(found, expected[:, [numbers.theirs[place] for place in there]], rtol=0, atol=1e-4)
+
+
+def test_a_file_is_a_model_like_any_other(tmp_path, capsys):
+    written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA))
+    assert run(["predict", str(tmp_path / "it.gguf"), "the cat"]) == 0
+    assert capsys.readouterr().out.startswith("the cat")
+    assert len(fingerprint_of(tmp_path / "it.gguf")) == 64
+
+
+def test_a_token_that_is_always_put_first_begins_every_text(tmp_path):
+    written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA), bos=7)
+    assert read_gguf(tmp_path / "it.gguf").tokeniser.numbers.beginning == 7
+
+
+@pytest.mark.parametrize(
+    "changes, told", [({"kind": "qwen2"}, "this is of qwen2"), ({"pre": "llama-bpe"}, "gpt2, llama-bpe")]
+)
+def test_what_we_have_no_part_for_is_told(changes, told, tmp_path):
+    written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA), **changes)
+    with pytest.raises(UserError, match=rf"it\.gguf.*{told}"):
+        read_gguf(tmp_path / "it.gguf")
+
+
+@pytest.mark.parametrize("content", [b"", b"GGUF", b"no such thing" * 100])
+def test_a_file_that_is_none_is_told(content, tmp_path, capsys):
+    (tmp_path / "it.gguf").write_bytes(content)
+    assert run(["predict", str(tmp_path / "it.gguf"), "the cat"]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_pairs_that_were_put_side_by_side_are_put_back():
+    weight = torch.randn(24, 5)
+    assert torch.equal(halves_apart(side_by_side(weight, 3), 3), weight)
