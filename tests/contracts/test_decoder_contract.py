@@ -44,7 +44,7 @@ WRITERS = {
     "gpt, as Llama": ModelSettings(
         target=TextTarget(frontend=Tokens(positions="rotary", vectors="plain"), head="plain"),
         decoder=transformer(
-            norm="rms", think="swiglu", key_heads=1, look="plain", epsilon=1e-6, expansion=2.6, rotary_base=100.0
+            norm="rms", think="swiglu", key_heads=1, matrices="plain", epsilon=1e-6, expansion=2.6, rotary_base=100.0
         ),
     ),
     "language model, lstm": ModelSettings(

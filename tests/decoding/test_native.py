@@ -309,7 +309,7 @@ class TestWhyNot:
         [
             ({"think": "gelu-tanh"}, "sinusoidal", "think is a TanhFeedForward"),
             ({"think": "swiglu"}, "sinusoidal", "think is a GatedFeedForward"),
-            ({"look": "plain"}, "sinusoidal", "look.output is a Product"),
+            ({"matrices": "plain"}, "sinusoidal", "look.output is a Product"),
             ({"key_heads": 1}, "sinusoidal", "is a GroupedSelfAttention"),
             ({}, "rotary", "places is a Rotary"),
             ({}, "alibi", "places is a LinearBias"),

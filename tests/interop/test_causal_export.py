@@ -37,7 +37,7 @@ KINDS = {
 SMALL = {"decoder.width": 24, "decoder.depth": 2, "decoder.heads": 4, "target.longest": 32}
 CASES = {
     "write": {},
-    "write, plain looks, head of its own": {"decoder.look": "plain", "target.head": "plain"},
+    "write, plain looks, head of its own": {"decoder.matrices": "plain", "target.head": "plain"},
     "write, no positions, gelu": {
         "target.frontend.positions": "none",
         "decoder.think": "gelu",
@@ -52,7 +52,7 @@ CASES = {
         "target.head": "tied",
         "decoder.key_heads": 0,
     },
-    "write-llama, biased, other angles": {"decoder.look": "biased", "decoder.rotary_base": 99.0},
+    "write-llama, biased, other angles": {"decoder.matrices": "biased", "decoder.rotary_base": 99.0},
 }
 
 

@@ -135,7 +135,7 @@ def test_several_models_in_one_are_refused(form, tmp_path):
         ({"encoder.think": "swiglu"}, r"encoder\.think=swiglu"),
         ({"decoder.think": "gelu-tanh"}, r"decoder\.think=gelu-tanh"),
         ({"decoder.key_heads": 1}, r"decoder\.key_heads=1"),
-        ({"encoder.look": "plain"}, r"encoder\.look=plain"),
+        ({"encoder.matrices": "plain"}, r"encoder\.matrices=plain"),
         ({"decoder.epsilon": 1e-3}, r"decoder\.epsilon=0\.001"),
         ({"target.head": "plain"}, r"target\.head=plain"),
         ({"target.frontend.vectors": "plain"}, r"target\.frontend\.vectors=plain"),

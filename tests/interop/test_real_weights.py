@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import sha256
 from seq2see.interop import real_weights
 from seq2see.interop.real_weights import read_real
+from seq2see.workbench import reading
+from seq2see.workbench.evaluate import judge_texts
 from seq2see.workbench.model_folder import fingerprint_of
 from seq2see.workbench.predict import load
 
@@ -229,3 +232,46 @@ def test_a_token_that_the_tokeniser_puts_first_begins_every_text(llama):
     }
     (llama / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
     assert load(llama).tokenisers.target.numbers.beginning == content["model"]["vocab"]["!"]
+
+
+class TestEval:
+    def test_a_text_tells_how_good_real_weights_are(self, gpt2, llama, tmp_path, capsys):
+        book = tmp_path / "book.txt"
+        book.write_text("the cat sat on the mat\n我有一支笔\n" * 9, encoding="utf-8")
+        assert run(["eval", str(gpt2), str(llama), "--file", str(book)]) == 0
+        first, second = capsys.readouterr().out.strip().split("\n")
+        assert first.startswith(f"{gpt2}: perplexity ")
+        assert second.startswith(f"{llama}: perplexity ")
+        assert "bits per character" in first
+        assert not (gpt2 / "eval").exists()
+
+    def test_its_perplexity_is_that_of_its_scores(self, gpt2, tmp_path):
+        book = tmp_path / "book.txt"
+        book.write_text("the cat sat\n", encoding="utf-8")
+        model = load(gpt2)
+        told = judge_texts(model, [book])["perplexity"]
+        count = len(model.tokenisers.target.encode("the cat sat\n"))
+        assert math.log(told["per_token"]) * count == pytest.approx(-model.score("", "the cat sat\n"), abs=1e-4)
+        assert told["bits_per_character"] * 12 * math.log(2) == pytest.approx(
+            -model.score("", "the cat sat\n"), abs=1e-4
+        )
+
+    def test_without_a_text_nothing_can_be_told(self, gpt2, capsys):
+        assert run(["eval", str(gpt2)]) == 2
+        assert f"seq2see eval {gpt2} --file book.txt" in capsys.readouterr().err
+
+    def test_memory_is_for_as_many_rows_as_fit(self, gpt2, tmp_path, monkeypatch):
+        book = tmp_path / "book.txt"
+        book.write_text("the cat sat on the mat\n" * 60, encoding="utf-8")
+        model = load(gpt2)
+        expected = judge_texts(model, [book])["perplexity"]["per_token"]
+        seen = []
+        watched = model.module.register_forward_pre_hook(lambda module, given: seen.append(len(given[0].labels)))
+        monkeypatch.setattr(reading, "SCORES", 2 * 40 * len(model.tokenisers.target))
+        assert judge_texts(model, [book])["perplexity"]["per_token"] == pytest.approx(expected)
+        watched.remove()
+        assert max(seen) == 2
+
+    def test_settings_that_would_not_matter_are_refused(self, gpt2, capsys):
+        assert run(["eval", str(gpt2), "--file", "book.txt", "--set", "decoding.num_beams=4"]) == 2
+        assert "Leave out --set" in capsys.readouterr().err

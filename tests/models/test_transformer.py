@@ -268,7 +268,7 @@ def test_training_and_stepping_work_in_bf16():
 
 
 def test_norms_matrices_and_rotary_base_are_those_of_the_settings():
-    changed = settings(epsilon=0.5, look="plain", rotary_base=100.0, expansion=2.6)
+    changed = settings(epsilon=0.5, matrices="plain", rotary_base=100.0, expansion=2.6)
     block = TransformerEncoder(changed, "rotary").blocks[0]
     assert block.around_think.norm.epsilon == block.around_look.norm.epsilon == 0.5
     assert block.look.output.bias is None

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 
 def evaluate(
-    run: Annotated[str, typer.Argument(help="A run folder, its name, or latest.")],
+    run: Annotated[str, typer.Argument(help="A run folder, its name, or latest; with --file also real weights.")],
     other: Annotated[str | None, typer.Argument(help="A second run, to compare with.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, as decoding.num_beams=5.")] = None,
+    file: Annotated[list[Path] | None, typer.Option("--file", "-f", help="A text to judge language models on.")] = None,
 ) -> None:
     """Translate the test splits and score them; with two runs, tell whether they really differ, and where most."""
+    if file:
+        _judge([run, *([other] if other else [])], file, set_)
+        return
     from seq2see.cli.predict import decoding_setting
     from seq2see.cli.scores import print_changes, print_scores
     from seq2see.metrics.tokenised_bleu import ADVICE, has_moses
@@ -35,3 +40,21 @@ def evaluate(
     if other:
         print(compare(*folders))
         print_changes(folders[0], folders[1], changed_most(folders[0], folders[1]))
+
+
+def _judge(names: list[str], files: list[Path], settings: list[str] | None) -> None:
+    """Tell how surprised language models are by the same texts; nothing is written."""
+    from seq2see.cli.meter import waiting
+    from seq2see.cli.scores import perplexity_line
+    from seq2see.core.errors import UserError
+    from seq2see.workbench.evaluate import judge_texts
+    from seq2see.workbench.predict import load
+
+    if settings:
+        raise UserError(
+            "A text is only read, not decoded, so no setting of decoding matters.", remedy="Leave out --set."
+        )
+    for name in names:
+        with waiting(f"{name} reads"):
+            scores = judge_texts(load(name), files)
+        print(f"{name}: {perplexity_line(scores['perplexity'])}")

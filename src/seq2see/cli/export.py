@@ -18,6 +18,7 @@ def export(
     """Write a trained model in another engine's form."""
     import torch
 
+    from seq2see.cli.meter import waiting
     from seq2see.core.errors import UserError
     from seq2see.interop.folders import is_real
     from seq2see.interop.formats import format_of
@@ -28,8 +29,9 @@ def export(
     if out is None and is_real(found):
         raise UserError("Nothing is written into a folder of other people.", remedy="Name a folder with --out.")
     folder = out or found.parent / "export" / to
-    stored = read_model(found, torch.device("cpu"))
-    form.write(stored, folder)
+    with waiting(f"writing {folder}"):
+        stored = read_model(found, torch.device("cpu"))
+        form.write(stored, folder)
     print(f"wrote {folder}")
     for path in sorted(folder.iterdir()):
         print(f"  {path.stat().st_size:>12,}  {path.name}")

@@ -14,6 +14,13 @@ QUOTED = 3
 """Texts that were cut are quoted up to this many; all are counted."""
 
 
+def waiting(text: str) -> Any:
+    """A sign of life, on a screen, for as long as something takes that cannot say how far it is."""
+    from rich.console import Console
+
+    return Console(stderr=True).status(text)
+
+
 class Meter:
     """Counts lines and tokens and shows them; where answers appear on the screen, these show how far it is."""
 

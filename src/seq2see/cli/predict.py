@@ -33,10 +33,12 @@ def predict(
     engine: Annotated[str, typer.Option(help="Who decodes: own, or ct2 for CTranslate2.")] = "own",
 ) -> None:
     """Let a trained model answer."""
+    from seq2see.cli.meter import waiting
     from seq2see.workbench.predict import load
 
     settings = dict(map(decoding_setting, set_ or [])) | {"prefix": prefix}
-    model = load(run, engine)
+    with waiting(f"opening {run}"):
+        model = load(run, engine)
     if texts is None and file is None and out is None and sys.stdin.isatty() and sys.stdout.isatty():
         _converse(model, settings)
     elif texts and out is None:

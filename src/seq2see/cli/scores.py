@@ -36,11 +36,7 @@ def print_scores(run: object, scores: dict[str, Any]) -> None:
     for name, part in splits.items():
         if "pronunciation" in part:
             print(_pronunciation(name, part["pronunciation"]))
-    perplexity = scores["perplexity"]
-    print(
-        f"perplexity {perplexity['per_token']:.3f} per token, {perplexity['bits_per_character']:.3f} bits per "
-        f"character, {perplexity['token_accuracy']:.1f} % of tokens right (test, truth given)"
-    )
+    print(f"{perplexity_line(scores['perplexity'])} (test, truth given)")
     if "alignment" in scores:
         choice = scores["alignment"]["chosen_on_valid"]
         heads = ", ".join(str(head + 1) for head in choice["heads"])
@@ -73,6 +69,14 @@ def _pronunciation(split: str, errors: dict[str, float]) -> str:
     return (
         f"{split}: {errors['word_errors']:.1f} % of words wrong, {errors['phoneme_errors']:.1f} % of phonemes "
         f"(with stress {errors['word_errors_with_stress']:.1f} % and {errors['phoneme_errors_with_stress']:.1f} %)"
+    )
+
+
+def perplexity_line(perplexity: dict[str, float]) -> str:
+    """What reading with the truth given has shown."""
+    return (
+        f"perplexity {perplexity['per_token']:.3f} per token, {perplexity['bits_per_character']:.3f} bits per "
+        f"character, {perplexity['token_accuracy']:.1f} % of tokens right"
     )
 
 

@@ -88,7 +88,7 @@ def llama_settings(config: Config, missing: tuple[int, ...]) -> ModelSettings:
         "norm": "rms",
         "epsilon": config.get("rms_norm_eps", 1e-6),
         "think": "swiglu",
-        "look": "biased" if config.get("attention_bias", False) else "plain",
+        "matrices": "biased" if config.get("attention_bias", False) else "plain",
         "rotary_base": _rotary_base(config),
         "dropout": 0.0,
     }

@@ -84,7 +84,7 @@ def llama_places(settings: ModelSettings, size: int) -> Iterator[Place]:
             ("think.narrow", (f"{think}.down_proj",), ((width, hidden),)),
         ):
             yield Place(f"{ours}.{part}.weight", tuple(f"{name}.weight" for name in names), shapes)
-            if stack.look == "biased" and part.startswith("look"):
+            if stack.matrices == "biased" and part.startswith("look"):
                 biases = tuple(f"{name}.bias" for name in names)
                 yield Place(f"{ours}.{part}.bias", biases, tuple(shape[:1] for shape in shapes))
     yield Place("decoder.ending.weight", ("model.norm.weight",), ((width,),))

@@ -102,7 +102,7 @@ def in_their_words(settings: ModelSettings) -> ModelSettings:
     if target.frontend.positions != "rotary":
         learned = target.frontend.longest if target.frontend.positions == "learned" else 1
         changes |= {"target.frontend.positions": "learned", "target.frontend.longest": max(target.longest, learned)}
-        changes |= {"decoder.look": "biased"}
+        changes |= {"decoder.matrices": "biased"}
     return settings.with_(**changes)
 
 
@@ -178,7 +178,7 @@ def _llama_config(settings: ModelSettings) -> dict[str, Any]:
         "intermediate_size": stack.hidden,
         "hidden_act": "silu",
         "rms_norm_eps": stack.epsilon,
-        "attention_bias": stack.look == "biased",
+        "attention_bias": stack.matrices == "biased",
         # Newer versions of the library look for the table, older ones for the number.
         "rope_parameters": {"rope_type": "default", "rope_theta": stack.rotary_base},
         "rope_theta": stack.rotary_base,

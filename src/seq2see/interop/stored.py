@@ -89,7 +89,7 @@ def transformer_pair(settings: ModelSettings, engine: str) -> tuple[TransformerS
     assert isinstance(settings.encoder, TransformerSettings)
     assert isinstance(settings.decoder, TransformerSettings)
     for side, part in (("encoder", settings.encoder), ("decoder", settings.decoder)):
-        for name, paper in (("think", "relu"), ("look", "biased"), ("key_heads", 0), ("epsilon", EPSILON)):
+        for name, paper in (("think", "relu"), ("matrices", "biased"), ("key_heads", 0), ("epsilon", EPSILON)):
             if getattr(part, name) != paper:
                 raise cannot(engine, f"{side}.{name}={getattr(part, name)}", "only the paper's parts can go there yet")
     for side, text in (("source", settings.source), ("target", settings.target)):

@@ -49,7 +49,7 @@ class TransformerSettings(Settings):
     """Norm before each part (trains easily) or after it (the paper's)."""
     think: Literal["relu", "gelu", "gelu-tanh", "swiglu"] = "relu"
     """What the feed-forward part does between its two products: the paper's, BERT's, GPT-2's or Llama's."""
-    look: Literal["biased", "plain"] = "biased"
+    matrices: Literal["biased", "plain"] = "biased"
     """Whether something is added behind the products of self-attention (biased) or not (plain), as in Llama."""
     key_heads: int = Field(0, ge=0)
     """Heads that have keys of their own, several heads asking each; 0: as many as there are heads."""
@@ -75,7 +75,7 @@ class Wiring:
         """A fresh part that looks."""
         width, heads, groups = self.settings.width, self.settings.heads, self.settings.key_heads
         places = places_of(self.positions, width, heads, self.settings.rotary_base)
-        matrix = MATRICES[self.settings.look]
+        matrix = MATRICES[self.settings.matrices]
         if groups:
             return GroupedSelfAttention(width, heads, groups, places, matrix)
         return SelfAttention(width, heads, places, matrix)

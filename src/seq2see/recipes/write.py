@@ -39,7 +39,7 @@ def write_llama() -> Recipe:
     frontend = Tokens(positions="rotary", vectors="plain")
     # A gated part has three matrices instead of two: 2/3 of the usual width, and it has as many weights.
     thinks = {"think": "swiglu", "expansion": 8 / 3}
-    looks = {"look": "plain", "key_heads": 2}
+    looks = {"matrices": "plain", "key_heads": 2}
     llama = _like_write("write-llama", frontend, norm="rms", epsilon=1e-6, **looks, **thinks)
     return llama.with_(**{"target.head": "plain"})
 

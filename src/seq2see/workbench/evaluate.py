@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError
@@ -18,8 +19,10 @@ from seq2see.metrics.edits import pronunciation_errors
 from seq2see.metrics.notes_bleu import notes_bleu
 from seq2see.metrics.tokenised_bleu import corpus_bleu_tokenised, has_moses
 from seq2see.sequences.pairs import PairSet
+from seq2see.sequences.windows import TextSet
 from seq2see.sources.catalogue import CataloguedCorpus
 from seq2see.sources.examples import Example
+from seq2see.sources.texts import read_text
 from seq2see.workbench.alignment_picture import draw_attention
 from seq2see.workbench.predict import Model, Prediction, load
 from seq2see.workbench.prepare import Splits, encode, read_corpus
@@ -28,6 +31,8 @@ from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
 
 LEARNT_FROM = ("train", "valid")
+WIDEST = 1024
+"""Tokens of a window in which texts of one's own are judged; real weights can often take in more."""
 Watch = Callable[[str, int], Any]
 
 
@@ -55,6 +60,14 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
         scores["decoding"] = settings
     write_json(run.evaluation / "scores.json", scores)
     return scores
+
+
+def judge_texts(model: Model, paths: Sequence[Path]) -> dict[str, Any]:
+    """How surprised a language model is by texts of one's own, in windows one behind the other; nothing is written."""
+    if model.reads:
+        raise UserError("Only a language model can be judged on running text.", remedy="Leave out --file.")
+    texts = [read_text(path)[0] for path in paths]
+    return _perplexity(model, TextSet(texts, model.tokenisers.target, min(WIDEST, model.config.model.target.longest)))
 
 
 def test_size(run: RunFolder) -> int:
@@ -147,19 +160,23 @@ def score_outputs(
 def _read(model: Model, recipe: Recipe, splits: Splits) -> dict[str, Any]:
     """What is measured with the truth given: perplexity, and the alignment error of attention."""
     valid, test = (encode(recipe, model.tokenisers, splits[name]) for name in ("valid", "test"))
+    scores = _perplexity(model, test)
+    if "alignment" in recipe.metrics and isinstance(valid, PairSet) and isinstance(test, PairSet):
+        choice = choose_heads(*read_attention(model.module, valid, model.tokenisers))
+        error = score_choice(choice, *read_attention(model.module, test, model.tokenisers))
+        scores["alignment"] = {"error_rate": error, "chosen_on_valid": asdict(choice)}
+    return scores
+
+
+def _perplexity(model: Model, test: PairSet | TextSet) -> dict[str, Any]:
     perplexity, accuracy = read_with_truth(model.module, test)
-    scores: dict[str, Any] = {
+    return {
         "perplexity": {
             "per_token": perplexity.value,
             "bits_per_character": perplexity.bits_per_character,
             "token_accuracy": 100 * accuracy.value,
         }
     }
-    if "alignment" in recipe.metrics and isinstance(valid, PairSet) and isinstance(test, PairSet):
-        choice = choose_heads(*read_attention(model.module, valid, model.tokenisers))
-        error = score_choice(choice, *read_attention(model.module, test, model.tokenisers))
-        scores["alignment"] = {"error_rate": error, "chosen_on_valid": asdict(choice)}
-    return scores
 
 
 def _table(examples: list[Example], predictions: list[Prediction]) -> str:

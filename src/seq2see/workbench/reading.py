@@ -20,6 +20,8 @@ from seq2see.sources.examples import Example
 from seq2see.workbench.tokenisers import Tokenisers
 
 ROWS = 64
+SCORES = 2**27
+"""Scores that are held at one time, at most: half a gigabyte of them."""
 
 
 @torch.inference_mode()
@@ -29,7 +31,7 @@ def read_with_truth(
     """How surprised the model is by a split, and how often its first choice is right."""
     device = next(module.parameters()).device
     loss, right, asked = 0.0, 0, 0
-    for indices in _in_order(pairs):
+    for indices in _in_order(pairs, _rows_at_once(module, pairs)):
         check()
         batch = pairs.batch(indices).to(device)
         logits = module(batch).float()
@@ -70,8 +72,14 @@ def _words_of_pieces(tokeniser: Tokeniser, text: str, words: tuple[str, ...]) ->
     return [*tokeniser.piece_words(text, words), None]
 
 
-def _in_order(pairs: PairSet | TextSet) -> Iterator[np.ndarray]:
+def _in_order(pairs: PairSet | TextSet, rows: int = ROWS) -> Iterator[np.ndarray]:
     """All examples, those of like length together; a result never depends on its neighbours."""
     order = np.argsort(pairs.lengths.max(axis=-1), kind="stable")
-    for start in range(0, len(order), ROWS):
-        yield order[start : start + ROWS]
+    for start in range(0, len(order), rows):
+        yield order[start : start + rows]
+
+
+def _rows_at_once(module: nn.Module, pairs: PairSet | TextSet) -> int:
+    """So many that their scores fit into memory: one for each token of the vocabulary, at every time."""
+    vocabulary = max(part.num_embeddings for part in module.modules() if isinstance(part, nn.Embedding))
+    return max(1, min(ROWS, SCORES // (vocabulary * int(pairs.lengths.max()))))

@@ -98,6 +98,12 @@ def find_run(name: str) -> RunFolder:
     """The run a user means: a folder, a name under `runs/`, or `latest`."""
     if name == "latest":
         return _latest()
+    if is_real(Path(name)):
+        raise UserError(
+            "These are real weights and not a run, so nothing says what they were trained or tested on.",
+            where=name,
+            remedy=f"Judge them on a text of yours: `seq2see eval {name} --file book.txt`.",
+        )
     for path in (Path(name), RUNS / name):
         if (path / "recipe.toml").exists():
             return RunFolder(path)
