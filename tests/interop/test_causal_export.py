@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,15 @@ def test_what_is_printed_runs(tmp_path, monkeypatch, capsys):
     exec(compile(printed.split("\n\n", 1)[1], "example", "exec"), {})
     assert capsys.readouterr().out.startswith("our text")  # there is no y in what it learnt from
     assert run(["predict", "runs/mine/export/hf", "the cat"]) == 0
+
+
+def test_what_the_page_shows_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_causal(random_writer("write"), Path("runs/write/export/hf"))
+    page = (Path(__file__).parents[2] / "docs" / "real-weights.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
+    exec(compile(shown, "page", "exec"), {})
+    assert capsys.readouterr().out.strip()
 
 
 def test_settings_of_decoding_go_along(tmp_path):

@@ -48,6 +48,14 @@ def test_a_text_is_gone_on_from(gpt2, capsys):
     assert len(first) > len("the cat")
 
 
+def test_it_shows_where_it_looks(gpt2):
+    shown = load(gpt2).trace("the", " cat")
+    assert shown.source[0] == "<bos>"
+    assert "".join(shown.target) == "the▁cat"
+    assert len(shown.weights) == 2
+    assert shown.weights[0].shape[-2:] == (len(shown.target), len(shown.source))
+
+
 def test_answers_go_to_a_file_and_the_folder_stays_as_it_was(gpt2, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = {path.name: sha256(path) for path in gpt2.iterdir()}
