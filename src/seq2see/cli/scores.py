@@ -37,9 +37,10 @@ def print_scores(run: object, scores: dict[str, Any]) -> None:
         if "pronunciation" in part:
             print(_pronunciation(name, part["pronunciation"]))
     perplexity = scores["perplexity"]
+    unit, split = perplexity.get("unit", "token"), perplexity.get("split", "test")
     print(
-        f"perplexity {perplexity['per_token']:.3f} per token, {perplexity['bits_per_character']:.3f} bits per "
-        f"character, {perplexity['token_accuracy']:.1f} % of tokens right (test, truth given)"
+        f"perplexity {perplexity['per_token']:.3f} per {unit}, {perplexity['bits_per_character']:.3f} bits per "
+        f"character, {perplexity['token_accuracy']:.1f} % of {unit}s right ({split}, truth given)"
     )
     if "alignment" in scores:
         choice = scores["alignment"]["chosen_on_valid"]

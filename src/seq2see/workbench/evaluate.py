@@ -146,10 +146,13 @@ def score_outputs(
 
 def _read(model: Model, recipe: Recipe, splits: Splits) -> dict[str, Any]:
     """What is measured with the truth given: perplexity, and the alignment error of attention."""
-    valid, test = (encode(recipe, model.tokenisers, splits[name]) for name in ("valid", "test"))
+    split = "test" if splits["test"] else "valid"  # some texts have nothing else that was not learnt from
+    valid, test = (encode(recipe, model.tokenisers, splits[name]) for name in ("valid", split))
     perplexity, accuracy = read_with_truth(model.module, test)
     scores: dict[str, Any] = {
         "perplexity": {
+            "split": split,
+            "unit": perplexity.unit,
             "per_token": perplexity.value,
             "bits_per_character": perplexity.bits_per_character,
             "token_accuracy": 100 * accuracy.value,

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from seq2see.core.batch import Batch, Sequences
-from seq2see.core.devices import pick_device
+from seq2see.core.devices import device_of, pick_device
 from seq2see.core.errors import UserError
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.decoding.settings import Decoding
@@ -74,7 +74,7 @@ class Model:
     def __init__(self, stored: StoredModel, engine: str = "own"):
         self.config, self.tokenisers = stored.config, stored.tokenisers
         self.module: nn.Module = stored.module
-        self.device = next(stored.module.parameters()).device
+        self.device = device_of(stored.module)
         self.engine = engine_of(engine, stored)
 
     def __call__(self, text: str, **settings: Any) -> Prediction:
@@ -190,10 +190,11 @@ class Model:
         return batch.to(self.device)
 
     def _answers(self, text: str, seen: list[int], hypotheses: list[Hypothesis]) -> tuple[Answer, ...]:
-        before, said = ("", 0) if self.reads else (text, len(seen))
+        decode = self.tokenisers.target.decode
+        before, said = ("", 0) if self.reads else (text, len(decode(seen)))
         return tuple(
             Answer(
-                before + self.tokenisers.target.decode(each.tokens[said:]),
+                before + decode(each.tokens)[said:],  # whether words need a space between them, only decoding knows
                 each.score,
                 each.log_probability,
                 each.finished,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seq2see.core.errors import UserError
+from seq2see.models.counting import CountingSettings
 from seq2see.sequences.pairs import PairSet
 from seq2see.sequences.recut import RecutPairs
 from seq2see.sequences.tokenisers import BytePairs, train_tokeniser
@@ -60,7 +61,8 @@ def learn_tokenisers(recipe: Recipe, train: list[Example]) -> Tokenisers:
 def encode(recipe: Recipe, tokenisers: Tokenisers, examples: list[Example]) -> Encoded:
     """A set of examples as numbers."""
     if recipe.source is None:
-        return TextSet(examples, tokenisers.target, recipe.target.longest)
+        shown = recipe.decoder.order - 1 if isinstance(recipe.decoder, CountingSettings) else 0
+        return TextSet(examples, tokenisers.target, recipe.target.longest, shown)
     return PairSet(
         examples, tokenisers.source, tokenisers.target, recipe.target.longest, source_limit=recipe.source.longest
     )
