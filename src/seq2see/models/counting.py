@@ -184,4 +184,4 @@ class CountingDecoder(nn.Module):
         for places, tokens, values in reversed(corrections):
             chances[places, tokens] = values
         # What is impossible (<pad>, <bos>) becomes a very low number and not minus infinity, which spoils sums.
-        return chances.clamp(min=torch.finfo(chances.dtype).tiny).log().unflatten(0, contexts.shape[:2])
+        return chances.clamp_(min=torch.finfo(chances.dtype).tiny).log_().unflatten(0, contexts.shape[:2])

@@ -23,7 +23,7 @@ from seq2see.sources.examples import Example
 from seq2see.workbench.alignment_picture import draw_attention
 from seq2see.workbench.predict import Model, Prediction, load
 from seq2see.workbench.prepare import Splits, encode, read_corpus
-from seq2see.workbench.reading import read_attention, read_with_truth
+from seq2see.workbench.reading import ROWS, read_attention, read_with_truth
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
 
@@ -47,7 +47,7 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
         references, outputs = [each.target for each in examples], [each.text for each in predictions]
         scores[name] = score_outputs(recipe, references, outputs, [each.right for each in examples])
         write_text(run.evaluation / f"{name}.tsv", _table(examples, predictions))
-    scores |= _read(model, recipe, splits)
+    scores |= _read(model, recipe, splits, watch)
     chosen = HeadChoice.of(scores["alignment"]["chosen_on_valid"]) if "alignment" in scores else None
     if model.reads and not model.config.members:  # an ensemble looks with several models at once
         draw_attention(run, model, splits["test"], chosen)
@@ -58,10 +58,16 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
 
 
 def test_size(run: RunFolder) -> int:
-    """How many pairs an evaluation translates."""
+    """How many pairs an evaluation translates, or how many characters of running text it reads."""
     splits, _ = read_corpus(run.recipe())
-    reads = run.recipe().source is not None  # running text is not translated, only read
-    return sum(len(examples) for name, examples in splits.items() if reads and name not in LEARNT_FROM)
+    if run.recipe().source is None:
+        return sum(len(example.target) for example in splits[judged(splits)])
+    return sum(len(examples) for name, examples in splits.items() if name not in LEARNT_FROM)
+
+
+def judged(splits: Splits) -> str:
+    """The split that perplexity is told of; some texts have nothing to test on but what they validate on."""
+    return "test" if splits["test"] else "valid"
 
 
 def bleu_tokenise(references: list[str]) -> Tokenise:
@@ -144,11 +150,12 @@ def score_outputs(
     return scores
 
 
-def _read(model: Model, recipe: Recipe, splits: Splits) -> dict[str, Any]:
+def _read(model: Model, recipe: Recipe, splits: Splits, watch: Watch) -> dict[str, Any]:
     """What is measured with the truth given: perplexity, and the alignment error of attention."""
-    split = "test" if splits["test"] else "valid"  # some texts have nothing else that was not learnt from
+    split = judged(splits)
     valid, test = (encode(recipe, model.tokenisers, splits[name]) for name in ("valid", split))
-    perplexity, accuracy = read_with_truth(model.module, test)
+    each = 0 if model.reads else test.characters * ROWS // len(test)  # in a batch; pairs were watched as they came
+    perplexity, accuracy = read_with_truth(model.module, test, lambda: watch(split, each))
     scores: dict[str, Any] = {
         "perplexity": {
             "split": split,

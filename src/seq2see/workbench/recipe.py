@@ -11,6 +11,7 @@ from seq2see.models.counting import CountingSettings
 from seq2see.models.settings import ModelSettings, Tokens
 from seq2see.sequences.tokenisers import BytePairs
 from seq2see.sources.catalogue import CataloguedCorpus
+from seq2see.sources.catalogued_texts import CataloguedText
 from seq2see.sources.own_corpus import OwnFiles
 from seq2see.sources.pocket.corpus import PocketCorpus
 from seq2see.sources.puzzles import PuzzleCorpus
@@ -18,9 +19,9 @@ from seq2see.sources.texts import OwnTexts, PythonLibrary
 from seq2see.training.objectives import NextToken
 from seq2see.training.settings import Training
 
-Corpus = Annotated[
-    PocketCorpus | PuzzleCorpus | CataloguedCorpus | OwnFiles | OwnTexts | PythonLibrary, Field(discriminator="kind")
-]
+Pairs = PocketCorpus | PuzzleCorpus | CataloguedCorpus | OwnFiles
+Texts = OwnTexts | PythonLibrary | CataloguedText
+Corpus = Annotated[Pairs | Texts, Field(discriminator="kind")]
 Metric = Literal["bleu", "bleu-tokenised", "chrf", "exact", "notes-bleu", "pronunciation", "alignment"]
 
 
