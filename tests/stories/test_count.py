@@ -22,6 +22,7 @@ from seq2see.workbench.dry import dry_run
 from seq2see.workbench.evaluate import evaluate
 from seq2see.workbench.predict import load
 from seq2see.workbench.prepare import encode, read_corpus
+from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder
 from seq2see.workbench.train import train_recipe
 
@@ -147,6 +148,22 @@ def test_samples_and_frequencies_are_kept(run: RunFolder):
     one = ranks["1"]
     assert sum(count * times for count, times in zip(one["counts"], one["times"], strict=True)) == len(text.ids)
     assert one["counts"] == sorted(one["counts"], reverse=True)
+
+
+def test_the_report_shows_orders_and_frequencies(run: RunFolder):
+    evaluate(run)
+    page = write_report(run).read_text(encoding="utf-8")
+    notes = read_journal(run.metrics)
+    for note in notes:
+        row = (note["step"], f"{note['grams']:,}", f"{math.exp(note['valid_loss']):.2f}", f"{note['unseen']:.1%}")
+        assert "".join(f'<td class="number">{figure}</td>' for figure in row) in page
+    assert "perplexity per character (test, truth given)" in page
+    assert "每字符困惑度" in page
+    assert "7 orders, counted in one pass" in page
+    assert "一遍数完 7 阶" in page
+    assert page.count("data:image/png") == 2
+    assert (run.path / "curves.png").read_bytes() != (run.path / "zipf.png").read_bytes()
+    assert "3,000" not in page  # steps that were never taken
 
 
 def test_a_text_shorter_than_the_order_is_refused(tmp_path: Path):
