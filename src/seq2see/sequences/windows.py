@@ -133,7 +133,7 @@ class Windows:
 
 def _encode(texts: Sequence[str], tokeniser: Tokeniser) -> NDArray[np.int32]:
     """All ids of all texts, with <eos> between one text and the next."""
-    lines = [_lines(text) for text in texts]
+    lines = [lines_of(text) for text in texts]
     rows = tokeniser.encode_many(list(chain.from_iterable(lines)))
     ends = np.cumsum([len(mine) for mine in lines])[:-1].tolist()
     for number in reversed(ends):
@@ -143,10 +143,10 @@ def _encode(texts: Sequence[str], tokeniser: Tokeniser) -> NDArray[np.int32]:
     return ids
 
 
-def _lines(text: str) -> list[str]:
+def lines_of(text: str) -> list[str]:
     """The lines of a text, each with its end.
 
-    >>> _lines("a\\nb")
+    >>> lines_of("a\\nb")
     ['a\\n', 'b']
     """
     *whole, last = text.split("\n")
