@@ -10,17 +10,22 @@ from collections.abc import Iterator
 from functools import cache
 
 import hypothesis
+import numpy as np
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
 from seq2see.core.batch import NOT_ASKED, Batch, Sequences
-from seq2see.models.build import fresh_model
+from seq2see.models.build import build_model, fresh_model
 from seq2see.models.convolutional import ConvolutionalEncoderSettings
+from seq2see.models.counting import CountingSettings
+from seq2see.models.language_model import LanguageModel
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings, Text, TextTarget, Tokens
 from seq2see.models.transformer import TransformerSettings
+from seq2see.sequences.ngrams import count_ngrams
+from seq2see.training.smoothing import SMOOTHINGS, put_levels
 
 SOURCE_SIZE, TARGET_SIZE, WIDTH = 11, 13, 8
 BOS, EOS, FIRST_WORD = 1, 2, 3
@@ -83,6 +88,16 @@ def stirred(settings: ModelSettings, seed: int = 1, dtype: torch.dtype = torch.f
                 statistic *= 0.5 + torch.rand(statistic.shape, generator=random)
                 statistic += 0.2 * torch.rand(statistic.shape, generator=random)
     return model.to(dtype).eval()
+
+
+def counted(order: int, smoothing: str) -> LanguageModel:
+    """A model that has counted a random text."""
+    settings = ModelSettings(decoder=CountingSettings(order=order, smoothing=smoothing))
+    model = build_model(settings, TARGET_SIZE, TARGET_SIZE).eval()
+    random = np.random.default_rng(order)
+    ids = random.choice(np.arange(2, TARGET_SIZE), size=4000, p=random.dirichlet(np.ones(TARGET_SIZE - 2)))
+    put_levels(model.decoder, SMOOTHINGS[smoothing]().levels(list(count_ngrams(ids, TARGET_SIZE, order))))
+    return model
 
 
 @cache

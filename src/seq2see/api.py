@@ -11,13 +11,14 @@ from seq2see.core.errors import UserError, no_file
 from seq2see.recipes.table import recipe
 from seq2see.sources.own_corpus import OwnFiles
 from seq2see.sources.texts import OwnTexts
+from seq2see.workbench.audience import Audience
 from seq2see.workbench.evaluate import evaluate
 from seq2see.workbench.predict import Model, load
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder, find_run
 from seq2see.workbench.terminal import Terminal
-from seq2see.workbench.train import Audience, train_recipe
+from seq2see.workbench.train import train_recipe
 
 Data = str | Path | Sequence[str | Path]
 
@@ -56,7 +57,7 @@ def train(
     if audience is not None:
         run = train_recipe(resolved, folder, audience)
     else:
-        with Terminal("train", resolved.training.steps) as terminal:
+        with Terminal("train", resolved.steps) as terminal:
             run = train_recipe(resolved, folder, terminal)
     write_report(run)
     return Run(run.path)

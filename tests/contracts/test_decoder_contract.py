@@ -13,7 +13,7 @@ from seq2see.core.batch import Batch, Sequences
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.native import native_twin, why_not
 from seq2see.models.settings import ModelSettings, TextTarget, Tokens
-from tiny_models import FAMILIES, TARGET_SIZE, pair, reads, sources, stirred, tiny, transformer, whole, writes
+from tiny_models import FAMILIES, TARGET_SIZE, counted, pair, reads, sources, stirred, tiny, transformer, whole, writes
 from toy_decoders import VOCAB, HistoryModel, TableModel, some_source
 
 # Cells, looks and positions that no family pairs already.
@@ -71,14 +71,27 @@ def seq2seq(name: str, build) -> Candidate:
     return Candidate(name, partial(build, name), TARGET_SIZE, lambda: sources([4, 2, 5], seed=3), whole, 2e-5)
 
 
-def writer(name: str) -> Candidate:
+COUNTERS = {
+    "pairs, back-off": (2, "back-off"),
+    "four in a row, back-off": (4, "back-off"),
+    "three in a row, Kneser-Ney": (3, "kneser-ney"),
+    "seven in a row, modified Kneser-Ney": (7, "modified-kneser-ney"),
+}
+
+
+@cache
+def counting(name: str):
+    return counted(*COUNTERS[name])
+
+
+def writer(name: str, build=writing) -> Candidate:
     """A language model, which has no source."""
 
     def read(model, _, tokens: Tensor) -> Tensor:
         lengths = torch.full((len(tokens),), tokens.size(1))
         return model(Batch(None, Sequences(tokens, lengths), tokens, torch.arange(len(tokens))))
 
-    return Candidate(name, partial(writing, name), TARGET_SIZE, None, read, 2e-5)
+    return Candidate(name, partial(build, name), TARGET_SIZE, None, read, 2e-5)
 
 
 def together(*names: str) -> Ensemble:
@@ -111,6 +124,7 @@ ALL_DECODERS = [
     *(seq2seq(name, another) for name in MORE_PAIRS),
     *(native(name) for name in ("transformer, pre-norm", "transformer, post-norm", "transformer, rms norm")),
     *(writer(name) for name in WRITERS),
+    *(writer(name, counting) for name in COUNTERS),
     seq2seq("ensemble", lambda _: together(*ENSEMBLE)),
 ]
 

@@ -12,9 +12,11 @@ from seq2see.core.settings import choices, read_tree
 from seq2see.layers.feed_forward import THINKS
 from seq2see.layers.positions import POSITIONS
 from seq2see.models.build import DECODERS, ENCODERS, WRITERS, build_model, fresh_model
+from seq2see.models.counting import CountingSettings
 from seq2see.models.heads import HEADS
 from seq2see.models.settings import ModelSettings, TextTarget, Tokens
 from seq2see.models.transformer import TransformerSettings
+from seq2see.training.smoothing import SMOOTHINGS
 from tiny_models import FAMILIES, SOURCE_SIZE, TARGET_SIZE, WIDTH, pair, reads, transformer, writes
 
 SIZES = (SOURCE_SIZE, TARGET_SIZE)
@@ -26,9 +28,11 @@ def weights(settings: ModelSettings, start: str = "xavier", seed: int = 3) -> di
 
 def test_every_kind_of_settings_has_a_class_and_every_word_its_table():
     assert set(choices(ModelSettings.model_fields["encoder"].annotation)) == set(ENCODERS)
-    assert set(choices(ModelSettings.model_fields["decoder"].annotation)) == set(DECODERS)
+    decoders = set(choices(ModelSettings.model_fields["decoder"].annotation))
+    assert decoders == set(DECODERS) | {CountingSettings}  # counts have nothing to do with vectors and heads
     assert set(typing.get_args(TextTarget.model_fields["head"].annotation)) == set(HEADS)
-    assert set(choices(ModelSettings.model_fields["decoder"].annotation)) == set(WRITERS)
+    assert set(WRITERS) == set(DECODERS)
+    assert set(typing.get_args(CountingSettings.model_fields["smoothing"].annotation)) == set(SMOOTHINGS)
     assert set(typing.get_args(Tokens.model_fields["positions"].annotation)) == set(POSITIONS)
     assert set(typing.get_args(TransformerSettings.model_fields["think"].annotation)) == set(THINKS)
 

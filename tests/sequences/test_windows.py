@@ -7,7 +7,7 @@ import pytest
 
 from seq2see.core.batch import NOT_ASKED
 from seq2see.core.errors import UserError
-from seq2see.sequences.tokenisers import BOS, EOS, PAD, BytePairs, Characters, train_tokeniser
+from seq2see.sequences.tokenisers import BOS, EOS, PAD, BytePairs, Characters, Spaced, Words, train_tokeniser
 from seq2see.sequences.windows import TextSet, Windows
 from seq2see.sources.examples import Example
 
@@ -31,6 +31,29 @@ class TestTextSet:
         assert batch.labels.tolist() == [whole[5:10], [whole[15], *[NOT_ASKED] * 4]]
         assert batch.target.lengths.tolist() == [5, 1]
         assert batch.indices.tolist() == [1, 3]
+
+    def test_what_is_shown_before_a_window_is_not_asked_for_again(self):
+        tokeniser = train_tokeniser(Characters(), [TEXT])
+        found, whole = TextSet([Example("", TEXT)], tokeniser, 5, shown=3), tokeniser.encode(TEXT)
+        batch = found.batch(np.array([0, 1, 3]))
+        assert batch.target.values.tolist() == [
+            [BOS, *whole[:4], *[PAD] * 3], [BOS, *whole[2:9]], [BOS, *whole[12:15], *[PAD] * 4]
+        ]  # fmt: skip
+        unasked = [NOT_ASKED] * 3
+        assert batch.labels.tolist() == [
+            [*whole[:5], *unasked], [*unasked, *whole[5:10]], [*unasked, whole[15], NOT_ASKED, *unasked]
+        ]  # fmt: skip
+        assert batch.target.lengths.tolist() == [5, 8, 4]
+        labels = found.batch(np.arange(len(found))).labels
+        assert labels[labels != NOT_ASKED].tolist() == whole
+
+    @pytest.mark.parametrize(
+        ("kind", "unit"),
+        [(Characters(), "character"), (Words(), "word"), (Spaced(), "word"), (BytePairs(size=300), "token")],
+        ids=str,
+    )
+    def test_a_guess_has_a_name(self, kind, unit):
+        assert texts(TEXT, tokeniser=train_tokeniser(kind, [TEXT])).unit == unit
 
     def test_every_token_is_asked_for_once(self):
         found = texts(TEXT)

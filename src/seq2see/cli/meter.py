@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Self, TextIO
 
 from seq2see.workbench.streaming import Progress
@@ -14,11 +16,20 @@ QUOTED = 3
 """Texts that were cut are quoted up to this many; all are counted."""
 
 
-def waiting(text: str) -> Any:
-    """A sign of life, on a screen, for as long as something takes that cannot say how far it is."""
-    from rich.console import Console
+@contextlib.contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """A sign of life, on a screen, for as long as something takes that cannot say how far it is.
 
-    return Console(stderr=True).status(text)
+    Plainly written: most models open in less time than it takes to import something that draws.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    print(f"{text} ...", end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        print(f"\r{' ' * (len(text) + 4)}\r", end="", file=sys.stderr, flush=True)
 
 
 class Meter:

@@ -36,7 +36,8 @@ def print_scores(run: object, scores: dict[str, Any]) -> None:
     for name, part in splits.items():
         if "pronunciation" in part:
             print(_pronunciation(name, part["pronunciation"]))
-    print(f"{perplexity_line(scores['perplexity'])} (test, truth given)")
+    split = scores["perplexity"].get("split", "test")
+    print(f"{perplexity_line(scores['perplexity'])} ({split}, truth given)")
     if "alignment" in scores:
         choice = scores["alignment"]["chosen_on_valid"]
         heads = ", ".join(str(head + 1) for head in choice["heads"])
@@ -72,11 +73,12 @@ def _pronunciation(split: str, errors: dict[str, float]) -> str:
     )
 
 
-def perplexity_line(perplexity: dict[str, float]) -> str:
+def perplexity_line(perplexity: dict[str, Any]) -> str:
     """What reading with the truth given has shown."""
+    unit = perplexity.get("unit", "token")
     return (
-        f"perplexity {perplexity['per_token']:.3f} per token, {perplexity['bits_per_character']:.3f} bits per "
-        f"character, {perplexity['token_accuracy']:.1f} % of tokens right"
+        f"perplexity {perplexity['per_token']:.3f} per {unit}, {perplexity['bits_per_character']:.3f} bits per "
+        f"character, {perplexity['token_accuracy']:.1f} % of {unit}s right"
     )
 
 

@@ -7,14 +7,21 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import torch
+from torch import nn
 
 
 def pick_device() -> torch.device:
     """The GPU if there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """Where a model is: where its weights are, or, if it has none, its tables."""
+    return next(chain(module.parameters(), module.buffers())).device
 
 
 def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[Any]:

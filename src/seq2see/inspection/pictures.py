@@ -34,6 +34,15 @@ WORDS = {
     "sure": ("solid box: a link of the true alignment", "实线框：标准对齐"),
     "bleu_by_length": ("BLEU by sentence length", "不同句长上的 BLEU"),
     "source_words": ("words in the source (sentences)", "源句词数（句数）"),
+    "perplexity_per_token": ("valid perplexity per token", "验证集困惑度（每词元）"),
+    "perplexity_per_word": ("valid perplexity per word", "验证集困惑度（每词）"),
+    "perplexity_per_character": ("valid perplexity per character", "验证集困惑度（每字符）"),
+    "unseen": ("n-grams never counted (valid)", "没数到过的 n 元组（验证集）"),
+    "order": ("order n", "阶数 n"),
+    "zipf": ("how often n-grams occur", "n 元组出现的次数"),
+    "rank": ("rank", "名次"),
+    "frequency": ("times in the text", "出现次数"),
+    "slope": ("slope", "斜率"),
     "possible": ("dashed box: a link that is not wrong", "虚线框：可接受的对齐"),
 }
 """The words in the pictures, in English and in Chinese; Chinese is shown where a font has it."""

@@ -46,7 +46,7 @@ class Place:
 
 def gpt2_places(settings: ModelSettings, size: int) -> Iterator[Place]:
     """GPT2LMHeadModel (Radford et al. 2019): queries, keys and values in one matrix, all matrices turned."""
-    stack = _stack(settings)
+    stack = stack_of(settings)
     width, hidden = stack.width, stack.hidden
     yield from _tables(settings, size, "transformer.wte.weight")
     positions = settings.target.frontend.longest
@@ -68,7 +68,7 @@ def gpt2_places(settings: ModelSettings, size: int) -> Iterator[Place]:
 
 def llama_places(settings: ModelSettings, size: int) -> Iterator[Place]:
     """LlamaForCausalLM (Touvron et al. 2023): queries, keys and values apart, and the gate and what it lets through."""
-    stack = _stack(settings)
+    stack = stack_of(settings)
     width, hidden, shared = stack.width, stack.hidden, stack.width // stack.heads * (stack.key_heads or stack.heads)
     yield from _tables(settings, size, "model.embed_tokens.weight")
     for number in range(stack.depth):
@@ -90,14 +90,15 @@ def llama_places(settings: ModelSettings, size: int) -> Iterator[Place]:
     yield Place("decoder.ending.weight", ("model.norm.weight",), ((width,),))
 
 
-def _stack(settings: ModelSettings) -> TransformerSettings:
+def stack_of(settings: ModelSettings) -> TransformerSettings:
+    """The settings of its blocks."""
     assert isinstance(settings.decoder, TransformerSettings)
     return settings.decoder
 
 
 def _tables(settings: ModelSettings, size: int, name: str) -> Iterator[Place]:
     """The table of tokens, and the head if it has a matrix of its own."""
-    shapes = ((size, settings.decoder.width),)
+    shapes = ((size, stack_of(settings).width),)
     yield Place("target.table.weight", (name,), shapes, by_token=True)
     if settings.target.head == "plain":
         inner = "head.head" if settings.target.missing else "head"

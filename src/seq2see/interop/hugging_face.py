@@ -71,7 +71,8 @@ def write_hf(stored: Stored, folder: Path) -> None:
         write_json(temporary / "generation_config.json", generation_json(stored.config.decoding, shift))
         assert stored.config.model.source is not None  # as there is an encoder
         tokenizer_files(stored.tokenisers, temporary, stored.config.model.source.longest)
-        order = _order(stored.config.model.decoder.width, layout)
+        _, decoder = transformer_pair(stored.config.model, ENGINE)
+        order = _order(decoder.width, layout)
         weights = Stream(order).weights(module, rows) | _tables(module, shift, order)
         content = {name: tensor.float().cpu().contiguous() for name, tensor in weights.items()}
         write_bytes(temporary / "model.safetensors", save(content, metadata={"format": "pt"}))

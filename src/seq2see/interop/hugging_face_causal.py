@@ -17,7 +17,7 @@ from torch import Tensor
 
 from seq2see.core.files import write_bytes, write_json
 from seq2see.interop.causal_configs import GPT2_THINKS
-from seq2see.interop.causal_layouts import LAYOUTS
+from seq2see.interop.causal_layouts import LAYOUTS, stack_of
 from seq2see.interop.folders import new_folder
 from seq2see.interop.hugging_face_config import ENGINE, decoding_json
 from seq2see.interop.hugging_face_tokeniser import causal_tokenizer_files
@@ -119,7 +119,7 @@ def _weights(module: Any, settings: ModelSettings, said: ModelSettings) -> dict[
         rows = said.target.frontend.longest
         weights["target.positions.table.weight"] = position_table(module.target, rows)
     if said.decoder != settings.decoder:
-        for number in range(said.decoder.depth):
+        for number in range(stack_of(said).depth):
             for name in (f"decoder.blocks.{number}.look.queries_keys_values", f"decoder.blocks.{number}.look.output"):
                 weights[f"{name}.bias"] = torch.zeros(weights[f"{name}.weight"].size(0))
     return weights

@@ -101,7 +101,8 @@ def write_onnx(stored: Stored, folder: Path) -> None:
     module = one_translator(stored, ENGINE)
     check_onnx(stored.config.model)
     need("onnx", "onnx", "onnxscript")
-    names = graph_names(stored.config.model.decoder.depth)
+    _, decoder = transformer_pair(stored.config.model, ENGINE)
+    names = graph_names(decoder.depth)
     with new_folder(folder) as temporary, torch.no_grad():
         stored.tokenisers.save(temporary)
         write_json(temporary / "model.json", _description(stored, names))

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 from seq2see.core.errors import UserError
-
-Unit = Literal["token", "word", "character"]
+from seq2see.sequences.windows import Unit
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Perplexity:
     @property
     def bits_per_character(self) -> float:
         """The loss in bits, divided by the characters of the text: the same scale for all tokenisers."""
-        characters = self.count if self.unit == "character" else self.characters
+        characters = self.characters or (self.count if self.unit == "character" else None)
         if not characters:
             raise UserError(
                 "The characters of this text were not counted.",

@@ -11,6 +11,7 @@ from seq2see.core.seeds import seed_torch
 from seq2see.layers.initialise import initialise
 from seq2see.layers.positions import POSITIONS, LearnedPositions
 from seq2see.models.convolutional import ConvolutionalEncoder, ConvolutionalEncoderSettings
+from seq2see.models.counting import AsTheyAre, CountingDecoder, CountingSettings
 from seq2see.models.frontends import FRONTENDS, TokenFrontend
 from seq2see.models.gpt import GPTDecoder
 from seq2see.models.heads import HEADS, PartialHead
@@ -44,6 +45,8 @@ WRITERS: dict[type, Callable[[Any, str], nn.Module]] = {  # decoders that have n
 def build_model(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel:
     """The model these settings describe, for vocabularies of these sizes; a language model has only the second."""
     encoder, decoder = settings.encoder, settings.decoder
+    if isinstance(decoder, CountingSettings):  # it needs no vectors of tokens, and gives none
+        return LanguageModel(AsTheyAre(), CountingDecoder(decoder, target_size), nn.Identity())
     target_table = nn.Embedding(target_size, decoder.width)
     target, head = _frontend(settings.target, target_table, decoder.dropout), _head(settings.target, target_table)
     if encoder is None or settings.source is None:

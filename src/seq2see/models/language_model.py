@@ -14,8 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from seq2see.core.batch import Batch, Sequences
+from seq2see.core.devices import device_of
 from seq2see.layers.masks import times_from
-from seq2see.models.frontends import TokenFrontend
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class WritingState:
 class LanguageModel(nn.Module):
     """A decoder that reads what is written so far, and a head that names the next token."""
 
-    def __init__(self, target: TokenFrontend, decoder: nn.Module, head: nn.Module):
+    def __init__(self, target: nn.Module, decoder: nn.Module, head: nn.Module):
         super().__init__()
-        self.target: TokenFrontend = target
+        self.target: Any = target
         self.decoder: Any = decoder
         self.head = head
 
@@ -47,7 +47,7 @@ class LanguageModel(nn.Module):
     def start(self, source: Sequences | None, rows: int, room: int) -> WritingState:
         """Get ready to write up to `room` tokens."""
         assert source is None, "a language model has no source: what it shall go on from is a prefix"
-        nothing = torch.zeros(rows, dtype=torch.long, device=self.target.table.weight.device)
+        nothing = torch.zeros(rows, dtype=torch.long, device=device_of(self))
         return WritingState(nothing, self.decoder.start(None, rows, room))
 
     def step(

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.core.errors import UserError
+from seq2see.models.counting import Table
 
 
 def pack_model(module: nn.Module) -> dict[str, Tensor]:
@@ -30,6 +31,10 @@ def pack_model(module: nn.Module) -> dict[str, Tensor]:
 @torch.no_grad()
 def unpack_model(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Put stored values into a model that must have exactly these names, shapes and kinds of number."""
+    for name, part in module.named_modules():
+        if isinstance(part, Table):  # only the text knew how much there would be to count
+            inside = f"{name}."
+            part.make_room({key[len(inside) :]: tensor for key, tensor in tensors.items() if key.startswith(inside)})
     places = pack_model(module)
     same_names(places, tensors, "weight")
     for name, place in places.items():

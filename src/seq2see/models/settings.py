@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from seq2see.core.settings import Settings
 from seq2see.models.convolutional import ConvolutionalEncoderSettings
+from seq2see.models.counting import CountingSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.tokenisers import AnyTokeniser, BytePairs
@@ -15,7 +16,7 @@ from seq2see.sequences.tokenisers import AnyTokeniser, BytePairs
 Encoder = Annotated[
     TransformerSettings | RecurrentEncoderSettings | ConvolutionalEncoderSettings, Field(discriminator="kind")
 ]
-Decoder = Annotated[TransformerSettings | RecurrentDecoderSettings, Field(discriminator="kind")]
+Decoder = Annotated[TransformerSettings | RecurrentDecoderSettings | CountingSettings, Field(discriminator="kind")]
 
 
 class Tokens(Settings):
@@ -74,12 +75,15 @@ class ModelSettings(Settings):
         if (self.source is None) != (self.encoder is None):
             there, missing = ("encoder", "source") if self.source is None else ("source", "encoder")
             raise ValueError(f"a recipe with [{there}] needs [{missing}] too; a language model has neither")
+        if self.encoder is not None and isinstance(self.decoder, CountingSettings):
+            raise ValueError("a counting decoder cannot look at a source: leave out [source] and [encoder]")
         for name, part in (("encoder", self.encoder), ("decoder", self.decoder)):
             if isinstance(part, TransformerSettings) and part.width % (2 * part.heads):
                 raise ValueError(f"{name}.width {part.width} must be a multiple of twice its {part.heads} heads")
             if isinstance(part, TransformerSettings) and part.key_heads and part.heads % part.key_heads:
                 raise ValueError(f"{name}.key_heads {part.key_heads} must divide its {part.heads} heads")
         if self.encoder is not None and self.source is not None and self.target.vocabulary == "shared":
+            assert not isinstance(self.decoder, CountingSettings)
             if self.encoder.width != self.decoder.width:
                 raise ValueError("a shared vocabulary needs an encoder and a decoder of equal width")
             if self.source.tokeniser != self.target.tokeniser:

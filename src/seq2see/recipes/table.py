@@ -7,16 +7,20 @@ from pathlib import Path
 
 from seq2see.core.errors import no_file, unknown
 from seq2see.core.settings import read_toml
-from seq2see.recipes import g2p, multi30k, pocket, puzzles, tatoeba, translate, write
+from seq2see.recipes import count, g2p, multi30k, pocket, puzzles, tatoeba, translate, write
 from seq2see.workbench.recipe import Recipe
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "translate": translate.translate,
     "write": write.write,
+    "shakespeare": write.shakespeare,
     "write-gpt2": write.write_gpt2,
     "write-llama": write.write_llama,
     "write-alibi": write.write_alibi,
     "write-lstm": write.write_lstm,
+    "count": count.count,
+    "count-back-off": count.count_back_off,
+    "ptb-counting": count.ptb_counting,
     "pocket-transformer": pocket.pocket_transformer,
     "pocket-rnn": pocket.pocket_rnn,
     "pocket-gru": pocket.pocket_gru,

@@ -9,6 +9,7 @@ from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import TextTarget, Tokens
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.tokenisers import Characters
+from seq2see.sources.catalogued_texts import CataloguedText
 from seq2see.sources.texts import PythonLibrary
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training
@@ -26,6 +27,11 @@ def write() -> Recipe:
         decoding=Decoding(max_new_tokens=64, do_sample=True, temperature=0.8),
         metrics=(),
     )
+
+
+def shakespeare() -> Recipe:
+    """The same small GPT on Shakespeare's plays; the last tenth of them validates."""
+    return write().model_copy(update={"name": "shakespeare", "corpus": CataloguedText()})
 
 
 def write_gpt2() -> Recipe:

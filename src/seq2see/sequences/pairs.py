@@ -100,6 +100,11 @@ class PairSet:
         return len(self.examples)
 
     @property
+    def vocabulary(self) -> int:
+        """How many tokens there are to guess from."""
+        return len(self.tokenisers["target"])
+
+    @property
     def lengths(self) -> Numbers:
         """(example, side): how long each row is, <bos> or <eos> counted."""
         return np.stack([side.lengths for side in self.sides.values()], axis=1)

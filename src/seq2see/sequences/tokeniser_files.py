@@ -27,10 +27,12 @@ MOST_PIECES = 1_000_000
 
 # None of these patterns can take more than linear time: no two parts of one can match the same
 # character in two ways. A special's name mixes letters with "<" and ">"; every pattern parts the two, so
-# no piece of a text can ever be "<eos>", whatever the text says.
+# no piece of a text can ever be "<eos>", whatever the text says. Text that somebody has cut already is
+# written with <unk> where that somebody knew no word, and only there a special's name means the special.
 _LONE = r"\p{Han}\p{Hiragana}\p{Katakana}"  # scripts without spaces: each character stands alone
 _LETTER = rf"[\w&&[^{_LONE}]]"
 _WORD = rf"[{_LONE}]|{_LETTER}+(?:['’\-]{_LETTER}+|[.,]\d{_LETTER}*)*|[^\w\s]+"
+_SPACED = r"(?:[^\s<]|<(?!(?:pad|bos|eos)>))+|<|\n"
 _CHUNK = r" ?\w+| ?[^\w\s]+| +|\s"  # a word or a run of signs keeps the space before it
 
 # Where the spaces between words are taken out again: before what closes, after what opens, and
@@ -69,12 +71,14 @@ _BYTE_PAIRS = {
 }
 _UNIGRAM = {"type": "Unigram", "unk_id": 3, "byte_fallback": True}
 _FROM_BYTES = _sequence({"type": "ByteFallback"}, {"type": "Fuse"})
+_BETWEEN = _sequence(_replace("^", " "), {"type": "Fuse"}, _replace(r"^ | (?=\n)|(?<=\n) ", ""))
 _NATURAL = _sequence(_replace("^", " "), {"type": "Fuse"}, _replace(_NO_SPACE, ""))
 
 # kind: how text is cut, the model, and how pieces become text again
 PIPELINES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "characters": ({"type": "FixedLength", "length": 1}, _WORD_LEVEL, {"type": "Fuse"}),
     "words": (_split(_WORD, "Removed", True), _WORD_LEVEL, _NATURAL),
+    "spaces": (_split(_SPACED, "Removed", True), _WORD_LEVEL, _BETWEEN),
     "bpe": (_split(_CHUNK, "Isolated", False), _BYTE_PAIRS, _FROM_BYTES),
     "unigram": (_split(_CHUNK, "Isolated", False), _UNIGRAM, _FROM_BYTES),
 }

@@ -1,15 +1,16 @@
-"""Text to numbers and back: four kinds of tokeniser behind one class.
+"""Text to numbers and back: five kinds of tokeniser behind one class.
 
 | kind | a piece is | a character never seen before |
 |---|---|---|
 | characters | one character | <unk> |
 | words | a word, a run of signs, or one Chinese or Japanese character | <unk>, the whole word |
+| spaces | what stands between spaces, and the end of a line | <unk>, the whole word |
 | bpe | what merging frequent neighbours gave (Sennrich et al. 2016) | its UTF-8 bytes |
 | unigram | a piece of the likeliest cut (Kudo 2018) | its UTF-8 bytes |
 
 Text is brought to Unicode's composed form (NFC) and not changed otherwise: bpe and unigram give back any
 text exactly, spaces and all, and so do characters where they are known. Words forget the spaces; decoding
-puts them where print has them.
+puts them where print has them, or, if spaces were all that parted them, between any two.
 """
 
 from __future__ import annotations
@@ -61,6 +62,14 @@ class Words(Settings):
     """A word seen fewer times than this becomes <unk>."""
 
 
+class Spaced(Settings):
+    """Words as somebody has cut them already: a piece is what stands between spaces, and so is the end of a line."""
+
+    kind: Literal["spaces"] = "spaces"
+    min_count: int = Field(1, ge=1)
+    """A word seen fewer times than this becomes <unk>, as what is written <unk> in the text does anyway."""
+
+
 class BytePairs(Settings):
     """Pieces made by merging the most frequent neighbours, again and again."""
 
@@ -85,7 +94,7 @@ class Given(Settings):
     kind: Literal["given"] = "given"
 
 
-AnyTokeniser = Annotated[Characters | Words | BytePairs | Unigram | Given, Field(discriminator="kind")]
+AnyTokeniser = Annotated[Characters | Words | Spaced | BytePairs | Unigram | Given, Field(discriminator="kind")]
 """The settings of a tokeniser, chosen by `kind`."""
 
 
@@ -183,7 +192,9 @@ class Tokeniser:
         return self._library.encode(text, add_special_tokens=False)
 
 
-def train_tokeniser(settings: Characters | Words | BytePairs | Unigram | Given, texts: Iterable[str]) -> Tokeniser:
+def train_tokeniser(
+    settings: Characters | Words | Spaced | BytePairs | Unigram | Given, texts: Iterable[str]
+) -> Tokeniser:
     """Learn a vocabulary; the same texts always give the same one, on any number of cores."""
     if isinstance(settings, Given):
         raise UserError(
@@ -198,14 +209,17 @@ def train_tokeniser(settings: Characters | Words | BytePairs | Unigram | Given, 
     return Tokeniser(settings.kind, document(settings.kind, vocabulary))
 
 
-def _learn_words(settings: Characters | Words, library: Tokenizer, texts: list[str]) -> dict[str, Any]:
+def _learn_words(settings: Characters | Words | Spaced, library: Tokenizer, texts: list[str]) -> dict[str, Any]:
     trainer = trainers.WordLevelTrainer(
         vocab_size=MOST_PIECES,
         min_frequency=settings.min_count,
         special_tokens=list(SPECIALS),
         show_progress=False,
     )
-    return _trained(library, texts, trainer, "vocab")
+    found = _trained(library, texts, trainer, "vocab")["vocab"]
+    # The library gives <unk> a second number where a text that was cut already has it as a word.
+    pieces = dict.fromkeys([*SPECIALS, *sorted(found, key=lambda piece: found[piece])])
+    return {"vocab": {piece: number for number, piece in enumerate(pieces)}}
 
 
 def _learn_byte_pairs(settings: BytePairs, library: Tokenizer, texts: list[str]) -> dict[str, Any]:
@@ -233,6 +247,7 @@ def _learn_unigram(settings: Unigram, library: Tokenizer, texts: list[str]) -> d
 _LEARN: dict[type, Callable[..., dict[str, Any]]] = {
     Characters: _learn_words,
     Words: _learn_words,
+    Spaced: _learn_words,
     BytePairs: _learn_byte_pairs,
     Unigram: _learn_unigram,
 }

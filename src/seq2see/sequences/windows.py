@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from itertools import chain
+from typing import Literal
 
 import numpy as np
 import torch
@@ -22,16 +23,21 @@ from seq2see.sequences.pairs import MANY_UNKNOWN
 from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, Tokeniser
 from seq2see.sources.examples import Example
 
+Unit = Literal["token", "word", "character"]
+UNITS: dict[str, Unit] = {"characters": "character", "words": "word", "spaces": "word"}
+"""What the pieces of a tokeniser are called, where people have a name for them."""
+
 
 class TextSet:
     """Texts as numbers, one behind the other with <eos> between them, in windows one behind the other.
 
     The examples that are counted here are windows; the last one may be shorter. A text is cut into tokens line by
-    line, so that its length does not matter.
+    line, so that its length does not matter. In front of each window stand the `shown` tokens before it, which are not
+    asked for again: a model that sees no further back is then judged as if the text were never cut.
     """
 
-    def __init__(self, examples: Sequence[Example], tokeniser: Tokeniser, width: int):
-        self.examples, self.tokeniser, self.width = examples, tokeniser, width
+    def __init__(self, examples: Sequence[Example], tokeniser: Tokeniser, width: int, shown: int = 0):
+        self.examples, self.tokeniser, self.width, self.shown = examples, tokeniser, width, shown
         self.ids = _encode([example.target for example in examples], tokeniser)
         if not len(self.ids):
             raise UserError(
@@ -43,9 +49,19 @@ class TextSet:
         return len(self.starts)
 
     @property
+    def vocabulary(self) -> int:
+        """How many tokens there are to guess from."""
+        return len(self.tokeniser)
+
+    @property
     def lengths(self) -> Numbers:
         """(window, 1): how many tokens each has."""
         return np.minimum(self.width, len(self.ids) - self.starts)[:, None]
+
+    @property
+    def unit(self) -> Unit:
+        """What one guess is about: a character, a word, or a token that is something between the two."""
+        return UNITS.get(self.tokeniser.kind, "token")
 
     @property
     def characters(self) -> int:
@@ -58,18 +74,21 @@ class TextSet:
         return self.tokeniser.decode(self.ids[start : start + self.width].tolist())
 
     def batch(self, indices: Numbers) -> Batch:
-        """These windows."""
-        return self.at(self.starts[indices], indices)
+        """These windows, with what is shown before each."""
+        starts = self.starts[indices]
+        shown = np.minimum(self.shown, starts)
+        return self.at(starts - shown, indices, shown)
 
-    def at(self, starts: Numbers, indices: Numbers) -> Batch:
-        """Windows that begin anywhere: fed `<bos> x1 .. xn-1`, asked for `x1 .. xn`."""
-        lengths = np.minimum(self.width, len(self.ids) - starts)
+    def at(self, starts: Numbers, indices: Numbers, shown: Numbers | int = 0) -> Batch:
+        """Windows that begin anywhere: fed `<bos> x1 .. xn-1`, asked for `x1 .. xn`, less the first `shown` of them."""
+        lengths = np.minimum(self.width + shown, len(self.ids) - starts)
         times = np.arange(int(lengths.max()))
         real = times < lengths[:, None]
-        labels = np.where(real, self.ids.take(starts[:, None] + times, mode="clip"), NOT_ASKED).astype(np.int64)
-        fed = np.full_like(labels, PAD)
-        np.copyto(fed[:, 1:], labels[:, :-1], where=real[:, 1:])
+        ids = self.ids.take(starts[:, None] + times, mode="clip").astype(np.int64)
+        fed = np.full_like(ids, PAD)
+        np.copyto(fed[:, 1:], ids[:, :-1], where=real[:, 1:])
         fed[:, 0] = BOS
+        labels = np.where(real & (times >= np.reshape(shown, (-1, 1))), ids, NOT_ASKED)
         target = Sequences(torch.from_numpy(fed), torch.from_numpy(lengths))
         return Batch(None, target, torch.from_numpy(labels), torch.from_numpy(np.array(indices, np.int64)))
 
@@ -119,7 +138,7 @@ class Windows:
 
 def _encode(texts: Sequence[str], tokeniser: Tokeniser) -> NDArray[np.int32]:
     """All ids of all texts, with <eos> between one text and the next."""
-    lines = [_lines(text) for text in texts]
+    lines = [lines_of(text) for text in texts]
     rows = tokeniser.encode_many(list(chain.from_iterable(lines)))
     ends = np.cumsum([len(mine) for mine in lines])[:-1].tolist()
     for number in reversed(ends):
@@ -129,10 +148,10 @@ def _encode(texts: Sequence[str], tokeniser: Tokeniser) -> NDArray[np.int32]:
     return ids
 
 
-def _lines(text: str) -> list[str]:
+def lines_of(text: str) -> list[str]:
     """The lines of a text, each with its end.
 
-    >>> _lines("a\\nb")
+    >>> lines_of("a\\nb")
     ['a\\n', 'b']
     """
     *whole, last = text.split("\n")

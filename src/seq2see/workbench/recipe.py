@@ -7,9 +7,11 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from seq2see.decoding.settings import Decoding
-from seq2see.models.settings import ModelSettings
+from seq2see.models.counting import CountingSettings
+from seq2see.models.settings import ModelSettings, Tokens
 from seq2see.sequences.tokenisers import BytePairs
 from seq2see.sources.catalogue import CataloguedCorpus
+from seq2see.sources.catalogued_texts import CataloguedText
 from seq2see.sources.own_corpus import OwnFiles
 from seq2see.sources.pocket.corpus import PocketCorpus
 from seq2see.sources.puzzles import PuzzleCorpus
@@ -17,9 +19,9 @@ from seq2see.sources.texts import OwnTexts, PythonLibrary
 from seq2see.training.objectives import NextToken
 from seq2see.training.settings import Training
 
-Corpus = Annotated[
-    PocketCorpus | PuzzleCorpus | CataloguedCorpus | OwnFiles | OwnTexts | PythonLibrary, Field(discriminator="kind")
-]
+Pairs = PocketCorpus | PuzzleCorpus | CataloguedCorpus | OwnFiles
+Texts = OwnTexts | PythonLibrary | CataloguedText
+Corpus = Annotated[Pairs | Texts, Field(discriminator="kind")]
 Metric = Literal["bleu", "bleu-tokenised", "chrf", "exact", "notes-bleu", "pronunciation", "alignment"]
 
 
@@ -58,6 +60,23 @@ class Recipe(ModelSettings):
             if self.objective.feeding.kind != "teacher":
                 raise ValueError("packed batches need objective.feeding.kind=teacher: or set training.batches=buckets")
         return self
+
+    @model_validator(mode="after")
+    def check_counting(self) -> Recipe:
+        """What counting would ignore is refused."""
+        if isinstance(self.decoder, CountingSettings):
+            for name, given, usual in (
+                ("training", self.training, Training()), ("objective", self.objective, NextToken()),
+                ("target.frontend", self.target.frontend, Tokens()), ("target.head", self.target.head, "tied"),
+            ):  # fmt: skip
+                if given != usual:
+                    raise ValueError(f"a text is counted in one pass, without vectors: leave {name} as it is")
+        return self
+
+    @property
+    def steps(self) -> int:
+        """How many steps training takes: those of the optimiser, or one for each order that is counted."""
+        return self.decoder.order if isinstance(self.decoder, CountingSettings) else self.training.steps
 
     @property
     def model(self) -> ModelSettings:

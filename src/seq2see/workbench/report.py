@@ -13,6 +13,7 @@ from typing import Any
 from seq2see.core.files import write_text
 from seq2see.training.journal import read_journal
 from seq2see.workbench.evaluate import read_scores
+from seq2see.workbench.report_counts import frequencies, is_counting, orders, unit_of
 from seq2see.workbench.report_page import TEXTS, cell, head, page, picture, say, table
 from seq2see.workbench.report_texts import predictions, samples
 from seq2see.workbench.run_folder import RunFolder
@@ -20,7 +21,6 @@ from seq2see.workbench.run_folder import RunFolder
 Tree = dict[str, Any]
 
 MEASURED = (
-    ("perplexity", "per_token", 3),
     ("bits", "bits_per_character", 3),
     ("right_tokens", "token_accuracy", 1),
 )
@@ -32,16 +32,15 @@ PRONUNCIATION = ("word_errors", "phoneme_errors", "word_errors_with_stress", "ph
 
 def write_report(run: RunFolder) -> Path:
     """Draw the curves and write the page; it grows with the run: training first, scores after `eval`."""
-    from seq2see.inspection.curves import draw_curves  # matplotlib only where it is used
-
     notes, timing = read_journal(run.metrics), read_journal(run.path / "timing.jsonl")
-    draw_curves(notes, timing, run.path / "curves.png")
     toml = run.recipe_file.read_text(encoding="utf-8")
     recipe, scores = tomllib.loads(toml), read_scores(run)
+    _draw(recipe, notes, timing, run.path / "curves.png")
     environment = _read_json(run.path / "env.json")
     sections = {
         "this_run": _headline(notes, timing, scores) + _describe(run, recipe, notes, environment),
-        "curves": picture(run.path / "curves.png", TEXTS["curves"]) + _note("curves_note"),
+        "curves": picture(run.path / "curves.png", TEXTS["curves"]) + (orders(recipe, notes) or _note("curves_note")),
+        "zipf": frequencies(run),
         "scores": _scores(scores) if scores else _advice(run),
         "samples": samples(run.samples),
         "predictions": predictions(run.evaluation / "test.tsv"),
@@ -54,6 +53,16 @@ def write_report(run: RunFolder) -> Path:
     path = run.path / "report.html"
     write_text(path, page(recipe["name"], sections))
     return path
+
+
+def _draw(recipe: Tree, notes: list[Tree], timing: list[Tree], path: Path) -> None:
+    from seq2see.inspection.counts import draw_orders  # matplotlib only where it is used
+    from seq2see.inspection.curves import draw_curves
+
+    if is_counting(recipe):
+        draw_orders(notes, unit_of(recipe), path)
+    else:
+        draw_curves(notes, timing, path)
 
 
 def _headline(notes: list[Tree], timing: list[Tree], scores: Tree) -> str:
@@ -83,6 +92,9 @@ def _describe(run: RunFolder, recipe: Tree, notes: list[Tree], environment: Tree
     """What was trained, on what, and how to do it again."""
     training, folder = recipe["training"], shlex.quote(str(run.path))
     done = f"{_last_step(notes):,} / {training['steps']:,}"
+    taught = f"{say('steps')} {done}; {escape(_words(training, without=('steps',)))}"
+    if is_counting(recipe):
+        taught = say("counted", orders=str(_last_step(notes)))
     sides = [side for side in ("source", "target") if side in recipe]  # a language model has no source
     rows = [
         ("data", escape(_words(recipe["corpus"]))),
@@ -91,7 +103,7 @@ def _describe(run: RunFolder, recipe: Tree, notes: list[Tree], environment: Tree
         ("encoder", escape(_words(recipe["encoder"])) if "encoder" in recipe else ""),
         ("decoder", escape(_words(recipe["decoder"]))),
         ("weights", _weights(run.model)),
-        ("training", f"{say('steps')} {done}; {escape(_words(training, without=('steps',)))}"),
+        ("training", taught),
         ("command", _code(_command(environment.get("command", [])))),
         ("again", _code(f"seq2see train {shlex.quote(str(run.recipe_file))}")),
         ("use", _code(f"seq2see predict {folder}") if run.finished else ""),
@@ -128,6 +140,9 @@ def _pronunciation(splits: Tree) -> str:
 
 def _with_truth(scores: Tree) -> str:
     measured, rows = scores.get("perplexity", {}), []
+    if "per_token" in measured:
+        name = say(f"perplexity_{measured.get('unit', 'token')}", split=measured.get("split", "test"))
+        rows.append((name, f"{measured['per_token']:.3f}"))
     for name, key, digits in MEASURED:
         if measured.get(key) is not None:
             rows.append((say(name), f"{measured[key]:.{digits}f}"))

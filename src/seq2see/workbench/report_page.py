@@ -19,6 +19,7 @@ TEXTS = {
     "samples": ("The same sentences, again and again", "同样的句子，不同的阶段"),
     "predictions": ("Best and worst predictions", "最好与最差的译文"),
     "attention": ("Where the model looks", "模型在看哪里"),
+    "zipf": ("How often n-grams occur", "n 元组出现的次数"),
     "recipe": ("The complete recipe", "完整配方"),
     "environment": ("Environment", "运行环境"),
     "data": ("data", "数据"),
@@ -48,6 +49,25 @@ TEXTS = {
         "梯度范数在裁剪之前测得；右上角为最后的值。"
         "训练损失包含标签平滑和 dropout，验证损失不含。",
     ),
+    "counted": ("{orders} orders, counted in one pass", "一遍数完 {orders} 阶"),
+    "order": ("order", "阶数"),
+    "kinds": ("kinds of n-grams", "n 元组种数"),
+    "valid_perplexity": ("valid perplexity", "验证集困惑度"),
+    "unseen": ("of the valid text never counted", "验证文本中没数到过的"),
+    "once": ("seen once", "只出现一次"),
+    "slope": ("slope", "斜率"),
+    "orders_note": (
+        "A longer context tells more, if it was ever seen: with the order the perplexity falls, and the share of "
+        "n-grams that nobody has counted grows. What was not seen is guessed from shorter contexts.",
+        "上下文越长，能说明的越多，前提是曾经见过：阶数增大时困惑度下降，而没有数到过的 n 元组越来越多。"
+        "没见过的，由更短的上下文来猜。",
+    ),
+    "zipf_note": (
+        "Frequency over rank, both logarithmic. Single words come near a straight line of slope -1 (Zipf); the longer "
+        "the n-grams, the flatter the line, and the more of them occur only once.",
+        "横轴为名次，纵轴为出现次数，均为对数坐标。单个词接近斜率 -1 的直线（Zipf 定律）；n 元组越长，线越平，"
+        "只出现一次的也越多。",
+    ),
     "no_scores": (
         "Not evaluated yet. This adds scores and predictions:",
         "尚未评测。运行以下命令可得到评测结果与译文：",
@@ -61,7 +81,12 @@ TEXTS = {
     "phoneme_errors": ("wrong phonemes %", "音素错误率 %"),
     "word_errors_with_stress": ("wrong words %, stress counted", "错误的词 %（计重音）"),
     "phoneme_errors_with_stress": ("wrong phonemes %, stress counted", "音素错误率 %（计重音）"),
-    "perplexity": ("perplexity per token (test, truth given)", "每词元困惑度（测试集，给定参考译文）"),
+    "perplexity_token": ("perplexity per token ({split}, truth given)", "每词元困惑度（{split}，给定参考文本）"),
+    "perplexity_word": ("perplexity per word ({split}, truth given)", "每词困惑度（{split}，给定参考文本）"),
+    "perplexity_character": (
+        "perplexity per character ({split}, truth given)",
+        "每字符困惑度（{split}，给定参考文本）",
+    ),
     "bits": ("bits per character", "每字符比特数"),
     "right_tokens": ("right tokens % (truth given)", "词元正确率 %（给定参考译文）"),
     "error_rate": ("alignment error rate of attention", "注意力的对齐错误率"),

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import torch
 
@@ -16,6 +14,7 @@ from seq2see.core.devices import describe_machine, pick_device
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
 from seq2see.models.build import fresh_model
+from seq2see.models.counting import CountingSettings
 from seq2see.sequences.buckets import Buckets
 from seq2see.sequences.packs import Packs
 from seq2see.sequences.pairs import even
@@ -25,32 +24,13 @@ from seq2see.training.journal import Journal
 from seq2see.training.loop import NonFinite, Trainer, train
 from seq2see.training.resume import final_weights, resume, save_trainer
 from seq2see.training.signals import Interrupted
+from seq2see.workbench.audience import Audience, Nobody
+from seq2see.workbench.counting import count_recipe
 from seq2see.workbench.errands import measure, show
 from seq2see.workbench.model_folder import ModelConfig, StoredModel, write_model
 from seq2see.workbench.prepare import Prepared, prepare, recut
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder, folder_for
-
-
-class Audience(Protocol):
-    """Whoever watches: a terminal, a notebook, a log, nobody."""
-
-    def say(self, text: str) -> None:
-        """A line worth keeping."""
-
-    def step(self, step: int, figures: dict[str, float]) -> None:
-        """A training step was taken."""
-
-
-@dataclass(frozen=True)
-class Nobody:
-    """Watches nothing."""
-
-    def say(self, text: str) -> None:
-        """Nothing."""
-
-    def step(self, step: int, figures: dict[str, float]) -> None:
-        """Nothing."""
 
 
 def train_recipe(recipe: Recipe, out: Path | None = None, audience: Audience | None = None) -> RunFolder:
@@ -59,6 +39,20 @@ def train_recipe(recipe: Recipe, out: Path | None = None, audience: Audience | N
     run = folder_for(recipe, out)
     prepared = prepare(recipe, audience.say)
     _open_folder(run, recipe, prepared)
+    learn = count_recipe if isinstance(recipe.decoder, CountingSettings) else take_steps
+    try:
+        learn(recipe, prepared, run, audience)
+    except NonFinite as error:
+        raise _name_batch(error, prepared, run) from None
+    except Interrupted as stop:
+        # A full disk may have cost the checkpoint of this very step.
+        stop.folder, stop.saved = str(run), max((step for step, _ in found(run.checkpoints)), default=0)
+        raise
+    return run
+
+
+def take_steps(recipe: Recipe, prepared: Prepared, run: RunFolder, audience: Audience) -> None:
+    """Learn by gradients, step by step, and write the model that this ends with."""
     trainer = new_trainer(recipe, prepared)
     kinds = [part.kind for part in (recipe.encoder, recipe.decoder) if part is not None]
     shape, weights = " → ".join(kinds), count_weights(trainer.model)
@@ -67,18 +61,9 @@ def train_recipe(recipe: Recipe, out: Path | None = None, audience: Audience | N
         audience.say(f"resume from step {trainer.step:,} of {run}")
     journal = Journal(run.path, trainer.step)
     errands = [measure(prepared, journal, audience.say), show(recipe, prepared, run)]
-    save = _saver(run, prepared, audience)
-    try:
-        batch_at = batches(recipe, prepared, full=trainer.device.type == "cuda")
-        train(trainer, batch_at, errands, save, journal, audience.step)
-    except NonFinite as error:
-        raise _name_batch(error, prepared, run) from None
-    except Interrupted as stop:
-        # A full disk may have cost the checkpoint of this very step.
-        stop.folder, stop.saved = str(run), max((step for step, _ in found(run.checkpoints)), default=0)
-        raise
+    batch_at = batches(recipe, prepared, full=trainer.device.type == "cuda")
+    train(trainer, batch_at, errands, _saver(run, prepared, audience), journal, audience.step)
     finish(trainer, recipe, prepared, run)
-    return run
 
 
 def new_trainer(recipe: Recipe, prepared: Prepared) -> Trainer:

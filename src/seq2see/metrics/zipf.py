@@ -1,0 +1,40 @@
+"""Zipf's law: the second most frequent word is half as frequent as the first, the third a third, and so on.
+
+Zipf 1935: frequency ∝ rank^slope, with a slope of about -1 for words. Drawn on two logarithmic axes it is a straight
+line; n-grams of more words give a flatter one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+POINTS = 50
+"""Ranks at which the line is fitted, evenly spread over the logarithm: otherwise the rare ones would decide alone."""
+
+
+def plateaus(counts: Sequence[int], times: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The first and the last rank of all that occur equally often; counts descend, each as many `times`.
+
+    >>> [ranks.tolist() for ranks in plateaus([9, 4, 1], [1, 2, 3])]
+    [[1.0, 2.0, 4.0], [1.0, 3.0, 6.0]]
+    """
+    last = np.cumsum(np.asarray(times, dtype=np.float64))
+    return np.concatenate([[1.0], last[:-1] + 1]), last
+
+
+def zipf_slope(counts: Sequence[int], times: Sequence[int], lowest: int = 1, highest: int | None = None) -> float:
+    """The slope of log frequency over log rank, between two ranks; not a number if there are not two.
+
+    >>> round(zipf_slope([1200, 600, 400, 300, 240, 200], [1] * 6), 3)
+    -1.0
+    """
+    _, last = plateaus(counts, times)
+    highest = int(last[-1]) if highest is None else min(highest, int(last[-1]))
+    if highest <= lowest:
+        return float("nan")
+    ranks = np.unique(np.geomspace(lowest, highest, POINTS).round())
+    frequencies = np.asarray(counts, dtype=np.float64)[np.searchsorted(last, ranks)]
+    return float(np.polyfit(np.log(ranks), np.log(frequencies), 1)[0])

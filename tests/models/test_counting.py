@@ -1,0 +1,107 @@
+"""Counting models: tables that are read as a decoder, stored, and read again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+from seq2see.core.batch import Batch, Sequences
+from seq2see.core.errors import UserError
+from seq2see.core.settings import read_tree
+from seq2see.models.build import build_model
+from seq2see.models.counting import UNSEEN, CountingSettings, Table
+from seq2see.models.packing import pack_model, unpack_model
+from seq2see.models.settings import ModelSettings
+from seq2see.sequences.tokenisers import BOS, PAD
+from tiny_models import TARGET_SIZE, counted, pair, reads, writes
+
+MODELS = pytest.mark.parametrize(
+    ("order", "smoothing"),
+    [(1, "back-off"), (1, "kneser-ney"), (2, "kneser-ney"), (3, "back-off"), (5, "modified-kneser-ney")],
+)
+
+
+def batch_of(tokens: torch.Tensor) -> Batch:
+    lengths = torch.full((len(tokens),), tokens.size(1))
+    return Batch(None, Sequences(tokens, lengths), tokens, torch.arange(len(tokens)))
+
+
+def random_tokens(rows: int, time: int) -> torch.Tensor:
+    return torch.randint(2, TARGET_SIZE, (rows, time), generator=torch.Generator().manual_seed(3))
+
+
+@MODELS
+def test_every_guess_is_a_distribution_over_what_can_be_said(order, smoothing):
+    chances = counted(order, smoothing)(batch_of(random_tokens(5, 11))).exp()
+    torch.testing.assert_close(chances.sum(-1), torch.ones(5, 11))
+    assert (chances[..., [PAD, BOS]] < 1e-37).all()
+    assert (chances[..., 2:] > 1e-9).all()
+
+
+@MODELS
+def test_a_text_is_told_what_reading_it_says(order, smoothing):
+    """The quick way looks up one token at each place; reading gives all, of which this is one."""
+    model = counted(order, smoothing)
+    ids = random_tokens(1, 50)
+    fed = torch.nn.functional.pad(ids, (1, -1), value=BOS)
+    read = model(batch_of(fed)).exp()[0].gather(1, ids[0][:, None]).squeeze(1)
+    told, _ = model.decoder.told(ids[0])
+    torch.testing.assert_close(told, read)
+
+
+def test_it_tells_how_long_an_ngram_it_knew():
+    model = counted(7, "kneser-ney")
+    _, lengths = model.decoder.told(random_tokens(1, 300)[0])
+    assert lengths.min() >= 1
+    assert set(lengths.tolist()) >= {3, 4, 5}
+    assert (lengths[1:] <= lengths[:-1] + 1).all()  # an n-gram that is known has a beginning that is known
+
+
+def test_a_table_finds_what_it_has_and_nothing_else():
+    table = Table(vocabulary=10)
+    contexts, tokens = torch.tensor([0, 1, 2, UNSEEN]), torch.tensor([3, 3, 4, 9])
+    assert table.find(contexts, tokens).tolist() == [UNSEEN] * 4
+    table.put(torch.tensor([3, 5, 24]), torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.4, 1.0, 0.6]))
+    assert table.find(contexts, tokens).tolist() == [0, UNSEEN, 2, UNSEEN]
+    assert table.weight(contexts).tolist() == pytest.approx([0.4, 1, 0.6, 1])
+    places, grams = table.followers(torch.tensor([2, 0, UNSEEN, 1]))
+    assert (places.tolist(), grams.tolist()) == ([0, 1, 1], [2, 0, 1])
+
+
+def test_a_context_never_seen_is_none_even_where_the_key_would_fit():
+    """UNSEEN is a number too, and times the vocabulary plus a token it may be a key."""
+    table = Table(vocabulary=1)
+    table.put(torch.tensor([0, 1]), torch.tensor([0.5, 0.5]), torch.tensor([1.0, 1.0]))
+    assert table.find(torch.tensor([UNSEEN]), torch.tensor([1])).tolist() == [UNSEEN]
+
+
+def test_what_was_stored_is_read_into_an_empty_model(tmp_path: Path):
+    model = counted(4, "modified-kneser-ney")
+    safetensors.torch.save_file(pack_model(model), tmp_path / "model.safetensors")
+    settings = ModelSettings(decoder=CountingSettings(order=4))
+    again = build_model(settings, TARGET_SIZE, TARGET_SIZE)
+    unpack_model(again, safetensors.torch.load_file(tmp_path / "model.safetensors"))
+    batch = batch_of(random_tokens(3, 8))
+    assert torch.equal(again(batch), model(batch))
+
+
+def test_tables_of_another_model_are_refused():
+    stored = pack_model(counted(4, "kneser-ney"))
+    with pytest.raises(UserError, match="has no place here"):
+        unpack_model(build_model(ModelSettings(decoder=CountingSettings(order=3)), 9, TARGET_SIZE), stored)
+    with pytest.raises(UserError, match="missing"):
+        unpack_model(build_model(ModelSettings(decoder=CountingSettings(order=5)), 9, TARGET_SIZE), stored)
+    with pytest.raises(UserError, match=r"decoder\.single"):
+        unpack_model(build_model(ModelSettings(decoder=CountingSettings(order=4)), 9, 9), stored)
+    wrong = stored | {"decoder.tables.0.keys": stored["decoder.tables.0.keys"].float()}
+    with pytest.raises(UserError, match="of float32"):
+        unpack_model(build_model(ModelSettings(decoder=CountingSettings(order=4)), 9, TARGET_SIZE), wrong)
+
+
+def test_a_source_is_refused():
+    tree = pair(reads("gru"), writes("gru", "additive"), "none").model_dump()
+    with pytest.raises(UserError, match="cannot look at a source"):
+        read_tree(ModelSettings, tree | {"decoder": {"kind": "counting"}})

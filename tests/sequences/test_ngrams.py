@@ -1,0 +1,50 @@
+"""n-grams counted by sorting are those counted one by one."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seq2see.sequences.ngrams import Grams, count_ngrams
+from seq2see.sequences.tokenisers import BOS
+
+VOCABULARY = 7
+TEXTS = st.lists(st.integers(2, VOCABULARY - 1), min_size=1, max_size=60)
+
+
+def spelt(orders: list[Grams]) -> list[list[tuple[int, ...]]]:
+    """The n-grams of each order as tuples of tokens, by their numbers."""
+    found = [[(token,) for token in range(VOCABULARY)]]
+    for each in orders[1:]:
+        below = found[-1]
+        found.append([(*below[key // VOCABULARY], int(key % VOCABULARY)) for key in each.keys.tolist()])
+    return found
+
+
+@given(TEXTS, st.integers(1, 5))
+def test_every_ngram_is_there_with_its_count(ids, order):
+    orders = list(count_ngrams(np.array(ids), VOCABULARY, order))
+    assert [each.order for each in orders] == list(range(1, order + 1))
+    text = (BOS, *ids)
+    for each, grams in zip(orders, spelt(orders), strict=True):
+        places = range(1 if each.order == 1 else 0, len(text) - each.order + 1)
+        truth = Counter(text[place : place + each.order] for place in places)
+        assert {gram: count for gram, count in zip(grams, each.counts.tolist(), strict=True) if count} == truth
+
+
+@given(TEXTS)
+def test_prefixes_and_suffixes_are_the_ngrams_they_should_be(ids):
+    orders = list(count_ngrams(np.array(ids), VOCABULARY, 4))
+    names = spelt(orders)
+    for each, mine, below in zip(orders[1:], names[1:], names, strict=False):
+        assert [below[number] for number in each.prefixes] == [gram[:-1] for gram in mine]
+        assert [below[number] for number in each.suffixes] == [gram[1:] for gram in mine]
+        assert (np.diff(each.keys) > 0).all()
+
+
+def test_a_text_of_one_token_has_no_long_ngrams():
+    orders = list(count_ngrams(np.array([5]), VOCABULARY, 4))
+    assert [len(each.keys) for each in orders] == [VOCABULARY, 1, 0, 0]
