@@ -58,6 +58,25 @@ def test_another_kind_keeps_what_both_know_and_drops_the_rest():
     assert trip.vehicle == Train(length=7, wagons=5)
 
 
+class Kite(Settings):
+    """A kite, whose length is no number."""
+
+    kind: Literal["kite"] = "kite"
+    length: Literal["short", "long"] = "short"
+    """How long its line is."""
+
+
+class Toy(Settings):
+    """A toy."""
+
+    thing: Annotated[Boat | Kite, Field(discriminator="kind")] = Boat()
+
+
+def test_a_setting_that_only_sounds_alike_is_not_kept():
+    assert Toy(thing=Boat(length=7)).with_(**{"thing.kind": "kite"}).thing == Kite()
+    assert Toy(thing=Kite(length="long")).with_(**{"thing.kind": "boat"}).thing == Boat()
+
+
 def test_a_whole_node_can_be_given():
     assert Trip(name="a").with_(vehicle=Train(wagons=1)).vehicle == Train(wagons=1)
 

@@ -15,11 +15,13 @@ import torch
 from seq2see.api import resolve
 from seq2see.cli.app import run as seq2see
 from seq2see.core.errors import UserError
+from seq2see.sequences.tokenisers import EOS
 from seq2see.sequences.windows import TextSet
 from seq2see.training.journal import read_journal
 from seq2see.training.signals import Interrupted
 from seq2see.workbench.dry import dry_run
-from seq2see.workbench.evaluate import evaluate
+from seq2see.workbench.ensemble import make_ensemble
+from seq2see.workbench.evaluate import compare, evaluate
 from seq2see.workbench.predict import load
 from seq2see.workbench.prepare import encode, read_corpus
 from seq2see.workbench.report import write_report
@@ -191,6 +193,39 @@ def test_an_empty_text_is_refused(tmp_path: Path):
 def test_what_counting_would_ignore_is_refused(book: Path, changes):
     with pytest.raises(UserError, match="counted in one pass"):
         resolve("count", [book], changes)
+
+
+def test_the_recipe_of_another_model_is_led_to_count(book: Path):
+    """`order` is a word to a Transformer, and a number here: neither may become the other."""
+    with pytest.raises(UserError, match="as the recipe count has it"):
+        resolve("write", [book], {"decoder.kind": "counting"})
+    assert resolve("count", [book], {"decoder.kind": "transformer"}).decoder.kind == "transformer"
+
+
+def test_two_runs_are_compared_by_their_bits(run: RunFolder):
+    evaluate(run)
+    with pytest.raises(UserError, match="no answers to compare") as error:
+        compare(run, run)
+    assert "bits per character" in error.value.remedy
+
+
+def test_two_counting_runs_can_answer_together(book: Path, run: RunFolder, tmp_path: Path):
+    changes = {"target.longest": 32, "decoder.order": 2, "decoding.do_sample": False}
+    other = train_recipe(resolve("count", [book], changes), tmp_path / "pairs")
+    both = make_ensemble([run, other], tmp_path / "both")
+    alone, pairs = (evaluate(each)["perplexity"]["per_token"] for each in (run, other))
+    assert alone < evaluate(both)["perplexity"]["per_token"] < pairs
+
+
+def test_several_files_are_several_texts(book: Path, tmp_path: Path):
+    text = book.read_text(encoding="utf-8")
+    for name, part in (("one.txt", text[:2000]), ("two.txt", text[2000:])):
+        (tmp_path / name).write_text(part, encoding="utf-8")
+    run = train_recipe(resolve("count", [tmp_path / "one.txt", tmp_path / "two.txt"], {}), tmp_path / "run")
+    model = load(run.path)
+    eos = model.module.decoder.single[EOS]
+    assert float(eos) > 1e-4  # it was counted once
+    assert evaluate(run)["perplexity"]["per_token"] < 2
 
 
 @pytest.mark.parametrize("smoothing", ["back-off", "kneser-ney"])

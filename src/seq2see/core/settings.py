@@ -28,7 +28,7 @@ class Settings(BaseModel):
     def with_(self, **changes: Any) -> Self:
         """A copy with settings changed by dotted path: `recipe.with_(**{"decoder.width": 512})`.
 
-        Changing a `kind` swaps the class of that node; settings both classes know are kept.
+        Changing a `kind` swaps the class of that node; settings are kept that both classes know, with the same values.
         """
         tree = self.model_dump()
         # A new kind decides which other settings exist, so kinds are changed first.
@@ -125,8 +125,10 @@ def _put(tree: dict[str, Any], path: list[str], value: Any, cls: type[Settings],
         by_kind = {_kind(option): option for option in options}
         if value not in by_kind:
             raise unknown("kind", str(value), [str(kind) for kind in by_kind], where=f"{at}.{name}".strip("."))
-        shared = by_kind[value].model_fields
-        tree[name] = {key: kept for key, kept in node.items() if key in shared} | {"kind": value}
+        before = next((option for option in options if _kind(option) == node.get("kind")), by_kind[value])
+        old, new = before.model_fields, by_kind[value].model_fields
+        shared = {key for key in node if key in new and old[key].annotation == new[key].annotation}
+        tree[name] = {key: node[key] for key in node if key in shared} | {"kind": value}
         return
     current = next((option for option in options if _kind(option) == node.get("kind")), options[0])
     tree[name] = node

@@ -209,6 +209,12 @@ def _one_line(text: str) -> str:
 
 def _read_table(run: RunFolder) -> list[list[str]]:
     path = run.evaluation / "test.tsv"
+    if not path.exists() and read_scores(run):
+        raise UserError(
+            "Running text is not translated, so there are no answers to compare.",
+            where=str(run),
+            remedy="Compare the bits per character that `seq2see eval` tells of each run.",
+        )
     if not path.exists():
         raise UserError("This run was not evaluated yet.", where=str(run), remedy=f"`seq2see eval {run}` does that.")
     return [line.split("\t") for line in path.read_text(encoding="utf-8").split("\n")[1:-1]]

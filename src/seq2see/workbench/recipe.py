@@ -70,7 +70,9 @@ class Recipe(ModelSettings):
                 ("target.frontend", self.target.frontend, Tokens()), ("target.head", self.target.head, "tied"),
             ):  # fmt: skip
                 if given != usual:
-                    raise ValueError(f"a text is counted in one pass, without vectors: leave {name} as it is")
+                    raise ValueError(
+                        f"a text is counted in one pass, without vectors: leave {name} as the recipe count has it"
+                    )
         return self
 
     @property
