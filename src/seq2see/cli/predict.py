@@ -34,10 +34,12 @@ def predict(
 ) -> None:
     """Let a trained model answer."""
     from seq2see.cli.meter import waiting
+    from seq2see.interop.folders import is_real
     from seq2see.workbench.predict import load
 
     settings = dict(map(decoding_setting, set_ or [])) | {"prefix": prefix}
-    with waiting(f"opening {run}"):
+    # What a run leaves behind opens at once; real weights can be large.
+    with waiting(f"opening {run}") if is_real(Path(run)) else contextlib.nullcontext():
         model = load(run, engine)
     if texts is None and file is None and out is None and sys.stdin.isatty() and sys.stdout.isatty():
         _converse(model, settings)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from seq2see.core.errors import UserError
 from seq2see.sequences.tokeniser_files import MOST_BYTES, SPECIALS, build
-from seq2see.sequences.tokenisers import BOS, EOS, PAD, VISIBLE, Tokeniser, asked
+from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, VISIBLE, Tokeniser, asked
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,11 @@ class Renumbered:
         (None, None, 5, 2, 0, 1, 3, 4)
         """
         specials: list[int | None] = [padding, beginning, end, unknown]
-        for place in (BOS, PAD, SPECIALS.index("<unk>")):  # where two are one token, <eos> has it: it alone is said
-            others = specials[:place] + specials[place + 1 :]
-            if specials[place] in others:
+        taken: set[int | None] = set()
+        for place in (EOS, BOS, UNK, PAD):  # what must be said first, then what must be read
+            if specials[place] in taken:
                 specials[place] = None
+            taken.add(specials[place])
         rest = [number for number in range(size) if number not in specials]
         return Renumbered((*specials, *rest), beginning)
 

@@ -19,6 +19,7 @@ from seq2see.core.batch import NOT_ASKED, Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.seeds import chance, permutation
 from seq2see.sequences.buckets import Numbers
+from seq2see.sequences.given import GivenTokeniser
 from seq2see.sequences.pairs import MANY_UNKNOWN
 from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, Tokeniser
 from seq2see.sources.examples import Example
@@ -138,7 +139,8 @@ class Windows:
 
 def _encode(texts: Sequence[str], tokeniser: Tokeniser) -> NDArray[np.int32]:
     """All ids of all texts, with <eos> between one text and the next."""
-    lines = [lines_of(text) for text in texts]
+    # Pieces of ours never reach over the end of a line; those of other people may.
+    lines = [[text] if isinstance(tokeniser, GivenTokeniser) else lines_of(text) for text in texts]
     rows = tokeniser.encode_many(list(chain.from_iterable(lines)))
     ends = np.cumsum([len(mine) for mine in lines])[:-1].tolist()
     for number in reversed(ends):
