@@ -29,6 +29,10 @@ def test_bits_per_character_do_not_depend_on_how_the_text_was_cut():
     assert by_character.value == pytest.approx(4)
 
 
+def test_ends_between_texts_are_guessed_but_are_no_characters():
+    assert Perplexity(12 * math.log(2), 7, "character", characters=6).bits_per_character == pytest.approx(2)
+
+
 def test_different_units_are_not_compared_and_bits_are_offered():
     with pytest.raises(UserError, match="bits per character"):
         assert Perplexity(9.0, 3, "token") < Perplexity(9.0, 6, "character")

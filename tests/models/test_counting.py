@@ -71,13 +71,6 @@ def test_a_table_finds_what_it_has_and_nothing_else():
     assert (places.tolist(), grams.tolist()) == ([0, 1, 1], [2, 0, 1])
 
 
-def test_a_context_never_seen_is_none_even_where_the_key_would_fit():
-    """UNSEEN is a number too, and times the vocabulary plus a token it may be a key."""
-    table = Table(vocabulary=1)
-    table.put(torch.tensor([0, 1]), torch.tensor([0.5, 0.5]), torch.tensor([1.0, 1.0]))
-    assert table.find(torch.tensor([UNSEEN]), torch.tensor([1])).tolist() == [UNSEEN]
-
-
 def test_what_was_stored_is_read_into_an_empty_model(tmp_path: Path):
     model = counted(4, "modified-kneser-ney")
     safetensors.torch.save_file(pack_model(model), tmp_path / "model.safetensors")

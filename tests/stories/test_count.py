@@ -15,7 +15,7 @@ import torch
 from seq2see.api import resolve
 from seq2see.cli.app import run as seq2see
 from seq2see.core.errors import UserError
-from seq2see.sequences.tokenisers import EOS
+from seq2see.sequences.tokenisers import BOS, EOS
 from seq2see.sequences.windows import TextSet
 from seq2see.training.journal import read_journal
 from seq2see.training.signals import Interrupted
@@ -91,6 +91,29 @@ def test_every_order_is_told_and_the_text_becomes_less_surprising(run: RunFolder
     assert unseen[0] == 0
     assert unseen[-1] > 0
     assert {"seconds", "tokens_per_second"} <= read_journal(run.path / "timing.jsonl")[0].keys()
+
+
+def test_unseen_is_the_share_of_ngrams_that_the_training_text_has_not(run: RunFolder):
+    recipe, model = run.recipe(), load(run.path)
+    splits, _ = read_corpus(recipe)
+    train, valid = ((BOS, *encode(recipe, model.tokenisers, splits[name]).ids.tolist()) for name in ("train", "valid"))
+    for note in read_journal(run.metrics):
+        order = note["step"]
+        counted = {train[end - order : end] for end in range(order, len(train) + 1)}
+        new = [valid[max(end - order, 0) : end] not in counted for end in range(2, len(valid) + 1)]
+        assert note["unseen"] == pytest.approx(np.mean(new))
+        assert note["grams"] == len(counted - {(BOS,)})
+
+
+def test_a_text_without_a_test_split_is_judged_on_what_validates(run: RunFolder, monkeypatch, capsys):
+    splits, reports = read_corpus(run.recipe())
+    without = splits | {"valid": splits["test"], "test": []}
+    before = evaluate(run)["perplexity"]
+    monkeypatch.setattr("seq2see.workbench.evaluate.read_corpus", lambda recipe: (without, reports))
+    assert seq2see(["eval", str(run.path)]) == 0
+    assert "(valid, truth given)" in capsys.readouterr().out.replace("\n", " ")
+    after = json.loads((run.evaluation / "scores.json").read_text(encoding="utf-8"))["perplexity"]
+    assert after == before | {"split": "valid"}
 
 
 def test_cutting_a_text_into_windows_changes_nothing(run: RunFolder, monkeypatch):

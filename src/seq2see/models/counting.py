@@ -22,7 +22,7 @@ from seq2see.core.settings import Settings
 from seq2see.sequences.tokenisers import BOS
 
 UNSEEN = -1
-"""The number of a context that no table has."""
+"""The number of a context that no table has: keys made from it are negative, and no key of a table is."""
 LONGEST = 7
 """The highest order that is counted: beyond it nearly everything is unseen."""
 
@@ -92,7 +92,7 @@ class Table(nn.Module):
             return torch.full_like(tokens, UNSEEN)
         wanted = contexts * self.vocabulary + tokens
         found = torch.searchsorted(self.keys, wanted).clamp(max=len(self.keys) - 1)
-        return torch.where((self.keys[found] == wanted) & (contexts != UNSEEN), found, UNSEEN)
+        return torch.where((self.keys[found] == wanted), found, UNSEEN)
 
     def weight(self, contexts: Int[Tensor, "*place"]) -> Float[Tensor, "*place"]:
         """What a shorter context's guesses are multiplied by; all of them count if this one is UNSEEN."""
@@ -103,7 +103,6 @@ class Table(nn.Module):
         """All n-grams with one of these contexts: at which place, and their numbers."""
         first = torch.searchsorted(self.keys, contexts * self.vocabulary)
         sizes = torch.searchsorted(self.keys, (contexts + 1) * self.vocabulary) - first
-        sizes = torch.where(contexts != UNSEEN, sizes, 0)
         places = torch.arange(len(contexts), device=contexts.device).repeat_interleave(sizes)
         before = sizes.cumsum(0) - sizes  # how many were found at earlier places
         return places, torch.arange(len(places), device=places.device) - before[places] + first[places]
