@@ -67,7 +67,7 @@ def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapp
     chosen = name if isinstance(name, Recipe) else recipe(name)
     if data:
         paths = tuple(map(str, data))
-        if chosen.source is None:
+        if chosen.runs_on:
             chosen = chosen.model_copy(update={"corpus": OwnTexts(paths=paths)})
         else:
             chosen = chosen.model_copy(update={"corpus": OwnFiles(paths=paths), "metrics": ("bleu", "chrf", "exact")})

@@ -36,8 +36,9 @@ def tiny_recipe(data: Path, base: str = "pocket-transformer", **changes: Any) ->
         "training.tokens": 128,
         "decoding.max_new_tokens": 8,
     }
-    if recipe(base).encoder is None:  # a language model
-        small = {path: value for path, value in small.items() if not path.startswith("encoder.")}
+    for part in ("encoder", "decoder"):
+        if getattr(recipe(base), part) is None:  # a language model, or one that only reads
+            small = {path: value for path, value in small.items() if not path.startswith(f"{part}.")}
     return resolve(base, [data], small | changes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -23,6 +23,9 @@ COLUMNS = {
 
 def print_scores(run: object, scores: dict[str, Any]) -> None:
     """A row for each test split, and what was measured with the truth given."""
+    if "hidden" in scores:
+        print("\n".join([*_reading(scores), f"files  {run}/eval, {run}/report.html"]))
+        return
     splits = {name: part for name, part in scores.items() if "pairs" in part}
     columns = {key: form for key, form in COLUMNS.items() if any(key in part for part in splits.values())}
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -67,6 +70,18 @@ def print_changes(first: object, second: object, changes: Sequence[Changed]) -> 
         print(f"\n{each.gain:+7.1f}  {each.source}")
         for name, text in (("reference", each.reference), (first, each.first), (second, each.second)):
             print(f"         {name}: {text}")
+
+
+def _reading(scores: dict[str, Any]) -> Iterator[str]:
+    """What a model that only reads was found to know."""
+    hidden = scores["hidden"]
+    yield (
+        f"{hidden['accuracy']:.1f} % of {hidden['tokens']:,} hidden tokens right, "
+        f"perplexity {hidden['perplexity']:.3f} per hidden token (test)"
+    )
+    if "follows" in scores:
+        follows = scores["follows"]
+        yield f"{follows['accuracy']:.1f} % right of {follows['rows']:,} times whether a text follows another (test)"
 
 
 def _pronunciation(split: str, errors: dict[str, float]) -> str:

@@ -50,7 +50,7 @@ def layout_of(settings: ModelSettings) -> str:
             setting = f"encoder.{name}={getattr(encoder, name)} and decoder.{name}={getattr(decoder, name)}"
             raise cannot(ENGINE, setting, f"both halves have the same {name} there")
     assert settings.source is not None  # as there is an encoder
-    positions = {"source": settings.source.frontend.positions, "target": settings.target.frontend.positions}
+    positions = {"source": settings.source.frontend.positions, "target": settings.written.frontend.positions}
     other = next((side for side, kind in positions.items() if kind != "sinusoidal"), None)
     if other is None:
         return "pegasus" if encoder.order == "pre" else "marian"
@@ -71,6 +71,7 @@ def write_hf(stored: Stored, folder: Path) -> None:
         write_json(temporary / "generation_config.json", generation_json(stored.config.decoding, shift))
         assert stored.config.model.source is not None  # as there is an encoder
         tokenizer_files(stored.tokenisers, temporary, stored.config.model.source.longest)
+        assert stored.config.model.decoder is not None
         order = _order(stored.config.model.decoder.width, layout)
         weights = Stream(order).weights(module, rows) | _tables(module, shift, order)
         content = {name: tensor.float().cpu().contiguous() for name, tensor in weights.items()}

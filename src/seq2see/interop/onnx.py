@@ -100,6 +100,7 @@ def write_onnx(stored: Stored, folder: Path) -> None:
     module = one_model(stored, ENGINE)
     check_onnx(stored.config.model)
     need("onnx", "onnx", "onnxscript")
+    assert stored.config.model.decoder is not None
     names = graph_names(stored.config.model.decoder.depth)
     with new_folder(folder) as temporary, torch.no_grad():
         stored.tokenisers.save(temporary)

@@ -11,6 +11,7 @@ from torch import nn
 from seq2see.core.errors import UserError
 from seq2see.decoding.settings import Decoding
 from seq2see.models.language_model import LanguageModel
+from seq2see.models.reader import Reader
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings
 from seq2see.models.transformer import TransformerSettings
@@ -68,6 +69,8 @@ def one_model(stored: Stored, engine: str) -> Seq2Seq:
     """The model itself; several that decode together are refused."""
     if isinstance(stored.module, Seq2Seq):
         return stored.module
+    if isinstance(stored.module, Reader):
+        raise cannot(engine, "no decoder", "models that only read cannot go there yet")
     if isinstance(stored.module, LanguageModel):
         raise cannot(engine, "no encoder", "language models cannot go there yet")
     raise UserError(f"{engine} cannot hold several models that decode as one.", remedy="Export each by itself.")
@@ -85,7 +88,7 @@ def transformer_pair(settings: ModelSettings, engine: str) -> tuple[TransformerS
         if part.think != "relu" or part.key_heads:
             setting = f"{side}.think={part.think}" if part.think != "relu" else f"{side}.key_heads={part.key_heads}"
             raise cannot(engine, setting, "only the paper's parts can go there yet")
-    for side, text in (("source", settings.source), ("target", settings.target)):
+    for side, text in (("source", settings.source), ("target", settings.written)):
         if text is not None and text.frontend.positions in ("rotary", "alibi"):
             setting = f"{side}.frontend.positions={text.frontend.positions}"
             raise cannot(engine, setting, "positions must be added to the vectors there")

@@ -1,4 +1,4 @@
-"""From settings to a model: which class goes with which settings, in two tables."""
+"""From settings to a model: which class goes with which settings, in a few tables."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from torch import nn
 from seq2see.core.seeds import seed_torch
 from seq2see.layers.initialise import initialise
 from seq2see.layers.positions import POSITIONS
+from seq2see.models.bert import BERT, PairBERT
 from seq2see.models.convolutional import ConvolutionalEncoder, ConvolutionalEncoderSettings
-from seq2see.models.frontends import TokenFrontend
+from seq2see.models.frontends import SentenceFrontend, TokenFrontend
 from seq2see.models.gpt import GPTDecoder
 from seq2see.models.heads import HEADS
 from seq2see.models.language_model import LanguageModel
+from seq2see.models.reader import Reader
 from seq2see.models.recurrent import (
     RecurrentDecoder,
     RecurrentDecoderSettings,
@@ -22,7 +24,7 @@ from seq2see.models.recurrent import (
     RecurrentEncoderSettings,
 )
 from seq2see.models.seq2seq import Seq2Seq
-from seq2see.models.settings import ModelSettings, Text
+from seq2see.models.settings import Blanks, BlanksAndPairs, ModelSettings, Sentences, Text, Tokens
 from seq2see.models.transformer import TransformerDecoder, TransformerEncoder, TransformerSettings
 
 # A Transformer must be told where tokens stand, by attention if not by what is added to the vectors.
@@ -41,25 +43,48 @@ WRITERS: dict[type, Callable[[Any, str], nn.Module]] = {  # decoders that have n
 }
 
 
-def build_model(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel:
+FRONTENDS: dict[type, type[TokenFrontend]] = {Tokens: TokenFrontend, Sentences: SentenceFrontend}
+READERS: dict[type, Callable[[TokenFrontend, nn.Module, int], Reader]] = {
+    Blanks: lambda source, encoder, size: BERT(source, encoder),
+    BlanksAndPairs: lambda source, encoder, size: PairBERT(source, encoder),
+}
+
+
+def build_model(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel | Reader:
     """The model these settings describe, for vocabularies of these sizes; a language model has only the second."""
-    encoder, decoder = settings.encoder, settings.decoder
+    build = build_writer if settings.writes else _reader
+    return build(settings, source_size, target_size)
+
+
+def _reader(settings: ModelSettings, source_size: int, answers: int) -> Reader:
+    """A model that reads a text and answers; how many `answers` there are matters to some questions only."""
+    text, encoder = settings.source, settings.encoder
+    assert text is not None
+    assert encoder is not None
+    source = _frontend(text, nn.Embedding(source_size, encoder.width), encoder.dropout)
+    return READERS[type(settings.target)](source, ENCODERS[type(encoder)](encoder, text.frontend.positions), answers)
+
+
+def build_writer(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel:
+    """A model that writes a text."""
+    encoder, decoder, text = settings.encoder, settings.decoder, settings.written
+    assert decoder is not None
     target_table = nn.Embedding(target_size, decoder.width)
-    target, head = _frontend(settings.target, target_table, decoder.dropout), HEADS[settings.target.head](target_table)
+    target, head = _frontend(text, target_table, decoder.dropout), HEADS[text.head](target_table)
     if encoder is None or settings.source is None:
-        return LanguageModel(target, WRITERS[type(decoder)](decoder, settings.target.frontend.positions), head)
-    shared = settings.target.vocabulary == "shared"
+        return LanguageModel(target, WRITERS[type(decoder)](decoder, text.frontend.positions), head)
+    shared = text.vocabulary == "shared"
     source_table = target_table if shared else nn.Embedding(source_size, encoder.width)
     return Seq2Seq(
         source=_frontend(settings.source, source_table, encoder.dropout),
         encoder=ENCODERS[type(encoder)](encoder, settings.source.frontend.positions),
         target=target,
-        decoder=DECODERS[type(decoder)](decoder, encoder.width, settings.target.frontend.positions),
+        decoder=DECODERS[type(decoder)](decoder, encoder.width, text.frontend.positions),
         head=head,
     )
 
 
-def fresh_model(settings: ModelSettings, sizes: tuple[int, int], start: str, seed: int) -> LanguageModel:
+def fresh_model(settings: ModelSettings, sizes: tuple[int, int], start: str, seed: int) -> LanguageModel | Reader:
     """A model with its first weights drawn; they depend on the seed alone."""
     seed_torch(seed, "weights")
     model = build_model(settings, *sizes)
@@ -68,4 +93,4 @@ def fresh_model(settings: ModelSettings, sizes: tuple[int, int], start: str, see
 
 
 def _frontend(text: Text, table: nn.Embedding, dropout: float) -> TokenFrontend:
-    return TokenFrontend(table, POSITIONS[text.frontend.positions](table.embedding_dim), dropout)
+    return FRONTENDS[type(text.frontend)](table, POSITIONS[text.frontend.positions](table.embedding_dim), dropout)

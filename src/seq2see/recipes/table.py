@@ -7,7 +7,7 @@ from pathlib import Path
 
 from seq2see.core.errors import no_file, unknown
 from seq2see.core.settings import read_toml
-from seq2see.recipes import g2p, multi30k, pocket, puzzles, tatoeba, translate, write
+from seq2see.recipes import fill, g2p, multi30k, pocket, puzzles, tatoeba, translate, write
 from seq2see.workbench.recipe import Recipe
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
@@ -17,6 +17,9 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "write-llama": write.write_llama,
     "write-alibi": write.write_alibi,
     "write-lstm": write.write_lstm,
+    "fill": fill.fill,
+    "fill-characters": fill.fill_characters,
+    "fill-bert": fill.fill_bert,
     "pocket-transformer": pocket.pocket_transformer,
     "pocket-rnn": pocket.pocket_rnn,
     "pocket-gru": pocket.pocket_gru,

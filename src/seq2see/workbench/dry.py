@@ -41,7 +41,10 @@ def _first_row(batch: Batch, tokenisers: Tokenisers) -> Iterator[str]:
     if batch.source is not None:
         read = batch.source.values[0, : int(batch.source.lengths[0])]
         yield f"reads   {' '.join(tokenisers.source.pieces(read.tolist()))}"
-    assert batch.target is not None
+    if batch.target is None:
+        asked = batch.labels[0][batch.asked[0]].tolist()
+        yield f"answers {' '.join(tokenisers.target.pieces(asked))}"
+        return
     longest = int(batch.target.lengths[0])
     yield f"is fed  {' '.join(tokenisers.target.pieces(batch.target.values[0, :longest].tolist()))}"
     yield f"answers {' '.join(tokenisers.target.pieces(batch.labels[0, :longest].tolist()))}"

@@ -18,10 +18,13 @@ from seq2see.sources.examples import Example
 from seq2see.training.journal import Journal
 from seq2see.training.loop import Errand, Trainer
 from seq2see.training.signals import Abandoned, StopRequest
+from seq2see.workbench.ask import Asker
+from seq2see.workbench.model_folder import ModelConfig, StoredModel
 from seq2see.workbench.prepare import Prepared
 from seq2see.workbench.reading import read_with_truth
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.tasks import question_of
 
 SHOWN = 8
 """Sentences that are shown at every evaluation."""
@@ -44,7 +47,10 @@ def measure(prepared: Prepared, journal: Journal, say: Callable[[str], None]) ->
 def show(recipe: Recipe, prepared: Prepared, run: RunFolder) -> Errand:
     """The same few validation sentences every time: source, reference, output."""
     valid = prepared.valid
-    examples = _beginnings(valid) if isinstance(valid, TextSet) else prepared.splits["valid"][:SHOWN]
+    if not recipe.writes:
+        examples = question_of(recipe).shown(valid, SHOWN)
+    else:
+        examples = _beginnings(valid) if isinstance(valid, TextSet) else prepared.splits["valid"][:SHOWN]
 
     def errand(trainer: Trainer, stop: StopRequest) -> None:
         with trainer.averaged() as module:
@@ -66,11 +72,14 @@ def _answers(
     module: nn.Module, recipe: Recipe, prepared: Prepared, examples: Sequence[Example], stop: StopRequest
 ) -> list[str]:
     device, tokenisers = next(module.parameters()).device, prepared.tokenisers
+    if not recipe.writes:
+        stored = StoredModel(ModelConfig.of(recipe, 0), module, tokenisers)  # type: ignore[arg-type]
+        return [each.text for each in Asker(stored).predict([example.source for example in examples])]
     ids = [tokenisers.source.encode(example.source) for example in examples]
     limits = limits_of(recipe.decoding, lambda: bool(stop))
     if recipe.source is None:
         prompts = Sequences.of(ids).to(device)
-        limits = replace(limits, max_new_tokens=min(limits.max_new_tokens, recipe.target.half))
+        limits = replace(limits, max_new_tokens=min(limits.max_new_tokens, recipe.written.half))
         answers = decode(module, None, chooser_of(recipe.decoding, seed=1), limits, prefix=prompts)  # type: ignore[arg-type]
         said = [answer[0].tokens[len(prompt) :] for answer, prompt in zip(answers, ids, strict=True)]
     else:

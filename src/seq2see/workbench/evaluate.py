@@ -21,11 +21,13 @@ from seq2see.sequences.pairs import PairSet
 from seq2see.sources.catalogue import CataloguedCorpus
 from seq2see.sources.examples import Example
 from seq2see.workbench.alignment_picture import draw_attention
+from seq2see.workbench.ask import Asker
 from seq2see.workbench.predict import Model, Prediction, load
 from seq2see.workbench.prepare import Splits, encode, read_corpus
 from seq2see.workbench.reading import read_attention, read_with_truth
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.tasks import question_of
 
 LEARNT_FROM = ("train", "valid")
 Watch = Callable[[str, int], Any]
@@ -39,6 +41,12 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
     model, recipe = load(str(run.path)), run.recipe()
     splits, _ = read_corpus(recipe)
     scores: dict[str, Any] = {}
+    if isinstance(model, Asker):
+        if settings:
+            raise UserError("This model only reads: nothing is decoded.", remedy="Leave out --set.")
+        scores = model.question.judge(model.stored, recipe, splits, run, partial(watch, "test"))
+        write_json(run.evaluation / "scores.json", scores)
+        return scores
     for name, examples in splits.items():
         if name in LEARNT_FROM or not examples or not model.reads:
             continue
@@ -58,9 +66,12 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
 
 
 def test_size(run: RunFolder) -> int:
-    """How many pairs an evaluation translates."""
-    splits, _ = read_corpus(run.recipe())
-    reads = run.recipe().source is not None  # running text is not translated, only read
+    """How many pairs an evaluation translates, or how much it reads."""
+    recipe = run.recipe()
+    splits, _ = read_corpus(recipe)
+    if not recipe.writes:
+        return question_of(recipe).size(splits["test"])
+    reads = recipe.source is not None  # running text is not translated, only read
     return sum(len(examples) for name, examples in splits.items() if reads and name not in LEARNT_FROM)
 
 
@@ -179,6 +190,8 @@ def _one_line(text: str) -> str:
 
 def _read_table(run: RunFolder) -> list[list[str]]:
     path = run.evaluation / "test.tsv"
+    if not path.exists() and run.recipe_file.exists() and not run.recipe().writes:
+        raise UserError(f"{run} writes no texts that could be compared.", remedy="Compare the scores of both runs.")
     if not path.exists():
         raise UserError("This run was not evaluated yet.", where=str(run), remedy=f"`seq2see eval {run}` does that.")
     return [line.split("\t") for line in path.read_text(encoding="utf-8").split("\n")[1:-1]]

@@ -6,21 +6,30 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from seq2see.core.settings import Settings, usually
 from seq2see.decoding.settings import Decoding
-from seq2see.models.settings import ModelSettings
+from seq2see.models.settings import Blanks, BlanksAndPairs, ModelSettings, TextTarget
 from seq2see.sequences.tokenisers import BytePairs
 from seq2see.sources.catalogue import CataloguedCorpus
 from seq2see.sources.own_corpus import OwnFiles
 from seq2see.sources.pocket.corpus import PocketCorpus
 from seq2see.sources.puzzles import PuzzleCorpus
 from seq2see.sources.texts import OwnTexts, PythonLibrary
-from seq2see.training.objectives import NextToken
+from seq2see.training.objectives import MaskedToken, MaskedTokenNextSentence, NextToken, Objective
 from seq2see.training.settings import Training
 
 Corpus = Annotated[
     PocketCorpus | PuzzleCorpus | CataloguedCorpus | OwnFiles | OwnTexts | PythonLibrary, Field(discriminator="kind")
 ]
 Metric = Literal["bleu", "bleu-tokenised", "chrf", "exact", "notes-bleu", "pronunciation", "alignment"]
+
+
+OBJECTIVES: dict[type, type[Settings]] = {
+    TextTarget: NextToken,
+    Blanks: MaskedToken,
+    BlanksAndPairs: MaskedTokenNextSentence,
+}
+"""Which question goes with which answer."""
 
 
 class Recipe(ModelSettings):
@@ -30,28 +39,46 @@ class Recipe(ModelSettings):
     """The name of the recipe; run folders are called after it."""
     corpus: Corpus
     """Where the examples come from."""
-    objective: NextToken = NextToken()
+    objective: Annotated[Objective, Field(discriminator="kind"), usually("next-token")] = NextToken()
+    """What is asked of the model; it goes with the target."""
     training: Training = Training()
     decoding: Decoding = Decoding(max_new_tokens=100)
     metrics: tuple[Metric, ...] = ("bleu", "chrf", "exact")
     """What an evaluation reports."""
 
+    @property
+    def runs_on(self) -> bool:
+        """Whether it learns from running text: a language model does, and so does whoever guesses hidden tokens."""
+        return self.source is None or isinstance(self.target, Blanks | BlanksAndPairs)
+
     @model_validator(mode="after")
     def check_running_text(self) -> Recipe:
-        """What a language model of running text would ignore is refused."""
-        if self.encoder is None:
+        """What a model of running text would ignore is refused."""
+        if self.runs_on:
             if self.training.batches == "packed":
                 raise ValueError("windows of running text are full as they are: set training.batches=buckets")
             if self.metrics:
                 raise ValueError("running text is judged by perplexity alone: set metrics=[]")
-            if isinstance(self.target.tokeniser, BytePairs) and self.target.tokeniser.dropout:
-                raise ValueError("running text is cut once: set target.tokeniser.dropout=0")
+            side, text = ("target", self.written) if self.source is None else ("source", self.source)
+            if isinstance(text.tokeniser, BytePairs) and text.tokeniser.dropout:
+                raise ValueError(f"running text is cut once: set {side}.tokeniser.dropout=0")
+        return self
+
+    @model_validator(mode="after")
+    def check_objective(self) -> Recipe:
+        """A question that the model has no answer to is refused."""
+        wanted = OBJECTIVES[type(self.target)]
+        if type(self.objective) is not wanted:
+            kind = wanted.model_fields["kind"].default
+            raise ValueError(f"target.kind={self.target.kind} goes with objective.kind={kind}")
         return self
 
     @model_validator(mode="after")
     def check_batches(self) -> Recipe:
         """Lines with several texts are for models that a mask can keep from walking from one text to the next."""
         if self.training.batches == "packed" and self.encoder is not None:
+            if not self.writes:
+                raise ValueError("packed batches are for models that write: set training.batches=buckets")
             walking = [side for side in ("encoder", "decoder") if getattr(self, side).kind != "transformer"]
             if walking:
                 raise ValueError(f"packed batches need a Transformer as {walking[0]}: set training.batches=buckets")

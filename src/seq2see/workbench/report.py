@@ -14,7 +14,7 @@ from seq2see.core.files import write_text
 from seq2see.training.journal import read_journal
 from seq2see.workbench.evaluate import read_scores
 from seq2see.workbench.report_page import TEXTS, cell, head, page, picture, say, table
-from seq2see.workbench.report_texts import predictions, samples
+from seq2see.workbench.report_texts import predictions, samples, strips
 from seq2see.workbench.run_folder import RunFolder
 
 Tree = dict[str, Any]
@@ -24,7 +24,12 @@ MEASURED = (
     ("bits", "bits_per_character", 3),
     ("right_tokens", "token_accuracy", 1),
 )
-"""What is measured with the truth given: its text, its key in `scores.json`, digits shown."""
+READ = (
+    ("hidden_right", "hidden", "accuracy", 1),
+    ("hidden_perplexity", "hidden", "perplexity", 3),
+    ("follows_right", "follows", "accuracy", 1),
+)
+"""What is measured with the truth given: its text, its key in `scores.json`, digits shown; `READ` by readers."""
 
 PRONUNCIATION = ("word_errors", "phoneme_errors", "word_errors_with_stress", "phoneme_errors_with_stress")
 """Error rates of spelling to sound; texts and keys in `scores.json` have the same names."""
@@ -45,6 +50,7 @@ def write_report(run: RunFolder) -> Path:
         "scores": _scores(scores) if scores else _advice(run),
         "samples": samples(run.samples),
         "predictions": predictions(run.evaluation / "test.tsv"),
+        "strips": strips(run.evaluation / "strips.json"),
         "attention": _attention(run),
         "recipe": f"<details><summary>{say('recipe_note')}</summary><pre>{escape(toml)}</pre></details>",
         "environment": _pairs(
@@ -83,13 +89,13 @@ def _describe(run: RunFolder, recipe: Tree, notes: list[Tree], environment: Tree
     """What was trained, on what, and how to do it again."""
     training, folder = recipe["training"], shlex.quote(str(run.path))
     done = f"{_last_step(notes):,} / {training['steps']:,}"
-    sides = [side for side in ("source", "target") if side in recipe]  # a language model has no source
+    cut = [recipe[side]["tokeniser"] for side in ("source", "target") if "tokeniser" in recipe.get(side, {})]
+    read = "read_lines" if "texts" in recipe["corpus"]["kind"] else "read"
     rows = [
         ("data", escape(_words(recipe["corpus"]))),
-        ("read" if "source" in recipe else "read_lines", escape(_books(run))),
-        ("tokens", escape(" → ".join(_words(recipe[side]["tokeniser"]) for side in sides))),
-        ("encoder", escape(_words(recipe["encoder"])) if "encoder" in recipe else ""),
-        ("decoder", escape(_words(recipe["decoder"]))),
+        (read, escape(_books(run))),
+        ("tokens", escape(" → ".join(map(_words, cut)))),
+        *((part, escape(_words(recipe[part])) if part in recipe else "") for part in ("encoder", "decoder")),
         ("weights", _weights(run.model)),
         ("training", f"{say('steps')} {done}; {escape(_words(training, without=('steps',)))}"),
         ("command", _code(_command(environment.get("command", [])))),
@@ -131,6 +137,9 @@ def _with_truth(scores: Tree) -> str:
     for name, key, digits in MEASURED:
         if measured.get(key) is not None:
             rows.append((say(name), f"{measured[key]:.{digits}f}"))
+    for name, part, key, digits in READ:
+        if part in scores:
+            rows.append((say(name), f"{scores[part][key]:.{digits}f}"))
     if "alignment" in scores:
         choice = scores["alignment"]["chosen_on_valid"]
         heads = ", ".join(str(number + 1) for number in choice["heads"])

@@ -18,6 +18,7 @@ TEXTS = {
     "scores": ("Scores", "评测结果"),
     "samples": ("The same sentences, again and again", "同样的句子，不同的阶段"),
     "predictions": ("Best and worst predictions", "最好与最差的译文"),
+    "strips": ("What surprises the model", "模型对什么感到意外"),
     "attention": ("Where the model looks", "模型在看哪里"),
     "recipe": ("The complete recipe", "完整配方"),
     "environment": ("Environment", "运行环境"),
@@ -88,6 +89,14 @@ TEXTS = {
     "attention_note": (
         "Each row shows, for one word being written, how its attention is shared among the source words.",
         "每一行对应一个正在生成的词，颜色表示它的注意力在原文各词上的分配。",
+    ),
+    "hidden_right": ("hidden tokens guessed right % (test)", "被遮住的词元猜对的比例 %（测试集）"),
+    "hidden_perplexity": ("perplexity per hidden token (test)", "每个被遮住词元的困惑度（测试集）"),
+    "follows_right": ("right about whether a text follows % (test)", "后文是否相接判断正确的比例 %（测试集）"),
+    "strips_note": (
+        "Test text with each token hidden in turn, and nothing else: the darker, the less the model expected it. "
+        "The number, −log p, shows when you point at a token.",
+        "测试文本：每次只遮住一个词元；颜色越深，模型越没有料到。鼠标指向词元可看到 −log p。",
     ),
     "recipe_note": ("Everything that decides this run, as TOML", "决定本次训练的一切设置（TOML）"),
     "nothing": ("(nothing)", "（空）"),
@@ -170,6 +179,8 @@ pre {
   background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .8rem;
   overflow-x: auto;
 }
+.strip { line-height: 1.9; overflow-wrap: anywhere; }
+.strip span { border-radius: 3px; padding: .1em .05em; }
 summary { cursor: pointer; color: var(--blue); }
 @media (max-width: 40rem) {
   body { padding: .8rem; }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from difflib import SequenceMatcher
 from html import escape
@@ -15,6 +16,9 @@ STAGES = 6
 """Evaluations shown of each, the first and the last among them."""
 PREDICTIONS = 5
 """Predictions shown at each end of the table."""
+
+DARKEST = 8.0
+"""The loss, in nats, from which on a token is as dark as can be: it had one chance in 3,000."""
 
 PIECES = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+|\s+|.", re.DOTALL)
 """What is compared: Chinese by the character, other words whole."""
@@ -49,6 +53,20 @@ def predictions(path: Path) -> str:
         for name, rows in (("best", best), ("worst", worst))
     ]
     return note + "".join(tables)
+
+
+def strips(path: Path) -> str:
+    """Texts whose every token is coloured by how much it surprised the model."""
+    if not path.exists():
+        return ""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    shown = [f'<p class="strip">{"".join(map(_token, each["pieces"], each["loss"]))}</p>' for each in found]
+    return f'<p class="note">{say("strips_note")}</p>{"".join(shown)}'
+
+
+def _token(piece: str, loss: float) -> str:
+    shade = f"background:rgba(213,94,0,{min(loss / DARKEST, 1):.2f})"
+    return f'<span style="{shade}" title="{loss:.2f}">{escape(piece)}</span>'
 
 
 def read_table(path: Path, columns: int) -> list[list[str]]:

@@ -113,8 +113,7 @@ def batches(recipe: Recipe, prepared: Prepared, *, full: bool = False) -> Callab
 def finish(trainer: Trainer, recipe: Recipe, prepared: Prepared, run: RunFolder) -> None:
     """Write the model that training ends with."""
     trainer.put(final_weights(trainer, run.checkpoints))
-    config = ModelConfig(name=recipe.name, step=trainer.step, model=recipe.model, decoding=recipe.decoding)
-    write_model(run.model, StoredModel(config, trainer.model, prepared.tokenisers))
+    write_model(run.model, StoredModel(ModelConfig.of(recipe, trainer.step), trainer.model, prepared.tokenisers))
 
 
 def _saver(run: RunFolder, prepared: Prepared, audience: Audience) -> Callable[[Trainer], None]:

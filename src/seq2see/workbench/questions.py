@@ -1,0 +1,73 @@
+"""What a model that only reads can be asked: the shape that all such tasks have.
+
+Models that write have one question, "what comes next?", and one way to answer it, decoding. Models that read have many
+questions. All in which these differ stands on one page each (`fill.py`, ...); the training loop, the run folder,
+`predict`, `eval` and the report know no more of them than is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from torch import Tensor
+
+from seq2see.sources.examples import Example
+from seq2see.workbench.model_folder import StoredModel
+from seq2see.workbench.predict import Choice
+from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.tokenisers import Tokenisers
+
+if TYPE_CHECKING:
+    from seq2see.workbench.recipe import Recipe
+
+Splits = dict[str, list[Example]]
+Watch = Callable[[int], Any]
+"""Told how much was done, again and again."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A text as a model reads it."""
+
+    text: str
+    ids: list[int]
+    """With <bos> and <eos>."""
+    truncated: bool
+
+
+@dataclass(frozen=True)
+class Said:
+    """The answer to one text, its log-probability, and for each thing that was asked what it may be."""
+
+    text: str
+    log_probability: float
+    guesses: tuple[tuple[Choice, ...], ...]
+
+
+class Question(Protocol):
+    """One kind of question, from the corpus to the score."""
+
+    def learn(self, recipe: Recipe, train: Sequence[Example]) -> Tokenisers:
+        """How text is cut into tokens, and which answers there are; from the training examples alone."""
+
+    def encode(self, recipe: Recipe, tokenisers: Tokenisers, examples: Sequence[Example]) -> Any:
+        """Examples as numbers: something that gives lengths, batches and warnings."""
+
+    def shown(self, encoded: Any, count: int) -> list[Example]:
+        """A few examples as a person would ask them, and their right answers."""
+
+    def read(self, stored: StoredModel, text: str) -> Seen:
+        """A text as numbers."""
+
+    def answer(self, stored: StoredModel, seen: Seen, scores: Tensor, most: int) -> Said:
+        """What log-probabilities (place, answer) say; of each thing that was asked, the `most` likely answers."""
+
+    def size(self, test: Sequence[Example]) -> int:
+        """How much there is to judge, as `judge` counts it."""
+
+    def judge(
+        self, stored: StoredModel, recipe: Recipe, splits: Splits, run: RunFolder, watch: Watch
+    ) -> dict[str, Any]:
+        """What an evaluation finds; tables and pictures go into the run's folder."""

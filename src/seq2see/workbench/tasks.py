@@ -1,0 +1,14 @@
+"""Which question goes with which target, in one table."""
+
+from __future__ import annotations
+
+from seq2see.models.settings import Blanks, BlanksAndPairs, ModelSettings
+from seq2see.workbench.fill import Fill, FillPairs
+from seq2see.workbench.questions import Question
+
+QUESTIONS: dict[type, Question] = {Blanks: Fill(), BlanksAndPairs: FillPairs()}
+
+
+def question_of(settings: ModelSettings) -> Question:
+    """What a model that only reads is asked."""
+    return QUESTIONS[type(settings.target)]
