@@ -9,13 +9,14 @@ from typing import Any
 
 from seq2see.core.errors import UserError, no_file
 from seq2see.recipes.table import recipe
-from seq2see.sources.own_corpus import OwnFiles
+from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
 from seq2see.sources.texts import OwnTexts
 from seq2see.workbench.evaluate import evaluate
 from seq2see.workbench.predict import Model, load
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder, find_run
+from seq2see.workbench.start import started
 from seq2see.workbench.terminal import Terminal
 from seq2see.workbench.train import Audience, train_recipe
 
@@ -69,8 +70,13 @@ def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapp
         paths = tuple(map(str, data))
         if chosen.runs_on:
             chosen = chosen.model_copy(update={"corpus": OwnTexts(paths=paths)})
+        elif not chosen.writes:
+            chosen = chosen.model_copy(update={"corpus": OwnLabelled(paths=paths)})
         else:
             chosen = chosen.model_copy(update={"corpus": OwnFiles(paths=paths), "metrics": ("bleu", "chrf", "exact")})
+    if changes.get("start"):
+        chosen = started(chosen.with_(start=changes["start"]))
+        changes = {path: value for path, value in changes.items() if path != "start"}
     chosen = chosen.with_(**changes)
     if isinstance(chosen.corpus, OwnFiles | OwnTexts):
         chosen = chosen.model_copy(update={"corpus": _from_anywhere(chosen.corpus)})

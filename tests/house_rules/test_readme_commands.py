@@ -73,6 +73,8 @@ def desk(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pairs = [f"{who} {deed} {whom}\t{whom} {deed} {who}\n" for who in PEOPLE for deed in DEEDS for whom in PEOPLE[:3]]
     (tmp_path / "my.tsv").write_text("".join(pairs))
+    labelled = [f"{pair.split()[0]} {number}\t{pair.split()[1]}\n" for number, pair in enumerate(pairs)]
+    (tmp_path / "labels.tsv").write_text("".join(labelled))
     (tmp_path / "book.txt").write_text("".join(pairs))
     (tmp_path / "new.txt").write_text("I see horses\n\nthey like you\n")
     return tmp_path
@@ -179,6 +181,7 @@ def test_the_readme_from_its_first_command_to_its_last(desk, capsys):
             arguments = [*arguments, *short_for(str(parameters["recipe"])), *([] if parameters["data"] else SMALL)]
         assert run(arguments) == 0, f"{shlex.join(arguments)}\n{capsys.readouterr().err}"
     assert sorted(path.name for path in (desk / "runs").iterdir()) == [
+        "classify-text",
         "fill",
         "pocket-gru-attention",
         "translate",

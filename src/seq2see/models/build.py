@@ -11,7 +11,13 @@ from seq2see.core.seeds import seed_torch
 from seq2see.layers.initialise import initialise
 from seq2see.layers.positions import POSITIONS
 from seq2see.models.bert import BERT, PairBERT
-from seq2see.models.convolutional import ConvolutionalEncoder, ConvolutionalEncoderSettings
+from seq2see.models.classifier import Classifier
+from seq2see.models.convolutional import (
+    ConvolutionalEncoder,
+    ConvolutionalEncoderSettings,
+    WindowEncoder,
+    WindowEncoderSettings,
+)
 from seq2see.models.frontends import SentenceFrontend, TokenFrontend
 from seq2see.models.gpt import GPTDecoder
 from seq2see.models.heads import HEADS
@@ -24,7 +30,7 @@ from seq2see.models.recurrent import (
     RecurrentEncoderSettings,
 )
 from seq2see.models.seq2seq import Seq2Seq
-from seq2see.models.settings import Blanks, BlanksAndPairs, ModelSettings, Sentences, Text, Tokens
+from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, Sentences, Text, Tokens
 from seq2see.models.transformer import TransformerDecoder, TransformerEncoder, TransformerSettings
 
 # A Transformer must be told where tokens stand, by attention if not by what is added to the vectors.
@@ -32,6 +38,7 @@ ENCODERS: dict[type, Callable[[Any, str], nn.Module]] = {
     TransformerSettings: TransformerEncoder,
     RecurrentEncoderSettings: lambda settings, positions: RecurrentEncoder.of(settings),
     ConvolutionalEncoderSettings: lambda settings, positions: ConvolutionalEncoder.of(settings),
+    WindowEncoderSettings: lambda settings, positions: WindowEncoder.of(settings),
 }
 DECODERS: dict[type, Callable[[Any, int, str], nn.Module]] = {
     TransformerSettings: TransformerDecoder,
@@ -44,9 +51,10 @@ WRITERS: dict[type, Callable[[Any, str], nn.Module]] = {  # decoders that have n
 
 
 FRONTENDS: dict[type, type[TokenFrontend]] = {Tokens: TokenFrontend, Sentences: SentenceFrontend}
-READERS: dict[type, Callable[[TokenFrontend, nn.Module, int], Reader]] = {
-    Blanks: lambda source, encoder, size: BERT(source, encoder),
-    BlanksAndPairs: lambda source, encoder, size: PairBERT(source, encoder),
+READERS: dict[type, Callable[[TokenFrontend, nn.Module, Any, int], Reader]] = {
+    Blanks: lambda source, encoder, settings, answers: BERT(source, encoder),
+    BlanksAndPairs: lambda source, encoder, settings, answers: PairBERT(source, encoder),
+    Label: lambda source, encoder, settings, answers: Classifier.of(source, encoder, settings, answers),
 }
 
 
@@ -57,12 +65,13 @@ def build_model(settings: ModelSettings, source_size: int, target_size: int) -> 
 
 
 def _reader(settings: ModelSettings, source_size: int, answers: int) -> Reader:
-    """A model that reads a text and answers; how many `answers` there are matters to some questions only."""
+    """A model that reads a text and gives one of so many answers."""
     text, encoder = settings.source, settings.encoder
     assert text is not None
     assert encoder is not None
     source = _frontend(text, nn.Embedding(source_size, encoder.width), encoder.dropout)
-    return READERS[type(settings.target)](source, ENCODERS[type(encoder)](encoder, text.frontend.positions), answers)
+    body = ENCODERS[type(encoder)](encoder, text.frontend.positions)
+    return READERS[type(settings.target)](source, body, encoder, answers)
 
 
 def build_writer(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel:

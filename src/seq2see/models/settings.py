@@ -7,13 +7,14 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from seq2see.core.settings import Settings, usually
-from seq2see.models.convolutional import ConvolutionalEncoderSettings
+from seq2see.models.convolutional import ConvolutionalEncoderSettings, WindowEncoderSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.tokenisers import BytePairs, Characters, Unigram, Words
 
 Encoder = Annotated[
-    TransformerSettings | RecurrentEncoderSettings | ConvolutionalEncoderSettings, Field(discriminator="kind")
+    TransformerSettings | RecurrentEncoderSettings | ConvolutionalEncoderSettings | WindowEncoderSettings,
+    Field(discriminator="kind"),
 ]
 Decoder = Annotated[TransformerSettings | RecurrentDecoderSettings, Field(discriminator="kind")]
 
@@ -77,6 +78,15 @@ class BlanksAndPairs(Settings):
     kind: Literal["blanks-and-pairs"] = "blanks-and-pairs"
 
 
+class Label(Settings):
+    """One of a few labels for the whole text; which there are, the training examples say."""
+
+    kind: Literal["label"] = "label"
+
+
+Target = TextTarget | Blanks | BlanksAndPairs | Label
+
+
 class ModelSettings(Settings):
     """A model: it reads a source and writes a target.
 
@@ -85,7 +95,7 @@ class ModelSettings(Settings):
 
     source: Text | None = None
     """What is read; a language model reads nothing but what it writes."""
-    target: Annotated[TextTarget | Blanks | BlanksAndPairs, Field(discriminator="kind"), usually("text")] = TextTarget()
+    target: Annotated[Target, Field(discriminator="kind"), usually("text")] = TextTarget()
     """What is answered: a text, or something about the text that was read."""
     encoder: Encoder | None = None
     """What reads the source."""

@@ -183,7 +183,7 @@ def even(batch: Batch, rows: int, width: int) -> Batch:
     """
     source = None if batch.source is None else _filled(batch.source, rows, width, EOS)
     target = None if batch.target is None else _filled(batch.target, rows, width, BOS)
-    labels = _placed(batch.labels, (rows, width), NOT_ASKED)
+    labels = _placed(batch.labels, (rows, width if batch.labels.size(1) > 1 else 1), NOT_ASKED)
     return Batch(source, target, labels, _placed(batch.indices, (rows,), NOBODY))
 
 

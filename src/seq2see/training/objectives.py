@@ -94,7 +94,23 @@ class MaskedTokenNextSentence(Settings):
         return hidden_loss + NextSentence().loss(first, head.follows, labels[:, :1])
 
 
-Objective = NextToken | MaskedToken | MaskedTokenNextSentence
+class Classify(Settings):
+    """Name the right label."""
+
+    kind: Literal["classify"] = "classify"
+    copies: ClassVar[int] = 1
+    feeding: ClassVar[TeacherForcing] = TeacherForcing()
+    smoothing: float = Field(0.0, ge=0, lt=1)
+    """Label smoothing: this share of the answer is spread evenly over all labels."""
+
+    def loss(
+        self, hidden: Sequences, head: Any, labels: Int[Tensor, "row place"], *, compiled: bool = False
+    ) -> Float[Tensor, ""]:
+        """The summed cross-entropy of the labels asked for."""
+        return NextToken(smoothing=self.smoothing).loss(hidden, head, labels, compiled=compiled)
+
+
+Objective = NextToken | MaskedToken | MaskedTokenNextSentence | Classify
 """What can be asked; each has `copies`, `feeding` and `loss`."""
 
 

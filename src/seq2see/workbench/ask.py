@@ -9,18 +9,13 @@ from typing import Any
 
 import torch
 
-from seq2see.core.batch import NOT_ASKED, Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.inspection.trace import trace
-from seq2see.sequences.tokenisers import PAD
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Answer, Model, Prediction
-from seq2see.workbench.questions import Said, Seen
+from seq2see.workbench.questions import Said, batch_of, say_all
 from seq2see.workbench.tasks import question_of
-
-ROWS = 64
-"""Texts read side by side; an answer never depends on its neighbours."""
 
 
 class Asker(Model):
@@ -49,15 +44,7 @@ class Asker(Model):
             given = "prefix" if prefix else min(settings.keys() - {"top_k"})
             raise UserError(f"This model only reads, so '{given}' has no meaning.", remedy="It knows decoding.top_k.")
         most = self.config.decoding.with_(**settings).top_k
-        seen = [self.question.read(self.stored, text) for text in texts]
-        found: dict[int, Prediction] = {}
-        by_length = sorted(range(len(seen)), key=lambda place: len(seen[place].ids))
-        for start in range(0, len(by_length), ROWS):
-            places = by_length[start : start + ROWS]
-            said = self._ask([seen[place] for place in places], most)
-            found |= {place: self._prediction(seen[place], each) for place, each in zip(places, said, strict=True)}
-            watch(len(places))
-        return [found[place] for place in range(len(seen))]
+        return [self._prediction(each) for each in say_all(self.question, self.stored, texts, most, watch)]
 
     def score(self, source: str, target: str) -> float:
         """The log-probability of an answer to a text that asks for one."""
@@ -71,21 +58,12 @@ class Asker(Model):
         """Where each piece of the text looks."""
         seen = self.question.read(self.stored, source)
         with torch.inference_mode(), trace(self.module) as maps:
-            self.module(self._batch_of([seen]))
+            self.module(batch_of([seen]).to(self.device))
         pieces = self.tokenisers.source.pieces(seen.ids)
         weights = [each.weights[0].float().cpu().numpy() for each in maps]
         return TextAttention(pieces, pieces, [each.name for each in maps], weights)
 
-    def _ask(self, seen: list[Seen], most: int) -> list[Said]:
-        with torch.inference_mode():
-            scores = self.module(self._batch_of(seen)).float().log_softmax(-1).cpu()
-        return [self.question.answer(self.stored, each, row, most) for each, row in zip(seen, scores, strict=True)]
-
-    def _batch_of(self, seen: list[Seen]) -> Batch:
-        source = Sequences.of([each.ids for each in seen], PAD)
-        labels = torch.full_like(source.values, NOT_ASKED)  # nobody knows the answers
-        return Batch(source, None, labels, torch.arange(len(seen))).to(self.device)
-
-    def _prediction(self, seen: Seen, said: Said) -> Prediction:
+    def _prediction(self, said: Said) -> Prediction:
+        seen = said.seen
         answer = Answer(said.text, said.log_probability, said.log_probability, True, len(seen.ids))
         return Prediction(seen.text, (answer,), seen.truncated, lambda source, text: self.trace(source), said.guesses)

@@ -43,7 +43,8 @@ def _first_row(batch: Batch, tokenisers: Tokenisers) -> Iterator[str]:
         yield f"reads   {' '.join(tokenisers.source.pieces(read.tolist()))}"
     if batch.target is None:
         asked = batch.labels[0][batch.asked[0]].tolist()
-        yield f"answers {' '.join(tokenisers.target.pieces(asked))}"
+        names = [tokenisers.labels[each] for each in asked] if tokenisers.labels else tokenisers.target.pieces(asked)
+        yield f"answers {' '.join(names)}"
         return
     longest = int(batch.target.lengths[0])
     yield f"is fed  {' '.join(tokenisers.target.pieces(batch.target.values[0, :longest].tolist()))}"

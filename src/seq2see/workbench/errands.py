@@ -39,7 +39,7 @@ def measure(prepared: Prepared, journal: Journal, say: Callable[[str], None]) ->
         loss = perplexity.loss / perplexity.count
         journal.note(trainer.step, valid_loss=loss, valid_accuracy=accuracy.value)
         trainer.judge(loss)
-        say(f"step {trainer.step:>6,}   valid loss {loss:.4f}   right tokens {100 * accuracy.value:.1f} %")
+        say(f"step {trainer.step:>6,}   valid loss {loss:.4f}   right {100 * accuracy.value:.1f} %")
 
     return errand
 

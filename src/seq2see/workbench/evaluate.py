@@ -70,7 +70,7 @@ def test_size(run: RunFolder) -> int:
     recipe = run.recipe()
     splits, _ = read_corpus(recipe)
     if not recipe.writes:
-        return question_of(recipe).size(splits["test"])
+        return question_of(recipe).size(splits)
     reads = recipe.source is not None  # running text is not translated, only read
     return sum(len(examples) for name, examples in splits.items() if reads and name not in LEARNT_FROM)
 

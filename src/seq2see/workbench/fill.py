@@ -13,13 +13,14 @@ from torch import Tensor
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.files import write_json
 from seq2see.sequences.blanks import BlankedPairs, BlankedTexts, around_blanks, read_blanks
-from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT, UNK, train_tokeniser, with_mask
+from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT, UNK, with_mask
 from seq2see.sources.examples import Example
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Choice
 from seq2see.workbench.questions import Said, Seen, Splits, Watch
 from seq2see.workbench.reading import ROWS, read_with_truth
 from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.start import learn_source
 from seq2see.workbench.tokenisers import Tokenisers
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ class Fill:
 
     def learn(self, recipe: Recipe, train: Sequence[Example]) -> Tokenisers:
         """A vocabulary with [MASK] in it."""
-        assert recipe.source is not None
-        both = with_mask(train_tokeniser(recipe.source.tokeniser, [example.target for example in train]))
+        learnt = learn_source(recipe, [example.target for example in train])
+        both = learnt if recipe.start else with_mask(learnt)
         return Tokenisers(both, both)
 
     def encode(self, recipe: Recipe, tokenisers: Tokenisers, examples: Sequence[Example]) -> BlankedTexts:
@@ -80,11 +81,11 @@ class Fill:
             tuple(Choice(tokeniser.decode([number]), math.exp(chance)) for number, chance in zip(*row, strict=True))
             for row in zip(numbers.tolist(), chances.tolist(), strict=True)
         ]
-        return Said(text, float(chances[:, 0].sum()), tuple(guesses))
+        return Said(seen, text, float(chances[:, 0].sum()), tuple(guesses))
 
-    def size(self, test: Sequence[Example]) -> int:
+    def size(self, splits: Splits) -> int:
         """How many characters there are."""
-        return sum(len(example.target) for example in test)
+        return sum(len(example.target) for example in splits["test"])
 
     def judge(
         self, stored: StoredModel, recipe: Recipe, splits: Splits, run: RunFolder, watch: Watch

@@ -68,7 +68,9 @@ def encode(recipe: Recipe, tokenisers: Tokenisers, examples: list[Example]) -> E
 def recut(recipe: Recipe, train: PairSet) -> RecutPairs:
     """The training pairs as the epochs see them: cut anew each time on a side whose tokeniser has dropout."""
     assert recipe.source is not None
-    tokenisers = {"source": recipe.source.tokeniser, "target": recipe.written.tokeniser}
+    tokenisers = {"source": recipe.source.tokeniser}
+    if recipe.writes:
+        tokenisers["target"] = recipe.written.tokeniser
     dropouts = {name: each.dropout if isinstance(each, BytePairs) else 0.0 for name, each in tokenisers.items()}
     return RecutPairs(train, dropouts, recipe.training.seed, packed=recipe.training.batches == "packed")
 
@@ -87,7 +89,7 @@ def prepare(recipe: Recipe, say: Callable[[str], None]) -> Prepared:
         say(f"note   {warning}")
     fingerprints = {
         "data": fingerprint(splits["train"]),
-        "vocabulary": tokenisers.source.fingerprint + tokenisers.target.fingerprint,
+        "vocabulary": tokenisers.fingerprint,
     }
     return Prepared(splits, tokenisers, train, valid, fingerprints, [report.to_json() for report in reports])
 
@@ -100,4 +102,6 @@ def _told(splits: Splits, recipe: Recipe, tokenisers: Tokenisers) -> str:
     else:
         sizes = {name: len(examples) for name, examples in splits.items()}
         unit, vocabulary = "pairs", f"{tokenisers.sizes[0]:,} → {tokenisers.sizes[1]:,}"
+        if not recipe.writes:
+            unit, vocabulary = "texts", f"{tokenisers.sizes[0]:,}, labels {tokenisers.sizes[1]:,}"
     return ", ".join(f"{name} {size:,}" for name, size in sizes.items()) + f" {unit}; vocabulary {vocabulary}"

@@ -11,8 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import torch
 from torch import Tensor
 
+from seq2see.core.batch import NOT_ASKED, Batch, Sequences
+from seq2see.sequences.tokenisers import PAD
 from seq2see.sources.examples import Example
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Choice
@@ -41,9 +44,14 @@ class Seen:
 class Said:
     """The answer to one text, its log-probability, and for each thing that was asked what it may be."""
 
+    seen: Seen
     text: str
     log_probability: float
     guesses: tuple[tuple[Choice, ...], ...]
+
+
+ROWS = 64
+"""Texts read side by side; an answer never depends on its neighbours."""
 
 
 class Question(Protocol):
@@ -64,10 +72,35 @@ class Question(Protocol):
     def answer(self, stored: StoredModel, seen: Seen, scores: Tensor, most: int) -> Said:
         """What log-probabilities (place, answer) say; of each thing that was asked, the `most` likely answers."""
 
-    def size(self, test: Sequence[Example]) -> int:
+    def size(self, splits: Splits) -> int:
         """How much there is to judge, as `judge` counts it."""
 
     def judge(
         self, stored: StoredModel, recipe: Recipe, splits: Splits, run: RunFolder, watch: Watch
     ) -> dict[str, Any]:
         """What an evaluation finds; tables and pictures go into the run's folder."""
+
+
+def batch_of(seen: Sequence[Seen]) -> Batch:
+    """Texts side by side; nobody knows the answers."""
+    source = Sequences.of([each.ids for each in seen], PAD)
+    return Batch(source, None, torch.full_like(source.values, NOT_ASKED), torch.arange(len(seen)))
+
+
+@torch.inference_mode()
+def say_all(
+    question: Question, stored: StoredModel, texts: Sequence[str], most: int, watch: Watch = lambda count: None
+) -> list[Said]:
+    """The answers to many texts, in their order; texts of like length are read side by side."""
+    device = next(stored.module.parameters()).device
+    seen = [question.read(stored, text) for text in texts]
+    by_length, found = sorted(range(len(seen)), key=lambda place: len(seen[place].ids)), dict[int, Said]()
+    for start in range(0, len(by_length), ROWS):
+        places = by_length[start : start + ROWS]
+        batch = batch_of([seen[place] for place in places]).to(device)
+        scores = stored.module(batch).float().log_softmax(-1).cpu()
+        found |= {
+            place: question.answer(stored, seen[place], row, most) for place, row in zip(places, scores, strict=True)
+        }
+        watch(len(places))
+    return [found[place] for place in range(len(seen))]

@@ -8,18 +8,20 @@ from pydantic import Field, model_validator
 
 from seq2see.core.settings import Settings, usually
 from seq2see.decoding.settings import Decoding
-from seq2see.models.settings import Blanks, BlanksAndPairs, ModelSettings, TextTarget
+from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, TextTarget
 from seq2see.sequences.tokenisers import BytePairs
 from seq2see.sources.catalogue import CataloguedCorpus
-from seq2see.sources.own_corpus import OwnFiles
+from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
 from seq2see.sources.pocket.corpus import PocketCorpus
+from seq2see.sources.pocket.times import PocketTimes
 from seq2see.sources.puzzles import PuzzleCorpus
 from seq2see.sources.texts import OwnTexts, PythonLibrary
-from seq2see.training.objectives import MaskedToken, MaskedTokenNextSentence, NextToken, Objective
+from seq2see.training.objectives import Classify, MaskedToken, MaskedTokenNextSentence, NextToken, Objective
 from seq2see.training.settings import Training
 
 Corpus = Annotated[
-    PocketCorpus | PuzzleCorpus | CataloguedCorpus | OwnFiles | OwnTexts | PythonLibrary, Field(discriminator="kind")
+    PocketCorpus | PocketTimes | PuzzleCorpus | CataloguedCorpus | OwnFiles | OwnLabelled | OwnTexts | PythonLibrary,
+    Field(discriminator="kind"),
 ]
 Metric = Literal["bleu", "bleu-tokenised", "chrf", "exact", "notes-bleu", "pronunciation", "alignment"]
 
@@ -28,6 +30,7 @@ OBJECTIVES: dict[type, type[Settings]] = {
     TextTarget: NextToken,
     Blanks: MaskedToken,
     BlanksAndPairs: MaskedTokenNextSentence,
+    Label: Classify,
 }
 """Which question goes with which answer."""
 
@@ -39,6 +42,8 @@ class Recipe(ModelSettings):
     """The name of the recipe; run folders are called after it."""
     corpus: Corpus
     """Where the examples come from."""
+    start: str | None = None
+    """Of a model that only reads: a finished run whose tokeniser and reading parts, weights and all, it starts from."""
     objective: Annotated[Objective, Field(discriminator="kind"), usually("next-token")] = NextToken()
     """What is asked of the model; it goes with the target."""
     training: Training = Training()
@@ -68,6 +73,10 @@ class Recipe(ModelSettings):
     def check_objective(self) -> Recipe:
         """A question that the model has no answer to is refused."""
         wanted = OBJECTIVES[type(self.target)]
+        if not self.writes and self.metrics:
+            raise ValueError("metrics are for texts that are written: set metrics=[]")
+        if self.writes and self.start is not None:
+            raise ValueError("only models that read can start from a run: leave out start")
         if type(self.objective) is not wanted:
             kind = wanted.model_fields["kind"].default
             raise ValueError(f"target.kind={self.target.kind} goes with objective.kind={kind}")

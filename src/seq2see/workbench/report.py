@@ -14,7 +14,7 @@ from seq2see.core.files import write_text
 from seq2see.training.journal import read_journal
 from seq2see.workbench.evaluate import read_scores
 from seq2see.workbench.report_page import TEXTS, cell, head, page, picture, say, table
-from seq2see.workbench.report_texts import predictions, samples, strips
+from seq2see.workbench.report_texts import classes, mistakes, predictions, samples, strips
 from seq2see.workbench.run_folder import RunFolder
 
 Tree = dict[str, Any]
@@ -50,6 +50,8 @@ def write_report(run: RunFolder) -> Path:
         "scores": _scores(scores) if scores else _advice(run),
         "samples": samples(run.samples),
         "predictions": predictions(run.evaluation / "test.tsv"),
+        "confusion": _picture(run.evaluation / "confusion.png", "confusion"),
+        "mistakes": mistakes(run.evaluation / "test-answers.tsv"),
         "strips": strips(run.evaluation / "strips.json"),
         "attention": _attention(run),
         "recipe": f"<details><summary>{say('recipe_note')}</summary><pre>{escape(toml)}</pre></details>",
@@ -66,6 +68,7 @@ def _headline(notes: list[Tree], timing: list[Tree], scores: Tree) -> str:
     """The figures to see first."""
     test = scores.get("test", {})
     tiles = [(test[key]["name"], f"{test[key]['value']:.1f}") for key in ("bleu", "chrf") if key in test]
+    tiles += [(say(f"test_{key}"), f"{test[key]:.1f}") for key in ("accuracy", "macro_f1") if key in test]
     if "exact" in test:
         tiles.append((say("exact"), f"{test['exact']:.1f}"))
     if "pronunciation" in test:
@@ -108,6 +111,9 @@ def _describe(run: RunFolder, recipe: Tree, notes: list[Tree], environment: Tree
 
 def _scores(scores: Tree) -> str:
     """A row for each test split, then what was measured with the truth given."""
+    judged = {name: part for name, part in scores.items() if "classes" in part}
+    if judged:
+        return "".join(classes(name, part) for name, part in judged.items())
     splits = {name: part for name, part in scores.items() if "pairs" in part}
     titles = {"bleu": "BLEU", "bleu-tokenised": say("bleu_tokenised"), "chrf": "chrF2"}
     titles |= {"exact": say("exact"), "notes-bleu": say("notes_bleu")}
@@ -152,6 +158,10 @@ def _attention(run: RunFolder) -> str:
     drawn = sorted((run.path / "attention").glob("*.png"))
     shown = "".join(picture(path, TEXTS["attention"]) for path in drawn)
     return shown + _note("attention_note") if drawn else ""
+
+
+def _picture(path: Path, name: str) -> str:
+    return picture(path, TEXTS[name]) + _note(f"{name}_note") if path.exists() else ""
 
 
 def _advice(run: RunFolder) -> str:

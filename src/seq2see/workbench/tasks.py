@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from seq2see.models.settings import Blanks, BlanksAndPairs, ModelSettings
+from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings
+from seq2see.workbench.classify import Classify
 from seq2see.workbench.fill import Fill, FillPairs
 from seq2see.workbench.questions import Question
 
-QUESTIONS: dict[type, Question] = {Blanks: Fill(), BlanksAndPairs: FillPairs()}
+QUESTIONS: dict[type, Question] = {Blanks: Fill(), BlanksAndPairs: FillPairs(), Label: Classify()}
 
 
 def question_of(settings: ModelSettings) -> Question:

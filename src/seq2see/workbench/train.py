@@ -30,6 +30,7 @@ from seq2see.workbench.model_folder import ModelConfig, StoredModel, write_model
 from seq2see.workbench.prepare import Prepared, prepare, recut
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder, folder_for
+from seq2see.workbench.start import start_from
 
 
 class Audience(Protocol):
@@ -85,6 +86,8 @@ def new_trainer(recipe: Recipe, prepared: Prepared) -> Trainer:
     """A model with fresh weights, and what it takes to train it."""
     settings = recipe.training
     model = fresh_model(recipe.model, prepared.tokenisers.sizes, settings.initialise, settings.seed)
+    if recipe.start is not None:
+        start_from(model, recipe.start)
     return Trainer(model, recipe.objective, settings, pick_device())
 
 
