@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError, no_file
+from seq2see.models.settings import Tags
 from seq2see.recipes.table import recipe
+from seq2see.sources.conll import OwnTagged
 from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
 from seq2see.sources.texts import OwnTexts
 from seq2see.workbench.evaluate import evaluate
@@ -70,6 +72,8 @@ def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapp
         paths = tuple(map(str, data))
         if chosen.runs_on:
             chosen = chosen.model_copy(update={"corpus": OwnTexts(paths=paths)})
+        elif isinstance(chosen.target, Tags):
+            chosen = chosen.model_copy(update={"corpus": OwnTagged(paths=paths)})
         elif not chosen.writes:
             chosen = chosen.model_copy(update={"corpus": OwnLabelled(paths=paths)})
         else:
@@ -78,12 +82,12 @@ def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapp
         chosen = started(chosen.with_(start=changes["start"]))
         changes = {path: value for path, value in changes.items() if path != "start"}
     chosen = chosen.with_(**changes)
-    if isinstance(chosen.corpus, OwnFiles | OwnTexts):
+    if isinstance(chosen.corpus, OwnFiles | OwnTagged | OwnTexts):
         chosen = chosen.model_copy(update={"corpus": _from_anywhere(chosen.corpus)})
     return chosen
 
 
-def _from_anywhere(corpus: OwnFiles | OwnTexts) -> OwnFiles | OwnTexts:
+def _from_anywhere(corpus: OwnFiles | OwnTagged | OwnTexts) -> OwnFiles | OwnTagged | OwnTexts:
     """The same files by their full paths, so that the stored recipe can be run again from any folder."""
     full = {}
     for name in ("paths", "valid", "test"):

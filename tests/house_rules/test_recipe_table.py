@@ -20,6 +20,7 @@ USERS_OWN = {
     "GNMT.*": "one of the settings of decoding",
     "OwnFiles.*": "about files that only their owner has",
     "OwnLabelled.*": "about files that only their owner has",
+    "OwnTagged.*": "about files that only their owner has",
     "OwnTexts.*": "about files that only their owner has",
     "CataloguedCorpus.*": "which corpus, and which of its languages",
     "PocketCorpus.size": "how much is generated; the built-in recipes share one size, so that they can be compared",

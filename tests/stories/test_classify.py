@@ -182,6 +182,13 @@ def test_a_stopped_run_goes_on_to_the_same_end(table: Path, tmp_path: Path):
     assert fingerprint(tmp_path / "stopped") == fingerprint(tmp_path / "whole")
 
 
+def test_pieces_can_be_cut_anew_in_every_epoch(table: Path, tmp_path: Path):
+    run = train_recipe(
+        tiny_recipe(table, "classify-text", **SMALL | {"source.tokeniser.dropout": 0.2}), tmp_path / "run"
+    )
+    assert load(run.path)("the film is good").text in ("praise", "blame")
+
+
 # Starting from a model that has learnt to fill blanks
 
 

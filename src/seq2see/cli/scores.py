@@ -109,6 +109,8 @@ def _print_classes(split: str, part: dict[str, Any]) -> None:
         table.add_row(Text(label), f"{each['count']:,}", *figures)
     Console().print(table)
     print(f"{split}: {part['accuracy']:.1f} % of {part['answers']:,} right, macro F1 {part['macro_f1']:.1f} %")
+    if "spans" in part:
+        print(f"{split}: F1 of spans {100 * part['spans']['f1']:.1f} %")
 
 
 def _pronunciation(split: str, errors: dict[str, float]) -> str:

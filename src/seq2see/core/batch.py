@@ -89,6 +89,17 @@ class Paired(Sequences):
 
 
 @dataclass(frozen=True)
+class Worded(Sequences):
+    """Rows of pieces, and which word each piece is part of."""
+
+    words: Int[Tensor, "row time"]  # counted from 1; 0 where there is no word: <bos>, <eos>, padding
+
+    def to(self, device: torch.device | str) -> Worded:
+        """The same rows on another device."""
+        return Worded(*(tensor.to(device, non_blocking=True) for tensor in (self.values, self.lengths, self.words)))
+
+
+@dataclass(frozen=True)
 class Batch:
     """What one step of training or evaluation sees.
 

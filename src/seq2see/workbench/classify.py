@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -82,9 +83,9 @@ class Classify:
             truths, answers = [example.target for example in examples], [each.text for each in said]
             confusion = Confusion.of(stored.tokenisers.labels, truths, answers)
             scores[name] = told(confusion)
-            write_text(run.evaluation / f"{name}-answers.tsv", _table(examples, said))
+            table(run.evaluation / f"{name}-answers.tsv", examples, said)
             if name == "test":
-                _draw(confusion, run)
+                draw(confusion, run)
         return scores
 
 
@@ -98,19 +99,19 @@ def told(confusion: Confusion) -> dict[str, Any]:
     return {**figures, "classes": classes, "confusion": [list(row) for row in confusion.counts]}
 
 
-def _draw(confusion: Confusion, run: RunFolder) -> None:
+def draw(confusion: Confusion, run: RunFolder) -> None:
+    """A picture of who was taken for whom."""
     from seq2see.inspection.confusion import draw_confusion  # matplotlib only where it is used
 
     draw_confusion(confusion.labels, confusion.counts, run.evaluation / "confusion.png")
 
 
-def _table(examples: Sequence[Example], said: Sequence[Said]) -> str:
-    """text, label, answer and its probability, of each text."""
+def table(path: Path, examples: Sequence[Example], said: Sequence[Said]) -> None:
+    """Write text, label, answer and its probability, of each text."""
     rows = [
         (example.source, example.target, each.text, f"{math.exp(each.log_probability):.4f}")
         for example, each in zip(examples, said, strict=True)
     ]
-    head = ("text", "label", "answer", "probability")
-    return "".join(
-        "\t".join(cell.replace("\t", " ").replace("\n", " ") for cell in row) + "\n" for row in [head, *rows]
-    )
+    lines = [[cell.replace("\t", " ").replace("\n", " ") for cell in row] for row in rows]
+    head = ["text", "label", "answer", "probability"]
+    write_text(path, "".join("\t".join(line) + "\n" for line in [head, *lines]))

@@ -12,6 +12,7 @@ from seq2see.sequences.recut import RecutPairs
 from seq2see.sequences.tokenisers import BytePairs, train_tokeniser
 from seq2see.sequences.windows import TextSet
 from seq2see.sources.complaints import DataReport
+from seq2see.sources.conll import OwnTagged
 from seq2see.sources.examples import Example
 from seq2see.sources.fingerprints import fingerprint
 from seq2see.sources.own_corpus import OwnFiles
@@ -39,7 +40,7 @@ class Prepared:
 
 def read_corpus(recipe: Recipe) -> tuple[Splits, list[DataReport]]:
     """The recipe's splits, and the reader's reports if the data are files of the user's own."""
-    if isinstance(recipe.corpus, OwnFiles | OwnTexts):
+    if isinstance(recipe.corpus, OwnFiles | OwnTagged | OwnTexts):
         return recipe.corpus.read()
     return recipe.corpus.splits(), []
 

@@ -8,13 +8,13 @@ questions. All in which these differ stands on one page each (`fill.py`, ...); t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
 
-from seq2see.core.batch import NOT_ASKED, Batch, Sequences
+from seq2see.core.batch import NOT_ASKED, Batch, Sequences, Worded
 from seq2see.sequences.tokenisers import PAD
 from seq2see.sources.examples import Example
 from seq2see.workbench.model_folder import StoredModel
@@ -38,6 +38,8 @@ class Seen:
     ids: list[int]
     """With <bos> and <eos>."""
     truncated: bool
+    words: list[int] = field(default_factory=list)
+    """Which word each id is part of, where that matters (see `Worded`)."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Said:
     text: str
     log_probability: float
     guesses: tuple[tuple[Choice, ...], ...]
+    labels: tuple[str, ...] = ()
+    """Of a question that has several answers a text: the likeliest of each."""
 
 
 ROWS = 64
@@ -84,6 +88,8 @@ class Question(Protocol):
 def batch_of(seen: Sequence[Seen]) -> Batch:
     """Texts side by side; nobody knows the answers."""
     source = Sequences.of([each.ids for each in seen], PAD)
+    if any(each.words for each in seen):
+        source = Worded(source.values, source.lengths, Sequences.of([each.words for each in seen]).values)
     return Batch(source, None, torch.full_like(source.values, NOT_ASKED), torch.arange(len(seen)))
 
 

@@ -8,9 +8,10 @@ from pydantic import Field, model_validator
 
 from seq2see.core.settings import Settings, usually
 from seq2see.decoding.settings import Decoding
-from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, TextTarget
+from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, Tags, TextTarget
 from seq2see.sequences.tokenisers import BytePairs
 from seq2see.sources.catalogue import CataloguedCorpus
+from seq2see.sources.conll import OwnTagged
 from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
 from seq2see.sources.pocket.corpus import PocketCorpus
 from seq2see.sources.pocket.times import PocketTimes
@@ -20,7 +21,15 @@ from seq2see.training.objectives import Classify, MaskedToken, MaskedTokenNextSe
 from seq2see.training.settings import Training
 
 Corpus = Annotated[
-    PocketCorpus | PocketTimes | PuzzleCorpus | CataloguedCorpus | OwnFiles | OwnLabelled | OwnTexts | PythonLibrary,
+    PocketCorpus
+    | PocketTimes
+    | PuzzleCorpus
+    | CataloguedCorpus
+    | OwnFiles
+    | OwnLabelled
+    | OwnTagged
+    | OwnTexts
+    | PythonLibrary,
     Field(discriminator="kind"),
 ]
 Metric = Literal["bleu", "bleu-tokenised", "chrf", "exact", "notes-bleu", "pronunciation", "alignment"]
@@ -31,6 +40,7 @@ OBJECTIVES: dict[type, type[Settings]] = {
     Blanks: MaskedToken,
     BlanksAndPairs: MaskedTokenNextSentence,
     Label: Classify,
+    Tags: Classify,
 }
 """Which question goes with which answer."""
 
@@ -75,6 +85,9 @@ class Recipe(ModelSettings):
         wanted = OBJECTIVES[type(self.target)]
         if not self.writes and self.metrics:
             raise ValueError("metrics are for texts that are written: set metrics=[]")
+        tokeniser = self.source.tokeniser if self.source else None
+        if isinstance(self.target, Tags) and isinstance(tokeniser, BytePairs) and tokeniser.dropout:
+            raise ValueError("tagged words are cut once: set source.tokeniser.dropout=0")
         if self.writes and self.start is not None:
             raise ValueError("only models that read can start from a run: leave out start")
         if type(self.objective) is not wanted:
