@@ -75,6 +75,12 @@ def desk(tmp_path, monkeypatch):
     (tmp_path / "my.tsv").write_text("".join(pairs))
     labelled = [f"{pair.split()[0]} {number}\t{pair.split()[1]}\n" for number, pair in enumerate(pairs)]
     (tmp_path / "labels.tsv").write_text("".join(labelled))
+    tagged = [
+        [(word, tag) for word, tag in zip(pair.split(), ("PRON", "VERB", "NOUN"), strict=False)] for pair in pairs
+    ]
+    row = "{}\t{}\t_\t{}\t_\t_\t_\t_\t_\t_\n"
+    lines = ["".join(row.format(place, *word) for place, word in enumerate(words, 1)) + "\n" for words in tagged]
+    (tmp_path / "my.conllu").write_text("".join(lines))
     (tmp_path / "book.txt").write_text("".join(pairs))
     (tmp_path / "new.txt").write_text("I see horses\n\nthey like you\n")
     return tmp_path
@@ -184,6 +190,7 @@ def test_the_readme_from_its_first_command_to_its_last(desk, capsys):
         "classify-text",
         "fill",
         "pocket-gru-attention",
+        "tag",
         "translate",
         "write",
     ]
