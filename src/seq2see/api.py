@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError, no_file
+from seq2see.models.settings import Tags
 from seq2see.recipes.table import recipe
-from seq2see.sources.own_corpus import OwnFiles
+from seq2see.sources.conll import OwnTagged
+from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
 from seq2see.sources.texts import OwnTexts
 from seq2see.workbench.audience import Audience
 from seq2see.workbench.evaluate import evaluate
@@ -17,6 +19,7 @@ from seq2see.workbench.predict import Model, load
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder, find_run
+from seq2see.workbench.start import started
 from seq2see.workbench.terminal import Terminal
 from seq2see.workbench.train import train_recipe
 
@@ -68,17 +71,24 @@ def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapp
     chosen = name if isinstance(name, Recipe) else recipe(name)
     if data:
         paths = tuple(map(str, data))
-        if chosen.source is None:
+        if chosen.runs_on:
             chosen = chosen.model_copy(update={"corpus": OwnTexts(paths=paths)})
+        elif isinstance(chosen.target, Tags):
+            chosen = chosen.model_copy(update={"corpus": OwnTagged(paths=paths)})
+        elif not chosen.writes:
+            chosen = chosen.model_copy(update={"corpus": OwnLabelled(paths=paths)})
         else:
             chosen = chosen.model_copy(update={"corpus": OwnFiles(paths=paths), "metrics": ("bleu", "chrf", "exact")})
+    if changes.get("start"):
+        chosen = started(chosen.with_(start=changes["start"]))
+        changes = {path: value for path, value in changes.items() if path != "start"}
     chosen = chosen.with_(**changes)
-    if isinstance(chosen.corpus, OwnFiles | OwnTexts):
+    if isinstance(chosen.corpus, OwnFiles | OwnTagged | OwnTexts):
         chosen = chosen.model_copy(update={"corpus": _from_anywhere(chosen.corpus)})
     return chosen
 
 
-def _from_anywhere(corpus: OwnFiles | OwnTexts) -> OwnFiles | OwnTexts:
+def _from_anywhere(corpus: OwnFiles | OwnTagged | OwnTexts) -> OwnFiles | OwnTagged | OwnTexts:
     """The same files by their full paths, so that the stored recipe can be run again from any folder."""
     full = {}
     for name in ("paths", "valid", "test"):

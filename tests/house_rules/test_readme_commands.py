@@ -56,10 +56,13 @@ def parse(arguments: list[str]) -> dict[str, object]:
 
 
 def short_for(recipe: str) -> list[str]:
-    """Settings that make a training short; a language model has no encoder, and counting is short as it is."""
-    if RECIPES[recipe]().decoder.kind == "counting":
+    """Settings that make a training short; not those of parts that a recipe has not, and counting is short as it is."""
+    parts = RECIPES[recipe]()
+    if parts.decoder is not None and parts.decoder.kind == "counting":
         return []
-    return SHORT if RECIPES[recipe]().encoder else SHORT[:-2]
+    missing = [part for part in ("encoder", "decoder") if getattr(parts, part) is None]
+    pairs = zip(SHORT[::2], SHORT[1::2], strict=True)
+    return [word for pair in pairs if pair[1].split(".")[0] not in missing for word in pair]
 
 
 def is_known(recipe: str) -> bool:
@@ -72,6 +75,14 @@ def desk(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pairs = [f"{who} {deed} {whom}\t{whom} {deed} {who}\n" for who in PEOPLE for deed in DEEDS for whom in PEOPLE[:3]]
     (tmp_path / "my.tsv").write_text("".join(pairs))
+    labelled = [f"{pair.split()[0]} {number}\t{pair.split()[1]}\n" for number, pair in enumerate(pairs)]
+    (tmp_path / "labels.tsv").write_text("".join(labelled))
+    tagged = [
+        [(word, tag) for word, tag in zip(pair.split(), ("PRON", "VERB", "NOUN"), strict=False)] for pair in pairs
+    ]
+    row = "{}\t{}\t_\t{}\t_\t_\t_\t_\t_\t_\n"
+    lines = ["".join(row.format(place, *word) for place, word in enumerate(words, 1)) + "\n" for words in tagged]
+    (tmp_path / "my.conllu").write_text("".join(lines))
     (tmp_path / "book.txt").write_text("".join(pairs))
     (tmp_path / "new.txt").write_text("I see horses\n\nthey like you\n")
     return tmp_path
@@ -178,7 +189,7 @@ def test_the_readme_from_its_first_command_to_its_last(desk, capsys):
             arguments = [*arguments, *short_for(str(parameters["recipe"])), *([] if parameters["data"] else SMALL)]
         assert run(arguments) == 0, f"{shlex.join(arguments)}\n{capsys.readouterr().err}"
     made = sorted(path.name for path in (desk / "runs").iterdir())
-    assert made == ["count", "pocket-gru-attention", "translate", "write"]
+    assert made == ["classify-text", "count", "fill", "pocket-gru-attention", "tag", "translate", "write"]
     assert (desk / "runs" / "translate" / "report.html").exists()
 
 

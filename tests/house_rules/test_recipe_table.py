@@ -12,6 +12,7 @@ from seq2see.workbench.recipe import Recipe
 
 # Settings that no built-in recipe changes, and yet are there. Paths are `Class.setting`.
 USERS_OWN = {
+    "Recipe.start": "a run of the user's own",
     "Training.seed": "the same for all built-in recipes, so that they can be compared",
     "Training.compile": "pays or not by machine, not by task; it changes no result",
     "Decoding.*": "given at every call: `predict --set decoding.temperature=0.7`, `model(text, num_beams=5)`",
@@ -21,9 +22,12 @@ USERS_OWN = {
     "TextTarget.missing": "what a vocabulary that came with real weights lacks",
     "TransformerSettings.rotary_base": "what real weights were trained with",
     "OwnFiles.*": "about files that only their owner has",
+    "OwnLabelled.*": "about files that only their owner has",
+    "OwnTagged.*": "about files that only their owner has",
     "OwnTexts.*": "about files that only their owner has",
     "CataloguedCorpus.*": "which corpus, and which of its languages",
     "PocketCorpus.size": "how much is generated; the built-in recipes share one size, so that they can be compared",
+    "PocketTimes.size": "how much is generated; the built-in recipes share one size, so that they can be compared",
     "PuzzleCorpus.size": "how much is generated; the built-in recipes share one size, so that they can be compared",
     "BytePairs.size": "depends on your own data",
     "Unigram.size": "depends on your own data",

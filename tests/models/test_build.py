@@ -11,8 +11,9 @@ from seq2see.core.errors import UserError
 from seq2see.core.settings import choices, read_tree
 from seq2see.layers.feed_forward import THINKS
 from seq2see.layers.positions import POSITIONS
-from seq2see.models.build import DECODERS, ENCODERS, WRITERS, build_model, fresh_model
+from seq2see.models.build import DECODERS, ENCODERS, READERS, WRITERS, build_model, fresh_model
 from seq2see.models.counting import CountingSettings
+from seq2see.models.frontends import FRONTENDS
 from seq2see.models.heads import HEADS
 from seq2see.models.settings import ModelSettings, TextTarget, Tokens
 from seq2see.models.transformer import TransformerSettings
@@ -34,6 +35,8 @@ def test_every_kind_of_settings_has_a_class_and_every_word_its_table():
     assert set(WRITERS) == set(DECODERS)
     assert set(typing.get_args(CountingSettings.model_fields["smoothing"].annotation)) == set(SMOOTHINGS)
     assert set(typing.get_args(Tokens.model_fields["positions"].annotation)) == set(POSITIONS)
+    assert set(choices(ModelSettings.model_fields["target"].annotation)) == {TextTarget, *READERS}
+    assert set(typing.get_args(Tokens.model_fields["vectors"].annotation)) == set(FRONTENDS)
     assert set(typing.get_args(TransformerSettings.model_fields["think"].annotation)) == set(THINKS)
 
 
@@ -89,6 +92,7 @@ def test_xavier_is_uniform_within_its_bound():
 # Settings that contradict each other
 
 READS = {"source": {}, "encoder": {"kind": "transformer"}}
+WRITES = {"decoder": {"kind": "transformer"}}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +101,11 @@ READS = {"source": {}, "encoder": {"kind": "transformer"}}
         ({"source": {}, "encoder": {"kind": "transformer", "width": 12, "heads": 4}}, r"encoder\.width 12.*4 heads"),
         ({"decoder": {"kind": "transformer", "width": 6, "heads": 2}}, r"decoder\.width 6.*2 heads"),
         (READS | {"target": {"vocabulary": "shared"}, "decoder": {"kind": "transformer", "width": 512}}, "equal width"),
-        (READS | {"target": {"vocabulary": "shared", "tokeniser": {"kind": "words"}}}, "same tokeniser"),
+        (READS | {"target": {"vocabulary": "shared", "tokeniser": {"kind": "words"}}} | WRITES, "same tokeniser"),
+        (READS, r"target\.kind=text needs \[decoder\]"),
+        (READS | {"target": {"kind": "blanks"}} | WRITES, r"target\.kind=blanks has no \[decoder\]"),
+        ({"target": {"kind": "blanks"}}, r"needs \[source\] and \[encoder\]"),
+        (READS | {"source": {"frontend": {"kind": "sentences"}}} | WRITES, "only read"),
         ({"source": {}}, r"\[source\] needs \[encoder\]"),
         ({"encoder": {"kind": "transformer"}}, r"\[encoder\] needs \[source\]"),
         ({"encoder": {"kind": "transfomer"}}, "transfomer"),

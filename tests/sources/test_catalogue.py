@@ -350,3 +350,36 @@ def test_the_table_is_complete():
         for file in (*entry.files, *entry.published):
             assert not file.url or file.url.startswith("https://")
             assert (Path(file.path).suffix == ".zip") == bool(file.member)
+
+
+# Labelled texts
+
+
+def test_reviews_are_read_with_the_text_first_and_the_development_texts_to_test_on(tmp_path, monkeypatch):
+    lines = [f"{n % 2}\ttext {n} \r\n" for n in range(60)]
+    contents = {
+        "sst2/train.tsv.xz": ("label\tsentence\r\n" + "".join(lines)).encode(),
+        "sst2/dev.tsv.xz": b"label\tcontent\n1\tfine .\n0\ttext 3\n",
+    }
+    lay_out(tmp_path, contents)
+    pin(monkeypatch, "sst2", contents)
+    monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path))
+    splits = CataloguedCorpus(name="sst2").splits()
+    assert [(each.source, each.target) for each in splits["test"]] == [("fine .", "positive"), ("text 3", "negative")]
+    learnt = [*splits["train"], *splits["valid"]]
+    assert len(learnt) == 59  # without the text that is tested on
+    assert "text 3" not in {each.source for each in learnt}
+    assert {each.target for each in learnt} == {"negative", "positive"}
+
+
+def test_chinese_reviews_keep_their_labels(tmp_path, monkeypatch):
+    contents = {
+        "chnsenticorp/train.tsv.xz": "".join(f"房间{n}很好\tpositive\n" for n in range(40)).encode(),
+        "chnsenticorp/dev.tsv.xz": "太小\tnegative\n".encode(),
+    }
+    lay_out(tmp_path, contents)
+    pin(monkeypatch, "chnsenticorp", contents)
+    monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path))
+    splits = CataloguedCorpus(name="chnsenticorp").splits()
+    assert [(each.source, each.target) for each in splits["test"]] == [("太小", "negative")]
+    assert len(splits["train"]) + len(splits["valid"]) == 40

@@ -36,14 +36,40 @@ STEPPED = [name for name in RECIPES if not isinstance(recipe(name).decoder, Coun
 """Recipes that learn step by step; those that count have a story of their own (`test_count.py`)."""
 
 
+def running_text(pairs: Path, folder: Path) -> tuple[Path, str]:
+    (folder / "book.txt").write_text(pairs.read_text(encoding="utf-8") * 4, encoding="utf-8")
+    return folder / "book.txt", "红[MASK]"
+
+
+def labelled(pairs: Path, folder: Path) -> tuple[Path, str]:
+    rows = [line.split("\t") for line in pairs.read_text(encoding="utf-8").splitlines()]
+    (folder / "my.tsv").write_text("".join(f"{a}\t{b.split()[1]}\n" for a, b in rows), encoding="utf-8")
+    return folder / "my.tsv", "红猫"
+
+
+def tagged(pairs: Path, folder: Path) -> tuple[Path, str]:
+    sources = [line.split("\t")[0] for line in pairs.read_text(encoding="utf-8").splitlines()]
+    lines = [f"{colour} ADJ\n{animal} NOUN\n\n" for colour, animal in sources]
+    (folder / "my.conll").write_text("".join(lines), encoding="utf-8")
+    return folder / "my.conll", "红 猫"
+
+
+DATA = {"blanks": running_text, "blanks-and-pairs": running_text, "label": labelled, "tags": tagged}
+"""What a recipe learns from and is asked, by the kind of its target; others learn from pairs."""
+
+
 @pytest.mark.parametrize("name", STEPPED)
 def test_every_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path: Path):
     changes = {"training.steps": 2, "training.save_every": 1, "training.compile": False, "decoding.max_new_tokens": 5}
     if name == "transformer-base":
         changes |= {"encoder.width": 16, "decoder.width": 16}
-    finished = train_recipe(tiny_recipe(pairs, base=name, **changes), tmp_path / name)
+    target = RECIPES[name]().target.kind
+    if target.startswith("blanks"):
+        changes |= {"source.longest": 16}
+    data, text = DATA.get(target, lambda pairs, folder: (pairs, "红猫"))(pairs, tmp_path)
+    finished = train_recipe(tiny_recipe(data, base=name, **changes), tmp_path / name)
     assert finished.finished
-    assert isinstance(load(finished.path)("红猫").text, str)
+    assert isinstance(load(finished.path)(text).text, str)
     assert len(finished.metrics.read_text().splitlines()) == 4  # two steps, two evaluations
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.api import resolve
+from seq2see.core.settings import walk
 from seq2see.recipes.table import recipe
 from seq2see.training.checkpoints import found
 from seq2see.workbench.recipe import Recipe
@@ -36,8 +37,8 @@ def tiny_recipe(data: Path, base: str = "pocket-transformer", **changes: Any) ->
         "training.tokens": 128,
         "decoding.max_new_tokens": 8,
     }
-    if recipe(base).encoder is None:  # a language model
-        small = {path: value for path, value in small.items() if not path.startswith("encoder.")}
+    known = {path for path, _, _ in walk(recipe(base))}  # a language model has no encoder, a reader no decoder
+    small = {path: value for path, value in small.items() if path in known}
     return resolve(base, [data], small | changes)
 
 

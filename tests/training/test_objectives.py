@@ -14,10 +14,10 @@ from torch import nn
 from torch.testing import assert_close
 
 from seq2see.core.batch import NOT_ASKED, Sequences
-from seq2see.models.heads import FreeHead, PlainHead, TiedHead
+from seq2see.models.heads import FreeHead, PairHead, PlainHead, TiedHead
 from seq2see.training import objectives
 from seq2see.training.cross_entropy import judge, plain_agreement, plain_cross_entropy
-from seq2see.training.objectives import NextToken, doubled, masked, picked
+from seq2see.training.objectives import MaskedToken, MaskedTokenNextSentence, NextToken, doubled, masked, picked
 from tiny_models import pairs
 
 # Softmax of (0, ln 3) is (1/4, 3/4).
@@ -203,3 +203,28 @@ def test_the_second_half_of_the_rows_are_the_other_copies():
     entropies = [plain_cross_entropy(scores, labels[:2][asked], 0.2) for scores in (one, other)]
     expected = sum(entropies) / 2 + 1.5 * plain_agreement(one, other)
     assert_close(through(logits, labels, smoothing=0.2, agreement=1.5), expected)
+
+
+# Hidden tokens
+
+
+def test_hidden_tokens_are_asked_for_and_no_others():
+    logits = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1))
+    labels = torch.tensor([[NOT_ASKED, 4, NOT_ASKED], [2, NOT_ASKED, NOT_ASKED]])
+    head = TiedHead(nn.Embedding.from_pretrained(torch.eye(5), freeze=True))
+    found = MaskedToken().loss(sequences(logits), head, labels)
+    chances = logits.log_softmax(-1)
+    assert float(found) == pytest.approx(-float(chances[0, 1, 4] + chances[1, 0, 2]), rel=1e-5)
+
+
+def test_two_questions_are_two_losses_added_up():
+    torch.manual_seed(2)
+    head, hidden = PairHead(nn.Embedding(7, 3)), torch.randn(2, 4, 3)
+    labels = torch.tensor([[1, NOT_ASKED, 6, NOT_ASKED], [0, 3, NOT_ASKED, NOT_ASKED]])
+    found = MaskedTokenNextSentence().loss(sequences(hidden), head, labels)
+    chances, follows = head.tokens(hidden).log_softmax(-1), head.follows(hidden[:, 0]).log_softmax(-1)
+    expected = -(chances[0, 2, 6] + chances[1, 1, 3] + follows[0, 1] + follows[1, 0])
+    assert_close(found, expected)
+    found.backward()
+    assert float(head.follows.project.weight.grad.abs().sum()) > 0
+    assert float(head.tokens.table.weight.grad.abs().sum()) > 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from seq2see.workbench.evaluate import Changed
@@ -22,6 +23,31 @@ COLUMNS = {
 
 
 def print_scores(run: object, scores: dict[str, Any]) -> None:
+    """What an evaluation found, and where its files are."""
+    if any("pairs" in part or name == "perplexity" for name, part in scores.items()):
+        _print_written(scores)
+    else:
+        _print_read(scores)
+    print(f"files  {run}/eval, {run}/report.html")
+
+
+def _print_read(scores: dict[str, Any]) -> None:
+    """What a model that only reads was found to know."""
+    for name, part in scores.items():
+        if "classes" in part:
+            _print_classes(name, part)
+    if "hidden" in scores:
+        hidden = scores["hidden"]
+        print(
+            f"{hidden['accuracy']:.1f} % of {hidden['tokens']:,} hidden tokens right, "
+            f"perplexity {hidden['perplexity']:.3f} per hidden token (test)"
+        )
+    if "follows" in scores:
+        follows = scores["follows"]
+        print(f"{follows['accuracy']:.1f} % right of {follows['rows']:,} times whether a text follows another (test)")
+
+
+def _print_written(scores: dict[str, Any]) -> None:
     """A row for each test split, and what was measured with the truth given."""
     splits = {name: part for name, part in scores.items() if "pairs" in part}
     columns = {key: form for key, form in COLUMNS.items() if any(key in part for part in splits.values())}
@@ -53,7 +79,6 @@ def print_scores(run: object, scores: dict[str, Any]) -> None:
     }
     for line in sorted(signed):
         print(line)
-    print(f"files  {run}/eval, {run}/report.html")
 
 
 def print_changes(first: object, second: object, changes: Sequence[Changed]) -> None:
@@ -64,6 +89,25 @@ def print_changes(first: object, second: object, changes: Sequence[Changed]) -> 
         print(f"\n{each.gain:+7.1f}  {each.source}")
         for name, text in (("reference", each.reference), (first, each.first), (second, each.second)):
             print(f"         {name}: {text}")
+
+
+CLASSES_SHOWN = 30
+"""Labels that get a row in the terminal, the commonest; all are in `scores.json`."""
+
+
+def _print_classes(split: str, part: dict[str, Any]) -> None:
+    """A row for each label, and the figures of all."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("label", f"in {split}", "precision %", "recall %", "F1 %"):
+        table.add_column(title, justify="left" if title == "label" else "right")
+    common = sorted(part["classes"].items(), key=lambda item: -item[1]["count"])[:CLASSES_SHOWN]
+    for label, each in common:
+        figures = [f"{100 * each[key]:.1f}" for key in ("precision", "recall", "f1")]
+        table.add_row(Text(label), f"{each['count']:,}", *figures)
+    Console().print(table)
+    print(f"{split}: {part['accuracy']:.1f} % of {part['answers']:,} right, macro F1 {part['macro_f1']:.1f} %")
+    if "spans" in part:
+        print(f"{split}: F1 of spans {100 * part['spans']['f1']:.1f} %")
 
 
 def _pronunciation(split: str, errors: dict[str, float]) -> str:

@@ -77,12 +77,36 @@ class Strung(Sequences):
 
 
 @dataclass(frozen=True)
+class Paired(Sequences):
+    """Rows in which two texts lie one behind the other, as BERT reads them, and which of the two each token is of."""
+
+    sentences: Int[Tensor, "row time"]  # 0 in the first text, 1 in the second
+
+    def to(self, device: torch.device | str) -> Paired:
+        """The same rows on another device."""
+        parts = (self.values, self.lengths, self.sentences)
+        return Paired(*(tensor.to(device, non_blocking=True) for tensor in parts))
+
+
+@dataclass(frozen=True)
+class Worded(Sequences):
+    """Rows of pieces, and which word each piece is part of."""
+
+    words: Int[Tensor, "row time"]  # counted from 1; 0 where there is no word: <bos>, <eos>, padding
+
+    def to(self, device: torch.device | str) -> Worded:
+        """The same rows on another device."""
+        return Worded(*(tensor.to(device, non_blocking=True) for tensor in (self.values, self.lengths, self.words)))
+
+
+@dataclass(frozen=True)
 class Batch:
     """What one step of training or evaluation sees.
 
     `source` is what the encoder reads, `target` what the decoder is fed (it starts with <bos>), and
-    `labels` the answers: for a next-token task the target one step ahead, for a classifier one class a
-    row. `indices` are the examples' global numbers, so that anything said of a row can be traced back.
+    `labels` the answers: for a next-token task the target one step ahead, for hidden tokens what stood in their
+    places, for a classifier one class a row. `indices` are the examples' global numbers, so that anything said of
+    a row can be traced back.
     """
 
     source: Sequences | None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from seq2see.core.errors import UserError, unknown
 
@@ -39,6 +39,11 @@ class Settings(BaseModel):
     def toml(self) -> str:
         """The complete tree as TOML; `None` is written by leaving the key out."""
         return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))
+
+
+def usually(kind: str) -> BeforeValidator:
+    """For a choice between classes: a tree that does not name a kind means this one."""
+    return BeforeValidator(lambda tree: {"kind": kind, **tree} if isinstance(tree, dict) else tree)
 
 
 AnySettings = typing.TypeVar("AnySettings", bound=Settings)

@@ -43,6 +43,8 @@ WORDS = {
     "rank": ("rank", "名次"),
     "frequency": ("times in the text", "出现次数"),
     "slope": ("slope", "斜率"),
+    "answer": ("answer of the model", "模型的回答"),
+    "truth": ("truth", "正确标签"),
     "possible": ("dashed box: a link that is not wrong", "虚线框：可接受的对齐"),
 }
 """The words in the pictures, in English and in Chinese; Chinese is shown where a font has it."""

@@ -49,7 +49,7 @@ def gpt2_places(settings: ModelSettings, size: int) -> Iterator[Place]:
     stack = stack_of(settings)
     width, hidden = stack.width, stack.hidden
     yield from _tables(settings, size, "transformer.wte.weight")
-    positions = settings.target.frontend.longest
+    positions = settings.written.frontend.longest
     yield Place("target.positions.table.weight", ("transformer.wpe.weight",), ((positions, width),))
     for number in range(stack.depth):
         ours, theirs = f"decoder.blocks.{number}", f"transformer.h.{number}"
@@ -100,8 +100,8 @@ def _tables(settings: ModelSettings, size: int, name: str) -> Iterator[Place]:
     """The table of tokens, and the head if it has a matrix of its own."""
     shapes = ((size, stack_of(settings).width),)
     yield Place("target.table.weight", (name,), shapes, by_token=True)
-    if settings.target.head == "plain":
-        inner = "head.head" if settings.target.missing else "head"
+    if settings.written.head == "plain":
+        inner = "head.head" if settings.written.missing else "head"
         yield Place(f"{inner}.project.weight", ("lm_head.weight",), shapes, by_token=True)
 
 

@@ -93,10 +93,10 @@ def _hf_notes(stored: Stored) -> list[str]:
 def _causal_notes(stored: Stored) -> list[str]:
     settings = stored.config.model
     found, said = [f"The layout is that of {LAYOUTS[causal_layout(settings)].architecture}."], in_their_words(settings)
-    if said.target.head != settings.target.head:
+    if said.written.head != settings.written.head:
         found.append("Vectors are taken times √width here and not there, so the head became a matrix of its own.")
-    if said.target.frontend.positions != settings.target.frontend.positions:
-        rows = said.target.frontend.longest
+    if said.written.frontend.positions != settings.written.frontend.positions:
+        rows = said.written.frontend.longest
         found.append(f"Positions became a table of {rows:,} rows: texts cannot be longer there.")
     return found
 

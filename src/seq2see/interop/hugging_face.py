@@ -50,7 +50,7 @@ def layout_of(settings: ModelSettings) -> str:
             setting = f"encoder.{name}={getattr(encoder, name)} and decoder.{name}={getattr(decoder, name)}"
             raise cannot(ENGINE, setting, f"both halves have the same {name} there")
     assert settings.source is not None  # as there is an encoder
-    positions = {"source": settings.source.frontend.positions, "target": settings.target.frontend.positions}
+    positions = {"source": settings.source.frontend.positions, "target": settings.written.frontend.positions}
     other = next((side for side, kind in positions.items() if kind != "sinusoidal"), None)
     if other is None:
         return "pegasus" if encoder.order == "pre" else "marian"

@@ -52,7 +52,8 @@ def causal_layout(settings: ModelSettings) -> str:
     """Which layout holds a language model with these settings; the error for one that neither holds."""
     decoder = settings.decoder
     if not isinstance(decoder, TransformerSettings):
-        raise cannot(ENGINE, f"decoder.kind={decoder.kind}", "of language models only Transformers can go there")
+        kind = decoder.kind if decoder else "none"
+        raise cannot(ENGINE, f"decoder.kind={kind}", "of language models only Transformers can go there")
     if decoder.norm not in LAYOUT_OF_NORM:
         raise cannot(ENGINE, f"decoder.norm={decoder.norm}", "GPT-2 has layer norms, Llama rms norms")
     layout = LAYOUT_OF_NORM[decoder.norm]
@@ -73,8 +74,8 @@ def write_causal(stored: Stored, folder: Path) -> None:
     module: Any = one_model(stored, ENGINE)
     text = stored.tokenisers.target
     numbers = text.numbers if isinstance(text, GivenTokeniser) else _unchanged(len(text))
-    if numbers.missing != stored.config.model.target.missing:
-        setting = f"target.missing={list(stored.config.model.target.missing)}"
+    if numbers.missing != stored.config.model.written.missing:
+        setting = f"target.missing={list(stored.config.model.written.missing)}"
         raise cannot(ENGINE, setting, "every number of a vocabulary of ours names a token there")
     said = in_their_words(stored.config.model)
     size = len(numbers.theirs) - len(numbers.missing)
@@ -82,9 +83,9 @@ def write_causal(stored: Stored, folder: Path) -> None:
         specials = _specials(numbers)
         write_json(temporary / "config.json", _CONFIGS[layout](said) | _head(layout, said, size) | specials)
         unsaid = [number for number in (numbers.theirs[PAD], numbers.theirs[BOS]) if number is not None]
-        answers = decoding_json(stored.config.decoding, unsaid, said.target.half)
+        answers = decoding_json(stored.config.decoding, unsaid, said.written.half)
         write_json(temporary / "generation_config.json", answers | specials)
-        causal_tokenizer_files(text, temporary, said.target.longest, specials)
+        causal_tokenizer_files(text, temporary, said.written.longest, specials)
         weights = _weights(module, stored.config.model, said)
         theirs: dict[str, Tensor] = {}
         for place in LAYOUTS[layout].places(said, size):
@@ -95,7 +96,7 @@ def write_causal(stored: Stored, folder: Path) -> None:
 
 def in_their_words(settings: ModelSettings) -> ModelSettings:
     """Settings of the same model as the layout says them: plain vectors, and positions in a table or in attention."""
-    target = settings.target
+    target = settings.written
     changes: dict[str, Any] = {"target.frontend.vectors": "plain"}
     if target.frontend.vectors == "scaled" and target.head == "tied":
         changes["target.head"] = "plain"
@@ -111,12 +112,12 @@ def _weights(module: Any, settings: ModelSettings, said: ModelSettings) -> dict[
     """Our weights under our names, for a model that is said in their words."""
     weights = {name: tensor.float().cpu().clone() for name, tensor in pack_model(module).items()}
     table = weights["target.table.weight"]
-    if said.target.head != settings.target.head:
-        inner = "head.head" if settings.target.missing else "head"
+    if said.written.head != settings.written.head:
+        inner = "head.head" if settings.written.missing else "head"
         weights[f"{inner}.project.weight"] = table.clone()
     table *= module.target.scale
-    if said.target.frontend.positions == "learned":
-        rows = said.target.frontend.longest
+    if said.written.frontend.positions == "learned":
+        rows = said.written.frontend.longest
         weights["target.positions.table.weight"] = position_table(module.target, rows)
     if said.decoder != settings.decoder:
         for number in range(stack_of(said).depth):
@@ -143,7 +144,7 @@ def _head(layout: str, settings: ModelSettings, size: int) -> dict[str, Any]:
         "architectures": [LAYOUTS[layout].architecture],
         "model_type": layout,
         "vocab_size": size,
-        "tie_word_embeddings": settings.target.head == "tied",
+        "tie_word_embeddings": settings.written.head == "tied",
         "dtype": "float32",
     }
 
@@ -153,7 +154,7 @@ def _gpt2_config(settings: ModelSettings) -> dict[str, Any]:
     assert isinstance(stack, TransformerSettings)
     activation = {"gelu-tanh": "gelu_new"}.get(stack.think, stack.think)
     return {
-        "n_positions": settings.target.frontend.longest,
+        "n_positions": settings.written.frontend.longest,
         "n_embd": stack.width,
         "n_layer": stack.depth,
         "n_head": stack.heads,
@@ -170,7 +171,7 @@ def _llama_config(settings: ModelSettings) -> dict[str, Any]:
     stack = settings.decoder
     assert isinstance(stack, TransformerSettings)
     return {
-        "max_position_embeddings": settings.target.longest,
+        "max_position_embeddings": settings.written.longest,
         "hidden_size": stack.width,
         "num_hidden_layers": stack.depth,
         "num_attention_heads": stack.heads,

@@ -37,7 +37,7 @@ def config_json(settings: ModelSettings, layout: str, size: int, shift: int, row
         "attention_dropout": 0.0,
         "activation_dropout": 0.0,
         "scale_embedding": True,
-        "tie_word_embeddings": settings.target.head == "tied",
+        "tie_word_embeddings": settings.written.head == "tied",
         "is_encoder_decoder": True,
         "dtype": "float32",
         **_specials(shift),

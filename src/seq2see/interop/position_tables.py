@@ -15,7 +15,7 @@ LEAST = 1024
 def rows_needed(stored: Stored) -> int:
     """How many times a table must hold: the longest text on either side with its <bos> or <eos>."""
     model, decoding = stored.config.model, stored.config.decoding
-    texts = [text.longest + 1 for text in (model.source, model.target) if text is not None]
+    texts = [text.longest + 1 for text in (model.source, model.written) if text is not None]
     return max(LEAST, *texts, decoding.max_new_tokens + 1)
 
 

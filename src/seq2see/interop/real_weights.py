@@ -17,7 +17,7 @@ from seq2see.decoding.settings import Decoding
 from seq2see.interop.causal_configs import SETTINGS, Config
 from seq2see.interop.causal_layouts import LAYOUTS
 from seq2see.interop.weight_files import Tensors, WeightFiles, matched
-from seq2see.models.build import build_model
+from seq2see.models.build import build_writer
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.packing import unpack_model
 from seq2see.models.settings import ModelSettings
@@ -55,7 +55,7 @@ def assemble(kind: str, config: Config, weights: Tensors, tokeniser: dict[str, A
     places = list(layout.places(settings, config.number("vocab_size")))
     names = matched(weights, places, layout.body, layout.computed)
     text = GivenTokeniser(tokeniser, numbers)
-    module = build_model(settings, len(text), len(text))
+    module = build_writer(settings, len(text), len(text))
     ours = {}
     for place in places:
         joined = place.join([weights.read(names[name]) for name in place.theirs])

@@ -12,8 +12,9 @@ from seq2see.core.errors import UserError
 from seq2see.decoding.settings import Decoding
 from seq2see.layers.norms import EPSILON
 from seq2see.models.language_model import LanguageModel
+from seq2see.models.reader import Reader
 from seq2see.models.seq2seq import Seq2Seq
-from seq2see.models.settings import ModelSettings
+from seq2see.models.settings import ModelSettings, Tokens
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.tokenisers import Tokeniser
 
@@ -77,6 +78,8 @@ def one_model(stored: Stored, engine: str) -> LanguageModel:
     """The model itself; several that decode together are refused."""
     if isinstance(stored.module, LanguageModel):
         return stored.module
+    if isinstance(stored.module, Reader):
+        raise cannot(engine, "no decoder", "models that only read cannot go there yet")
     raise UserError(f"{engine} cannot hold several models that decode as one.", remedy="Export each by itself.")
 
 
@@ -92,14 +95,14 @@ def transformer_pair(settings: ModelSettings, engine: str) -> tuple[TransformerS
         for name, paper in (("think", "relu"), ("matrices", "biased"), ("key_heads", 0), ("epsilon", EPSILON)):
             if getattr(part, name) != paper:
                 raise cannot(engine, f"{side}.{name}={getattr(part, name)}", "only the paper's parts can go there yet")
-    for side, text in (("source", settings.source), ("target", settings.target)):
+    for side, text in (("source", settings.source), ("target", settings.written)):
         if text is not None and text.frontend.positions in ("rotary", "alibi"):
             setting = f"{side}.frontend.positions={text.frontend.positions}"
             raise cannot(engine, setting, "positions must be added to the vectors there")
-        if text is not None and text.frontend.vectors != "scaled":
+        if text is not None and isinstance(text.frontend, Tokens) and text.frontend.vectors != "scaled":
             setting = f"{side}.frontend.vectors={text.frontend.vectors}"
             raise cannot(engine, setting, "vectors are taken times √width there")
-    if settings.target.head == "plain":
+    if settings.written.head == "plain":
         raise cannot(engine, "target.head=plain", "the head is tied or has a bias there")
     return settings.encoder, settings.decoder
 

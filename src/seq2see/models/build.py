@@ -1,4 +1,4 @@
-"""From settings to a model: which class goes with which settings, in two tables."""
+"""From settings to a model: which class goes with which settings, in a few tables."""
 
 from __future__ import annotations
 
@@ -10,12 +10,20 @@ from torch import nn
 from seq2see.core.seeds import seed_torch
 from seq2see.layers.initialise import initialise
 from seq2see.layers.positions import POSITIONS, LearnedPositions
-from seq2see.models.convolutional import ConvolutionalEncoder, ConvolutionalEncoderSettings
+from seq2see.models.bert import BERT, PairBERT
+from seq2see.models.classifier import Classifier
+from seq2see.models.convolutional import (
+    ConvolutionalEncoder,
+    ConvolutionalEncoderSettings,
+    WindowEncoder,
+    WindowEncoderSettings,
+)
 from seq2see.models.counting import AsTheyAre, CountingDecoder, CountingSettings
-from seq2see.models.frontends import FRONTENDS, TokenFrontend
+from seq2see.models.frontends import FRONTENDS, SentenceFrontend, TokenFrontend
 from seq2see.models.gpt import GPTDecoder
 from seq2see.models.heads import HEADS, PartialHead
 from seq2see.models.language_model import LanguageModel
+from seq2see.models.reader import Reader
 from seq2see.models.recurrent import (
     RecurrentDecoder,
     RecurrentDecoderSettings,
@@ -23,7 +31,8 @@ from seq2see.models.recurrent import (
     RecurrentEncoderSettings,
 )
 from seq2see.models.seq2seq import Seq2Seq
-from seq2see.models.settings import ModelSettings, Text, TextTarget
+from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, Sentences, Tags, Text, TextTarget
+from seq2see.models.tagger import Tagger
 from seq2see.models.transformer import TransformerDecoder, TransformerEncoder, TransformerSettings
 
 # A Transformer must be told where tokens stand, by attention if not by what is added to the vectors.
@@ -31,6 +40,7 @@ ENCODERS: dict[type, Callable[[Any, str], nn.Module]] = {
     TransformerSettings: TransformerEncoder,
     RecurrentEncoderSettings: lambda settings, positions: RecurrentEncoder.of(settings),
     ConvolutionalEncoderSettings: lambda settings, positions: ConvolutionalEncoder.of(settings),
+    WindowEncoderSettings: lambda settings, positions: WindowEncoder.of(settings),
 }
 DECODERS: dict[type, Callable[[Any, int, str], nn.Module]] = {
     TransformerSettings: TransformerDecoder,
@@ -40,29 +50,52 @@ WRITERS: dict[type, Callable[[Any, str], nn.Module]] = {  # decoders that have n
     TransformerSettings: GPTDecoder,
     RecurrentDecoderSettings: lambda settings, positions: RecurrentDecoder.of(settings, memory_width=None),
 }
+READERS: dict[type, Callable[[TokenFrontend, nn.Module, Any, int], Reader]] = {
+    Blanks: lambda source, encoder, settings, answers: BERT(source, encoder),
+    BlanksAndPairs: lambda source, encoder, settings, answers: PairBERT(source, encoder),
+    Label: Classifier,
+    Tags: Tagger,
+}
 
 
-def build_model(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel:
+def build_model(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel | Reader:
     """The model these settings describe, for vocabularies of these sizes; a language model has only the second."""
-    encoder, decoder = settings.encoder, settings.decoder
+    build = build_writer if settings.writes else _reader
+    return build(settings, source_size, target_size)
+
+
+def _reader(settings: ModelSettings, source_size: int, answers: int) -> Reader:
+    """A model that reads a text and gives one of so many answers."""
+    text, encoder = settings.source, settings.encoder
+    assert text is not None
+    assert encoder is not None
+    source = _frontend(text, nn.Embedding(source_size, encoder.width), encoder.dropout)
+    body = ENCODERS[type(encoder)](encoder, text.frontend.positions)
+    return READERS[type(settings.target)](source, body, encoder, answers)
+
+
+def build_writer(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel:
+    """A model that writes a text."""
+    encoder, decoder, text = settings.encoder, settings.decoder, settings.written
+    assert decoder is not None
     if isinstance(decoder, CountingSettings):  # it needs no vectors of tokens, and gives none
         return LanguageModel(AsTheyAre(), CountingDecoder(decoder, target_size), nn.Identity())
     target_table = nn.Embedding(target_size, decoder.width)
-    target, head = _frontend(settings.target, target_table, decoder.dropout), _head(settings.target, target_table)
+    target, head = _frontend(text, target_table, decoder.dropout), _head(text, target_table)
     if encoder is None or settings.source is None:
-        return LanguageModel(target, WRITERS[type(decoder)](decoder, settings.target.frontend.positions), head)
-    shared = settings.target.vocabulary == "shared"
+        return LanguageModel(target, WRITERS[type(decoder)](decoder, text.frontend.positions), head)
+    shared = text.vocabulary == "shared"
     source_table = target_table if shared else nn.Embedding(source_size, encoder.width)
     return Seq2Seq(
         source=_frontend(settings.source, source_table, encoder.dropout),
         encoder=ENCODERS[type(encoder)](encoder, settings.source.frontend.positions),
         target=target,
-        decoder=DECODERS[type(decoder)](decoder, encoder.width, settings.target.frontend.positions),
+        decoder=DECODERS[type(decoder)](decoder, encoder.width, text.frontend.positions),
         head=head,
     )
 
 
-def fresh_model(settings: ModelSettings, sizes: tuple[int, int], start: str, seed: int) -> LanguageModel:
+def fresh_model(settings: ModelSettings, sizes: tuple[int, int], start: str, seed: int) -> LanguageModel | Reader:
     """A model with its first weights drawn; they depend on the seed alone."""
     seed_torch(seed, "weights")
     model = build_model(settings, *sizes)
@@ -72,6 +105,8 @@ def fresh_model(settings: ModelSettings, sizes: tuple[int, int], start: str, see
 
 def _frontend(text: Text, table: nn.Embedding, dropout: float) -> TokenFrontend:
     frontend, width = text.frontend, table.embedding_dim
+    if isinstance(frontend, Sentences):
+        return SentenceFrontend(table, POSITIONS[frontend.positions](width), dropout)
     learned = frontend.positions == "learned"
     positions = LearnedPositions(width, frontend.longest) if learned else POSITIONS[frontend.positions](width)
     return FRONTENDS[frontend.vectors](table, positions, dropout)

@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from seq2see.core.batch import Sequences, Strung
+from seq2see.core.batch import Paired, Sequences, Strung
 from seq2see.layers.dropout import Dropout
+from seq2see.layers.norms import LayerNorm
 
 
 class TokenFrontend(nn.Module):
@@ -46,6 +47,27 @@ class PlainTokenFrontend(TokenFrontend):
     def __init__(self, table: nn.Embedding, positions: nn.Module, dropout: float):
         super().__init__(table, positions, dropout)
         self.scale = 1.0
+
+
+class SentenceFrontend(TokenFrontend):
+    """A vector for the token, one for its place and one for its sentence, added up and normalised.
+
+    Devlin et al. 2019, figure 2. The norm makes the scale of the sum what it should be, so no table is scaled. A text
+    that stands alone is all first sentence.
+    """
+
+    def __init__(self, table: nn.Embedding, positions: nn.Module, dropout: float):
+        super().__init__(table, positions, dropout)
+        self.sentences = nn.Embedding(2, table.embedding_dim)
+        self.norm = LayerNorm(table.embedding_dim)
+
+    def forward(self, tokens: Sequences) -> Sequences:
+        """Vectors for whole sequences that start at time 0."""
+        ids = tokens.values
+        sentences = tokens.sentences if isinstance(tokens, Paired) else torch.zeros_like(ids)
+        times = torch.arange(ids.size(1), device=ids.device)[None]
+        vectors = self.table(ids) + self.positions(times) + self.sentences(sentences)
+        return Sequences(self.dropout(self.norm(vectors, tokens.real)), tokens.lengths)
 
 
 FRONTENDS = {"scaled": TokenFrontend, "plain": PlainTokenFrontend}

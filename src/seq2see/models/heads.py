@@ -94,3 +94,49 @@ HEADS: dict[str, type[TiedHead] | type[FreeHead] | type[PlainHead]] = {
     "free": FreeHead,
     "plain": PlainHead,
 }
+
+
+class BlankHead(TiedHead):
+    """A tied head that also knows how common each token is: logits = h Eᵀ + b (Devlin et al. 2019, appendix A)."""
+
+    def __init__(self, table: nn.Embedding):
+        super().__init__(table)
+        self.common = nn.Parameter(torch.zeros(table.num_embeddings))
+
+    def forward(self, hidden: Hidden) -> Logits:
+        """A score for each token of the vocabulary."""
+        return functional.linear(hidden, self.table.weight, self.common)
+
+    def matrix(self) -> tuple[Tensor, Tensor | None]:
+        """What `forward` multiplies by and adds: for a loss that computes the scores in chunks."""
+        return self.table.weight, self.common
+
+
+class ClassHead(nn.Module):
+    """A score for each of a few classes: logits = h W + b."""
+
+    def __init__(self, width: int, classes: int):
+        super().__init__()
+        self.project = nn.Linear(width, classes)
+
+    def forward(self, hidden: Hidden) -> Logits:
+        """A score for each class."""
+        return self.project(hidden)
+
+    def matrix(self) -> tuple[Tensor, Tensor | None]:
+        """What `forward` multiplies by and adds: for a loss that computes the scores in chunks."""
+        return self.project.weight, self.project.bias
+
+
+class PairHead(nn.Module):
+    """Two heads: the first place says whether the second text follows the first, every other place names its token."""
+
+    def __init__(self, table: nn.Embedding):
+        super().__init__()
+        self.tokens, self.follows = BlankHead(table), ClassHead(table.embedding_dim, 2)
+
+    def forward(self, hidden: Hidden) -> Logits:
+        """Scores of tokens; at the first place only the first two count, and stand for "no" and "yes"."""
+        tokens = self.tokens(hidden[:, 1:])
+        answer = functional.pad(self.follows(hidden[:, :1]), (0, tokens.size(-1) - 2), value=float("-inf"))
+        return torch.cat([answer, tokens], dim=1)

@@ -6,15 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from seq2see.core.settings import Settings
-from seq2see.models.convolutional import ConvolutionalEncoderSettings
+from seq2see.core.settings import Settings, usually
+from seq2see.models.convolutional import ConvolutionalEncoderSettings, WindowEncoderSettings
 from seq2see.models.counting import CountingSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.tokenisers import AnyTokeniser, BytePairs
 
 Encoder = Annotated[
-    TransformerSettings | RecurrentEncoderSettings | ConvolutionalEncoderSettings, Field(discriminator="kind")
+    TransformerSettings | RecurrentEncoderSettings | ConvolutionalEncoderSettings | WindowEncoderSettings,
+    Field(discriminator="kind"),
 ]
 Decoder = Annotated[TransformerSettings | RecurrentDecoderSettings | CountingSettings, Field(discriminator="kind")]
 
@@ -31,13 +32,24 @@ class Tokens(Settings):
     """Whether the table's vectors are taken times √width, as in the paper, or as they are, as in GPT-2."""
 
 
+class Sentences(Settings):
+    """Tokens become vectors as BERT's do: learned ones for token, place and sentence, added up and normalised."""
+
+    kind: Literal["sentences"] = "sentences"
+
+    @property
+    def positions(self) -> Literal["learned"]:
+        """How a model is told where a token stands."""
+        return "learned"
+
+
 class Text(Settings):
     """Text that is read."""
 
     kind: Literal["text"] = "text"
     tokeniser: AnyTokeniser = BytePairs()
     """How text is cut into tokens."""
-    frontend: Tokens = Tokens()
+    frontend: Annotated[Tokens | Sentences, Field(discriminator="kind"), usually("tokens")] = Tokens()
     """How tokens become vectors."""
     longest: int = Field(256, ge=2)
     """Tokens kept of one text; what lies beyond is cut off, and that is reported."""
@@ -46,6 +58,8 @@ class Text(Settings):
 class TextTarget(Text):
     """Text that is written."""
 
+    frontend: Tokens = Tokens()
+    """How tokens become vectors."""
     vocabulary: Literal["separate", "shared"] = "separate"
     """Whether source and target have one vocabulary and one table of vectors, or one each."""
     head: Literal["tied", "free", "plain"] = "tied"
@@ -59,15 +73,58 @@ class TextTarget(Text):
         return self.longest // 2
 
 
+class Blanks(Settings):
+    """The tokens that were hidden in what is read."""
+
+    kind: Literal["blanks"] = "blanks"
+
+
+class BlanksAndPairs(Settings):
+    """The tokens that were hidden in two texts, and whether the second follows the first."""
+
+    kind: Literal["blanks-and-pairs"] = "blanks-and-pairs"
+
+
+class Label(Settings):
+    """One of a few labels for the whole text; which there are, the training examples say."""
+
+    kind: Literal["label"] = "label"
+
+
+class Tags(Settings):
+    """One of a few tags for each word; which there are, the training examples say."""
+
+    kind: Literal["tags"] = "tags"
+
+
+Target = TextTarget | Blanks | BlanksAndPairs | Label | Tags
+
+
 class ModelSettings(Settings):
-    """A model: one that reads a source and writes a target, or, without source and encoder, a language model."""
+    """A model: it reads a source and writes a target.
+
+    Without source and encoder it only writes (a language model), without decoder it only reads.
+    """
 
     source: Text | None = None
     """What is read; a language model reads nothing but what it writes."""
-    target: TextTarget = TextTarget()
+    target: Annotated[Target, Field(discriminator="kind"), usually("text")] = TextTarget()
+    """What is answered: a text, or something about the text that was read."""
     encoder: Encoder | None = None
-    """What reads it."""
-    decoder: Decoder = TransformerSettings()
+    """What reads the source."""
+    decoder: Decoder | None = None
+    """What writes the target, if it is a text."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether the answer is a text."""
+        return isinstance(self.target, TextTarget)
+
+    @property
+    def written(self) -> TextTarget:
+        """The text that is written."""
+        assert isinstance(self.target, TextTarget), "this model does not write"
+        return self.target
 
     @model_validator(mode="after")
     def check(self) -> ModelSettings:
@@ -82,10 +139,19 @@ class ModelSettings(Settings):
                 raise ValueError(f"{name}.width {part.width} must be a multiple of twice its {part.heads} heads")
             if isinstance(part, TransformerSettings) and part.key_heads and part.heads % part.key_heads:
                 raise ValueError(f"{name}.key_heads {part.key_heads} must divide its {part.heads} heads")
-        if self.encoder is not None and self.source is not None and self.target.vocabulary == "shared":
+        if self.writes != (self.decoder is not None):
+            verb = "needs" if self.writes else "has no"
+            raise ValueError(f"a recipe with target.kind={self.target.kind} {verb} [decoder]")
+        if not self.writes and self.source is None:
+            raise ValueError(f"a recipe with target.kind={self.target.kind} needs [source] and [encoder]")
+        if self.source is None or self.encoder is None or self.decoder is None:
+            return self
+        if isinstance(self.source.frontend, Sentences):
+            raise ValueError("frontend.kind=sentences is for models that only read")
+        if self.written.vocabulary == "shared":
             assert not isinstance(self.decoder, CountingSettings)
             if self.encoder.width != self.decoder.width:
                 raise ValueError("a shared vocabulary needs an encoder and a decoder of equal width")
-            if self.source.tokeniser != self.target.tokeniser:
+            if self.source.tokeniser != self.written.tokeniser:
                 raise ValueError("a shared vocabulary needs the same tokeniser on both sides")
         return self

@@ -66,8 +66,8 @@ def _recurrent(name: str, cell: CellWord, look: LookWord) -> Recipe:
     return base.model_copy(
         update={
             "name": name,
-            "source": Text(tokeniser=base.target.tokeniser, frontend=bare),
-            "target": TextTarget(tokeniser=base.target.tokeniser, frontend=bare, vocabulary="shared"),
+            "source": Text(tokeniser=base.written.tokeniser, frontend=bare),
+            "target": TextTarget(tokeniser=base.written.tokeniser, frontend=bare, vocabulary="shared"),
             "encoder": RecurrentEncoderSettings(cell=cell, width=512, dropout=0.4),
             "decoder": RecurrentDecoderSettings(cell=cell, look=look, width=512, dropout=0.4),
             "objective": NextToken(smoothing=0.1, agreement=1.0),

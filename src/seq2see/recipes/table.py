@@ -7,7 +7,7 @@ from pathlib import Path
 
 from seq2see.core.errors import no_file, unknown
 from seq2see.core.settings import read_toml
-from seq2see.recipes import count, g2p, multi30k, pocket, puzzles, tatoeba, translate, write
+from seq2see.recipes import classify, count, fill, g2p, multi30k, pocket, puzzles, tag, tatoeba, translate, write
 from seq2see.workbench.recipe import Recipe
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
@@ -21,6 +21,21 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "count": count.count,
     "count-back-off": count.count_back_off,
     "ptb-counting": count.ptb_counting,
+    "fill": fill.fill,
+    "fill-characters": fill.fill_characters,
+    "fill-bert": fill.fill_bert,
+    "classify-text": classify.classify_text,
+    "classify-text-gru": classify.classify_text_gru,
+    "classify-text-windows": classify.classify_text_windows,
+    "classify-text-zh": classify.classify_text_zh,
+    "sst2-windows": classify.sst2_windows,
+    "sst2-lstm": classify.sst2_lstm,
+    "sst2-transformer": classify.sst2_transformer,
+    "chnsenticorp-windows": classify.chnsenticorp_windows,
+    "tag": tag.tag,
+    "tag-zh": tag.tag_zh,
+    "ud-english-ewt": tag.ud_english_ewt,
+    "ud-chinese-gsd": tag.ud_chinese_gsd,
     "pocket-transformer": pocket.pocket_transformer,
     "pocket-rnn": pocket.pocket_rnn,
     "pocket-gru": pocket.pocket_gru,

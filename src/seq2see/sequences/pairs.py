@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seq2see.core.batch import NOT_ASKED, Batch, Sequences
+from seq2see.core.batch import NOT_ASKED, Batch, Sequences, Worded
 from seq2see.sequences.buckets import Numbers, padded_width
 from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, Tokeniser
 from seq2see.sources.examples import Example
@@ -188,7 +188,7 @@ def even(batch: Batch, rows: int, width: int) -> Batch:
     """
     source = None if batch.source is None else _filled(batch.source, rows, width, EOS)
     target = None if batch.target is None else _filled(batch.target, rows, width, BOS)
-    labels = _placed(batch.labels, (rows, width), NOT_ASKED)
+    labels = _placed(batch.labels, (rows, width if batch.labels.size(1) > 1 else 1), NOT_ASKED)
     return Batch(source, target, labels, _placed(batch.indices, (rows,), NOBODY))
 
 
@@ -196,7 +196,12 @@ def _filled(side: Sequences, rows: int, width: int, only: int) -> Sequences:
     """Padding to the right, and below it rows whose `only` token is this."""
     values = _placed(side.values, (rows, width), PAD)
     values[side.values.size(0) :, 0] = only
-    return Sequences(values, _placed(side.lengths, (rows,), 1))
+    lengths = _placed(side.lengths, (rows,), 1)
+    return (
+        Worded(values, lengths, _placed(side.words, (rows, width), 0))
+        if isinstance(side, Worded)
+        else Sequences(values, lengths)
+    )
 
 
 def _placed(tensor: torch.Tensor, shape: tuple[int, ...], padding: int) -> torch.Tensor:

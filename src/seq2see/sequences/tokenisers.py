@@ -43,6 +43,9 @@ from seq2see.sequences.unigram import learn_unigram
 PAD, BOS, EOS, UNK = range(len(SPECIALS))
 PAD_TEXT, BOS_TEXT, EOS_TEXT, UNK_TEXT = SPECIALS
 
+MASK_TEXT = "[MASK]"
+"""What stands for a hidden token, in texts and (see `with_mask`) in vocabularies."""
+
 VISIBLE = str.maketrans({" ": "▁", "\n": "⏎", "\t": "⇥"})
 
 
@@ -152,6 +155,13 @@ class Tokeniser:
         return [word for word, _ in self._library.pre_tokenizer.pre_tokenize_str(self.normalise(text))]
 
     @property
+    def mask(self) -> int:
+        """The id of [MASK], in a vocabulary that has it: the last."""
+        last = len(self) - 1
+        assert self._texts[last] == MASK_TEXT, "this vocabulary has no [MASK]: see `with_mask`"
+        return last
+
+    @property
     def merges(self) -> tuple[dict[str, int], list[list[str]]]:
         """Of byte pairs: the number of each piece, and the pairs in the order they are merged."""
         model = self._content["model"]
@@ -207,6 +217,16 @@ def train_tokeniser(
         raise UserError("There is no text to learn a vocabulary from.")
     vocabulary = _LEARN[type(settings)](settings, library, texts)
     return Tokeniser(settings.kind, document(settings.kind, vocabulary))
+
+
+def with_mask(tokeniser: Tokeniser) -> Tokeniser:
+    """The same tokeniser with one more piece, [MASK]. No text is ever cut into it: it mixes letters with signs."""
+    model = tokeniser._content["model"]
+    if isinstance(model["vocab"], list):
+        vocabulary: Any = [*model["vocab"], [MASK_TEXT, min(score for _, score in model["vocab"])]]
+    else:
+        vocabulary = {**model["vocab"], MASK_TEXT: len(tokeniser)}
+    return Tokeniser(tokeniser.kind, {**tokeniser._content, "model": {**model, "vocab": vocabulary}})
 
 
 def _learn_words(settings: Characters | Words | Spaced, library: Tokenizer, texts: list[str]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class TextSet:
 
     def __init__(self, examples: Sequence[Example], tokeniser: Tokeniser, width: int, shown: int = 0):
         self.examples, self.tokeniser, self.width, self.shown = examples, tokeniser, width, shown
-        self.ids = _encode([example.target for example in examples], tokeniser)
+        self.ids, self.line_starts = _encode([example.target for example in examples], tokeniser)
         if not len(self.ids):
             raise UserError(
                 "The text is too short: nothing is left of it to validate or test on.", remedy="Give a longer text."
@@ -79,6 +79,10 @@ class TextSet:
         starts = self.starts[indices]
         shown = np.minimum(self.shown, starts)
         return self.at(starts - shown, indices, shown)
+
+    def drawn(self, starts: Numbers, indices: Numbers, seed: int, step: int) -> Batch:
+        """Windows that begin anywhere, as one step of training sees them."""
+        return self.at(starts, indices)
 
     def at(self, starts: Numbers, indices: Numbers, shown: Numbers | int = 0) -> Batch:
         """Windows that begin anywhere: fed `<bos> x1 .. xn-1`, asked for `x1 .. xn`, less the first `shown` of them."""
@@ -134,11 +138,11 @@ class Windows:
             self._epoch, self._order = epoch, permutation(self.whole, self.seed, "windows", epoch)
         shift = int(chance(self.seed, "window shift", epoch) * self.texts.width)
         indices = self._order.take(range(place * self.rows, (place + 1) * self.rows), mode="wrap")
-        return self.texts.at(indices * self.texts.width + shift, indices)
+        return self.texts.drawn(indices * self.texts.width + shift, indices, self.seed, step)
 
 
-def _encode(texts: Sequence[str], tokeniser: Tokeniser) -> NDArray[np.int32]:
-    """All ids of all texts, with <eos> between one text and the next."""
+def _encode(texts: Sequence[str], tokeniser: Tokeniser) -> tuple[NDArray[np.int32], Numbers]:
+    """All ids of all texts, with <eos> between one text and the next; and where lines begin among them."""
     # Pieces of ours never reach over the end of a line; those of other people may.
     lines = [[text] if isinstance(tokeniser, GivenTokeniser) else lines_of(text) for text in texts]
     rows = tokeniser.encode_many(list(chain.from_iterable(lines)))
@@ -147,7 +151,8 @@ def _encode(texts: Sequence[str], tokeniser: Tokeniser) -> NDArray[np.int32]:
         rows.insert(number, [EOS])
     ids = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=sum(map(len, rows)))
     ids.setflags(write=False)
-    return ids
+    starts = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return ids, starts[:-1][[row != [EOS] for row in rows]]
 
 
 def lines_of(text: str) -> list[str]:

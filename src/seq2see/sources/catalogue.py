@@ -29,8 +29,10 @@ from seq2see.sources.holdings import (
     locate,
     record,
 )
+from seq2see.sources.labelled_corpora import LABELLED, read_labelled
 from seq2see.sources.own_files import read_pairs
 from seq2see.sources.pronunciations import read_dictionary, split_words
+from seq2see.sources.tagged_corpora import TAGGED, read_treebank
 
 
 class CataloguedCorpus(Settings):
@@ -38,7 +40,7 @@ class CataloguedCorpus(Settings):
 
     kind: Literal["catalogue"] = "catalogue"
     name: str = "multi30k"
-    """Which corpus: multi30k, tatoeba-zh-en, tatoeba-fr-en or cmudict."""
+    """Which corpus, by its name in the catalogue."""
     sides: str | None = None
     """What is read and what is written, say en-de or fr-en; by itself the corpus's first two."""
 
@@ -193,4 +195,6 @@ READERS: dict[str, Callable[[Holding, str, str], Splits]] = {
     "tatoeba-zh-en": read_tatoeba,
     "tatoeba-fr-en": read_tatoeba,
     "cmudict": read_pronunciations,
+    **dict.fromkeys(LABELLED, read_labelled),
+    **dict.fromkeys(TAGGED, read_treebank),
 }

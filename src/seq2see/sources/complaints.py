@@ -177,6 +177,11 @@ class DataReport:
             listed.append(finding)
         self.counts[kind] += times
 
+    def forget(self, kind: str) -> None:
+        """Take back all findings of a kind that means nothing in these data."""
+        self.counts.pop(kind, None)
+        self.findings.pop(kind, None)
+
     def number_of(self, severity: Severity) -> int:
         """How many findings there are of one severity."""
         return sum(count for kind, count in self.counts.items() if KINDS[kind].severity == severity)

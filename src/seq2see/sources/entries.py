@@ -6,6 +6,8 @@ Nothing of these corpora comes with seq2see. Hashes are of the unpacked texts.
 from __future__ import annotations
 
 from seq2see.sources.holdings import Entry, File
+from seq2see.sources.labelled_corpora import LABELLED
+from seq2see.sources.tagged_corpora import TAGGED
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 ANKI = "https://www.manythings.org/anki"
@@ -139,6 +141,8 @@ CATALOGUE: dict[str, Entry] = {
             )
         ),
     ),
+    **LABELLED,
+    **TAGGED,
 }
 """The pinned tatoeba and cmudict files are parts of the public ones, which are larger and (tatoeba) change from time to
 time."""

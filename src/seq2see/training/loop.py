@@ -25,7 +25,7 @@ from seq2see.training.averaging import MovingAverage, decay_at, move_average
 from seq2see.training.feeding import TeacherForcing, feed
 from seq2see.training.graphs import GraphedStep
 from seq2see.training.journal import Journal
-from seq2see.training.objectives import NextToken, doubled
+from seq2see.training.objectives import Objective, doubled
 from seq2see.training.optimisers import average_and_clip, set_rate, step_unless
 from seq2see.training.settings import Training
 from seq2see.training.signals import Abandoned, Interrupted, StopRequest
@@ -58,7 +58,7 @@ class Trainer:
     number changes no weight, nor does any step launched after it, so nothing is lost by looking late.
     """
 
-    def __init__(self, model: nn.Module, objective: NextToken, settings: Training, device: torch.device):
+    def __init__(self, model: nn.Module, objective: Objective, settings: Training, device: torch.device):
         self.model: Any = model.to(device)  # a model has `hidden(batch)` and a `head`
         self.objective, self.settings, self.device = objective, settings, device
         self.weights = dict(model.named_parameters())  # a tied weight is named once

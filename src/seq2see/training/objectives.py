@@ -6,7 +6,7 @@ optimiser step, so one big batch and the same batch in four pieces give the same
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -54,6 +54,64 @@ class NextToken(Settings):
         vectors, answers = way(vectors, answers)
         weight, bias = head.matrix()
         return chunked_loss(vectors, weight, bias, answers, self.smoothing, self.agreement, compiled=compiled)
+
+
+class MaskedToken(Settings):
+    """Guess the tokens that were hidden (Devlin et al. 2019, section 3.1, task 1)."""
+
+    kind: Literal["masked-token"] = "masked-token"
+    copies: ClassVar[int] = 1
+    feeding: ClassVar[TeacherForcing] = TeacherForcing()  # a model that only reads is fed nothing of its own
+
+    def loss(
+        self, hidden: Sequences, head: Any, labels: Int[Tensor, "row time"], *, compiled: bool = False
+    ) -> Float[Tensor, ""]:
+        """The summed cross-entropy of the tokens asked for."""
+        return NextToken().loss(hidden, head, labels, compiled=compiled)
+
+
+class NextSentence:
+    """Tell whether the second text of a row follows the first (the same section, task 2)."""
+
+    def loss(self, hidden: Sequences, head: Any, labels: Int[Tensor, "row first"]) -> Float[Tensor, ""]:
+        """The summed cross-entropy of "yes" or "no", which are asked at the first place of each row."""
+        return NextToken().loss(hidden, head, labels)
+
+
+class MaskedTokenNextSentence(Settings):
+    """Guess the tokens that were hidden in two texts, and whether the second text follows the first."""
+
+    kind: Literal["masked-token-next-sentence"] = "masked-token-next-sentence"
+    copies: ClassVar[int] = 1
+    feeding: ClassVar[TeacherForcing] = TeacherForcing()
+
+    def loss(
+        self, hidden: Sequences, head: Any, labels: Int[Tensor, "row time"], *, compiled: bool = False
+    ) -> Float[Tensor, ""]:
+        """The sum of both losses."""
+        first, places = (Sequences(part, hidden.lengths) for part in hidden.values.tensor_split([1], dim=1))
+        hidden_loss = MaskedToken().loss(places, head.tokens, labels[:, 1:], compiled=compiled)
+        return hidden_loss + NextSentence().loss(first, head.follows, labels[:, :1])
+
+
+class Classify(Settings):
+    """Name the right label."""
+
+    kind: Literal["classify"] = "classify"
+    copies: ClassVar[int] = 1
+    feeding: ClassVar[TeacherForcing] = TeacherForcing()
+    smoothing: float = Field(0.0, ge=0, lt=1)
+    """Label smoothing: this share of the answer is spread evenly over all labels."""
+
+    def loss(
+        self, hidden: Sequences, head: Any, labels: Int[Tensor, "row place"], *, compiled: bool = False
+    ) -> Float[Tensor, ""]:
+        """The summed cross-entropy of the labels asked for."""
+        return NextToken(smoothing=self.smoothing).loss(hidden, head, labels, compiled=compiled)
+
+
+Objective = NextToken | MaskedToken | MaskedTokenNextSentence | Classify
+"""What can be asked; each has `copies`, `feeding` and `loss`."""
 
 
 def picked(vectors: Vectors, labels: Labels) -> tuple[Vectors, Labels]:

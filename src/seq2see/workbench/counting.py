@@ -16,7 +16,7 @@ import torch
 from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
-from seq2see.models.build import build_model
+from seq2see.models.build import build_writer
 from seq2see.models.counting import CountingDecoder, CountingSettings
 from seq2see.models.language_model import LanguageModel
 from seq2see.sequences.ngrams import Grams, count_ngrams
@@ -84,7 +84,7 @@ def check_countable(texts: TextSet, order: int) -> None:
 def model_of(recipe: Recipe, grams: Sequence[Grams]) -> LanguageModel:
     """The model whose longest n-grams are the last of these."""
     vocabulary = grams[0].vocabulary
-    module = build_model(recipe.model.with_(**{"decoder.order": len(grams)}), vocabulary, vocabulary)
+    module = build_writer(recipe.model.with_(**{"decoder.order": len(grams)}), vocabulary, vocabulary)
     put_levels(module.decoder, SMOOTHINGS[_settings(recipe).smoothing]().levels(grams))
     return module.to(pick_device()).eval()
 

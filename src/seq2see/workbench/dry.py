@@ -50,7 +50,11 @@ def _first_row(batch: Batch, tokenisers: Tokenisers) -> Iterator[str]:
     if batch.source is not None:
         read = batch.source.values[0, : int(batch.source.lengths[0])]
         yield f"reads   {' '.join(tokenisers.source.pieces(read.tolist()))}"
-    assert batch.target is not None
+    if batch.target is None:
+        asked = batch.labels[0][batch.asked[0]].tolist()
+        names = [tokenisers.labels[each] for each in asked] if tokenisers.labels else tokenisers.target.pieces(asked)
+        yield f"answers {' '.join(names)}"
+        return
     longest = int(batch.target.lengths[0])
     yield f"is fed  {' '.join(tokenisers.target.pieces(batch.target.values[0, :longest].tolist()))}"
     yield f"answers {' '.join(tokenisers.target.pieces(batch.labels[0, :longest].tolist()))}"

@@ -25,6 +25,9 @@ def make_ensemble(runs: Sequence[RunFolder], out: Path | None = None) -> RunFold
     if len(runs) < 2:
         raise UserError("An ensemble needs at least two runs.", remedy="Name them one after another.")
     stored = [_stored(run) for run in runs]
+    for run, each in zip(runs, stored, strict=True):
+        if not each.config.model.writes:
+            raise UserError("An ensemble is made of models that write.", where=str(run), remedy="Leave this run out.")
     _require_one_language(runs, stored)
     first = stored[0].config
     name = out.name if out else f"{first.name}-ensemble"

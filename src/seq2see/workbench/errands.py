@@ -19,10 +19,13 @@ from seq2see.sources.examples import Example
 from seq2see.training.journal import Journal
 from seq2see.training.loop import Errand, Trainer
 from seq2see.training.signals import Abandoned, StopRequest
+from seq2see.workbench.ask import Asker
+from seq2see.workbench.model_folder import ModelConfig, StoredModel
 from seq2see.workbench.prepare import Prepared
 from seq2see.workbench.reading import read_with_truth
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.tasks import question_of
 
 SHOWN = 8
 """Sentences that are shown at every evaluation."""
@@ -37,7 +40,7 @@ def measure(prepared: Prepared, journal: Journal, say: Callable[[str], None]) ->
         loss = perplexity.loss / perplexity.count
         journal.note(trainer.step, valid_loss=loss, valid_accuracy=accuracy.value)
         trainer.judge(loss)
-        say(f"step {trainer.step:>6,}   valid loss {loss:.4f}   right tokens {100 * accuracy.value:.1f} %")
+        say(f"step {trainer.step:>6,}   valid loss {loss:.4f}   right {100 * accuracy.value:.1f} %")
 
     return errand
 
@@ -56,7 +59,10 @@ def show(recipe: Recipe, prepared: Prepared, run: RunFolder) -> Errand:
 def sample_table(module: nn.Module, recipe: Recipe, prepared: Prepared, stop: StopRequest) -> str:
     """A few validation sentences: source, reference, output."""
     valid = prepared.valid
-    examples = _beginnings(valid) if isinstance(valid, TextSet) else prepared.splits["valid"][:SHOWN]
+    if not recipe.writes:
+        examples = question_of(recipe).shown(valid, SHOWN)
+    else:
+        examples = _beginnings(valid) if isinstance(valid, TextSet) else prepared.splits["valid"][:SHOWN]
     return _as_table(examples, _answers(module, recipe, prepared, examples, stop))
 
 
@@ -72,11 +78,14 @@ def _answers(
     module: nn.Module, recipe: Recipe, prepared: Prepared, examples: Sequence[Example], stop: StopRequest
 ) -> list[str]:
     device, tokenisers = device_of(module), prepared.tokenisers
+    if not recipe.writes:
+        stored = StoredModel(ModelConfig.of(recipe, 0), module, tokenisers)  # type: ignore[arg-type]
+        return [each.text for each in Asker(stored).predict([example.source for example in examples])]
     ids = [tokenisers.source.encode(example.source) for example in examples]
     limits = limits_of(recipe.decoding, lambda: bool(stop))
     if recipe.source is None:
         prompts = Sequences.of(ids).to(device)
-        limits = replace(limits, max_new_tokens=min(limits.max_new_tokens, recipe.target.half))
+        limits = replace(limits, max_new_tokens=min(limits.max_new_tokens, recipe.written.half))
         answers = decode(module, None, chooser_of(recipe.decoding, seed=1), limits, prefix=prompts)  # type: ignore[arg-type]
         said = [answer[0].tokens[len(prompt) :] for answer, prompt in zip(answers, ids, strict=True)]
     else:

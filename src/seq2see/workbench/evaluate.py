@@ -24,11 +24,13 @@ from seq2see.sources.catalogue import CataloguedCorpus
 from seq2see.sources.examples import Example
 from seq2see.sources.texts import read_text
 from seq2see.workbench.alignment_picture import draw_attention
+from seq2see.workbench.ask import Asker
 from seq2see.workbench.predict import Model, Prediction, load
 from seq2see.workbench.prepare import Splits, encode, read_corpus, shown_before
 from seq2see.workbench.reading import ROWS, read_attention, read_with_truth
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.tasks import question_of
 
 LEARNT_FROM = ("train", "valid")
 WIDEST = 1024
@@ -44,6 +46,12 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
     model, recipe = load(str(run.path)), run.recipe()
     splits, _ = read_corpus(recipe)
     scores: dict[str, Any] = {}
+    if isinstance(model, Asker):
+        if settings:
+            raise UserError("This model only reads: nothing is decoded.", remedy="Leave out --set.")
+        scores = model.question.judge(model.stored, recipe, splits, run, partial(watch, "test"))
+        write_json(run.evaluation / "scores.json", scores)
+        return scores
     for name, examples in splits.items():
         if name in LEARNT_FROM or not examples or not model.reads:
             continue
@@ -68,15 +76,18 @@ def judge_texts(model: Model, paths: Sequence[Path]) -> dict[str, Any]:
         raise UserError("Only a language model can be judged on running text.", remedy="Leave out --file.")
     texts = [read_text(path)[0] for path in paths]
     settings = model.config.model
-    width, shown = min(WIDEST, settings.target.longest), shown_before(settings.decoder)
+    width, shown = min(WIDEST, settings.written.longest), shown_before(settings.decoder)
     windows = TextSet(texts, model.tokenisers.target, width, shown)
     return _perplexity(model, windows, "file", lambda: None)
 
 
 def test_size(run: RunFolder) -> int:
-    """How many pairs an evaluation translates, or how many characters of running text it reads."""
-    splits, _ = read_corpus(run.recipe())
-    if run.recipe().source is None:
+    """How many pairs an evaluation translates, or how much it reads."""
+    recipe = run.recipe()
+    splits, _ = read_corpus(recipe)
+    if not recipe.writes:
+        return question_of(recipe).size(splits)
+    if recipe.source is None:
         return sum(len(example.target) for example in splits[judged(splits)])
     return sum(len(examples) for name, examples in splits.items() if name not in LEARNT_FROM)
 
@@ -209,6 +220,8 @@ def _one_line(text: str) -> str:
 
 def _read_table(run: RunFolder) -> list[list[str]]:
     path = run.evaluation / "test.tsv"
+    if not path.exists() and run.recipe_file.exists() and not run.recipe().writes:
+        raise UserError(f"{run} writes no texts that could be compared.", remedy="Compare the scores of both runs.")
     if not path.exists() and read_scores(run):
         raise UserError(
             "Running text is not translated, so there are no answers to compare.",

@@ -12,6 +12,7 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors.torch import load as from_bytes
@@ -28,8 +29,12 @@ from seq2see.interop.real_weights import read_real
 from seq2see.models.build import build_model
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.packing import pack_model, unpack_model
+from seq2see.models.reader import Reader
 from seq2see.models.settings import ModelSettings
 from seq2see.workbench.tokenisers import Tokenisers
+
+if TYPE_CHECKING:
+    from seq2see.workbench.recipe import Recipe
 
 
 class ModelConfig(Settings):
@@ -46,13 +51,18 @@ class ModelConfig(Settings):
     members: tuple[ModelSettings, ...] = ()
     """The shapes of an ensemble's members after the first; a single model has none."""
 
+    @staticmethod
+    def of(recipe: Recipe, step: int) -> ModelConfig:
+        """What is to be said of a recipe's model."""
+        return ModelConfig(name=recipe.name, step=step, model=recipe.model, decoding=recipe.decoding)
+
 
 @dataclass(frozen=True)
 class StoredModel:
     """A model with its tokenisers, as a folder holds them."""
 
     config: ModelConfig
-    module: LanguageModel | Ensemble
+    module: LanguageModel | Reader | Ensemble
     tokenisers: Tokenisers
 
 
@@ -114,9 +124,9 @@ def fingerprint_of(folder: Path) -> str:
     return hashlib.sha256(" ".join(f"{path.name} {sha256(path)}" for path in files).encode()).hexdigest()
 
 
-def members_of(module: LanguageModel | Ensemble) -> list[LanguageModel]:
+def members_of(module: LanguageModel | Reader | Ensemble) -> list[LanguageModel | Reader]:
     """The models in an ensemble, or the one model there is."""
-    return [each for each in getattr(module, "learnt", [module]) if isinstance(each, LanguageModel)]
+    return [each for each in getattr(module, "learnt", [module]) if isinstance(each, LanguageModel | Reader)]
 
 
 def _weights_file(number: int) -> str:

@@ -37,6 +37,14 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """Something that may be the answer to one question, and how likely that is."""
+
+    text: str
+    probability: float
+
+
+@dataclass(frozen=True)
 class Prediction:
     """What a model makes of one text; it prints as the best answer."""
 
@@ -45,6 +53,8 @@ class Prediction:
     truncated: bool
     """Whether the source was longer than the model reads; then its end was cut off."""
     _explain: Callable[[str, str], TextAttention]
+    guesses: tuple[tuple[Choice, ...], ...] = ()
+    """Of a model that only reads: for each thing it was asked, what it may be, the likeliest first."""
 
     def __str__(self) -> str:
         return self.text
@@ -160,7 +170,7 @@ class Model:
     def _longest(self) -> int:
         """The most tokens of a source that are read; a language model keeps half of its window for what follows."""
         source = self.config.model.source
-        return self.config.model.target.half if source is None else source.longest
+        return self.config.model.written.half if source is None else source.longest
 
     def _seen(self, ids: list[int]) -> list[int]:
         """What the model sees of a text: its beginning, or before going on from it, its end."""
@@ -168,7 +178,7 @@ class Model:
 
     def _within_window(self, decoding: Decoding) -> Decoding:
         """No more new tokens than there is room for in the window that a language model was trained on."""
-        return decoding.with_(max_new_tokens=min(decoding.max_new_tokens, self.config.model.target.half))
+        return decoding.with_(max_new_tokens=min(decoding.max_new_tokens, self.config.model.written.half))
 
     def _read(self, texts: Sequence[str]) -> list[list[int]]:
         """The texts as numbers, whole."""
@@ -207,4 +217,9 @@ class Model:
 
 def load(name: str | Path, engine: str = "own") -> Model:
     """The model of a finished run: a folder, a name under `runs/`, or "latest"; or one in a Hugging Face folder."""
-    return Model(read_model(find_model(str(name)), pick_device()), engine)
+    stored = read_model(find_model(str(name)), pick_device())
+    if stored.config.model.writes:
+        return Model(stored, engine)
+    from seq2see.workbench.ask import Asker  # only here: it is a kind of `Model`
+
+    return Asker(stored, engine)

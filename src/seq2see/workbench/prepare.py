@@ -14,11 +14,13 @@ from seq2see.sequences.recut import RecutPairs
 from seq2see.sequences.tokenisers import BytePairs, train_tokeniser
 from seq2see.sequences.windows import TextSet
 from seq2see.sources.complaints import DataReport
+from seq2see.sources.conll import OwnTagged
 from seq2see.sources.examples import Example
 from seq2see.sources.fingerprints import fingerprint
 from seq2see.sources.own_corpus import OwnFiles
 from seq2see.sources.texts import OwnTexts
 from seq2see.workbench.recipe import Recipe
+from seq2see.workbench.tasks import question_of
 from seq2see.workbench.tokenisers import Tokenisers
 
 Splits = dict[str, list[Example]]
@@ -40,43 +42,43 @@ class Prepared:
 
 def read_corpus(recipe: Recipe) -> tuple[Splits, list[DataReport]]:
     """The recipe's splits, and the reader's reports if the data are files of the user's own."""
-    if isinstance(recipe.corpus, OwnFiles | OwnTexts):
+    if isinstance(recipe.corpus, OwnFiles | OwnTagged | OwnTexts):
         return recipe.corpus.read()
     return recipe.corpus.splits(), []
 
 
 def learn_tokenisers(recipe: Recipe, train: list[Example]) -> Tokenisers:
     """Learn how to cut text into tokens, from the training pairs alone."""
-    sources, targets = [example.source for example in train], [example.target for example in train]
-    if recipe.source is None:
-        both = train_tokeniser(recipe.target.tokeniser, targets)
+    if not recipe.writes:
+        return question_of(recipe).learn(recipe, train)
+    sources, targets, text = [each.source for each in train], [each.target for each in train], recipe.written
+    if recipe.source is None or text.vocabulary == "shared":
+        both = train_tokeniser(text.tokeniser, targets if recipe.source is None else sources + targets)
         return Tokenisers(both, both)
-    if recipe.target.vocabulary == "shared":
-        both = train_tokeniser(recipe.target.tokeniser, sources + targets)
-        return Tokenisers(both, both)
-    return Tokenisers(
-        train_tokeniser(recipe.source.tokeniser, sources), train_tokeniser(recipe.target.tokeniser, targets)
-    )
+    return Tokenisers(train_tokeniser(recipe.source.tokeniser, sources), train_tokeniser(text.tokeniser, targets))
 
 
-def shown_before(decoder: Settings) -> int:
+def shown_before(decoder: Settings | None) -> int:
     """Tokens before a window that its reader is shown: all that a model can see which only counts, else none."""
     return decoder.order - 1 if isinstance(decoder, CountingSettings) else 0
 
 
 def encode(recipe: Recipe, tokenisers: Tokenisers, examples: list[Example]) -> Encoded:
     """A set of examples as numbers."""
+    if not recipe.writes:
+        return question_of(recipe).encode(recipe, tokenisers, examples)
+    longest = recipe.written.longest
     if recipe.source is None:
-        return TextSet(examples, tokenisers.target, recipe.target.longest, shown_before(recipe.decoder))
-    return PairSet(
-        examples, tokenisers.source, tokenisers.target, recipe.target.longest, source_limit=recipe.source.longest
-    )
+        return TextSet(examples, tokenisers.target, longest, shown_before(recipe.decoder))
+    return PairSet(examples, tokenisers.source, tokenisers.target, longest, source_limit=recipe.source.longest)
 
 
 def recut(recipe: Recipe, train: PairSet) -> RecutPairs:
     """The training pairs as the epochs see them: cut anew each time on a side whose tokeniser has dropout."""
     assert recipe.source is not None
-    tokenisers = {"source": recipe.source.tokeniser, "target": recipe.target.tokeniser}
+    tokenisers = {"source": recipe.source.tokeniser}
+    if recipe.writes:
+        tokenisers["target"] = recipe.written.tokeniser
     dropouts = {name: each.dropout if isinstance(each, BytePairs) else 0.0 for name, each in tokenisers.items()}
     return RecutPairs(train, dropouts, recipe.training.seed, packed=recipe.training.batches == "packed")
 
@@ -95,17 +97,19 @@ def prepare(recipe: Recipe, say: Callable[[str], None]) -> Prepared:
         say(f"note   {warning}")
     fingerprints = {
         "data": fingerprint(splits["train"]),
-        "vocabulary": tokenisers.source.fingerprint + tokenisers.target.fingerprint,
+        "vocabulary": tokenisers.fingerprint,
     }
     return Prepared(splits, tokenisers, train, valid, fingerprints, [report.to_json() for report in reports])
 
 
 def _told(splits: Splits, recipe: Recipe, tokenisers: Tokenisers) -> str:
     """How much data there is, in pairs or in characters of running text, and in how many kinds of tokens."""
-    if recipe.source is None:
+    if recipe.runs_on:
         sizes = {name: sum(len(example.target) for example in examples) for name, examples in splits.items()}
         unit, vocabulary = "characters", f"{tokenisers.sizes[1]:,}"
     else:
         sizes = {name: len(examples) for name, examples in splits.items()}
         unit, vocabulary = "pairs", f"{tokenisers.sizes[0]:,} → {tokenisers.sizes[1]:,}"
+        if not recipe.writes:
+            unit, vocabulary = "texts", f"{tokenisers.sizes[0]:,}, labels {tokenisers.sizes[1]:,}"
     return ", ".join(f"{name} {size:,}" for name, size in sizes.items()) + f" {unit}; vocabulary {vocabulary}"

@@ -6,23 +6,36 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from seq2see.core.settings import Settings, usually
 from seq2see.decoding.settings import Decoding
 from seq2see.models.counting import CountingSettings
-from seq2see.models.settings import ModelSettings, Tokens
+from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, Tags, TextTarget, Tokens
 from seq2see.sequences.tokenisers import BytePairs
 from seq2see.sources.catalogue import CataloguedCorpus
 from seq2see.sources.catalogued_texts import CataloguedText
-from seq2see.sources.own_corpus import OwnFiles
+from seq2see.sources.conll import OwnTagged
+from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
 from seq2see.sources.pocket.corpus import PocketCorpus
+from seq2see.sources.pocket.times import PocketTimes
 from seq2see.sources.puzzles import PuzzleCorpus
 from seq2see.sources.texts import OwnTexts, PythonLibrary
-from seq2see.training.objectives import NextToken
+from seq2see.training.objectives import Classify, MaskedToken, MaskedTokenNextSentence, NextToken, Objective
 from seq2see.training.settings import Training
 
-Pairs = PocketCorpus | PuzzleCorpus | CataloguedCorpus | OwnFiles
+Pairs = PocketCorpus | PocketTimes | PuzzleCorpus | CataloguedCorpus | OwnFiles | OwnLabelled | OwnTagged
 Texts = OwnTexts | PythonLibrary | CataloguedText
 Corpus = Annotated[Pairs | Texts, Field(discriminator="kind")]
 Metric = Literal["bleu", "bleu-tokenised", "chrf", "exact", "notes-bleu", "pronunciation", "alignment"]
+
+
+OBJECTIVES: dict[type, type[Settings]] = {
+    TextTarget: NextToken,
+    Blanks: MaskedToken,
+    BlanksAndPairs: MaskedTokenNextSentence,
+    Label: Classify,
+    Tags: Classify,
+}
+"""Which question goes with which answer."""
 
 
 class Recipe(ModelSettings):
@@ -32,28 +45,55 @@ class Recipe(ModelSettings):
     """The name of the recipe; run folders are called after it."""
     corpus: Corpus
     """Where the examples come from."""
-    objective: NextToken = NextToken()
+    start: str | None = None
+    """Of a model that only reads: a finished run whose tokeniser and reading parts, weights and all, it starts from."""
+    objective: Annotated[Objective, Field(discriminator="kind"), usually("next-token")] = NextToken()
+    """What is asked of the model; it goes with the target."""
     training: Training = Training()
     decoding: Decoding = Decoding(max_new_tokens=100)
     metrics: tuple[Metric, ...] = ("bleu", "chrf", "exact")
     """What an evaluation reports."""
 
+    @property
+    def runs_on(self) -> bool:
+        """Whether it learns from running text: a language model does, and so does whoever guesses hidden tokens."""
+        return self.source is None or isinstance(self.target, Blanks | BlanksAndPairs)
+
     @model_validator(mode="after")
     def check_running_text(self) -> Recipe:
-        """What a language model of running text would ignore is refused."""
-        if self.encoder is None:
+        """What a model of running text would ignore is refused."""
+        if self.runs_on:
             if self.training.batches == "packed":
                 raise ValueError("windows of running text are full as they are: set training.batches=buckets")
             if self.metrics:
                 raise ValueError("running text is judged by perplexity alone: set metrics=[]")
-            if isinstance(self.target.tokeniser, BytePairs) and self.target.tokeniser.dropout:
-                raise ValueError("running text is cut once: set target.tokeniser.dropout=0")
+            side, text = ("target", self.written) if self.source is None else ("source", self.source)
+            if isinstance(text.tokeniser, BytePairs) and text.tokeniser.dropout:
+                raise ValueError(f"running text is cut once: set {side}.tokeniser.dropout=0")
+        return self
+
+    @model_validator(mode="after")
+    def check_objective(self) -> Recipe:
+        """A question that the model has no answer to is refused."""
+        wanted = OBJECTIVES[type(self.target)]
+        if not self.writes and self.metrics:
+            raise ValueError("metrics are for texts that are written: set metrics=[]")
+        tokeniser = self.source.tokeniser if self.source else None
+        if isinstance(self.target, Tags) and isinstance(tokeniser, BytePairs) and tokeniser.dropout:
+            raise ValueError("tagged words are cut once: set source.tokeniser.dropout=0")
+        if self.writes and self.start is not None:
+            raise ValueError("only models that read can start from a run: leave out start")
+        if type(self.objective) is not wanted:
+            kind = wanted.model_fields["kind"].default
+            raise ValueError(f"target.kind={self.target.kind} goes with objective.kind={kind}")
         return self
 
     @model_validator(mode="after")
     def check_batches(self) -> Recipe:
         """Lines with several texts are for models that a mask can keep from walking from one text to the next."""
         if self.training.batches == "packed" and self.encoder is not None:
+            if not self.writes:
+                raise ValueError("packed batches are for models that write: set training.batches=buckets")
             walking = [side for side in ("encoder", "decoder") if getattr(self, side).kind != "transformer"]
             if walking:
                 raise ValueError(f"packed batches need a Transformer as {walking[0]}: set training.batches=buckets")
@@ -67,7 +107,7 @@ class Recipe(ModelSettings):
         if isinstance(self.decoder, CountingSettings):
             for name, given, usual in (
                 ("training", self.training, Training()), ("objective", self.objective, NextToken()),
-                ("target.frontend", self.target.frontend, Tokens()), ("target.head", self.target.head, "tied"),
+                ("target.frontend", self.written.frontend, Tokens()), ("target.head", self.written.head, "tied"),
             ):  # fmt: skip
                 if given != usual:
                     raise ValueError(

@@ -15,7 +15,7 @@ from seq2see.training.journal import read_journal
 from seq2see.workbench.evaluate import read_scores
 from seq2see.workbench.report_counts import frequencies, is_counting, orders, unit_of
 from seq2see.workbench.report_page import TEXTS, cell, head, page, picture, say, table
-from seq2see.workbench.report_texts import predictions, samples
+from seq2see.workbench.report_texts import classes, mistakes, predictions, samples, strips
 from seq2see.workbench.run_folder import RunFolder
 
 Tree = dict[str, Any]
@@ -24,7 +24,12 @@ MEASURED = (
     ("bits", "bits_per_character", 3),
     ("right_tokens", "token_accuracy", 1),
 )
-"""What is measured with the truth given: its text, its key in `scores.json`, digits shown."""
+READ = (
+    ("hidden_right", "hidden", "accuracy", 1),
+    ("hidden_perplexity", "hidden", "perplexity", 3),
+    ("follows_right", "follows", "accuracy", 1),
+)
+"""What is measured with the truth given: its text, its key in `scores.json`, digits shown; `READ` by readers."""
 
 PRONUNCIATION = ("word_errors", "phoneme_errors", "word_errors_with_stress", "phoneme_errors_with_stress")
 """Error rates of spelling to sound; texts and keys in `scores.json` have the same names."""
@@ -44,6 +49,9 @@ def write_report(run: RunFolder) -> Path:
         "scores": _scores(scores) if scores else _advice(run),
         "samples": samples(run.samples),
         "predictions": predictions(run.evaluation / "test.tsv"),
+        "confusion": _picture(run.evaluation / "confusion.png", "confusion"),
+        "mistakes": mistakes(run.evaluation / "test-answers.tsv"),
+        "strips": strips(run.evaluation / "strips.json"),
         "attention": _attention(run),
         "recipe": f"<details><summary>{say('recipe_note')}</summary><pre>{escape(toml)}</pre></details>",
         "environment": _pairs(
@@ -69,6 +77,7 @@ def _headline(notes: list[Tree], timing: list[Tree], scores: Tree) -> str:
     """The figures to see first."""
     test = scores.get("test", {})
     tiles = [(test[key]["name"], f"{test[key]['value']:.1f}") for key in ("bleu", "chrf") if key in test]
+    tiles += [(say(f"test_{key}"), f"{test[key]:.1f}") for key in ("accuracy", "macro_f1") if key in test]
     if "exact" in test:
         tiles.append((say("exact"), f"{test['exact']:.1f}"))
     if "pronunciation" in test:
@@ -95,13 +104,13 @@ def _describe(run: RunFolder, recipe: Tree, notes: list[Tree], environment: Tree
     taught = f"{say('steps')} {done}; {escape(_words(training, without=('steps',)))}"
     if is_counting(recipe):
         taught = say("counted", orders=str(_last_step(notes)))
-    sides = [side for side in ("source", "target") if side in recipe]  # a language model has no source
+    cut = [recipe[side]["tokeniser"] for side in ("source", "target") if "tokeniser" in recipe.get(side, {})]
+    read = "read_lines" if "texts" in recipe["corpus"]["kind"] else "read"
     rows = [
         ("data", escape(_words(recipe["corpus"]))),
-        ("read" if "source" in recipe else "read_lines", escape(_books(run))),
-        ("tokens", escape(" → ".join(_words(recipe[side]["tokeniser"]) for side in sides))),
-        ("encoder", escape(_words(recipe["encoder"])) if "encoder" in recipe else ""),
-        ("decoder", escape(_words(recipe["decoder"]))),
+        (read, escape(_books(run))),
+        ("tokens", escape(" → ".join(map(_words, cut)))),
+        *((part, escape(_words(recipe[part])) if part in recipe else "") for part in ("encoder", "decoder")),
         ("weights", _weights(run.model)),
         ("training", taught),
         ("command", _code(_command(environment.get("command", [])))),
@@ -114,6 +123,9 @@ def _describe(run: RunFolder, recipe: Tree, notes: list[Tree], environment: Tree
 
 def _scores(scores: Tree) -> str:
     """A row for each test split, then what was measured with the truth given."""
+    judged = {name: part for name, part in scores.items() if "classes" in part}
+    if judged:
+        return "".join(classes(name, part) for name, part in judged.items())
     splits = {name: part for name, part in scores.items() if "pairs" in part}
     titles = {"bleu": "BLEU", "bleu-tokenised": say("bleu_tokenised"), "chrf": "chrF2"}
     titles |= {"exact": say("exact"), "notes-bleu": say("notes_bleu")}
@@ -146,6 +158,9 @@ def _with_truth(scores: Tree) -> str:
     for name, key, digits in MEASURED:
         if measured.get(key) is not None:
             rows.append((say(name), f"{measured[key]:.{digits}f}"))
+    for name, part, key, digits in READ:
+        if part in scores:
+            rows.append((say(name), f"{scores[part][key]:.{digits}f}"))
     if "alignment" in scores:
         choice = scores["alignment"]["chosen_on_valid"]
         heads = ", ".join(str(number + 1) for number in choice["heads"])
@@ -158,6 +173,10 @@ def _attention(run: RunFolder) -> str:
     drawn = sorted((run.path / "attention").glob("*.png"))
     shown = "".join(picture(path, TEXTS["attention"]) for path in drawn)
     return shown + _note("attention_note") if drawn else ""
+
+
+def _picture(path: Path, name: str) -> str:
+    return picture(path, TEXTS[name]) + _note(f"{name}_note") if path.exists() else ""
 
 
 def _advice(run: RunFolder) -> str:

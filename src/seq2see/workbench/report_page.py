@@ -18,6 +18,27 @@ TEXTS = {
     "scores": ("Scores", "评测结果"),
     "samples": ("The same sentences, again and again", "同样的句子，不同的阶段"),
     "predictions": ("Best and worst predictions", "最好与最差的译文"),
+    "confusion": ("Which label is taken for which", "哪个标签被当成哪个"),
+    "confusion_note": (
+        "Rows: the truth. Columns: the answers. The darker, the larger a share of its row.",
+        "行为正确标签，列为模型的回答；颜色越深，在该行所占比例越大。",
+    ),
+    "mistakes": ("The surest mistakes", "最有把握的错误"),
+    "mistakes_note": (
+        "Wrong answers on the test texts, those with the highest probability first; all answers are in eval/.",
+        "测试文本上的错误回答，概率最高的在前；全部回答见 eval/。",
+    ),
+    "label": ("label", "标签"),
+    "cases": ("cases", "例数"),
+    "precision": ("precision", "精确率"),
+    "recall": ("recall", "召回率"),
+    "f1": ("F1", "F1 值"),
+    "test_accuracy": ("right answers % (test)", "回答正确率 %（测试集）"),
+    "test_macro_f1": ("macro F1 % (test)", "宏平均 F1 %（测试集）"),
+    "classes_note": ("{split}: {right} % right, macro F1 {f1} %", "{split}：正确率 {right} %，宏平均 F1 {f1} %"),
+    "answered": ("answer", "回答"),
+    "probability": ("probability", "概率"),
+    "strips": ("What surprises the model", "模型对什么感到意外"),
     "attention": ("Where the model looks", "模型在看哪里"),
     "zipf": ("How often n-grams occur", "n 元组出现的次数"),
     "recipe": ("The complete recipe", "完整配方"),
@@ -114,6 +135,14 @@ TEXTS = {
         "Each row shows, for one word being written, how its attention is shared among the source words.",
         "每一行对应一个正在生成的词，颜色表示它的注意力在原文各词上的分配。",
     ),
+    "hidden_right": ("hidden tokens guessed right % (test)", "被遮住的词元猜对的比例 %（测试集）"),
+    "hidden_perplexity": ("perplexity per hidden token (test)", "每个被遮住词元的困惑度（测试集）"),
+    "follows_right": ("right about whether a text follows % (test)", "后文是否相接判断正确的比例 %（测试集）"),
+    "strips_note": (
+        "Test text with each token hidden in turn, and nothing else: the darker, the less the model expected it. "
+        "The number, −log p, shows when you point at a token.",
+        "测试文本：每次只遮住一个词元；颜色越深，模型越没有料到。鼠标指向词元可看到 −log p。",
+    ),
     "recipe_note": ("Everything that decides this run, as TOML", "决定本次训练的一切设置（TOML）"),
     "nothing": ("(nothing)", "（空）"),
 }  # fmt: skip
@@ -195,6 +224,8 @@ pre {
   background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .8rem;
   overflow-x: auto;
 }
+.strip { line-height: 1.9; overflow-wrap: anywhere; }
+.strip span { border-radius: 3px; padding: .1em .05em; }
 summary { cursor: pointer; color: var(--blue); }
 @media (max-width: 40rem) {
   body { padding: .8rem; }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from difflib import SequenceMatcher
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from seq2see.workbench.report_page import cell, head, say, table
 
@@ -15,6 +17,9 @@ STAGES = 6
 """Evaluations shown of each, the first and the last among them."""
 PREDICTIONS = 5
 """Predictions shown at each end of the table."""
+
+DARKEST = 8.0
+"""The loss, in nats, from which on a token is as dark as can be: it had one chance in 3,000."""
 
 PIECES = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+|\s+|.", re.DOTALL)
 """What is compared: Chinese by the character, other words whole."""
@@ -49,6 +54,45 @@ def predictions(path: Path) -> str:
         for name, rows in (("best", best), ("worst", worst))
     ]
     return note + "".join(tables)
+
+
+def classes(split: str, part: dict[str, Any]) -> str:
+    """A row for each label, the commonest first, and the figures of all."""
+    names = ("precision", "recall", "f1")
+    heads = [head(say("label")), head(say("cases"), "number"), *(head(f"{say(name)} %", "number") for name in names)]
+    common = sorted(part["classes"].items(), key=lambda item: -item[1]["count"])
+    rows = [
+        [cell(escape(label)), cell(f"{each['count']:,}", "number")]
+        + [cell(f"{100 * each[name]:.1f}", "number") for name in names]
+        for label, each in common
+    ]
+    figures = say("classes_note", right=f"{part['accuracy']:.1f}", f1=f"{part['macro_f1']:.1f}", split=split)
+    return f"<p>{figures}</p>{table([heads, *rows])}"
+
+
+def mistakes(path: Path) -> str:
+    """The wrong answers that the model was surest of."""
+    wrong = [row for row in read_table(path, 4) if row[1] != row[2] and _is_number(row[3])]
+    if not wrong:
+        return ""
+    heads = [head(say(name)) for name in ("source", "label", "answered")] + [head(say("probability"), "number")]
+    surest = sorted(wrong, key=lambda row: -float(row[3]))[: 2 * PREDICTIONS]
+    rows = [[*(cell(escape(text)) for text in row[:3]), cell(escape(row[3]), "number")] for row in surest]
+    return f'<p class="note">{say("mistakes_note")}</p>{table([heads, *rows])}'
+
+
+def strips(path: Path) -> str:
+    """Texts whose every token is coloured by how much it surprised the model."""
+    if not path.exists():
+        return ""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    shown = [f'<p class="strip">{"".join(map(_token, each["pieces"], each["loss"]))}</p>' for each in found]
+    return f'<p class="note">{say("strips_note")}</p>{"".join(shown)}'
+
+
+def _token(piece: str, loss: float) -> str:
+    shade = f"background:rgba(213,94,0,{min(loss / DARKEST, 1):.2f})"
+    return f'<span style="{shade}" title="{loss:.2f}">{escape(piece)}</span>'
 
 
 def read_table(path: Path, columns: int) -> list[list[str]]:

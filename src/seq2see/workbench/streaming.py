@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, TextIO
 
 from seq2see.workbench.lines import FIRST, Lines, Window, windows
@@ -101,10 +101,28 @@ def written(text: str, prediction: Prediction | None, manner: Manner) -> str:
     """One line of input as it is answered; an empty one gets an empty answer, so that lines stay aligned."""
     answers = prediction.answers if prediction else ()
     if manner.as_json:
-        found = [{"text": each.text, "score": each.score} for each in answers]
-        return json.dumps({"source": text, "answers": found}, ensure_ascii=False)
-    texts = [one_line(each.text) for each in answers]
+        found: dict[str, Any] = {
+            "source": text,
+            "answers": [{"text": each.text, "score": each.score} for each in answers],
+        }
+        guesses = prediction.guesses if prediction else ()
+        if guesses:
+            found["guesses"] = [[asdict(choice) for choice in guess] for guess in guesses]
+        return json.dumps(found, ensure_ascii=False)
+    texts = [one_line(each.text + _guessed(prediction)) for each in answers]
     return "\n".join([*texts, *[""] * (manner.height - len(texts))])
+
+
+def _guessed(prediction: Prediction | None) -> str:
+    """What a model that only reads took into account, behind tabs: `cat 0.71, dog 0.12`."""
+    guesses = prediction.guesses if prediction else ()
+    shown = [", ".join(f"{_visible(each.text)} {each.probability:.3f}" for each in guess) for guess in guesses]
+    return "".join(f"\t{guess}" for guess in shown)
+
+
+def _visible(piece: str) -> str:
+    """A piece without the spaces around it, unless it is nothing else."""
+    return piece.strip(" ").replace("\n", "⏎").replace("\t", "⇥") or "▁"
 
 
 def one_line(text: str) -> str:

@@ -1,10 +1,14 @@
-"""The two tokenisers of a model, and the files that hold them."""
+"""The two tokenisers of a model, its labels if it has any, and the files that hold them."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from seq2see.core.errors import UserError
+from seq2see.core.files import write_json
 from seq2see.sequences.tokenisers import Tokeniser
 
 
@@ -14,11 +18,19 @@ class Tokenisers:
 
     source: Tokeniser
     target: Tokeniser
+    labels: tuple[str, ...] = ()
+    """The answers, where they are no texts."""
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The two vocabularies' sizes."""
-        return len(self.source), len(self.target)
+        """The two vocabularies' sizes; labels count as the second."""
+        return len(self.source), len(self.labels or self.target)
+
+    @property
+    def fingerprint(self) -> str:
+        """What decides which numbers texts and labels get."""
+        labels = hashlib.sha256(json.dumps(self.labels).encode()).hexdigest() if self.labels else ""
+        return self.source.fingerprint + self.target.fingerprint + labels
 
     @property
     def shared(self) -> bool:
@@ -27,6 +39,8 @@ class Tokenisers:
 
     def save(self, folder: Path) -> None:
         """Write the files that hold them."""
+        if self.labels:
+            write_json(folder / "labels.json", list(self.labels))
         if self.shared:
             self.source.save(folder / "tokenizer.json")
         else:
@@ -38,7 +52,17 @@ class Tokenisers:
         """Read them back from a folder."""
         if (folder / "tokenizer.json").exists():
             both = Tokeniser.load(folder / "tokenizer.json")
-            return Tokenisers(both, both)
+            return Tokenisers(both, both, _labels(folder / "labels.json"))
         return Tokenisers(
             Tokeniser.load(folder / "source_tokenizer.json"), Tokeniser.load(folder / "target_tokenizer.json")
         )
+
+
+def _labels(path: Path) -> tuple[str, ...]:
+    """The labels of a model; none if it has no file of them."""
+    if not path.exists():
+        return ()
+    labels = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or not labels:
+        raise UserError("This is not a list of labels.", where=str(path), remedy="Restore it from a copy.")
+    return tuple(labels)

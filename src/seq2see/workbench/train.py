@@ -31,6 +31,7 @@ from seq2see.workbench.model_folder import ModelConfig, StoredModel, write_model
 from seq2see.workbench.prepare import Prepared, prepare, recut
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder, folder_for
+from seq2see.workbench.start import start_from
 
 
 def train_recipe(recipe: Recipe, out: Path | None = None, audience: Audience | None = None) -> RunFolder:
@@ -70,6 +71,8 @@ def new_trainer(recipe: Recipe, prepared: Prepared) -> Trainer:
     """A model with fresh weights, and what it takes to train it."""
     settings = recipe.training
     model = fresh_model(recipe.model, prepared.tokenisers.sizes, settings.initialise, settings.seed)
+    if recipe.start is not None:
+        start_from(model, recipe.start)
     return Trainer(model, recipe.objective, settings, pick_device())
 
 
@@ -98,8 +101,7 @@ def batches(recipe: Recipe, prepared: Prepared, *, full: bool = False) -> Callab
 def finish(trainer: Trainer, recipe: Recipe, prepared: Prepared, run: RunFolder) -> None:
     """Write the model that training ends with."""
     trainer.put(final_weights(trainer, run.checkpoints))
-    config = ModelConfig(name=recipe.name, step=trainer.step, model=recipe.model, decoding=recipe.decoding)
-    write_model(run.model, StoredModel(config, trainer.model, prepared.tokenisers))
+    write_model(run.model, StoredModel(ModelConfig.of(recipe, trainer.step), trainer.model, prepared.tokenisers))
 
 
 def _saver(run: RunFolder, prepared: Prepared, audience: Audience) -> Callable[[Trainer], None]:

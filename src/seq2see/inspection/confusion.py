@@ -1,0 +1,36 @@
+"""Which label was taken for which, as a picture: rows are the truth, columns the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from seq2see.inspection.fonts import use_chinese_font
+from seq2see.inspection.pictures import DOTS, in_words, save
+
+MOST = 24
+"""With more labels than this, only the commonest are drawn: nobody reads more."""
+
+
+def draw_confusion(labels: Sequence[str], counts: Sequence[Sequence[int]], path: Path) -> None:
+    """Each cell is coloured by its share of its row, and says how many there were."""
+    chinese = use_chinese_font()
+    table = np.array(counts)
+    kept = np.sort(np.argsort(-table.sum(1), kind="stable")[:MOST])
+    names, table = [labels[place] for place in kept], table[np.ix_(kept, kept)]
+    shares = table / np.maximum(table.sum(1, keepdims=True), 1)
+    size = 2.2 + 0.55 * len(names)
+    figure = Figure(figsize=(max(size + 1, 5), max(size, 3.5)), dpi=DOTS, layout="constrained")
+    panel = figure.add_subplot()
+    panel.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    panel.set_xticks(range(len(names)), names, rotation=45, ha="right")
+    panel.set_yticks(range(len(names)), names)
+    panel.set_xlabel(in_words("answer", chinese))
+    panel.set_ylabel(in_words("truth", chinese))
+    for row, column in np.argwhere(table):
+        colour = "white" if shares[row, column] > 0.55 else "black"
+        panel.text(column, row, f"{table[row, column]:,}", ha="center", va="center", fontsize=9, color=colour)
+    save(figure, path)

@@ -1,0 +1,31 @@
+"""Classifiers: read a text, sum it up in one vector, and name its class.
+
+Any encoder goes: recurrent, windows (Kim 2014), Transformer. Started from a BERT that has learnt to fill blanks, it has
+less to learn (Devlin et al. 2019, section 4). Compare `bert.py`: the same reading, another question.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from seq2see.core.batch import Batch, Sequences
+from seq2see.layers.dropout import Dropout
+from seq2see.models.heads import ClassHead
+from seq2see.models.reader import Reader
+
+
+class Classifier(Reader):
+    """One answer a text, from the encoder's summary of it."""
+
+    def __init__(self, source: nn.Module, encoder: nn.Module, settings: Any, answers: int):
+        super().__init__(source, encoder, ClassHead(settings.width, answers))
+        self.dropout = Dropout(settings.dropout)
+
+    def hidden(self, batch: Batch) -> Sequences:
+        """The summary of each text, as a row of one place."""
+        assert batch.source is not None, "a classifier needs a text"
+        summary = self.dropout(self.encode(batch.source).summary)
+        return Sequences(summary[:, None], torch.ones_like(batch.source.lengths))

@@ -1,0 +1,85 @@
+"""Sentences of tagged words: CoNLL (a word and its tag on a line) and CoNLL-U (ten columns), blank lines between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from seq2see.core.settings import Settings
+from seq2see.sources.complaints import DataReport, OnBad
+from seq2see.sources.compression import bare_name
+from seq2see.sources.examples import Example
+from seq2see.sources.holding_out import Splits, hold_out
+from seq2see.sources.lines import Line, read_lines
+
+COLUMNS, WORD, TAG = 10, 1, 3
+"""CoNLL-U: how many columns there are, and which hold the word and its universal part of speech."""
+
+
+class OwnTagged(Settings):
+    """Your own tagged words, as CoNLL or CoNLL-U."""
+
+    kind: Literal["tagged"] = "tagged"
+    paths: tuple[str, ...] = Field(min_length=1)
+    """The files to learn from."""
+    valid: tuple[str, ...] = ()
+    """Files to validate on; without them some of the sentences are held out."""
+    test: tuple[str, ...] = ()
+    """Files to test on; without them some of the sentences are held out."""
+
+    def splits(self) -> Splits:
+        """Train, valid and test."""
+        return self.read()[0]
+
+    def read(self) -> tuple[Splits, list[DataReport]]:
+        """The splits, and a report of each file."""
+        readings = {
+            name: [read_tagged(Path(path)) for path in getattr(self, name)] for name in ("paths", "valid", "test")
+        }
+        found = {name: [each for examples, _ in files for each in examples] for name, files in readings.items()}
+        splits = hold_out(found["paths"], found["valid"] or None, found["test"] or None, allow_overlap=True)
+        return splits, [report for files in readings.values() for _, report in files]
+
+
+def read_tagged(path: Path) -> tuple[list[Example], DataReport]:
+    """The sentences of one file; a line that has no tag, or too many columns, is an error that names it."""
+    report = DataReport(files=[path.name], unit="sentences")
+    universal = bare_name(path).suffix.lower() == ".conllu"
+    sentences: list[list[tuple[Line, list[str]]]] = [[]]
+    for line in read_lines(path, report):
+        if not line.text.strip():
+            sentences.append([])
+        elif line.sound and not (universal and line.text.startswith("#")):
+            cells = line.text.split("\t") if universal else line.text.split()
+            if _is_word(cells, universal):
+                sentences[-1].append((line, cells))
+    examples = [_example(words, universal, report) for words in sentences if words]
+    report.read = report.kept = len(examples)
+    if not examples and report.first_error is None:
+        report.complain("no pairs", Line(path.name, 0, 0, "").place(), "There is not one tagged word in it.")
+    report.judge(OnBad())
+    return examples, report
+
+
+def _is_word(cells: Sequence[str], universal: bool) -> bool:
+    """Whether a line is a word: CoNLL-U also has lines for what is written as one (1-2) and what is unsaid (1.1)."""
+    return cells[0].isdigit() or len(cells) != COLUMNS if universal else cells[0] != "-DOCSTART-"
+
+
+def _example(lines: Sequence[tuple[Line, list[str]]], universal: bool, report: DataReport) -> Example:
+    words, tags = [], []
+    expected = COLUMNS if universal else len(lines[0][1])
+    for line, cells in lines:
+        if len(cells) != expected or len(cells) < 2:
+            what = f"This word has {len(cells)} columns, and {max(expected, 2)} are expected: a word and its tag."
+            report.complain("wrong column count", line.place(), what, text=line.text, remedy="Give every word one tag.")
+            continue
+        # A word with a space inside ("1 000") is one word all the same.
+        words.append((cells[WORD] if universal else cells[0]).replace(" ", "\u00a0"))
+        tags.append(cells[TAG] if universal else cells[-1])
+    first = lines[0][0]
+    place = f"{first.file}:{first.number}"
+    return Example(" ".join(words), " ".join(tags), source_words=tuple(words), source_tags=tuple(tags), place=place)

@@ -1,0 +1,69 @@
+"""Asking a model that only reads: all its answers come at once, so there is nothing to decode."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from seq2see.core.errors import UserError
+from seq2see.inspection.trace import trace
+from seq2see.workbench.attention import TextAttention
+from seq2see.workbench.model_folder import StoredModel
+from seq2see.workbench.predict import Answer, Model, Prediction
+from seq2see.workbench.questions import Said, batch_of, say_all
+from seq2see.workbench.tasks import question_of
+
+
+class Asker(Model):
+    """A trained model that reads a text and says something about it: `model("the [MASK] sat").guesses`."""
+
+    def __init__(self, stored: StoredModel, engine: str = "own"):
+        if engine != "own":
+            raise UserError(f"The engine {engine} is for models that write.", remedy="Leave out --engine.")
+        self.config, self.tokenisers, self.module = stored.config, stored.tokenisers, stored.module
+        self.device = next(stored.module.parameters()).device
+        self.stored, self.question = stored, question_of(stored.config.model)
+
+    def predict(
+        self,
+        texts: Sequence[str],
+        *,
+        prefix: str = "",
+        seed: int = 0,
+        numbers: Sequence[int] | None = None,
+        many: bool = False,
+        watch: Callable[[int], Any] = lambda count: None,
+        **settings: Any,
+    ) -> list[Prediction]:
+        """Predictions for many texts, in their order; `top_k` is how many likely answers are told, 0 all of them."""
+        if prefix or settings.keys() - {"top_k"}:
+            given = "prefix" if prefix else min(settings.keys() - {"top_k"})
+            raise UserError(f"This model only reads, so '{given}' has no meaning.", remedy="It knows decoding.top_k.")
+        most = self.config.decoding.with_(**settings).top_k
+        return [self._prediction(each) for each in say_all(self.question, self.stored, texts, most, watch)]
+
+    def score(self, source: str, target: str) -> float:
+        """The log-probability of an answer to a text that asks for one."""
+        guesses = self(source, top_k=0).guesses
+        found = [each for guess in guesses for each in guess if target in (each.text, each.text.strip())]
+        if len(guesses) != 1 or not found:
+            raise UserError(f"{target[:40]!r} is not an answer to {source[:40]!r}.")
+        return math.log(max(found[0].probability, sys.float_info.min))
+
+    def trace(self, source: str, target: str | None = None) -> TextAttention:
+        """Where each piece of the text looks."""
+        seen = self.question.read(self.stored, source)
+        with torch.inference_mode(), trace(self.module) as maps:
+            self.module(batch_of([seen]).to(self.device))
+        pieces = self.tokenisers.source.pieces(seen.ids)
+        weights = [each.weights[0].float().cpu().numpy() for each in maps]
+        return TextAttention(pieces, pieces, [each.name for each in maps], weights)
+
+    def _prediction(self, said: Said) -> Prediction:
+        seen = said.seen
+        answer = Answer(said.text, said.log_probability, said.log_probability, True, len(seen.ids))
+        return Prediction(seen.text, (answer,), seen.truncated, lambda source, text: self.trace(source), said.guesses)

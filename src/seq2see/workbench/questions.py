@@ -1,0 +1,112 @@
+"""What a model that only reads can be asked: the shape that all such tasks have.
+
+Models that write have one question, "what comes next?", and one way to answer it, decoding. Models that read have many
+questions. All in which these differ stands on one page each (`fill.py`, ...); the training loop, the run folder,
+`predict`, `eval` and the report know no more of them than is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Tensor
+
+from seq2see.core.batch import NOT_ASKED, Batch, Sequences, Worded
+from seq2see.sequences.tokenisers import PAD
+from seq2see.sources.examples import Example
+from seq2see.workbench.model_folder import StoredModel
+from seq2see.workbench.predict import Choice
+from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.tokenisers import Tokenisers
+
+if TYPE_CHECKING:
+    from seq2see.workbench.recipe import Recipe
+
+Splits = dict[str, list[Example]]
+Watch = Callable[[int], Any]
+"""Told how much was done, again and again."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A text as a model reads it."""
+
+    text: str
+    ids: list[int]
+    """With <bos> and <eos>."""
+    truncated: bool
+    words: list[int] = field(default_factory=list)
+    """Which word each id is part of, where that matters (see `Worded`)."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """The answer to one text, its log-probability, and for each thing that was asked what it may be."""
+
+    seen: Seen
+    text: str
+    log_probability: float
+    guesses: tuple[tuple[Choice, ...], ...]
+    labels: tuple[str, ...] = ()
+    """Of a question that has several answers a text: the likeliest of each."""
+
+
+ROWS = 64
+"""Texts read side by side; an answer never depends on its neighbours."""
+
+
+class Question(Protocol):
+    """One kind of question, from the corpus to the score."""
+
+    def learn(self, recipe: Recipe, train: Sequence[Example]) -> Tokenisers:
+        """How text is cut into tokens, and which answers there are; from the training examples alone."""
+
+    def encode(self, recipe: Recipe, tokenisers: Tokenisers, examples: Sequence[Example]) -> Any:
+        """Examples as numbers: something that gives lengths, batches and warnings."""
+
+    def shown(self, encoded: Any, count: int) -> list[Example]:
+        """A few examples as a person would ask them, and their right answers."""
+
+    def read(self, stored: StoredModel, text: str) -> Seen:
+        """A text as numbers."""
+
+    def answer(self, stored: StoredModel, seen: Seen, scores: Tensor, most: int) -> Said:
+        """What log-probabilities (place, answer) say; of each thing that was asked, the `most` likely answers."""
+
+    def size(self, splits: Splits) -> int:
+        """How much there is to judge, as `judge` counts it."""
+
+    def judge(
+        self, stored: StoredModel, recipe: Recipe, splits: Splits, run: RunFolder, watch: Watch
+    ) -> dict[str, Any]:
+        """What an evaluation finds; tables and pictures go into the run's folder."""
+
+
+def batch_of(seen: Sequence[Seen]) -> Batch:
+    """Texts side by side; nobody knows the answers."""
+    source = Sequences.of([each.ids for each in seen], PAD)
+    if any(each.words for each in seen):
+        source = Worded(source.values, source.lengths, Sequences.of([each.words for each in seen]).values)
+    return Batch(source, None, torch.full_like(source.values, NOT_ASKED), torch.arange(len(seen)))
+
+
+@torch.inference_mode()
+def say_all(
+    question: Question, stored: StoredModel, texts: Sequence[str], most: int, watch: Watch = lambda count: None
+) -> list[Said]:
+    """The answers to many texts, in their order; texts of like length are read side by side."""
+    device = next(stored.module.parameters()).device
+    seen = [question.read(stored, text) for text in texts]
+    by_length, found = sorted(range(len(seen)), key=lambda place: len(seen[place].ids)), dict[int, Said]()
+    for start in range(0, len(by_length), ROWS):
+        places = by_length[start : start + ROWS]
+        batch = batch_of([seen[place] for place in places]).to(device)
+        scores = stored.module(batch).float().log_softmax(-1).cpu()
+        found |= {
+            place: question.answer(stored, seen[place], row, most) for place, row in zip(places, scores, strict=True)
+        }
+        watch(len(places))
+    return [found[place] for place in range(len(seen))]

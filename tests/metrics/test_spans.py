@@ -1,0 +1,36 @@
+"""Spans: found only whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from seq2see.metrics.spans import SpanScore, are_spans, spans_of
+
+
+@pytest.mark.parametrize(
+    "tags, spans",
+    [
+        ("O O", set()),
+        ("B-PER I-PER O", {(0, 2, "PER")}),
+        ("B-PER B-PER", {(0, 1, "PER"), (1, 2, "PER")}),
+        ("I-PER I-LOC O", {(0, 1, "PER"), (1, 2, "LOC")}),
+        ("O B-LOC I-LOC I-LOC", {(1, 4, "LOC")}),
+    ],
+)
+def test_spans_begin_and_end(tags, spans):
+    assert spans_of(tags.split()) == spans
+
+
+def test_a_span_counts_only_if_it_is_whole_and_of_its_kind():
+    truth = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-ORG"]]
+    answer = [["B-PER", "O", "O", "B-LOC"], ["O", "B-LOC"]]
+    found = SpanScore.of(truth, answer)
+    assert (found.right, found.answered, found.there) == (1, 3, 3)
+    assert found.figures.f1 == pytest.approx(1 / 3)
+    assert SpanScore.of([["O"]], [["O"]]).figures.f1 == 0
+
+
+def test_parts_of_speech_are_no_spans():
+    assert are_spans(["B-PER", "I-PER", "O"])
+    assert not are_spans(["NOUN", "O"])
+    assert not are_spans(["O", "B-PER", "NOUN"])

@@ -1,0 +1,53 @@
+"""Classifiers: one answer a text, from a summary that padding does not touch; Kim's windows by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from seq2see.core.batch import Batch, Sequences
+from seq2see.models.build import fresh_model
+from seq2see.models.convolutional import WindowEncoder, WindowEncoderSettings
+from seq2see.models.settings import Label, ModelSettings, Text, Tokens
+from tiny_models import WIDTH, reads, transformer
+
+ENCODERS = {
+    "transformer": transformer(dropout=0.0),
+    "gru": reads("gru"),
+    "windows": WindowEncoderSettings(width=WIDTH, dropout=0.0),
+}
+
+
+def batch(rows) -> Batch:
+    return Batch(Sequences.of(rows), None, torch.zeros(len(rows), 1, dtype=torch.long), torch.arange(len(rows)))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("encoder", ENCODERS.values(), ids=ENCODERS)
+def test_one_answer_a_text_whatever_stands_beside_and_behind_it(encoder):
+    settings = ModelSettings(source=Text(frontend=Tokens(positions="none")), target=Label(), encoder=encoder)
+    model = fresh_model(settings, (23, 5), "xavier", 3).eval()
+    together, alone = model(batch([[1, 5, 6, 7, 8, 9, 2], [1, 5, 6, 2]])), model(batch([[1, 5, 6, 2]]))
+    assert together.shape == (2, 1, 5)
+    torch.testing.assert_close(together[1], alone[0], atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(together[0], together[1], atol=1e-4)
+
+
+@torch.no_grad()
+def test_a_pattern_is_looked_for_everywhere_and_its_best_place_counts():
+    encoder = WindowEncoder(width=3)
+    for window in encoder.windows:
+        window.weight.zero_()
+        window.bias.zero_()
+    encoder.windows[0].weight[0, 0] = torch.tensor([1.0, 2.0, 3.0])  # of the first number, over three places
+    values = torch.zeros(1, 6, 3)
+    values[0, :4, 0] = torch.tensor([5.0, 1.0, 0.0, 2.0])
+    values[0, 4:, 0] = 100.0  # behind the end: nobody may see it
+    memory = encoder(Sequences(values, torch.tensor([4])))
+    assert memory.values[0, :, 0].tolist() == [2 * 5 + 3, 5 + 2, 1 + 3 * 2, 2 * 2, 0, 0]
+    assert memory.summary[0].tolist() == [13, 0, 0]
+
+
+def test_widths_share_the_patterns():
+    assert [window.out_channels for window in WindowEncoder(width=11).windows] == [4, 4, 3]
+    assert [window.kernel_size for window in WindowEncoder(width=11).windows] == [(3,), (4,), (5,)]

@@ -1,0 +1,35 @@
+"""A word's vector is the mean of its pieces', whatever stands beside it."""
+
+from __future__ import annotations
+
+import torch
+
+from seq2see.core.batch import Batch, Sequences, Worded
+from seq2see.models.build import fresh_model
+from seq2see.models.settings import ModelSettings, Tags, Text, Tokens
+from seq2see.models.tagger import mean_of_words
+from tiny_models import reads
+
+
+def test_the_mean_of_a_word_by_hand():
+    vectors = torch.tensor([[[9.0], [1.0], [3.0], [5.0], [7.0]]])
+    words = torch.tensor([[0, 1, 1, 2, 0]])
+    assert mean_of_words(vectors, words)[0, :, 0].tolist() == [8, 2, 2, 5, 8]
+
+
+@torch.no_grad()
+def test_neighbours_and_padding_change_nothing():
+    settings = ModelSettings(source=Text(frontend=Tokens(positions="none")), target=Tags(), encoder=reads("lstm"))
+    model = fresh_model(settings, (23, 4), "xavier", 3).eval()
+
+    def batch(rows, words):
+        source = Sequences.of(rows)
+        return Batch(
+            Worded(source.values, source.lengths, Sequences.of(words).values), None, source.values, source.lengths
+        )
+
+    alone = model(batch([[1, 5, 6, 2]], [[0, 1, 1, 0]]))
+    together = model(batch([[1, 7, 8, 9, 5, 6, 2], [1, 5, 6, 2]], [[0, 1, 1, 2, 3, 3, 0], [0, 1, 1, 0]]))
+    assert together.shape == (2, 7, 4)
+    torch.testing.assert_close(together[1, 1:3], alone[0, 1:3], atol=1e-5, rtol=1e-5)
+    assert torch.equal(alone[0, 1], alone[0, 2])  # one word, one answer

@@ -1,0 +1,57 @@
+"""Texts with labels as batches, and labels that nobody has learnt."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from seq2see.core.batch import NOT_ASKED
+from seq2see.core.errors import UserError
+from seq2see.sequences.labelled import LabelledTexts
+from seq2see.sequences.pairs import NOBODY, even
+from seq2see.sequences.tokenisers import BOS, EOS, PAD, Characters, train_tokeniser
+from seq2see.sources.examples import Example
+
+EXAMPLES = [Example("abc", "good"), Example("b", "bad"), Example("猫狗", "good")]
+TOKENISER = train_tokeniser(Characters(), [example.source for example in EXAMPLES])
+
+
+def texts(limit: int = 9, labels=("bad", "good")) -> LabelledTexts:
+    return LabelledTexts(EXAMPLES, TOKENISER, labels, limit)
+
+
+def test_a_row_begins_and_ends_and_has_one_label():
+    batch = texts().batch(np.array([1, 2]))
+    assert batch.source.values.tolist() == [
+        [BOS, *TOKENISER.encode("b"), EOS, PAD, PAD],
+        [BOS, *TOKENISER.encode("猫狗"), EOS, PAD],
+    ]
+    assert batch.source.lengths.tolist() == [3, 4]
+    assert batch.labels.tolist() == [[0], [1]]
+    assert batch.indices.tolist() == [1, 2]
+    assert texts().lengths.tolist() == [[5], [3], [4]]
+
+
+def test_a_long_text_is_cut_and_that_is_told():
+    cut = texts(limit=2)
+    assert cut.batch(np.array([0])).source.values[0, :4].tolist() == [BOS, *TOKENISER.encode("ab"), EOS]
+    assert "1 source texts are longer than 2 tokens" in cut.warnings()[0]
+
+
+def test_a_label_that_was_not_learnt_is_refused_with_its_place():
+    with pytest.raises(
+        UserError, match=r"x\.tsv:7: The label 'ugly' does not occur in the training examples.*bad, good"
+    ):
+        LabelledTexts([Example("a", "ugly", place="x.tsv:7")], TOKENISER, ("bad", "good"), 9)
+
+
+def test_labels_count_in_the_fingerprint():
+    other = LabelledTexts([*EXAMPLES[:2], Example("猫狗", "bad")], TOKENISER, ("bad", "good"), 9)
+    assert texts().fingerprint == texts().fingerprint != other.fingerprint
+
+
+def test_a_batch_can_be_filled_up_to_one_shape():
+    batch = even(texts().batch(np.array([1, 2])), rows=4, width=8)
+    assert batch.source.values.shape == (4, 8)
+    assert batch.labels.tolist() == [[0], [1], [NOT_ASKED], [NOT_ASKED]]
+    assert batch.indices.tolist() == [1, 2, NOBODY, NOBODY]

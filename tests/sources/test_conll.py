@@ -1,0 +1,70 @@
+"""CoNLL and CoNLL-U: words, tags, and lines that have too few or too many columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from seq2see.core.errors import UserError
+from seq2see.sources.conll import OwnTagged, read_tagged
+
+UNIVERSAL = """\
+# sent_id = 1
+# text = Don't go
+1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\t_
+1\tDo\tdo\tAUX\tVB\t_\t3\taux\t_\t_
+2\tn't\tnot\tPART\tRB\t_\t3\tadvmod\t_\t_
+3\tgo\tgo\tVERB\tVB\t_\t0\troot\t_\t_
+3.1\tyou\tyou\tPRON\tPRP\t_\t_\t_\t_\t_
+
+1\t猫\t_\tNOUN\tNN\t_\t0\troot\t_\t_
+"""
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder / name
+
+
+def test_universal_dependencies(tmp_path):
+    (first, second), report = read_tagged(write(tmp_path, "a.conllu", UNIVERSAL))
+    assert first.source_words == ("Do", "n't", "go")
+    assert first.source_tags == ("AUX", "PART", "VERB")
+    assert (second.source_words, second.source_tags) == (("猫",), ("NOUN",))
+    assert first.place.endswith("a.conllu:4")
+    assert report.read == report.kept == 2
+
+
+def test_plain_columns_take_the_last_for_the_tag(tmp_path):
+    text = "-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\n\n\n# NN O\n"
+    (first, second), _ = read_tagged(write(tmp_path, "a.txt", text))
+    assert first.source_words == ("EU", "rejects")
+    assert first.source_tags == ("B-ORG", "O")
+    assert second.source_words == ("#",)  # no comment here
+
+
+@pytest.mark.parametrize(
+    "name, text, line",
+    [
+        ("a.conll", "I PRON\nsee\nyou PRON\n", 2),
+        ("a.conll", "I PRON\nsee VERB NOUN\n", 2),
+        ("a.conll", "alone\n", 1),
+        ("a.conllu", UNIVERSAL.replace("3\tgo\tgo\tVERB", "3\tgo\tVERB"), 6),
+    ],
+)
+def test_words_and_tags_that_do_not_match_are_told_with_file_and_line(tmp_path, name, text, line):
+    with pytest.raises(UserError, match=rf"{name}:{line}.*columns.*Give every word one tag"):
+        read_tagged(write(tmp_path, name, text))
+
+
+def test_a_file_without_a_word_is_refused(tmp_path):
+    with pytest.raises(UserError, match="not one tagged word"):
+        read_tagged(write(tmp_path, "a.conllu", "# nothing\n"))
+
+
+def test_sentences_are_held_out(tmp_path):
+    path = write(tmp_path, "a.conll", "".join(f"word{n} NOUN\nis VERB\n\n" for n in range(40)))
+    splits, reports = OwnTagged(paths=(str(path),)).read()
+    assert {name: len(examples) for name, examples in splits.items()} == {"train": 36, "valid": 2, "test": 2}
+    assert reports[0].read == 40

@@ -1,0 +1,240 @@
+"""A classifier from a table to a label: train, ask, score, look inside, report, resume, and start from a BERT."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import fingerprint, tiny_recipe
+
+from seq2see.api import resolve
+from seq2see.cli.app import run as command
+from seq2see.core.errors import UserError
+from seq2see.models.packing import pack_model
+from seq2see.training.signals import Interrupted
+from seq2see.workbench.dry import dry_run
+from seq2see.workbench.evaluate import compare, evaluate
+from seq2see.workbench.predict import load
+from seq2see.workbench.report import write_report
+from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.train import new_trainer, prepare, train_recipe
+
+GOOD, BAD = ("good", "fine", "lovely", "好", "妙"), ("bad", "dull", "poor", "坏", "差")
+THINGS = ("film", "book", "song", "meal", "show", "电影", "书", "歌", "菜", "戏")
+SMALL = {"source.tokeniser.size": 400, "training.tokens": 128, "training.patience": 0}
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Praise and blame; "not" turns it round, so that one must read."""
+    path = tmp_path_factory.mktemp("data") / "my.tsv"
+    lines = []
+    for words, labels in ((GOOD, ("praise", "blame")), (BAD, ("blame", "praise"))):
+        for word in words:
+            for thing in THINGS:
+                lines += [f"the {thing} is {word}\t{labels[0]}\n", f"the {thing} is not {word}\t{labels[1]}\n"]
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+def learnt(table: Path, out: Path, name: str = "classify-text", **changes) -> RunFolder:
+    much = {"training.steps": 150, "training.save_every": 75, "training.rate": 5e-3, "training.tokens": 512}
+    return train_recipe(tiny_recipe(table, name, **SMALL | much | {"encoder.width": 32} | changes), out)
+
+
+@pytest.fixture(scope="module")
+def run(table: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    return learnt(table, tmp_path_factory.mktemp("runs") / "learnt")
+
+
+def test_it_names_the_label_and_how_likely_all_are(run: RunFolder):
+    model = load(run.path)
+    found = model("the film is good")
+    assert found.text == "praise"
+    (guess,) = found.guesses
+    assert [choice.text for choice in guess] == ["praise", "blame"]
+    assert sum(choice.probability for choice in guess) == pytest.approx(1, abs=1e-5)
+    assert [each.text for each in model.predict(["the song is not fine", "the 菜 is 坏", "the 书 is not 差"])] == [
+        "blame", "blame", "praise"
+    ]  # fmt: skip
+    assert len(model("the film is good", top_k=1).guesses[0]) == 1
+    assert model.score("the film is good", "blame") < model.score("the film is good", "praise") < 0
+
+
+def test_an_empty_text_is_refused_and_a_long_one_is_cut(run: RunFolder):
+    with pytest.raises(UserError, match="nothing to read"):
+        load(run.path)("  ")
+    assert load(run.path)("the film is good " * 200).truncated
+
+
+@pytest.mark.parametrize(
+    "name", ["classify-text", "classify-text-gru", "classify-text-windows"], ids=["transformer", "gru", "windows"]
+)
+def test_every_encoder_learns_to_read_the_word_not(table: Path, tmp_path: Path, name):
+    changes = {} if name != "classify-text-windows" else {"encoder.dropout": 0.0}
+    run = learnt(table, tmp_path / "run", name, **changes)
+    scores = evaluate(run)
+    assert scores["test"]["accuracy"] >= 90
+
+
+def test_it_is_judged_label_by_label(run: RunFolder, capsys):
+    scores = evaluate(run)["test"]
+    assert set(scores["classes"]) == {"praise", "blame"}
+    assert sum(map(sum, scores["confusion"])) == scores["answers"] == 10
+    assert sum(each["count"] for each in scores["classes"].values()) == 10
+    head, *rows = (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8").splitlines()
+    assert head == "text\tlabel\tanswer\tprobability"
+    assert len(rows) == 10
+    assert (run.evaluation / "confusion.png").read_bytes().startswith(b"\x89PNG")
+    assert command(["eval", str(run.path)]) == 0
+    told = capsys.readouterr().out
+    assert "precision %" in told
+    assert "macro F1" in told
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "Which label is taken for which" in page
+    assert "precision" in page
+    assert "精确率" in page
+    with pytest.raises(UserError, match="no texts that could be compared"):
+        compare(run, run)
+
+
+def test_the_report_shows_the_surest_mistakes(run: RunFolder):
+    evaluate(run)
+    path = run.evaluation / "test-answers.tsv"
+    path.write_text(path.read_text(encoding="utf-8") + "<b>odd</b>\tpraise\tblame\t0.9700\n", encoding="utf-8")
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "&lt;b&gt;odd&lt;/b&gt;" in page
+    assert "The surest mistakes" in page
+
+
+def test_samples_show_label_and_answer(run: RunFolder):
+    _, row, *_ = (run.samples / "step-000150.tsv").read_text(encoding="utf-8").splitlines()
+    text, label, answer = row.split("\t")
+    assert text.startswith("the ")
+    assert {label, answer} <= {"praise", "blame"}
+
+
+def test_the_command_line_answers_line_by_line(run: RunFolder, tmp_path: Path, capsys):
+    (tmp_path / "new.txt").write_text("the film is good\n\nthe film is bad\n", encoding="utf-8")
+    assert command(["predict", str(run.path), "--file", str(tmp_path / "new.txt")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["praise", "", "blame"]
+    assert lines[0].split("\t")[1].startswith("praise 0.")
+    assert command(["predict", str(run.path), "the film is bad", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["guesses"][0][0]["text"] == "blame"
+
+
+def test_labels_are_kept_with_the_model(run: RunFolder):
+    assert json.loads((run.model / "labels.json").read_text(encoding="utf-8")) == ["blame", "praise"]
+    assert "labels.json" in (run.model / "MANIFEST.json").read_text(encoding="utf-8")
+
+
+def test_csv_and_json_will_do_and_short_labels_are_no_finding(table: Path, tmp_path: Path):
+    rows = [line.split("\t") for line in table.read_text(encoding="utf-8").splitlines()]
+    long = [["very " * 30 + text, label] for text, label in rows]
+    path = tmp_path / "my.jsonl"
+    path.write_text("".join(json.dumps({"source": a, "target": b}) + "\n" for a, b in long), encoding="utf-8")
+    said: list[str] = []
+    prepare(tiny_recipe(path, "classify-text", **SMALL), said.append)
+    assert "labels 2" in said[0]
+    assert not [line for line in said if "times as long" in line or "length ratio" in line]
+
+
+def test_a_label_that_was_never_learnt_is_told_with_its_line(table: Path, tmp_path: Path):
+    (tmp_path / "test.tsv").write_text("the end\tpraise\nthe start\tugly\n", encoding="utf-8")
+    recipe = tiny_recipe(table, "classify-text", **SMALL | {"corpus.test": [str(tmp_path / "test.tsv")]})
+    run = train_recipe(recipe, tmp_path / "run")
+    with pytest.raises(UserError, match=r"test\.tsv:2: The label 'ugly' does not occur"):
+        evaluate(run)
+
+
+def test_one_label_alone_is_refused(tmp_path: Path):
+    (tmp_path / "my.tsv").write_text("".join(f"text {n}\tsame\n" for n in range(30)), encoding="utf-8")
+    with pytest.raises(UserError, match="All training texts have the label 'same'"):
+        prepare(tiny_recipe(tmp_path / "my.tsv", "classify-text", **SMALL), lambda text: None)
+
+
+def test_a_dry_run_shows_text_and_label(table: Path):
+    said: list[str] = []
+    dry_run(tiny_recipe(table, "classify-text", **SMALL), said.append)
+    assert any("answers praise" in line or "answers blame" in line for line in said)
+
+
+def test_a_stopped_run_goes_on_to_the_same_end(table: Path, tmp_path: Path):
+    recipe = tiny_recipe(table, "classify-text", **SMALL)
+    train_recipe(recipe, tmp_path / "whole")
+
+    class Stopper:
+        def say(self, text: str) -> None: ...
+
+        def step(self, step: int, figures: dict[str, float]) -> None:
+            if step == 6:
+                import os
+                import signal
+
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        train_recipe(recipe, tmp_path / "stopped", Stopper())
+    train_recipe(recipe, tmp_path / "stopped")
+    assert fingerprint(tmp_path / "stopped") == fingerprint(tmp_path / "whole")
+
+
+def test_pieces_can_be_cut_anew_in_every_epoch(table: Path, tmp_path: Path):
+    run = train_recipe(
+        tiny_recipe(table, "classify-text", **SMALL | {"source.tokeniser.dropout": 0.2}), tmp_path / "run"
+    )
+    assert load(run.path)("the film is good").text in ("praise", "blame")
+
+
+# Starting from a model that has learnt to fill blanks
+
+
+@pytest.fixture(scope="module")
+def filler(table: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    folder = tmp_path_factory.mktemp("fill")
+    changes = {"source.longest": 24, "source.tokeniser.size": 400, "encoder.width": 32, "training.tokens": 192}
+    return train_recipe(tiny_recipe(table, "fill", **changes), folder / "fill")
+
+
+def test_it_starts_with_the_reading_weights_and_the_tokeniser_of_a_bert(table: Path, filler: RunFolder, tmp_path: Path):
+    recipe = resolve("classify-text", [table], {"start": str(filler.path), "training.steps": 2, "training.patience": 0})
+    assert recipe.source == filler.recipe().source
+    assert recipe.encoder == filler.recipe().encoder
+    prepared = prepare(recipe, lambda text: None)
+    begun, learnt = pack_model(new_trainer(recipe, prepared).model), pack_model(load(filler.path).module)
+    reading = [name for name in begun if name.startswith(("source.", "encoder."))]
+    assert len(reading) > 10
+    assert all(torch.equal(begun[name], learnt[name]) for name in reading)
+    assert prepared.tokenisers.source.fingerprint == load(filler.path).tokenisers.source.fingerprint
+    run = train_recipe(recipe, tmp_path / "tuned")
+    assert load(run.path)("the film is good").text in ("praise", "blame")
+    assert resolve(run.recipe_file, [], {}).start == str(filler.path)
+
+
+def test_what_cannot_be_started_from_is_told(table: Path, filler: RunFolder, run: RunFolder):
+    with pytest.raises(UserError, match="no run 'nowhere'"):
+        resolve("classify-text", [table], {"start": "nowhere"})
+    wide = resolve("classify-text", [table], {"start": str(filler.path), "encoder.width": 64})
+    with pytest.raises(UserError, match="is not the same in this recipe and in the run"):
+        new_trainer(wide, prepare(wide, lambda text: None))
+    with pytest.raises(UserError, match="only models that read can start"):
+        resolve("pocket-transformer", [], {"start": str(filler.path)})
+    dropped = resolve("classify-text", [table], {"start": str(filler.path), "encoder.dropout": 0.4})
+    assert new_trainer(dropped, prepare(dropped, lambda text: None)).step == 0
+
+
+@pytest.mark.parametrize(
+    "changes, complaint",
+    [
+        ({"metrics": ["bleu"]}, "metrics are for texts"),
+        ({"training.batches": "packed"}, "packed batches"),
+        ({"objective.kind": "masked-token"}, "goes with objective.kind=classify"),
+    ],
+    ids=str,
+)
+def test_what_would_be_ignored_is_refused(table: Path, changes, complaint):
+    with pytest.raises(UserError, match=complaint):
+        resolve("classify-text", [table], changes)

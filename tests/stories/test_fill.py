@@ -1,0 +1,239 @@
+"""A masked model from a text file to filled blanks: train, fill, score, look inside, report, resume."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tiny import fingerprint, tiny_recipe
+
+from seq2see.api import resolve
+from seq2see.cli.app import run as command
+from seq2see.cli.scores import print_scores
+from seq2see.core.errors import UserError
+from seq2see.training.signals import Interrupted
+from seq2see.workbench.dry import dry_run
+from seq2see.workbench.ensemble import make_ensemble
+from seq2see.workbench.evaluate import compare, evaluate
+from seq2see.workbench.predict import load
+from seq2see.workbench.report import write_report
+from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.train import train_recipe
+
+SENTENCE = "the cat sat on the mat. 猫坐在垫子上。\n"
+SMALL = {"source.longest": 24, "training.tokens": 192, "encoder.width": 32, "encoder.dropout": 0.0}
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "book.txt"
+    path.write_text(SENTENCE * 120, encoding="utf-8")
+    return path
+
+
+def learnt(book: Path, out: Path, name: str, **changes) -> RunFolder:
+    much = {"training.steps": 400, "training.save_every": 200, "training.tokens": 384}
+    much |= {"training.rate": 1e-2, "training.schedule.warmup": 20}
+    return train_recipe(tiny_recipe(book, name, **SMALL | much | changes), out)
+
+
+@pytest.fixture(scope="module")
+def run(book: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A run that has learnt its one sentence by heart, character by character."""
+    return learnt(book, tmp_path_factory.mktemp("runs") / "learnt", "fill-characters")
+
+
+def test_it_fills_one_blank_or_several(run: RunFolder):
+    model = load(run.path)
+    assert model("the c[MASK]t sat").text == "the cat sat"
+    assert [each.text for each in model.predict(["the cat s[MASK]t on t[MASK]e mat", "猫[MASK]在垫子上。"])] == [
+        "the cat sat on the mat",
+        "猫坐在垫子上。",
+    ]
+
+
+def test_it_tells_what_else_could_stand_there(run: RunFolder):
+    found = load(run.path)("the c[MASK]t s[MASK]t", top_k=3)
+    assert [len(guess) for guess in found.guesses] == [3, 3]
+    for guess in found.guesses:
+        assert guess[0].text == "a"
+        assert 1 >= guess[0].probability > guess[1].probability > guess[2].probability > 0
+    everything = load(run.path)("the c[MASK]t", top_k=0).guesses[0]
+    assert sum(choice.probability for choice in everything) == pytest.approx(1, abs=0.01)
+    assert "[MASK]" not in {choice.text for choice in everything}
+
+
+def test_a_score_is_the_logarithm_of_the_guess(run: RunFolder):
+    model = load(run.path)
+    best = model("the c[MASK]t")
+    assert model.score("the c[MASK]t", "a") == pytest.approx(best.score, abs=1e-4)
+    assert model.score("the c[MASK]t", "o") < best.score
+    with pytest.raises(UserError, match="not an answer"):
+        model.score("the c[MASK]t s[MASK]t", "a")
+
+
+def test_a_text_without_a_blank_is_refused(run: RunFolder):
+    with pytest.raises(UserError, match=r"no \[MASK\]"):
+        load(run.path)("the cat")
+
+
+def test_a_long_text_is_read_around_its_blank(run: RunFolder):
+    found = load(run.path)(SENTENCE * 3 + "the c[MASK]t sat")
+    assert found.truncated
+    assert found.text.endswith("the cat sat")
+    assert not load(run.path)("the c[MASK]t").truncated
+
+
+def test_neighbours_do_not_matter(run: RunFolder):
+    model = load(run.path)
+    texts = ["the c[MASK]t", "猫坐在[MASK]子上。", "[MASK]", "mat. 猫[MASK]在"]
+    together = model.predict(texts)
+    for text, each in zip(texts, together, strict=True):
+        alone = model(text)
+        assert alone.text == each.text
+        assert alone.score == pytest.approx(each.score, abs=1e-4)
+
+
+def test_what_has_no_meaning_is_refused(run: RunFolder, tmp_path: Path):
+    model = load(run.path)
+    for wrong in ({"num_beams": 4}, {"prefix": "the"}):
+        with pytest.raises(UserError, match="only reads"):
+            model("the c[MASK]t", **wrong)
+    with pytest.raises(UserError, match="models that write"):
+        load(run.path, engine="ct2")
+    with pytest.raises(UserError, match="models that write"):
+        make_ensemble([run, run], tmp_path / "both")
+    with pytest.raises(UserError, match="no texts that could be compared"):
+        compare(run, run)
+    with pytest.raises(UserError, match="nothing is decoded"):
+        evaluate(run, num_beams=4)
+
+
+def test_it_is_judged_by_the_tokens_it_guesses(run: RunFolder, capsys):
+    scores = evaluate(run)
+    assert scores["hidden"]["accuracy"] > 75  # some blanks can hardly be guessed: their neighbours are wrong
+    assert 1 <= scores["hidden"]["perplexity"] < 3
+    print_scores(run, scores)
+    told = capsys.readouterr().out
+    assert "hidden tokens right" in told
+    assert "per hidden token" in told
+    strips = json.loads((run.evaluation / "strips.json").read_text(encoding="utf-8"))
+    assert all(len(each["pieces"]) == len(each["loss"]) == 24 for each in strips)
+    text = SENTENCE.replace(" ", "▁").replace("\n", "⏎")
+    assert all("".join(each["pieces"]) in text * 3 for each in strips)
+    losses = [loss for each in strips for loss in each["loss"]]
+    assert sum(losses) / len(losses) < 0.5
+
+
+def test_the_report_shows_scores_and_surprises(run: RunFolder):
+    evaluate(run)
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "perplexity per hidden token" in page
+    assert "每个被遮住词元的困惑度" in page
+    assert page.count('class="strip"') == 4
+    assert "lines read = kept + skipped + rejected" in page
+
+
+def test_samples_show_blanks_and_how_they_were_filled(run: RunFolder):
+    first, *rows = (run.samples / "step-000400.tsv").read_text(encoding="utf-8").splitlines()
+    assert first == "source\treference\toutput"
+    blanked, truth, output = rows[0].split("\t")
+    assert blanked.count("[MASK]") == 4
+    assert truth.replace("⏎", "\n") in SENTENCE * 3
+    assert output == truth
+
+
+def test_its_attention_looks_both_ways(run: RunFolder):
+    shown = load(run.path).trace("c[MASK]t")
+    assert shown.source == shown.target == ["<bos>", "c", "[MASK]", "t", "<eos>"]
+    (weights,) = shown.weights
+    assert weights.shape[-2:] == (5, 5)
+    assert (weights > 0).all()
+
+
+def test_the_command_line_prints_guesses(run: RunFolder, capsys):
+    assert command(["predict", str(run.path), "the c[MASK]t", "--set", "decoding.top_k=2"]) == 0
+    text, guesses = capsys.readouterr().out.strip().split("\t")
+    assert text == "the cat"
+    assert guesses.startswith("a 0.")
+    assert len(guesses.split(", ")) == 2
+    assert command(["predict", str(run.path), "猫坐在[MASK]子上。", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["answers"][0]["text"] == "猫坐在垫子上。"
+    assert len(found["guesses"][0]) == 5
+    assert command(["predict", str(run.path), "the cat"]) == 2
+    assert "no [MASK]" in capsys.readouterr().err
+
+
+def test_pieces_of_words_can_be_hidden_too(book: Path, tmp_path: Path):
+    run = learnt(book, tmp_path / "pieces", "fill", **{"source.tokeniser.size": 330})
+    found = load(run.path)("the [MASK] sat on the mat.")
+    assert found.text == "the cat sat on the mat."
+    assert found.guesses[0][0].text == " cat"
+
+
+def test_pairs_are_judged_by_whether_they_follow(tmp_path: Path, capsys):
+    lines = [f"{who} sees {what}.\n{who} likes {what}.\n" for who in ("Ann", "Bob", "Eve") for what in ("cats", "dogs")]
+    (tmp_path / "pairs.txt").write_text("".join(lines) * 20, encoding="utf-8")
+    changes = {"source.longest": 32, "training.steps": 12, "source.tokeniser.kind": "characters"}
+    run = train_recipe(tiny_recipe(tmp_path / "pairs.txt", "fill-bert", **SMALL | changes), tmp_path / "run")
+    scores = evaluate(run)
+    assert scores["follows"]["rows"] > 0
+    assert scores["hidden"]["tokens"] > scores["follows"]["rows"]
+    print_scores(run, scores)
+    assert "whether a text follows another" in capsys.readouterr().out
+    assert load(run.path)("Ann [MASK]ees").text[4:5].strip() != "["
+    assert "相接" in write_report(run).read_text(encoding="utf-8")
+
+
+def test_a_stopped_run_goes_on_to_the_same_end(book: Path, tmp_path: Path):
+    recipe = tiny_recipe(book, "fill-characters", **SMALL)
+    train_recipe(recipe, tmp_path / "whole")
+
+    class Stopper:
+        def say(self, text: str) -> None: ...
+
+        def step(self, step: int, figures: dict[str, float]) -> None:
+            if step == 6:
+                import os
+                import signal
+
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        train_recipe(recipe, tmp_path / "stopped", Stopper())
+    train_recipe(recipe, tmp_path / "stopped")
+    assert fingerprint(tmp_path / "stopped") == fingerprint(tmp_path / "whole")
+
+
+def test_a_dry_run_shows_what_is_hidden_and_asked(book: Path):
+    said: list[str] = []
+    dry_run(tiny_recipe(book, "fill-characters", **SMALL), said.append)
+    assert any(line.startswith("batch  source (8, 26)") for line in said)
+    reads = next(line for line in said if "reads" in line)
+    assert "[MASK]" in reads
+    assert "▁" in reads or "a" in reads
+    assert any("answers" in line for line in said)
+
+
+def test_a_loss_that_is_no_number_names_the_text(book: Path, tmp_path: Path):
+    changes = SMALL | {"training.rate": 1e30, "training.schedule.kind": "constant", "training.clip": 0}
+    with pytest.raises(UserError, match=r"The batch holds 8 windows, first near '"):
+        train_recipe(tiny_recipe(book, "fill-characters", **changes), tmp_path / "broken")
+
+
+@pytest.mark.parametrize(
+    "changes, complaint",
+    [
+        ({"training.batches": "packed"}, "running text"),
+        ({"metrics": ["bleu"]}, "running text"),
+        ({"source.tokeniser.dropout": 0.1}, "source.tokeniser.dropout=0"),
+        ({"objective.kind": "next-token"}, "goes with objective.kind=masked-token"),
+        ({"decoder.kind": "transformer"}, r"has no \[decoder\]"),
+    ],
+    ids=str,
+)
+def test_what_would_be_ignored_is_refused(book: Path, changes, complaint):
+    with pytest.raises(UserError, match=complaint):
+        resolve("fill", [book], changes)

@@ -1,0 +1,137 @@
+"""A tagger from a CoNLL file to tags: train, ask, score, report, resume."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tiny import fingerprint, tiny_recipe
+
+from seq2see.api import resolve
+from seq2see.cli.app import run as command
+from seq2see.core.errors import UserError
+from seq2see.training.signals import Interrupted
+from seq2see.workbench.dry import dry_run
+from seq2see.workbench.evaluate import evaluate
+from seq2see.workbench.predict import load
+from seq2see.workbench.report import write_report
+from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.train import train_recipe
+
+WHO = {"Ann": "B-PER", "Bob": "B-PER", "Eve": "B-PER", "小明": "B-PER"}
+WHERE = {"Rome": "B-LOC", "Oslo": "B-LOC", "Bern": "B-LOC", "北京": "B-LOC"}
+SMALL = {"source.tokeniser.size": 330, "training.tokens": 128, "training.patience": 0}
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "names.conll"
+    lines = []
+    for who in WHO:
+        for where in WHERE:
+            for verb in ("sees", "loves", "leaves", "visits"):
+                lines.append(f"{who} B-PER\nSmith I-PER\n{verb} O\nold O\n{where} B-LOC\n\n")
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(names: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    changes = {"training.steps": 60, "training.save_every": 30, "training.rate": 1e-2, "encoder.width": 32}
+    return train_recipe(tiny_recipe(names, "tag", **SMALL | changes), tmp_path_factory.mktemp("runs") / "learnt")
+
+
+def test_every_word_gets_its_tag(run: RunFolder):
+    model = load(run.path)
+    assert model("Ann Smith sees old Rome").text == "Ann/B-PER Smith/I-PER sees/O old/O Rome/B-LOC"
+    assert model("小明 Smith loves old 北京").text.split()[4] == "北京/B-LOC"
+    assert model("Ann Smith sees old Rome").guesses == ()
+    guesses = model("Ann Smith sees", top_k=2).guesses
+    assert [len(guess) for guess in guesses] == [2, 2, 2]
+    assert guesses[0][0].text == "B-PER"
+    with pytest.raises(UserError, match="nothing to read"):
+        model("  ")
+    assert load(run.path)("Ann " * 400).truncated
+
+
+def test_it_is_judged_by_words_and_by_spans(run: RunFolder, capsys):
+    scores = evaluate(run)["test"]
+    assert scores["accuracy"] == 100
+    assert scores["spans"]["f1"] == 1
+    assert set(scores["classes"]) == {"B-PER", "I-PER", "O", "B-LOC"}
+    assert scores["answers"] == 5 * 3
+    assert command(["eval", str(run.path)]) == 0
+    assert "F1 of spans 100.0 %" in capsys.readouterr().out
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "B-PER" in page
+    assert (run.evaluation / "confusion.png").exists()
+    _, first, *_ = (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8").splitlines()
+    assert "/I-PER" in first.split("\t")[1]
+
+
+def test_the_command_line_tags_lines(run: RunFolder, capsys):
+    assert command(["predict", str(run.path), "Bob Smith visits old Oslo", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["answers"][0]["text"].startswith("Bob/B-PER Smith/I-PER")
+
+
+def test_samples_show_words_with_their_tags(run: RunFolder):
+    _, row, *_ = (run.samples / "step-000060.tsv").read_text(encoding="utf-8").splitlines()
+    words, tags, answer = row.split("\t")
+    assert tags == answer
+    assert words.split()[1] == "Smith"
+
+
+def test_the_pocket_world_has_tags_of_its_own(tmp_path: Path):
+    changes = {"corpus.size": 300, "training.steps": 3, "training.save_every": 3, "encoder.width": 16}
+    for name in ("tag", "tag-zh"):
+        run = train_recipe(resolve(name, [], changes), tmp_path / name)
+        assert {"VERB", "NOUN"} <= set(evaluate(run)["test"]["classes"])
+
+
+def test_a_dry_run_shows_words_and_tags(names: Path):
+    said: list[str] = []
+    dry_run(tiny_recipe(names, "tag", **SMALL), said.append)
+    assert any("answers B-PER I-PER O O B-LOC" in line for line in said)
+
+
+def test_a_stopped_run_goes_on_to_the_same_end(names: Path, tmp_path: Path):
+    recipe = tiny_recipe(names, "tag", **SMALL)
+    train_recipe(recipe, tmp_path / "whole")
+
+    class Stopper:
+        def say(self, text: str) -> None: ...
+
+        def step(self, step: int, figures: dict[str, float]) -> None:
+            if step == 6:
+                import os
+                import signal
+
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        train_recipe(recipe, tmp_path / "stopped", Stopper())
+    train_recipe(recipe, tmp_path / "stopped")
+    assert fingerprint(tmp_path / "stopped") == fingerprint(tmp_path / "whole")
+
+
+def test_a_tag_that_was_never_learnt_is_told_with_its_line(names: Path, tmp_path: Path):
+    (tmp_path / "test.conll").write_text("Ann B-PER\n\nMars B-PLANET\n", encoding="utf-8")
+    recipe = tiny_recipe(names, "tag", **SMALL | {"corpus.test": [str(tmp_path / "test.conll")]})
+    run = train_recipe(recipe, tmp_path / "run")
+    with pytest.raises(UserError, match=r"test\.conll:3: The tag 'B-PLANET' does not occur"):
+        evaluate(run)
+
+
+def test_words_are_cut_once(names: Path):
+    with pytest.raises(UserError, match="tagged words are cut once"):
+        tiny_recipe(names, "tag", **SMALL | {"source.tokeniser.dropout": 0.1})
+
+
+def test_it_can_start_from_a_bert(names: Path, tmp_path: Path):
+    changes = {"source.longest": 24, "source.tokeniser.size": 330, "training.tokens": 192}
+    filler = train_recipe(tiny_recipe(names, "fill", **changes), tmp_path / "fill")
+    small = {"training.steps": 2, "training.save_every": 2, "training.patience": 0, "start": str(filler.path)}
+    run = train_recipe(resolve("tag", [names], small), tmp_path / "tuned")
+    assert run.recipe().encoder == filler.recipe().encoder
+    assert len(load(run.path)("Ann Smith sees").text.split()) == 3
