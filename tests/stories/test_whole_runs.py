@@ -10,6 +10,7 @@ import pytest
 from tiny import tiny_recipe, write_pairs
 
 import seq2see
+from seq2see.api import resolve
 from seq2see.core.errors import UserError
 from seq2see.models.counting import CountingSettings
 from seq2see.recipes.table import RECIPES, recipe
@@ -32,8 +33,15 @@ def run(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return train_recipe(tiny_recipe(pairs, **changes), tmp_path_factory.mktemp("runs") / "learnt")
 
 
-STEPPED = [name for name in RECIPES if not isinstance(recipe(name).decoder, CountingSettings)]
-"""Recipes that learn step by step; those that count have a story of their own (`test_count.py`)."""
+COUNTING = [name for name in RECIPES if isinstance(recipe(name).decoder, CountingSettings)]
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_every_recipe_that_counts_predicts_and_loads(name: str, pairs: Path, tmp_path: Path):
+    counting = resolve(name, [pairs], {"decoding.max_new_tokens": 5})
+    finished = train_recipe(counting, tmp_path / name)
+    assert load(finished.path)("红猫").text.startswith("红猫")
+    assert len(finished.metrics.read_text().splitlines()) == counting.steps == counting.decoder.order
 
 
 def running_text(pairs: Path, folder: Path) -> tuple[Path, str]:
@@ -58,7 +66,7 @@ DATA = {"blanks": running_text, "blanks-and-pairs": running_text, "label": label
 """What a recipe learns from and is asked, by the kind of its target; others learn from pairs."""
 
 
-@pytest.mark.parametrize("name", STEPPED)
+@pytest.mark.parametrize("name", [name for name in RECIPES if name not in COUNTING])
 def test_every_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path: Path):
     changes = {"training.steps": 2, "training.save_every": 1, "training.compile": False, "decoding.max_new_tokens": 5}
     if name == "transformer-base":

@@ -92,7 +92,7 @@ class Table(nn.Module):
             return torch.full_like(tokens, UNSEEN)
         wanted = contexts * self.vocabulary + tokens
         found = torch.searchsorted(self.keys, wanted).clamp(max=len(self.keys) - 1)
-        return torch.where((self.keys[found] == wanted), found, UNSEEN)
+        return torch.where(self.keys[found] == wanted, found, UNSEEN)
 
     def weight(self, contexts: Int[Tensor, "*place"]) -> Float[Tensor, "*place"]:
         """What a shorter context's guesses are multiplied by; all of them count if this one is UNSEEN."""
