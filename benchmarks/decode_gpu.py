@@ -31,7 +31,8 @@ from seq2see.interop.hugging_face import write_hf
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.tokenisers import EOS, Words, train_tokeniser
+from seq2see.sequences.tokenisers import EOS, Words
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.workbench.model_folder import ModelConfig, StoredModel
 from seq2see.workbench.tokenisers import Tokenisers
 

@@ -27,7 +27,8 @@ from seq2see.metrics.zipf import zipf_slope
 from seq2see.models.counting import LONGEST
 from seq2see.recipes.table import recipe
 from seq2see.sequences.ngrams import Grams, count_ngrams
-from seq2see.sequences.tokenisers import BOS, BytePairs, Characters, Spaced, train_tokeniser
+from seq2see.sequences.tokenisers import BOS, BytePairs, Characters, Spaced
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.sequences.windows import TextSet, lines_of
 from seq2see.sources.catalogued_texts import CataloguedText
 from seq2see.training.smoothing import SMOOTHINGS

@@ -24,7 +24,8 @@ from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.recipes.table import recipe
-from seq2see.sequences.tokenisers import BOS, EOS, Words, train_tokeniser
+from seq2see.sequences.tokenisers import BOS, EOS, Words
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.workbench.model_folder import ModelConfig, StoredModel, write_model
 from seq2see.workbench.prepare import read_corpus
 from seq2see.workbench.tokenisers import Tokenisers

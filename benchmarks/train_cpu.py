@@ -33,7 +33,8 @@ from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.pairs import PairSet
-from seq2see.sequences.tokenisers import BytePairs, train_tokeniser
+from seq2see.sequences.tokenisers import BytePairs
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.sources.catalogue import CataloguedCorpus
 from seq2see.sources.pocket.corpus import PocketCorpus
 from seq2see.training.loop import Trainer

@@ -22,11 +22,16 @@ from seq2see.models.settings import ModelSettings, Text
 from seq2see.models.transformer import TransformerSettings
 
 INPUTS, ROOM, VOCABULARY = 3, 7, 6
-CHOOSERS = [Greedy(), Beam(2), Beam(3, Average()), Beam(2, GNMT(), when_full, 1)]
+CHOOSERS = {
+    "greedy": Greedy(),
+    "beam": Beam(2),
+    "average": Beam(3, Average()),
+    "until full": Beam(2, GNMT(), when_full, 1),
+}
 STACK = TransformerSettings(width=16, depth=1, heads=2)
 
 
-@pytest.mark.parametrize("chooser", CHOOSERS, ids=str)
+@pytest.mark.parametrize("chooser", CHOOSERS.values(), ids=CHOOSERS)
 @pytest.mark.parametrize("seed", range(5))
 def test_a_recorded_turn_is_a_turn(chooser, seed, monkeypatch):
     monkeypatch.setattr(beam, "take_turn", plain_turn)  # C++ knows plain numbers only
@@ -84,7 +89,7 @@ def decoded(model, chooser, **more):
     return [[each.tokens for each in row] for row in decode(model, source, chooser, Limits(9), **more)]
 
 
-@pytest.mark.parametrize("chooser", CHOOSERS, ids=str)
+@pytest.mark.parametrize("chooser", CHOOSERS.values(), ids=CHOOSERS)
 def test_the_loop_leaves_every_round_to_a_model_that_records(chooser):
     settings = ModelSettings(source=Text(), encoder=STACK, decoder=STACK)
     model = fresh_model(settings, (20, 20), "xavier", seed=3).eval()

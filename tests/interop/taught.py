@@ -19,7 +19,8 @@ from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget, Tokens
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.pairs import PairSet
-from seq2see.sequences.tokenisers import BOS, EOS, PAD, BytePairs, Characters, Words, train_tokeniser
+from seq2see.sequences.tokenisers import BOS, EOS, PAD, BytePairs, Characters, Words
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.sources.pocket.corpus import PocketCorpus
 from seq2see.workbench.model_folder import ModelConfig, StoredModel
 from seq2see.workbench.tokenisers import Tokenisers

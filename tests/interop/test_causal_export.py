@@ -23,7 +23,8 @@ from seq2see.interop.hugging_face_causal import causal_layout, write_causal
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings
 from seq2see.recipes.table import recipe
-from seq2see.sequences.tokenisers import BOS, BytePairs, Characters, Unigram, Words, train_tokeniser
+from seq2see.sequences.tokenisers import BOS, BytePairs, Characters, Unigram, Words
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.workbench.model_folder import ModelConfig, StoredModel, read_model, write_model
 from seq2see.workbench.predict import Model, load
 from seq2see.workbench.tokenisers import Tokenisers

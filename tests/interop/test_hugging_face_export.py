@@ -34,7 +34,8 @@ from seq2see.interop.hugging_face import layout_of, write_hf
 from seq2see.interop.hugging_face_config import generation_json
 from seq2see.interop.hugging_face_tokeniser import tokenizer_files
 from seq2see.models.settings import Tokens
-from seq2see.sequences.tokenisers import BOS, Characters, Words, train_tokeniser
+from seq2see.sequences.tokenisers import BOS, Characters, Words
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.workbench.tokenisers import Tokenisers
 
 transformers = pytest.importorskip("transformers")

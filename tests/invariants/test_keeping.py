@@ -10,7 +10,8 @@ import torch
 
 from seq2see.core.errors import UserError
 from seq2see.decoding.settings import Decoding
-from seq2see.sequences.tokenisers import Characters, train_tokeniser
+from seq2see.sequences.tokenisers import Characters
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.training.averaging import MovingAverage
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken

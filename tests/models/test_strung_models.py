@@ -16,7 +16,8 @@ from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences import packs
 from seq2see.sequences.packs import Packs
 from seq2see.sequences.pairs import PairSet
-from seq2see.sequences.tokenisers import Characters, train_tokeniser
+from seq2see.sequences.tokenisers import Characters
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.sources.examples import Example
 from seq2see.training.objectives import NextToken, doubled
 

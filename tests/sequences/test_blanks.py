@@ -9,19 +9,8 @@ import torch
 from seq2see.core.batch import NOT_ASKED
 from seq2see.core.errors import UserError
 from seq2see.sequences.blanks import SHORT, BlankedPairs, BlankedTexts, around_blanks, hide, read_blanks
-from seq2see.sequences.tokenisers import (
-    BOS,
-    EOS,
-    PAD,
-    UNK,
-    BytePairs,
-    Characters,
-    Tokeniser,
-    Unigram,
-    Words,
-    train_tokeniser,
-    with_mask,
-)
+from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, BytePairs, Characters, Tokeniser, Unigram, Words, with_mask
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.sequences.windows import Windows
 from seq2see.sources.examples import Example
 

@@ -17,7 +17,8 @@ from real_folders import tokeniser_file
 from seq2see.core.errors import UserError
 from seq2see.core.files import sha256
 from seq2see.sequences.given import GivenTokeniser, Renumbered, byte_level
-from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, Given, train_tokeniser
+from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, Given
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.sequences.windows import TextSet
 from seq2see.sources.examples import Example
 

@@ -9,7 +9,8 @@ from seq2see.core.batch import NOT_ASKED
 from seq2see.core.errors import UserError
 from seq2see.sequences.labelled import LabelledTexts
 from seq2see.sequences.pairs import NOBODY, even
-from seq2see.sequences.tokenisers import BOS, EOS, PAD, Characters, train_tokeniser
+from seq2see.sequences.tokenisers import BOS, EOS, PAD, Characters
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.sources.examples import Example
 
 EXAMPLES = [Example("abc", "good"), Example("b", "bad"), Example("猫狗", "good")]

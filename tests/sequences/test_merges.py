@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2see.sequences.merges import Merges
-from seq2see.sequences.tokenisers import BytePairs, train_tokeniser
+from seq2see.sequences.tokenisers import BytePairs
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.sources.catalogue import CATALOGUE, CataloguedCorpus
 from seq2see.sources.holdings import locate
 

@@ -12,7 +12,8 @@ from seq2see.core.errors import UserError
 from seq2see.sequences import packs
 from seq2see.sequences.packs import Packs, best_fit
 from seq2see.sequences.pairs import NOBODY, PairSet
-from seq2see.sequences.tokenisers import BOS, EOS, PAD, Characters, train_tokeniser
+from seq2see.sequences.tokenisers import BOS, EOS, PAD, Characters
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.sources.examples import Example
 
 sizes = st.lists(st.integers(1, 20), min_size=1, max_size=40)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from seq2see.core.batch import NOT_ASKED
 from seq2see.sequences.buckets import Buckets
 from seq2see.sequences.pairs import NOBODY, PairSet, Side, even
-from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, Characters, train_tokeniser
+from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, Characters
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.sources.examples import Example
 
 LETTERS = train_tokeniser(Characters(), ["aaabbc"])  # a = 4, b = 5, c = 6

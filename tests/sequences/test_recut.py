@@ -12,7 +12,8 @@ from seq2see.sequences.buckets import Buckets, bucket_widths
 from seq2see.sequences.merges import Merges
 from seq2see.sequences.pairs import PairSet, Side, even
 from seq2see.sequences.recut import FEWEST, MOST, Pools, RecutPairs, RecutSide
-from seq2see.sequences.tokenisers import EOS, BytePairs, Characters, train_tokeniser
+from seq2see.sequences.tokenisers import EOS, BytePairs, Characters
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.sources.examples import Example
 
 WORDS = ["the", "cat", "sat", "on", "another", "umbrella", "yesterday", "morning", "while", "nobody", "looked"]

@@ -9,7 +9,8 @@ from seq2see.core.batch import NOT_ASKED, Worded
 from seq2see.core.errors import UserError
 from seq2see.sequences.pairs import even
 from seq2see.sequences.tagged import TaggedTexts, cut_words
-from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, BytePairs, Characters, train_tokeniser
+from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, BytePairs, Characters
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.sources.examples import Example
 
 LETTERS = train_tokeniser(Characters(), ["abcdefgh猫狗"])

@@ -10,7 +10,8 @@ from tokenizers import Tokenizer
 
 from seq2see.core.errors import UserError
 from seq2see.sequences import tokeniser_files
-from seq2see.sequences.tokenisers import BytePairs, Characters, Spaced, Tokeniser, Unigram, Words, train_tokeniser
+from seq2see.sequences.tokenisers import BytePairs, Characters, Spaced, Tokeniser, Unigram, Words
+from seq2see.sequences.vocabularies import train_tokeniser
 
 TEXTS = ["the cat sat on the mat, the cat!", "我有一支笔，一支笔。", "<eos> e\u0301"]
 KINDS = [Characters(), Words(), Spaced(), BytePairs(size=320), Unigram(size=320)]

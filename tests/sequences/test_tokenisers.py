@@ -11,19 +11,8 @@ from hypothesis import strategies as st
 
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings, read_tree
-from seq2see.sequences.tokenisers import (
-    BOS,
-    EOS,
-    PAD,
-    UNK,
-    AnyTokeniser,
-    BytePairs,
-    Characters,
-    Spaced,
-    Unigram,
-    Words,
-    train_tokeniser,
-)
+from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, AnyTokeniser, BytePairs, Characters, Spaced, Unigram, Words
+from seq2see.sequences.vocabularies import train_tokeniser
 
 TEXTS = [
     "the cat sat on the mat, the cat!",
@@ -250,6 +239,7 @@ def test_half_a_surrogate_pair_is_an_error_that_says_so():
 TRAIN_ALL = """
 import sys
 from seq2see.sequences.tokenisers import *
+from seq2see.sequences.vocabularies import train_tokeniser
 texts = open(sys.argv[1], encoding="utf-8").read().split("\\n")
 for settings in [Characters(), Words(), BytePairs(size=380), Unigram(size=380)]:
     print(train_tokeniser(settings, texts).fingerprint)

@@ -7,7 +7,8 @@ import pytest
 
 from seq2see.core.batch import NOT_ASKED
 from seq2see.core.errors import UserError
-from seq2see.sequences.tokenisers import BOS, EOS, PAD, BytePairs, Characters, Spaced, Words, train_tokeniser
+from seq2see.sequences.tokenisers import BOS, EOS, PAD, BytePairs, Characters, Spaced, Words
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.sequences.windows import TextSet, Windows
 from seq2see.sources.examples import Example
 

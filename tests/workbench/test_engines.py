@@ -14,7 +14,8 @@ from seq2see.decoding.settings import Decoding
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget, Tokens
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.tokenisers import Words, train_tokeniser
+from seq2see.sequences.tokenisers import Words
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.workbench import engines
 from seq2see.workbench.engines import FEW, ROWS, OwnEngine
 from seq2see.workbench.model_folder import ModelConfig, StoredModel

@@ -9,7 +9,8 @@ import torch
 
 from seq2see.models.build import fresh_model
 from seq2see.sequences.pairs import PairSet
-from seq2see.sequences.tokenisers import Characters, Words, train_tokeniser
+from seq2see.sequences.tokenisers import Characters, Words
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.sources.examples import Example
 from seq2see.workbench.reading import read_attention, read_with_truth
 from seq2see.workbench.tokenisers import Tokenisers

@@ -101,8 +101,8 @@ class PairSet:
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens there are to guess from."""
-        return len(self.tokenisers["target"])
+        """How many tokens there are to guess from, at most."""
+        return max(map(len, self.tokenisers.values()))
 
     @property
     def lengths(self) -> Numbers:

@@ -11,7 +11,8 @@ from seq2see.core.settings import Settings
 from seq2see.models.counting import CountingSettings
 from seq2see.sequences.pairs import PairSet
 from seq2see.sequences.recut import RecutPairs
-from seq2see.sequences.tokenisers import BytePairs, train_tokeniser
+from seq2see.sequences.tokenisers import BytePairs
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.sequences.windows import TextSet
 from seq2see.sources.complaints import DataReport
 from seq2see.sources.conll import OwnTagged

@@ -14,8 +14,9 @@ from seq2see.core.files import write_text
 from seq2see.training.journal import read_journal
 from seq2see.workbench.evaluate import read_scores
 from seq2see.workbench.report_counts import frequencies, is_counting, orders, unit_of
-from seq2see.workbench.report_page import TEXTS, cell, head, page, picture, say, table
+from seq2see.workbench.report_page import cell, head, page, picture, say, table
 from seq2see.workbench.report_texts import classes, mistakes, predictions, samples, strips
+from seq2see.workbench.report_words import TEXTS
 from seq2see.workbench.run_folder import RunFolder
 
 Tree = dict[str, Any]

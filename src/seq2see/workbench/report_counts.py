@@ -8,7 +8,8 @@ from typing import Any
 
 from seq2see.metrics.zipf import zipf_slope
 from seq2see.sequences.windows import UNITS
-from seq2see.workbench.report_page import TEXTS, cell, head, picture, say, table
+from seq2see.workbench.report_page import cell, head, picture, say, table
+from seq2see.workbench.report_words import TEXTS
 from seq2see.workbench.run_folder import RunFolder
 
 Tree = dict[str, Any]
@@ -16,7 +17,7 @@ Tree = dict[str, Any]
 
 def is_counting(recipe: Tree) -> bool:
     """Whether a recipe, as TOML has it, counts instead of training step by step."""
-    return bool(recipe["decoder"]["kind"] == "counting")
+    return bool(recipe.get("decoder", {}).get("kind") == "counting")
 
 
 def unit_of(recipe: Tree) -> str:

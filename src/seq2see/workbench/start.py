@@ -14,7 +14,8 @@ from torch import nn
 
 from seq2see.core.errors import UserError
 from seq2see.models.packing import pack_model
-from seq2see.sequences.tokenisers import Tokeniser, train_tokeniser
+from seq2see.sequences.tokenisers import Tokeniser
+from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.workbench.model_folder import StoredModel, read_model
 from seq2see.workbench.run_folder import find_run
 
