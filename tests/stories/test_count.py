@@ -21,7 +21,7 @@ from seq2see.training.journal import read_journal
 from seq2see.training.signals import Interrupted
 from seq2see.workbench.dry import dry_run
 from seq2see.workbench.ensemble import make_ensemble
-from seq2see.workbench.evaluate import compare, evaluate
+from seq2see.workbench.evaluate import compare, compare_texts, evaluate, read_scores
 from seq2see.workbench.predict import load
 from seq2see.workbench.prepare import encode, read_corpus
 from seq2see.workbench.report import write_report
@@ -225,11 +225,30 @@ def test_the_recipe_of_another_model_is_led_to_count(book: Path):
     assert resolve("count", [book], {"decoder.kind": "transformer"}).decoder.kind == "transformer"
 
 
-def test_two_runs_are_compared_by_their_bits(run: RunFolder):
+def test_two_runs_are_compared_if_they_cut_the_same_text_alike(book: Path, run: RunFolder, tmp_path: Path, capsys):
+    changes = {"target.longest": 32, "decoding.do_sample": False}
+    worse = train_recipe(resolve("count", [book], changes | {"decoder.order": 1}), tmp_path / "worse")
+    words = train_recipe(resolve("count", [book], changes | {"target.tokeniser.kind": "words"}), tmp_path / "words")
+    assert seq2see(["eval", str(run.path), str(worse.path)]) == 0
+    before, after = (read_scores(each)["perplexity"]["per_token"] for each in (run, worse))
+    told = f"perplexity per character {before:.3f} -> {after:.3f}, {after / before - 1:.1%} higher; bits per character"
+    assert told in capsys.readouterr().out
+    assert seq2see(["eval", str(run.path), str(words.path)]) == 2
+    bits = read_scores(words)["perplexity"]["bits_per_character"]
+    refused = " ".join(capsys.readouterr().err.split())
+    assert "the runs cut the text into other pieces" in refused
+    assert f"words {bits:.3f}" in refused
+
+
+def test_runs_of_different_texts_are_not_compared(book: Path, run: RunFolder, tmp_path: Path):
+    (tmp_path / "other.txt").write_text(SENTENCES[0] * 90, encoding="utf-8")
+    changes = {"target.longest": 32, "decoding.do_sample": False}
+    other = train_recipe(resolve("count", [tmp_path / "other.txt"], changes), tmp_path / "other")
+    with pytest.raises(UserError, match="not judged on the same text"):
+        compare_texts(run, other)
     evaluate(run)
-    with pytest.raises(UserError, match="no answers to compare") as error:
+    with pytest.raises(UserError, match="no answers to compare"):
         compare(run, run)
-    assert "bits per character" in error.value.remedy
 
 
 def test_two_counting_runs_can_answer_together(book: Path, run: RunFolder, tmp_path: Path):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 from tiny import fingerprint, tiny_recipe
 
 from seq2see.api import resolve
+from seq2see.cli.predict import converse
 from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.training.signals import Interrupted
@@ -54,8 +56,46 @@ def test_a_long_text_is_gone_on_from_by_its_end(run: RunFolder):
     assert not model("the cat sat").truncated
 
 
-def test_an_answer_stays_within_the_window(run: RunFolder):
-    assert load(run.path)("the cat sat", max_new_tokens=50).text == "the cat sat on the mat."
+def test_it_writes_on_beyond_its_window(run: RunFolder):
+    model = load(run.path)
+    text = model("the cat sat", max_new_tokens=80).text
+    assert len(text) == len("the cat sat") + 80
+    assert (SENTENCE * 4).startswith(text)
+    by_hand = "the cat sat"
+    for _ in range(80 // 12):
+        by_hand = model(by_hand, max_new_tokens=12).text
+    assert text.startswith(by_hand)
+    with pytest.raises(UserError, match="at most 12 tokens each"):
+        model("the cat", max_new_tokens=13, num_beams=2, num_return_sequences=2)
+
+
+def test_stretches_of_a_long_sample_are_drawn_apart(run: RunFolder):
+    settings = {"do_sample": True, "temperature": 100.0, "max_new_tokens": 36}
+    tokens = [each.text for each in load(run.path)("the cat sat o", seed=1, **settings).answers[0].tokens[-36:]]
+    assert tokens[12:24] != tokens[24:]
+
+
+@pytest.mark.parametrize("settings", [{}, {"do_sample": True}, {"num_beams": 3}, {"max_new_tokens": 40}], ids=str)
+def test_an_answer_can_be_read_as_it_comes(run: RunFolder, settings):
+    model = load(run.path)
+    pieces = list(model.stream("猫坐在垫", seed=3, **settings))
+    assert "猫坐在垫" + "".join(pieces) == model.predict(["猫坐在垫"], seed=3, **settings)[0].text
+    assert len(pieces) == 1 if "num_beams" in settings else len(pieces) > 5
+
+
+def test_every_token_is_told_with_its_probability(run: RunFolder):
+    answer = load(run.path)("the cat").answers[0]
+    assert "".join(each.text for each in answer.tokens) == answer.text.replace(" ", "▁").replace("\n", "⏎")
+    assert math.prod(each.probability for each in answer.tokens) == pytest.approx(math.exp(answer.log_probability))
+    assert answer.tokens[-1].probability > 0.9  # it knows its sentence by heart
+
+
+def test_a_dialogue_goes_on_where_it_stopped(run: RunFolder, monkeypatch, capsys):
+    typed = iter(["the cat sat", "...", ""])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    converse(load(run.path), {"prefix": ""})
+    lines = capsys.readouterr().out.split("\n", 1)[1]
+    assert lines == " on the mat.\n 猫坐在垫子上。\nthe\n"
 
 
 def test_it_can_begin_from_nothing(run: RunFolder):
@@ -166,9 +206,15 @@ def test_what_would_be_ignored_is_refused(book: Path, changes):
         resolve("write", [book], changes)
 
 
-def test_a_precision_that_there_is_not_is_refused(run: RunFolder):
-    with pytest.raises(UserError, match="float32 only"):
-        load(run.path)("the cat", precision="int8")
+@pytest.mark.parametrize("precision", ["float32", "bf16", "int8"])
+def test_many_texts_are_gone_on_from_by_a_quick_twin(run: RunFolder, precision: str):
+    model, settings = load(run.path), {"do_sample": False, "max_new_tokens": 12}
+    texts = [f"the {'cat sat on the mat '[:length]}" for length in range(1, 13)] * 4
+    one_by_one = [model(text, **settings).text for text in texts[:12]]
+    together = [each.text for each in model.predict(texts, precision=precision, **settings)]
+    assert together[:12] == together[12:24]
+    same = sum(one == other for one, other in zip(one_by_one, together[:12], strict=True))
+    assert same == 12 if precision == "float32" else same > 8
 
 
 def test_a_recurrent_decoder_writes_too(book: Path, tmp_path: Path):

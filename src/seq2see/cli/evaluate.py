@@ -21,7 +21,7 @@ def evaluate(
     from seq2see.cli.predict import decoding_setting
     from seq2see.cli.scores import print_changes, print_scores
     from seq2see.metrics.tokenised_bleu import ADVICE, has_moses
-    from seq2see.workbench.evaluate import changed_most, compare, evaluate, read_scores, test_size
+    from seq2see.workbench.evaluate import changed_most, compare, compare_texts, evaluate, read_scores, test_size
     from seq2see.workbench.report import write_report
     from seq2see.workbench.run_folder import find_run
     from seq2see.workbench.terminal import Terminal
@@ -37,7 +37,9 @@ def evaluate(
         print_scores(folder, scores)
         if "bleu-tokenised" in folder.recipe().metrics and not has_moses():
             print(ADVICE)
-    if other:
+    if other and all(folder.recipe().source is None for folder in folders):
+        print(compare_texts(*folders))
+    elif other:
         print(compare(*folders))
         print_changes(folders[0], folders[1], changed_most(folders[0], folders[1]))
 

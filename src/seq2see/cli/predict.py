@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from seq2see.workbench.predict import Model
 
 INTERRUPTED = 130
+MORE = "..."
 
 
 def predict(
@@ -42,7 +43,7 @@ def predict(
     with waiting(f"opening {run}") if is_real(Path(run)) else contextlib.nullcontext():
         model = load(run, engine)
     if texts is None and file is None and out is None and sys.stdin.isatty() and sys.stdout.isatty():
-        _converse(model, settings)
+        converse(model, settings)
     elif texts and out is None:
         _answer(model, texts, settings, json_)
     elif out is None:
@@ -127,9 +128,11 @@ def _lines(texts: list[str] | None, files: list[Path] | None) -> Lines:
     return lines_of(files) if files else lines_from(sys.stdin.buffer)  # type: ignore[arg-type]
 
 
-def _converse(model: Model, settings: dict[str, Any]) -> None:
-    """Type a text, read the answer; an empty line or Ctrl-D ends it."""
-    print("Type a text and press Enter; an empty line ends.")
+def converse(model: Model, settings: dict[str, Any]) -> None:
+    """Type a text, and read the answer as it comes; an empty line or Ctrl-D ends it, Ctrl-C only the answer."""
+    more = "" if model.reads else f" {MORE} goes on from where the last answer stopped;"
+    print(f"Type a text and press Enter;{more} an empty line ends.")
+    before = ""
     while True:
         try:
             text = input("> ")
@@ -137,7 +140,23 @@ def _converse(model: Model, settings: dict[str, Any]) -> None:
             return
         if not text.strip():
             return
-        print(model(text, **settings).text)
+        text = before if text.strip() == MORE and before else text
+        before = text + _told(model, text, settings)
+
+
+def _told(model: Model, text: str, settings: dict[str, Any]) -> str:
+    """Print an answer as it comes; gives it back."""
+    pieces: list[str] = []
+    asked = {name: value for name, value in settings.items() if name != "prefix"}
+    answer = model.stream(text, **asked) if not settings["prefix"] else iter([model(text, **settings).text])
+    try:
+        for piece in answer:
+            pieces.append(piece)
+            print(piece, end="", flush=True)
+    except KeyboardInterrupt:
+        pass
+    print()
+    return "".join(pieces)
 
 
 def decoding_setting(text: str) -> tuple[str, Any]:

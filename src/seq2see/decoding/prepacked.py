@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2see.models.heads import TiedHead
-from seq2see.models.seq2seq import Seq2Seq
+from seq2see.models.language_model import LanguageModel
 
 WORTH_PACKING = 1 << 20
 """Float32 matrices with fewer numbers than this are read as fast as they are."""
@@ -169,7 +169,7 @@ PACKS: dict[str, tuple[Pack, Pack]] = {  # of the layers, of the head
 }
 
 
-def prepacked_twin(model: Seq2Seq, precision: str) -> Seq2Seq:
+def prepacked_twin(model: LanguageModel, precision: str) -> LanguageModel:
     """A model whose linear layers and head are packed in this precision; the rest it shares with the original.
 
     It is the model as it is now: of what the model learns later, the twin knows only a part.

@@ -17,7 +17,7 @@ from seq2see.models.seq2seq import Seq2Seq
 Precision = Literal["float32", "bf16", "int8"]
 
 
-def quicken(model: Seq2Seq, precision: Precision = "float32", threads: int | None = None) -> Decodes:
+def quicken(model: LanguageModel, precision: Precision = "float32", threads: int | None = None) -> Decodes:
     """On a CPU the native twin, or where there can be none the prepacked one; on a GPU the step as a CUDA graph.
 
     What comes back is the model as it is now; after training on, quicken it again. `threads` is how many
@@ -33,10 +33,11 @@ def quicken(model: Seq2Seq, precision: Precision = "float32", threads: int | Non
     return _on_gpu(model, precision)
 
 
-def _on_cpu(model: Seq2Seq, precision: Precision, threads: int) -> Decodes:
+def _on_cpu(model: LanguageModel, precision: Precision, threads: int) -> Decodes:
     from seq2see.decoding.native import native_twin  # here, because it looks for a compiler
 
-    return cast(Decodes, native_twin(model, precision, threads) or prepacked_twin(model, precision))
+    native = native_twin(model, precision, threads) if isinstance(model, Seq2Seq) else None
+    return cast(Decodes, native or prepacked_twin(model, precision))
 
 
 def _on_gpu(model: LanguageModel, precision: Precision) -> Decodes:

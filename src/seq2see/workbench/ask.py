@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from seq2see.core.errors import UserError
 from seq2see.inspection.trace import trace
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.model_folder import StoredModel
-from seq2see.workbench.predict import Answer, Model, Prediction
+from seq2see.workbench.predict import Answer, Model, Prediction, guessed
 from seq2see.workbench.questions import Said, batch_of, say_all
 from seq2see.workbench.tasks import question_of
 
@@ -45,6 +45,11 @@ class Asker(Model):
             raise UserError(f"This model only reads, so '{given}' has no meaning.", remedy="It knows decoding.top_k.")
         most = self.config.decoding.with_(**settings).top_k
         return [self._prediction(each) for each in say_all(self.question, self.stored, texts, most, watch)]
+
+    def stream(self, text: str, *, seed: int = 0, **settings: Any) -> Iterator[str]:
+        """The answer, and what else was likely: it comes in one piece."""
+        prediction = self(text, **settings)
+        yield prediction.text + guessed(prediction)
 
     def score(self, source: str, target: str) -> float:
         """The log-probability of an answer to a text that asks for one."""

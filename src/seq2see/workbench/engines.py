@@ -69,9 +69,11 @@ class OwnEngine:
 
     def __init__(self, module: LanguageModel | Ensemble):
         self.module = module
-        self.members = [each for each in members_of(module) if isinstance(each, Seq2Seq)]  # those that read a source
+        self.members = [each for each in members_of(module) if isinstance(each, LanguageModel)]
+        self.reads = all(isinstance(each, Seq2Seq) for each in self.members)  # whether there is a source
         self.device = device_of(module)
         weights = sum(weight.numel() for weight in module.parameters())
+        self.has_twins = weights > 0  # what only counts has no matrices that could be made quicker
         # A GPU is one worker, whatever the processor has.
         self.crew = Crew(weights, cores=1 if self.device.type == "cuda" else None)
         self.answered = 0
@@ -99,9 +101,9 @@ class OwnEngine:
         To make a twin takes a moment, and the very first one on a machine a compiler and some seconds more. So a few
         sentences are answered by the plain model; but only in float32, where both give the same answers.
         """
-        if not self.members:
+        if not self.has_twins:
             if asked.decoding.precision != "float32":
-                raise UserError("A language model is decoded in float32 only.", remedy="Leave out decoding.precision.")
+                raise UserError("A model that counts is decoded in float32.", remedy="Leave out decoding.precision.")
             return False
         return asked.many or asked.decoding.precision != "float32" or self.answered + len(asked.sources) >= FEW
 
@@ -122,15 +124,15 @@ class OwnEngine:
         """Whether not even the last bit depends on the number of threads: so it is with native twins."""
         from seq2see.decoding.native import why_not
 
-        return self.crew.cores > 1 and all(why_not(member) is None for member in self.members)
+        return self.crew.cores > 1 and all(isinstance(each, Seq2Seq) and not why_not(each) for each in self.members)
 
     def _decode(self, model: Decodes, asked: Asked, batch: list[int]) -> list[list[Hypothesis]]:
         rows, beginnings = [asked.sources[place] for place in batch], [asked.beginning] * len(batch)
-        if not self.members:
+        if not self.reads:
             beginnings = [row + asked.beginning for row in rows]
         return decode(
             model,
-            Sequences.of(rows).to(self.device) if self.members else None,
+            Sequences.of(rows).to(self.device) if self.reads else None,
             chooser_of(asked.decoding, asked.seed),
             limits_of(asked.decoding),
             rules_of(asked.decoding),

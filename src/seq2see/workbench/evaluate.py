@@ -31,6 +31,7 @@ from seq2see.workbench.reading import ROWS, read_attention, read_with_truth
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
 from seq2see.workbench.tasks import question_of
+from seq2see.workbench.tokenisers import Tokenisers
 
 LEARNT_FROM = ("train", "valid")
 WIDEST = 1024
@@ -117,6 +118,25 @@ def compare(first: RunFolder, second: RunFolder) -> PairedBootstrap:
     references = [row[1] for row in rows[0]]
     outputs = [[row[2] for row in each] for each in rows]
     return paired_bootstrap(outputs[0], outputs[1], references, seed=1, tokenise=bleu_tokenise(references))
+
+
+def compare_texts(first: RunFolder, second: RunFolder) -> str:
+    """Which of two language models is less surprised by the same text; each was evaluated already."""
+    runs = (first, second)
+    if first.recipe().corpus != second.recipe().corpus:
+        raise UserError(f"{first} and {second} were not judged on the same text.", remedy="Judge both with --file.")
+    told = [read_scores(run)["perplexity"] for run in runs]
+    bits = ", ".join(f"{run} {each['bits_per_character']:.3f}" for run, each in zip(runs, told, strict=True))
+    if len({Tokenisers.load(run.model).fingerprint for run in runs}) > 1:
+        raise UserError(
+            "These perplexities cannot be compared: the runs cut the text into other pieces, and a guess at a longer "
+            "piece is a harder one.",
+            remedy=f"Compare bits per character, which do not depend on the pieces: {bits}.",
+        )
+    before, after = (each["per_token"] for each in told)
+    change = f"{abs(after / before - 1):.1%} {'lower' if after < before else 'higher'}"
+    unit = told[0].get("unit", "token")
+    return f"perplexity per {unit} {before:.3f} -> {after:.3f}, {change}; bits per character: {bits}"
 
 
 @dataclass(frozen=True)
@@ -226,7 +246,7 @@ def _read_table(run: RunFolder) -> list[list[str]]:
         raise UserError(
             "Running text is not translated, so there are no answers to compare.",
             where=str(run),
-            remedy="Compare the bits per character that `seq2see eval` tells of each run.",
+            remedy="Compare two language models, or two models of pairs.",
         )
     if not path.exists():
         raise UserError("This run was not evaluated yet.", where=str(run), remedy=f"`seq2see eval {run}` does that.")

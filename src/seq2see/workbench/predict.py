@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +16,21 @@ from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import device_of, pick_device
 from seq2see.core.errors import UserError
 from seq2see.decoding.hypotheses import Hypothesis
-from seq2see.decoding.settings import Decoding
 from seq2see.inspection.trace import trace
 from seq2see.sequences.tokenisers import BOS, EOS
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.engines import Asked, engine_of
+from seq2see.workbench.going_on import answer_at_length, as_it_comes
 from seq2see.workbench.model_folder import StoredModel, read_model
 from seq2see.workbench.run_folder import find_model
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Something that may be the answer to one question, and how likely that is."""
+
+    text: str
+    probability: float
 
 
 @dataclass(frozen=True)
@@ -34,14 +43,8 @@ class Answer:
     finished: bool
     length: int
     """How many tokens it has, its end among them."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Something that may be the answer to one question, and how likely that is."""
-
-    text: str
-    probability: float
+    tokens: tuple[Choice, ...] = ()
+    """Each token with its probability, its end among them; those of a text that is gone on from come first."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,18 @@ class Prediction:
 
     def _repr_html_(self) -> str:
         return self.attention.html()
+
+
+def guessed(prediction: Prediction | None) -> str:
+    """What a model that only reads took into account, behind tabs: `cat 0.71, dog 0.12`."""
+    guesses = prediction.guesses if prediction else ()
+    shown = [", ".join(f"{_visible(each.text)} {each.probability:.3f}" for each in guess) for guess in guesses]
+    return "".join(f"\t{guess}" for guess in shown)
+
+
+def _visible(piece: str) -> str:
+    """A piece without the spaces around it, unless it is nothing else."""
+    return piece.strip(" ").replace("\n", "⏎").replace("\t", "⇥") or "▁"
 
 
 class Model:
@@ -113,12 +128,15 @@ class Model:
         asked = Asked(
             [self._seen(ids) for ids in sources],
             range(len(texts)) if numbers is None else numbers,
-            decoding if self.reads else self._within_window(decoding),
+            decoding,
             self.tokenisers.target.encode(prefix),
             seed,
             many,
         )
-        found = self.engine.answer(asked, watch)
+        if self.reads:
+            found = self.engine.answer(asked, watch)
+        else:
+            found = answer_at_length(self.engine, asked, self.config.model.written.half, watch)
         return [
             Prediction(text, self._answers(text, self._seen(ids), hypotheses), len(ids) > self._longest, self._explain)
             for text, ids, hypotheses in zip(texts, sources, found, strict=True)
@@ -176,9 +194,13 @@ class Model:
         """What the model sees of a text: its beginning, or before going on from it, its end."""
         return [*ids[: self._longest], EOS] if self.reads else ids[-self._longest :]
 
-    def _within_window(self, decoding: Decoding) -> Decoding:
-        """No more new tokens than there is room for in the window that a language model was trained on."""
-        return decoding.with_(max_new_tokens=min(decoding.max_new_tokens, self.config.model.written.half))
+    def stream(self, text: str, *, seed: int = 0, **settings: Any) -> Iterator[str]:
+        """The answer to one text, piece by piece as it is chosen; by a language model, what follows the text."""
+        return as_it_comes(self, text, seed, **settings)
+
+    def read(self, text: str) -> list[int]:
+        """What the model sees of a text, as numbers."""
+        return self._seen(self._read([text])[0])
 
     def _read(self, texts: Sequence[str]) -> list[list[int]]:
         """The texts as numbers, whole."""
@@ -210,8 +232,18 @@ class Model:
                 each.log_probability,
                 each.finished,
                 len(each.tokens) + each.finished,
+                self._choices(each),
             )
             for each in hypotheses
+        )
+
+    def _choices(self, found: Hypothesis) -> tuple[Choice, ...]:
+        ended = [EOS] if found.finished else []
+        pieces = self.tokenisers.target.pieces([*found.tokens, *ended])
+        if len(found.token_log_probabilities) != len(pieces):  # another engine may not tell them
+            return ()
+        return tuple(
+            Choice(piece, math.exp(log)) for piece, log in zip(pieces, found.token_log_probabilities, strict=True)
         )
 
 

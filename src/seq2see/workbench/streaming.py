@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, TextIO
 
 from seq2see.workbench.lines import FIRST, Lines, Window, windows
-from seq2see.workbench.predict import Model, Prediction
+from seq2see.workbench.predict import Answer, Model, Prediction, guessed
 
 
 class Sink(Protocol):
@@ -103,26 +103,22 @@ def written(text: str, prediction: Prediction | None, manner: Manner) -> str:
     if manner.as_json:
         found: dict[str, Any] = {
             "source": text,
-            "answers": [{"text": each.text, "score": each.score} for each in answers],
+            "answers": [_told(each) for each in answers],
         }
         guesses = prediction.guesses if prediction else ()
         if guesses:
             found["guesses"] = [[asdict(choice) for choice in guess] for guess in guesses]
         return json.dumps(found, ensure_ascii=False)
-    texts = [one_line(each.text + _guessed(prediction)) for each in answers]
+    texts = [one_line(each.text + guessed(prediction)) for each in answers]
     return "\n".join([*texts, *[""] * (manner.height - len(texts))])
 
 
-def _guessed(prediction: Prediction | None) -> str:
-    """What a model that only reads took into account, behind tabs: `cat 0.71, dog 0.12`."""
-    guesses = prediction.guesses if prediction else ()
-    shown = [", ".join(f"{_visible(each.text)} {each.probability:.3f}" for each in guess) for guess in guesses]
-    return "".join(f"\t{guess}" for guess in shown)
-
-
-def _visible(piece: str) -> str:
-    """A piece without the spaces around it, unless it is nothing else."""
-    return piece.strip(" ").replace("\n", "⏎").replace("\t", "⇥") or "▁"
+def _told(answer: Answer) -> dict[str, Any]:
+    """An answer as JSON: each token with its probability, where that is known."""
+    told: dict[str, Any] = {"text": answer.text, "score": answer.score}
+    if answer.tokens:
+        told["tokens"] = [[each.text, round(each.probability, 4)] for each in answer.tokens]
+    return told
 
 
 def one_line(text: str) -> str:

@@ -1,0 +1,107 @@
+"""Writing on and on: texts longer than the window a language model was trained on, and answers as they come.
+
+A model of running text knows places up to the end of its window. So a long text is written half a window at a time,
+each time from the end of what is there: the model forgets what has slid out of its sight, as it would in training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from seq2see.core.batch import Sequences
+from seq2see.core.errors import UserError
+from seq2see.decoding.engine import stream
+from seq2see.decoding.hypotheses import Hypothesis
+from seq2see.decoding.settings import chooser_of, limits_of, rules_of
+from seq2see.sequences.tokenisers import EOS, PAD
+from seq2see.workbench.engines import Asked, Engine, Watch
+
+if TYPE_CHECKING:
+    from seq2see.workbench.predict import Model
+
+APART = 1_000_003
+"""Between the seeds of two stretches, so that they are not drawn alike."""
+TORN = "\N{REPLACEMENT CHARACTER}"
+"""What decoding gives for a character some of whose bytes are still to come."""
+
+
+def answer_at_length(engine: Engine, asked: Asked, half: int, watch: Watch) -> list[list[Hypothesis]]:
+    """What follows each text, however long: stretches of at most `half` tokens, each seen from the last `half`."""
+    wanted = asked.decoding.max_new_tokens
+    if wanted <= half:
+        return engine.answer(asked, watch)
+    if asked.decoding.num_return_sequences > 1:
+        what = f"Several answers at once have at most {half} tokens each, half of what the model sees."
+        raise UserError(what, remedy=f"Set decoding.max_new_tokens={half} or decoding.num_return_sequences=1.")
+    first = replace(asked, decoding=asked.decoding.with_(max_new_tokens=half))
+    written = [found[0] for found in engine.answer(first, watch)]
+    for stretch in range(1, -(-wanted // half)):
+        unfinished = [place for place, text in enumerate(written) if not text.finished]
+        if not unfinished:
+            break
+        following = Asked(
+            [list(written[place].tokens[-half:]) for place in unfinished],
+            [asked.numbers[place] for place in unfinished],
+            asked.decoding.with_(max_new_tokens=min(half, wanted - stretch * half)),
+            seed=asked.seed + stretch * APART,
+            many=asked.many,
+        )
+        for place, found in zip(unfinished, engine.answer(following, lambda count: None), strict=True):
+            written[place] = _joined(written[place], found[0], half)
+    return [[text] for text in written]
+
+
+def _joined(before: Hypothesis, after: Hypothesis, shown: int) -> Hypothesis:
+    """One text of two, of which the second begins with what was shown of the first."""
+    shown = min(shown, len(before.tokens))
+    new = after.token_log_probabilities[shown:]
+    return Hypothesis(
+        before.tokens + after.tokens[shown:],
+        before.score + sum(new),
+        before.log_probability + sum(new),
+        before.token_log_probabilities + new,
+        after.finished,
+    )
+
+
+def as_it_comes(model: Model, text: str, seed: int = 0, **settings: Any) -> Iterator[str]:
+    """An answer piece by piece, as it is chosen; by a language model, what follows the text.
+
+    Beam search only knows in the end which of its hypotheses it takes: then the answer comes whole.
+    """
+    decoding = model.config.decoding.with_(**settings)
+    if decoding.num_beams > 1 or decoding.num_return_sequences > 1:
+        answer = model.predict([text], seed=seed, **settings)[0].text
+        yield answer if model.reads else answer[len(text) :]
+        return
+    ids, decode = model.read(text), model.tokenisers.target.decode
+    written = [] if model.reads else list(ids)
+    said = len(decode(written))
+    for token in _tokens(model, ids, decoding, seed):
+        written.append(token)
+        now = decode(written)
+        if len(now) > said and not now.endswith(TORN):
+            yield now[said:]
+            said = len(now)
+
+
+def _tokens(model: Model, ids: list[int], decoding: Any, seed: int) -> Iterator[int]:
+    """The tokens of an answer; half a window at a time if it is a language model that writes."""
+    left, half = decoding.max_new_tokens, model.config.model.written.half
+    source = Sequences.of([ids]).to(model.device) if model.reads else None
+    while left > 0:
+        stretch = decoding.with_(max_new_tokens=left if model.reads else min(left, half))
+        prompt = None if model.reads else Sequences.of([ids]).to(model.device)
+        for step in stream(
+            model.module,  # type: ignore[arg-type]
+            source, chooser_of(stretch, seed), limits_of(stretch), rules_of(stretch), prompt,
+        ):  # fmt: skip
+            token = int(step.tokens[0])
+            if token in (EOS, PAD):
+                return
+            yield token
+            ids = [*ids, token]
+        left -= stretch.max_new_tokens
+        ids, seed = ids[-half:], seed + APART
