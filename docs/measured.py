@@ -9,6 +9,7 @@ A page asks for a block with two comments, and `generate.py` fills what stands b
     <!-- signatures: multi30k -->       how its scores were computed
     <!-- picture: multi30k/lengths -->  a picture of a table, drawn by `seq2see.inspection`
     <!-- figures: pocket -->            the table of the pocket recipes
+    <!-- difference: encoder-to-gpt --> where two parts of the source differ (`differences.py`)
 
 each ended by `<!-- end of table -->`, `<!-- end of measured -->` and so on. A table is `rows` (dictionaries) and
 `columns` (key, title, digits after the point, whether a sign is shown); without columns every key with plain values
@@ -26,13 +27,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from differences import difference_block
 from languages import Say
 
 ROOT = Path(__file__).parents[1]
 PICTURES = {"multi30k/lengths": "docs/pictures/multi30k-length.png"}
 """Tables that are drawn, and where."""
 MARKED = re.compile(
-    r"(<!-- (table|measured|examples|signatures|picture|figures): ([\w/-]+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL
+    r"(<!-- (table|measured|examples|signatures|picture|figures|difference): ([\w/-]+) -->\n).*?(<!-- end of \2 -->)",
+    re.DOTALL,
 )
 Tree = dict[str, Any]
 
@@ -225,4 +228,5 @@ BLOCKS: dict[str, Callable[[Say, str], str]] = {
     "signatures": signatures_block,
     "picture": picture_block,
     "figures": pocket_table,
+    "difference": difference_block,
 }

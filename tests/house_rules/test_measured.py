@@ -34,11 +34,19 @@ def page(kind, name, content="old"):
 
 
 class TestBlocks:
-    @pytest.mark.parametrize("kind", measured.BLOCKS)
+    @pytest.mark.parametrize("kind", [kind for kind in measured.BLOCKS if kind != "difference"])
     @pytest.mark.parametrize("name", ["multi30k", "multi30k/lengths"])
     def test_what_was_not_measured_is_told_as_such_in_both_languages(self, store, kind, name):
         assert measured.filled(page(kind, name), english) == page(kind, name, "Not measured yet.")
         assert measured.filled(page(kind, name), chinese) == page(kind, name, "尚未测量。")
+
+    def test_differences_come_from_the_source(self, store):
+        told = measured.filled(page("difference", "encoder-to-gpt"), english)
+        assert "`TransformerEncoder.forward` → `GPTDecoder.forward`" in told
+        assert "\n-     at_itself = own_text(text, text) if isinstance(text, Strung) else real(text)" in told
+        assert "\n+     at_itself = own_past(text) if isinstance(text, Strung) else causal()" in told
+        assert "\n          vectors = block(vectors, is_real, at_itself, layout)" in told
+        assert '"""' not in told
 
     def test_filling_twice_changes_nothing_and_the_rest_of_a_page_stays(self, store):
         store("speed", rows=[{"name": "x", "value": 3}])

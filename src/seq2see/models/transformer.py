@@ -123,14 +123,12 @@ class TransformerEncoder(nn.Module):
     def forward(self, source: Sequences) -> Memory:
         """Read the source; the context vector is the mean of its positions."""
         layout = layout_of(source)
-        may_look = own_text(source, source) if isinstance(source, Strung) else real(source)
+        at_itself = own_text(source, source) if isinstance(source, Strung) else real(source)
         vectors, is_real = layout.enter(source)
-        may_look = for_kernel(may_look, vectors)
+        at_itself = for_kernel(at_itself, vectors)
         for block in self.blocks:
-            vectors = block(vectors, is_real, may_look, layout)
-        if self.ending is not None:
-            vectors = self.ending(vectors, is_real)
-        rows = layout.spread(vectors)
+            vectors = block(vectors, is_real, at_itself, layout)
+        rows = layout.spread(vectors if self.ending is None else self.ending(vectors, is_real))
         summary = mean_real(Sequences(rows, source.lengths))
         return Memory(rows, source.lengths, summary, source if isinstance(source, Strung) else None)
 
@@ -217,12 +215,15 @@ class TransformerDecoder(nn.Module):
 
     def forward(self, target: Sequences, memory: Memory) -> Vectors:
         """All times at once, for training: the causal mask hides from each time what comes after it."""
-        at_itself, at_source = causal(), real(memory)
+        layout = layout_of(target)
+        at_itself = own_past(target) if isinstance(target, Strung) else causal()
+        vectors, is_real = layout.enter(target)
+        at_itself = for_kernel(at_itself, vectors)
+        source_layout, at_source = layout_of(memory), real(memory)
         if isinstance(target, Strung) and memory.read is not None:
-            at_itself, at_source = own_past(target), own_text(target, memory.read)
-        layout, source_layout = layout_of(target), layout_of(memory)
-        (vectors, is_real), (remembered, _) = layout.enter(target), source_layout.enter(memory)
-        at_itself, at_source = for_kernel(at_itself, vectors), for_kernel(at_source, vectors)
+            at_source = own_text(target, memory.read)
+        remembered, _ = source_layout.enter(memory)
+        at_source = for_kernel(at_source, vectors)
         for block in self.blocks:
             keys_values = block.look_across.prepare(remembered, source_layout)
             vectors = block(vectors, is_real, keys_values, at_itself, at_source, layout)
