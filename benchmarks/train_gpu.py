@@ -193,19 +193,18 @@ def measure(name: str, cell: str, brief: bool = False) -> list[dict[str, Any]]:
     return rows
 
 
-def apart(name: str, cell: str, brief: bool) -> subprocess.Popen[str]:
-    """`measure` in a process of its own: nobody inherits the compiler's state or a broken recording."""
-    command = [sys.executable, __file__, "once", name, cell, "brief" if brief else "long"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def apart_from(script: str, *words: str) -> subprocess.Popen[str]:
+    """One measurement in a process of its own: nobody inherits the compiler's state or a broken recording."""
+    return subprocess.Popen([sys.executable, script, "once", *words], stdout=subprocess.PIPE, text=True)
 
 
 def main() -> None:
     cases = [(name, cell) for cell in BATCHES for name in (*PEERS, "seq2see")]
-    for process in [apart(name, cell, brief=True) for name, cell in cases]:  # all compile at once
+    for process in [apart_from(__file__, name, cell, "brief") for name, cell in cases]:  # all compile at once
         process.communicate()
     rows: list[dict[str, Any]] = []
     for name, cell in cases:
-        rows += json.loads(apart(name, cell, brief=False).communicate()[0].splitlines()[-1])
+        rows += json.loads(apart_from(__file__, name, cell, "long").communicate()[0].splitlines()[-1])
         print(json.dumps(rows[-2:]), flush=True)
     for row in rows:
         if row["name"] in PEERS:

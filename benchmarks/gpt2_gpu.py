@@ -1,0 +1,228 @@
+"""GPT-2 (124 million weights) on one GPU: training steps beside two peers, and writing beside Hugging Face `generate`.
+
+python benchmarks/gpt2_gpu.py         writes results/gpt2_gpu.json; needs a GPU and `transformers`
+
+training   16 texts of 1,024 tokens, bf16, fused AdamW, clipping, everyone compiled and as one CUDA graph as well. The
+           peers are Hugging Face's GPT-2 and a model as one writes it by hand: blocks of torch's own layers around
+           torch's fused attention.
+writing    one text of 32 tokens is gone on from by 256, greedily, in bf16, with the same weights on both sides; in
+           float32 both must say the same.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from train_gpu import GRAPH, ROUNDS, STEPS, WARM, apart_from, peer, tokens_per_second
+
+from seq2see.core.batch import Batch, Sequences
+from seq2see.core.devices import describe_machine
+from seq2see.core.files import write_json
+from seq2see.decoding.choosers import Greedy
+from seq2see.decoding.engine import Limits, decode
+from seq2see.decoding.quick import quicken
+from seq2see.decoding.settings import Decoding
+from seq2see.interop.hugging_face_causal import write_causal
+from seq2see.models.build import fresh_model
+from seq2see.models.settings import ModelSettings, TextTarget, Tokens
+from seq2see.models.transformer import TransformerSettings
+from seq2see.sequences.tokenisers import Words
+from seq2see.sequences.vocabularies import train_tokeniser
+from seq2see.training.graphs import GraphedStep
+from seq2see.training.loop import Trainer
+from seq2see.training.objectives import NextToken
+from seq2see.training.settings import Training
+from seq2see.workbench.model_folder import ModelConfig, StoredModel
+from seq2see.workbench.tokenisers import Tokenisers
+
+RESULTS = Path(__file__).parent / "results" / "gpt2_gpu.json"
+ROWS, TIMES, WIDTH, DEPTH, HEADS, VOCABULARY = 16, 1024, 768, 12, 12, 50_304
+PROMPT, NEW = 32, 256
+
+
+def settings() -> ModelSettings:
+    """GPT-2's shape: learned positions, plain vectors, pre-norm, a smooth feed-forward part, one table."""
+    stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.0, order="pre", think="gelu-tanh")
+    tokens = Tokens(positions="learned", longest=TIMES, vectors="plain")
+    return ModelSettings(decoder=stack, target=TextTarget(tokeniser=Words(), frontend=tokens, longest=TIMES))
+
+
+# --- training ---
+
+
+class Block(nn.Module):
+    """One block by hand: a product for queries, keys and values, torch's fused attention, and two more products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.between = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.all_three, self.output = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.widen, self.narrow = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Look back, then think."""
+        pieces = self.all_three(self.before(vectors)).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        found = functional.scaled_dot_product_attention(*pieces, is_causal=True)
+        vectors = vectors + self.output(found.transpose(1, 2).flatten(2))
+        return vectors + self.narrow(functional.gelu(self.widen(self.between(vectors)), approximate="tanh"))
+
+
+class ByHand(nn.Module):
+    """The whole model by hand, tied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.places = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(TIMES, WIDTH)
+        self.blocks = nn.Sequential(*(Block() for _ in range(DEPTH)))
+        self.ending = nn.LayerNorm(WIDTH)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Mean cross-entropy of the next tokens."""
+        hidden = self.ending(self.blocks(self.table(batch.target.values) + self.places.weight))
+        return functional.cross_entropy((hidden @ self.table.weight.T).flatten(0, 1), batch.labels.flatten())
+
+
+class HuggingFace(nn.Module):
+    """Hugging Face's GPT-2."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from transformers import GPT2Config, GPT2LMHeadModel
+
+        shape = {"n_embd": WIDTH, "n_layer": DEPTH, "n_head": HEADS, "n_positions": TIMES, "vocab_size": VOCABULARY}
+        self.model = GPT2LMHeadModel(GPT2Config(**shape, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0))
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Mean cross-entropy of the next tokens; shifted here, so that all are asked the same."""
+        logits = self.model(input_ids=batch.target.values, use_cache=False).logits
+        return functional.cross_entropy(logits.flatten(0, 1), batch.labels.flatten())
+
+
+def ours() -> tuple[Callable[[Batch], Tensor], Callable[[Batch], Tensor]]:
+    """Our own trainer's step: launched kernel by kernel, and as it runs by default."""
+    model = fresh_model(settings(), (VOCABULARY, VOCABULARY), "xavier", seed=1)
+    training = Training(precision="bf16", compile=True, clip=1.0, steps=10_000, rate=1e-4)
+    trainer = Trainer(model, NextToken(), training, torch.device("cuda"))
+    trainer.model.train()
+
+    def launch(batch: Batch) -> Tensor:
+        trainer.launch(batch)
+        return trainer.launched.pop().figures
+
+    return trainer._step, launch
+
+
+PEERS = {"Hugging Face GPT-2": HuggingFace, "by hand": ByHand}
+
+
+def texts() -> Batch:
+    """Random tokens, every row full."""
+    draws = torch.Generator().manual_seed(1)
+    ids = torch.randint(4, VOCABULARY, (ROWS, TIMES + 1), generator=draws)
+    fed = Sequences(ids[:, :-1].contiguous(), torch.full((ROWS,), TIMES))
+    return Batch(None, fed, ids[:, 1:].contiguous(), torch.arange(ROWS)).to("cuda")
+
+
+def measure(name: str, brief: bool) -> list[dict[str, Any]]:
+    """One of them, as one graph and launched kernel by kernel; `brief` only fills the compiler's cache."""
+    data = texts()
+    plain, graphed = (peer(PEERS[name]()), None) if name in PEERS else ours()
+    rows = []
+    for how, step in ((GRAPH, graphed or GraphedStep(plain, nullcontext)), ("compiled", plain)):
+        try:
+            rate, spread = tokens_per_second(step, data, *((1, 1, 1) if brief else (WARM, ROUNDS, STEPS)))
+        except Exception as error:  # a peer may not take graphs: that is a result too
+            print(name, how, repr(error)[:300], file=sys.stderr)
+            break
+        row = {"cell": "training", "name": name, "how": how, "value": round(rate), "spread": round(spread, 3)}
+        rows.append(row)
+    return rows
+
+
+def training() -> list[dict[str, Any]]:
+    """All rows of training, each in a process of its own."""
+    names = [*PEERS, "seq2see"]
+    for process in [apart_from(__file__, name, "brief") for name in names]:  # all compile at once
+        process.communicate()
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        rows += json.loads(apart_from(__file__, name, "long").communicate()[0].splitlines()[-1])
+        print(json.dumps(rows[-2:]), flush=True)
+    best = max(row["value"] for row in rows if row["name"] == "seq2see")
+    for row in rows:
+        row["ratio"] = round(best / row["value"], 2)  # how many times faster we are, at our best
+    return rows
+
+
+# --- writing ---
+
+
+def writing() -> list[dict[str, Any]]:
+    """Tokens per second of one text, and whether both write the same."""
+    from transformers import AutoModelForCausalLM
+
+    words = train_tokeniser(Words(), [" ".join(f"w{number}" for number in range(VOCABULARY - 4))])
+    module = fresh_model(settings(), (VOCABULARY, VOCABULARY), "xavier", seed=1).eval()
+    config = ModelConfig(name="random", step=0, model=settings(), decoding=Decoding(max_new_tokens=NEW))
+    prompt = torch.randint(4, VOCABULARY, (1, PROMPT), generator=torch.Generator().manual_seed(2)).cuda()
+    begun = torch.cat([torch.ones_like(prompt[:, :1]), prompt], dim=1)  # <bos> is 1 on both sides
+    with tempfile.TemporaryDirectory() as folder:
+        write_causal(StoredModel(config, module, Tokenisers(words, words)), Path(folder) / "hf")
+        peers = {
+            dtype: AutoModelForCausalLM.from_pretrained(Path(folder) / "hf", dtype=dtype).cuda().eval()
+            for dtype in (torch.float32, torch.bfloat16)
+        }
+    quick = {torch.float32: quicken(copy.deepcopy(module).cuda())}
+    quick[torch.bfloat16] = quicken(copy.deepcopy(module).cuda(), "bf16")
+
+    def theirs(dtype: torch.dtype) -> list[int]:
+        with torch.inference_mode():
+            said = peers[dtype].generate(begun, max_new_tokens=NEW, do_sample=False, eos_token_id=None, pad_token_id=0)
+        return said[0, begun.size(1) :].tolist()
+
+    def mine(dtype: torch.dtype) -> list[int]:
+        found = decode(
+            quick[dtype], None, Greedy(), Limits(NEW), prefix=Sequences(prompt, torch.tensor([PROMPT]).cuda())
+        )
+        return list(found[0][0].tokens[PROMPT:])
+
+    same = theirs(torch.float32)[:64] == mine(torch.float32)[:64]
+    rates = {"Hugging Face generate": _rate(theirs), "seq2see": _rate(mine)}
+    rows = [{"cell": "writing", "name": name, "how": "bf16", "value": round(rate)} for name, rate in rates.items()]
+    rows[0]["ratio"] = round(rates["seq2see"] / rates["Hugging Face generate"], 2)
+    return [*rows, {"cell": "writing", "name": "the same first 64 tokens in float32", "value": int(same)}]
+
+
+def _rate(run: Callable[[torch.dtype], list[int]]) -> float:
+    rates = []
+    for turn in range(6):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        said = len(run(torch.bfloat16))
+        torch.cuda.synchronize()
+        if turn:
+            rates.append(said / (time.perf_counter() - began))
+    return statistics.median(rates)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["once"]:
+        print(json.dumps(measure(sys.argv[2], brief=sys.argv[3] == "brief")))
+    else:
+        rows = writing()
+        print(json.dumps(rows), flush=True)
+        rows += training()
+        about = {"environment": describe_machine(), "command": "python benchmarks/gpt2_gpu.py"}
+        write_json(RESULTS, about | {"rows": rows})
