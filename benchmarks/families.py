@@ -31,7 +31,7 @@ RESULTS = Path(__file__).parent / "results" / "families.json"
 LETTERS, OTHERS = "abcdefgh", "ABCDEFGH"
 TRAIN, TEST = 8000, 200
 STACK = {"width": 64, "depth": 2, "heads": 4, "dropout": 0.0}
-STEPS = {"training.steps": 1500, "training.save_every": 1500, "training.rate": 3e-3}
+STEPS = {"training.steps": 800, "training.save_every": 800, "training.rate": 3e-3}
 
 
 def strings(count: int, seed: int) -> list[str]:

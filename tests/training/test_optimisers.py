@@ -7,8 +7,10 @@ import math
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
-from seq2see.training.optimisers import SGD, Adam, AdamW, average_and_clip, set_rate
+from seq2see.training.muon import orthogonalise
+from seq2see.training.optimisers import SGD, Adam, AdamW, Muon, average_and_clip, set_rate, step_unless
 
 
 def weight(values: list, gradient: list) -> nn.Parameter:
@@ -17,9 +19,13 @@ def weight(values: list, gradient: list) -> nn.Parameter:
     return parameter
 
 
+def named(*weights: nn.Parameter) -> dict[str, nn.Parameter]:
+    return {f"w{number}": weight for number, weight in enumerate(weights)}
+
+
 def test_two_steps_of_sgd_with_momentum_by_hand():
     one = weight([1.0], [2.0])
-    optimiser = SGD(momentum=0.5).build([one], rate=0.1)
+    optimiser = SGD(momentum=0.5).build(named(one), rate=0.1)
     optimiser.step()
     assert one.item() == pytest.approx(0.8)  # 1 - 0.1 · 2
     optimiser.step()
@@ -28,7 +34,7 @@ def test_two_steps_of_sgd_with_momentum_by_hand():
 
 def test_two_steps_of_adam_by_hand():
     one = weight([1.0], [2.0])
-    optimiser = Adam().build([one], rate=0.1)
+    optimiser = Adam().build(named(one), rate=0.1)
     optimiser.step()
     # Corrected for their start at 0, both averages are the gradient's own: 0.1 · 2 / √4.
     assert one.item() == pytest.approx(0.9, rel=1e-6)
@@ -42,7 +48,7 @@ def test_two_steps_of_adam_by_hand():
 def test_adamw_shrinks_matrices_and_nothing_else():
     matrix, bias = weight([[1.0]], [[0.0]]), weight([1.0], [0.0])
     stack = weight([[[1.0]]], [[[0.0]]])
-    AdamW(decay=0.5).build(iter([matrix, bias, stack]), rate=0.1).step()
+    AdamW(decay=0.5).build(named(matrix, bias, stack), rate=0.1).step()
     assert matrix.item() == pytest.approx(0.95)  # 1 - 0.1 · 0.5
     assert stack.item() == pytest.approx(0.95)  # a convolution's kernels are matrices side by side
     assert bias.item() == 1.0
@@ -50,14 +56,14 @@ def test_adamw_shrinks_matrices_and_nothing_else():
 
 def test_one_step_of_adamw_by_hand():
     matrix, bias = weight([[2.0]], [[3.0]]), weight([2.0], [-3.0])
-    AdamW(decay=0.5).build([matrix, bias], rate=0.1).step()
+    AdamW(decay=0.5).build(named(matrix, bias), rate=0.1).step()
     assert matrix.item() == pytest.approx(2.0 * 0.95 - 0.1, rel=1e-6)
     assert bias.item() == pytest.approx(2.1, rel=1e-6)
 
 
 def test_the_rate_of_the_next_step_can_be_changed_for_all_weights():
     matrix, bias = weight([[2.0]], [[3.0]]), weight([2.0], [3.0])
-    optimiser = AdamW(decay=0.0).build([matrix, bias], rate=0.1)
+    optimiser = AdamW(decay=0.0).build(named(matrix, bias), rate=0.1)
     set_rate(optimiser, 0.5)
     optimiser.step()
     assert matrix.item() == pytest.approx(1.5, rel=1e-6)
@@ -79,3 +85,64 @@ def test_a_short_gradient_is_not_touched_and_zero_never_clips():
     large = weight([0.0], [1e6])
     assert float(average_and_clip([large.grad], torch.tensor(1), 0.0)) == pytest.approx(1e6)
     assert large.grad.item() == 1e6
+
+
+# Muon
+
+
+def test_all_directions_count_alike():
+    draws = torch.Generator().manual_seed(1)
+    for rows, columns in ((6, 6), (4, 9), (9, 4)):
+        matrices = torch.randn(3, rows, columns, generator=draws) * torch.tensor([1e-4, 1.0, 1e3])[:, None, None]
+        found = orthogonalise(matrices)
+        sizes = torch.linalg.svdvals(found)
+        assert (sizes > 0.6).all()
+        assert (sizes < 1.3).all()
+        left, _, right = torch.linalg.svd(matrices, full_matrices=False)
+        assert functional.cosine_similarity(found.flatten(1), (left @ right).flatten(1)).min() > 0.95
+
+
+def muon(*gradients: list, rate: float = 0.1) -> tuple[dict[str, nn.Parameter], torch.optim.Optimizer]:
+    names = [f"decoder.blocks.{number}.weight" for number in range(len(gradients))]
+    weights = {name: weight([[0.0] * 3] * 2, each) for name, each in zip(names, gradients, strict=True)}
+    return weights, Muon().build(weights, rate)
+
+
+def test_the_first_step_of_muon_goes_along_its_gradient_as_far_as_adam_would():
+    weights, optimiser = muon([[3.0, 0.0, 0.0], [0.0, 0.1, 0.0]])
+    optimiser.step()
+    step = -weights["decoder.blocks.0.weight"].detach() / 0.1
+    assert step[0, 0].item() == pytest.approx(0.2 * math.sqrt(3), rel=0.35)
+    assert step[1, 1].item() == pytest.approx(step[0, 0].item(), rel=0.8)  # thirty times smaller in the gradient
+    assert step[0, 1].item() == pytest.approx(0.0, abs=1e-6)
+
+
+def test_muon_keeps_its_direction_and_shrinks():
+    weights, optimiser = muon([[0.0] * 3] * 2)
+    one = weights["decoder.blocks.0.weight"]
+    one.data.fill_(1.0)
+    optimiser.step()
+    assert one.flatten().tolist() == pytest.approx([1 - 0.1 * 0.01] * 6)  # no direction yet: it only shrinks
+    assert optimiser.state[one]["momentum"].abs().max() == 0
+    one.grad = torch.tensor([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    optimiser.step()
+    assert optimiser.state[one]["momentum"][0, 0].item() == pytest.approx(0.05 * 2)
+
+
+def test_only_matrices_of_blocks_move_by_muon():
+    names = ["decoder.blocks.0.weight", "decoder.blocks.0.bias", "target.table.weight"]
+    weights = dict(zip(names, (weight([[1.0]], [[1.0]]), weight([1.0], [1.0]), weight([[1.0]], [[1.0]])), strict=True))
+    optimiser = Muon().build(weights, 0.1)
+    assert [[id(each) for each in group["params"]] for group in optimiser.param_groups] == [
+        [id(weights[name])] for name in (names[0], names[2], names[1])
+    ]
+    optimiser.step()
+    assert "exp_avg" in optimiser.state[weights["target.table.weight"]]
+    assert "exp_avg" not in optimiser.state[weights["decoder.blocks.0.weight"]]
+
+
+def test_a_broken_step_moves_nothing_by_muon():
+    weights, optimiser = muon([[float("nan"), 0.0, 0.0], [0.0, 1.0, 0.0]], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    step_unless(optimiser, torch.ones(()))
+    assert all(each.abs().max() == 0 for each in weights.values())
+    assert all(optimiser.state[each]["momentum"].abs().max() == 0 for each in weights.values())

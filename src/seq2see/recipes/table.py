@@ -14,6 +14,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "translate": translate.translate,
     "write": write.write,
     "shakespeare": write.shakespeare,
+    "shakespeare-large": write.shakespeare_large,
     "write-gpt2": write.write_gpt2,
     "write-llama": write.write_llama,
     "write-alibi": write.write_alibi,

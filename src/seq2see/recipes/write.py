@@ -34,6 +34,18 @@ def shakespeare() -> Recipe:
     return write().model_copy(update={"name": "shakespeare", "corpus": CataloguedText()})
 
 
+def shakespeare_large() -> Recipe:
+    """The same plays by ten million weights, for a GPU: the parts of Llama, and steps along all directions alike."""
+    changes = {
+        "name": "shakespeare-large", "target.longest": 256,
+        "decoder.width": 384, "decoder.depth": 6, "decoder.heads": 6, "decoder.dropout": 0.2,
+        "training.tokens": 16_384, "training.steps": 700, "training.save_every": 700,
+        "training.precision": "bf16", "training.optimiser.kind": "muon", "training.rate": 6e-3,
+    }  # fmt: skip
+    llama = {"target.frontend.positions": "rotary", "decoder.norm": "rms", "decoder.think": "swiglu"}
+    return shakespeare().with_(**changes, **llama)
+
+
 def write_gpt2() -> Recipe:
     """The same in the shape of GPT-2: learned positions, and a smooth feed-forward part (Radford et al. 2019)."""
     frontend = Tokens(positions="learned", longest=128, vectors="plain")

@@ -62,7 +62,7 @@ class Trainer:
         self.model: Any = model.to(device)  # a model has `hidden(batch)` and a `head`
         self.objective, self.settings, self.device = objective, settings, device
         self.weights = dict(model.named_parameters())  # a tied weight is named once
-        self.optimiser = settings.optimiser.build(self.weights.values(), settings.rate)
+        self.optimiser = settings.optimiser.build(self.weights, settings.rate)
         moving = isinstance(settings.average, MovingAverage)
         self.average = {name: weight.detach().clone() for name, weight in self.weights.items()} if moving else {}
         self.best = Best()

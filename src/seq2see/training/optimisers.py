@@ -1,8 +1,8 @@
-"""How weights move: three optimisers by their names, and the clipping of gradients."""
+"""How weights move: four optimisers by their names, and the clipping of gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
@@ -10,6 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from seq2see.core.settings import Settings
+from seq2see.training.muon import SHRINKING, MuonSteps
 
 # Vaswani et al. 2017, section 5.3: a shorter memory of squared gradients than Adam's usual 0.999.
 BETAS, EPSILON = (0.9, 0.98), 1e-9
@@ -22,9 +23,9 @@ class SGD(Settings):
     momentum: float = Field(0.0, ge=0, lt=1)
     """Share of the last step that is kept in the next."""
 
-    def build(self, weights: Iterable[nn.Parameter], rate: float) -> torch.optim.Optimizer:
+    def build(self, named: Mapping[str, nn.Parameter], rate: float) -> torch.optim.Optimizer:
         """The optimiser for these weights."""
-        weights = list(weights)
+        weights = list(named.values())
         return torch.optim.SGD(weights, lr=_rate(weights, rate), momentum=self.momentum, fused=True)
 
 
@@ -33,9 +34,9 @@ class Adam(Settings):
 
     kind: Literal["adam"] = "adam"
 
-    def build(self, weights: Iterable[nn.Parameter], rate: float) -> torch.optim.Optimizer:
+    def build(self, named: Mapping[str, nn.Parameter], rate: float) -> torch.optim.Optimizer:
         """The optimiser for these weights; fused is the same arithmetic in one kernel."""
-        weights = list(weights)
+        weights = list(named.values())
         return torch.optim.Adam(weights, lr=_rate(weights, rate), **_options(weights))
 
 
@@ -46,9 +47,9 @@ class AdamW(Settings):
     decay: float = Field(0.01, ge=0)
     """How much weight matrices shrink: by rate · decay at every step. Biases and norms do not."""
 
-    def build(self, weights: Iterable[nn.Parameter], rate: float) -> torch.optim.Optimizer:
+    def build(self, named: Mapping[str, nn.Parameter], rate: float) -> torch.optim.Optimizer:
         """The optimiser for these weights; fused is the same arithmetic in one kernel."""
-        weights = list(weights)
+        weights = list(named.values())
         groups = [
             {"params": [weight for weight in weights if weight.dim() >= 2], "weight_decay": self.decay},
             {"params": [weight for weight in weights if weight.dim() < 2], "weight_decay": 0.0},
@@ -56,7 +57,28 @@ class AdamW(Settings):
         return torch.optim.AdamW(groups, lr=_rate(weights, rate), **_options(weights))
 
 
-Optimiser = SGD | Adam | AdamW
+class Muon(Settings):
+    """Steps along all directions of a matrix alike (Jordan et al. 2024); what is no matrix of a block moves by AdamW.
+
+    Tables of vectors and heads have a row for each token, and a row that was not seen has no direction.
+    """
+
+    kind: Literal["muon"] = "muon"
+
+    def build(self, named: Mapping[str, nn.Parameter], rate: float) -> torch.optim.Optimizer:
+        """The optimiser for these weights."""
+        weights = list(named.values())
+        blocks = [weight for name, weight in named.items() if ".blocks." in name and weight.dim() == 2]
+        others = [weight for weight in weights if all(weight is not each for each in blocks)]
+        groups = [
+            {"params": blocks, "weight_decay": SHRINKING, "muon": True},
+            {"params": [each for each in others if each.dim() >= 2], "weight_decay": SHRINKING, "muon": False},
+            {"params": [each for each in others if each.dim() < 2], "weight_decay": 0.0, "muon": False},
+        ]
+        return MuonSteps(groups, lr=_rate(weights, rate), **_options(weights))
+
+
+Optimiser = SGD | Adam | AdamW | Muon
 
 
 def _options(weights: list[nn.Parameter]) -> dict[str, Any]:
