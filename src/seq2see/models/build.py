@@ -34,6 +34,7 @@ from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, Sentences, Tags, Text, TextTarget
 from seq2see.models.tagger import Tagger
 from seq2see.models.transformer import TransformerDecoder, TransformerEncoder, TransformerSettings
+from seq2see.models.window import WindowDecoder, WindowDecoderSettings
 
 # A Transformer must be told where tokens stand, by attention if not by what is added to the vectors.
 ENCODERS: dict[type, Callable[[Any, str], nn.Module]] = {
@@ -49,6 +50,7 @@ DECODERS: dict[type, Callable[[Any, int, str], nn.Module]] = {
 WRITERS: dict[type, Callable[[Any, str], nn.Module]] = {  # decoders that have nothing to look across at
     TransformerSettings: GPTDecoder,
     RecurrentDecoderSettings: lambda settings, positions: RecurrentDecoder.of(settings, memory_width=None),
+    WindowDecoderSettings: lambda settings, positions: WindowDecoder(settings),
 }
 READERS: dict[type, Callable[[TokenFrontend, nn.Module, Any, int], Reader]] = {
     Blanks: lambda source, encoder, settings, answers: BERT(source, encoder),

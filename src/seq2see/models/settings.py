@@ -11,13 +11,17 @@ from seq2see.models.convolutional import ConvolutionalEncoderSettings, WindowEnc
 from seq2see.models.counting import CountingSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.transformer import TransformerSettings
+from seq2see.models.window import WindowDecoderSettings
 from seq2see.sequences.tokenisers import AnyTokeniser, BytePairs
 
 Encoder = Annotated[
     TransformerSettings | RecurrentEncoderSettings | ConvolutionalEncoderSettings | WindowEncoderSettings,
     Field(discriminator="kind"),
 ]
-Decoder = Annotated[TransformerSettings | RecurrentDecoderSettings | CountingSettings, Field(discriminator="kind")]
+Decoder = Annotated[
+    TransformerSettings | RecurrentDecoderSettings | WindowDecoderSettings | CountingSettings,
+    Field(discriminator="kind"),
+]
 
 
 class Tokens(Settings):
@@ -132,8 +136,8 @@ class ModelSettings(Settings):
         if (self.source is None) != (self.encoder is None):
             there, missing = ("encoder", "source") if self.source is None else ("source", "encoder")
             raise ValueError(f"a recipe with [{there}] needs [{missing}] too; a language model has neither")
-        if self.encoder is not None and isinstance(self.decoder, CountingSettings):
-            raise ValueError("a counting decoder cannot look at a source: leave out [source] and [encoder]")
+        if self.encoder is not None and isinstance(self.decoder, CountingSettings | WindowDecoderSettings):
+            raise ValueError(f"a {self.decoder.kind} decoder cannot look at a source: leave out [source] and [encoder]")
         for name, part in (("encoder", self.encoder), ("decoder", self.decoder)):
             if isinstance(part, TransformerSettings) and part.width % (2 * part.heads):
                 raise ValueError(f"{name}.width {part.width} must be a multiple of twice its {part.heads} heads")

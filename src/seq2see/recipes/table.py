@@ -18,6 +18,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "write-llama": write.write_llama,
     "write-alibi": write.write_alibi,
     "write-lstm": write.write_lstm,
+    "write-window": write.write_window,
+    "write-linear": write.write_linear,
     "count": count.count,
     "count-back-off": count.count_back_off,
     "ptb-counting": count.ptb_counting,

@@ -9,6 +9,7 @@ from typing import Any
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.models.counting import CountingSettings
+from seq2see.models.window import WindowDecoderSettings
 from seq2see.sequences.pairs import PairSet
 from seq2see.sequences.recut import RecutPairs
 from seq2see.sequences.tokenisers import BytePairs
@@ -60,7 +61,9 @@ def learn_tokenisers(recipe: Recipe, train: list[Example]) -> Tokenisers:
 
 
 def shown_before(decoder: Settings | None) -> int:
-    """Tokens before a window that its reader is shown: all that a model can see which only counts, else none."""
+    """Tokens before a window that its reader is shown: all that a model can see whose past has an end, else none."""
+    if isinstance(decoder, WindowDecoderSettings):
+        return decoder.tau
     return decoder.order - 1 if isinstance(decoder, CountingSettings) else 0
 
 
