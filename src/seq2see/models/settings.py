@@ -101,7 +101,15 @@ class Tags(Settings):
     kind: Literal["tags"] = "tags"
 
 
-Target = TextTarget | Blanks | BlanksAndPairs | Label | Tags
+class Series(Settings):
+    """The next number of a series."""
+
+    kind: Literal["series"] = "series"
+    longest: int = Field(64, ge=1)
+    """Numbers asked for in one window of training; a model without a window of its own sees so many back."""
+
+
+Target = TextTarget | Blanks | BlanksAndPairs | Label | Tags | Series
 
 
 class ModelSettings(Settings):
@@ -143,10 +151,13 @@ class ModelSettings(Settings):
                 raise ValueError(f"{name}.width {part.width} must be a multiple of twice its {part.heads} heads")
             if isinstance(part, TransformerSettings) and part.key_heads and part.heads % part.key_heads:
                 raise ValueError(f"{name}.key_heads {part.key_heads} must divide its {part.heads} heads")
-        if self.writes != (self.decoder is not None):
-            verb = "needs" if self.writes else "has no"
+        goes_on = self.writes or isinstance(self.target, Series)
+        if goes_on != (self.decoder is not None):
+            verb = "needs" if goes_on else "has no"
             raise ValueError(f"a recipe with target.kind={self.target.kind} {verb} [decoder]")
-        if not self.writes and self.source is None:
+        if isinstance(self.target, Series) and (self.source or isinstance(self.decoder, CountingSettings)):
+            raise ValueError("a series has no [source] and [encoder], and its numbers cannot be counted")
+        if not goes_on and self.source is None:
             raise ValueError(f"a recipe with target.kind={self.target.kind} needs [source] and [encoder]")
         if self.source is None or self.encoder is None or self.decoder is None:
             return self

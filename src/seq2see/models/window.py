@@ -61,12 +61,12 @@ class WindowDecoder(nn.Module):
     Each place in the window has weights of its own, so nothing else must say where a token stands.
     """
 
-    def __init__(self, settings: WindowDecoderSettings, input_width: int | None = None):
+    def __init__(self, settings: WindowDecoderSettings):
         super().__init__()
-        self.tau, self.input_width = settings.tau, input_width or settings.width
-        sizes = [self.tau * self.input_width, *[settings.hidden] * settings.depth]
+        self.tau, self.width = settings.tau, settings.width
+        sizes = [self.tau * self.width, *[settings.hidden] * settings.depth]
         self.layers = nn.Sequential(*(HiddenLayer(into, out, settings.dropout) for into, out in pairwise(sizes)))
-        self.guess = nn.Linear(sizes[-1], settings.width)
+        self.guess = nn.Linear(sizes[-1], self.width)
 
     def forward(self, target: Sequences, memory: None = None) -> Float[Tensor, "row time width"]:
         """All times at once, for training: the text, unfolded into its windows."""
@@ -74,16 +74,16 @@ class WindowDecoder(nn.Module):
 
     def start(self, memory: None, rows: int, room: int) -> WindowState:
         """The state before the first token: a window of zeros."""
-        return WindowState(self.guess.weight.new_zeros(rows, self.tau - 1, self.input_width))
+        return WindowState(self.guess.weight.new_zeros(rows, self.tau - 1, self.width))
 
     def step(
-        self, vectors: Float[Tensor, "row new input"], state: WindowState
+        self, vectors: Float[Tensor, "row new width"], state: WindowState
     ) -> tuple[Float[Tensor, "row new width"], WindowState]:
         """Take in one or more new vectors a row; the window moves on."""
         seen = torch.cat([state.past.to(vectors.dtype), vectors], dim=1)
         return self._see(seen), WindowState(seen[:, seen.size(1) - self.tau + 1 :])
 
-    def _see(self, vectors: Float[Tensor, "row seen input"]) -> Float[Tensor, "row time width"]:
+    def _see(self, vectors: Float[Tensor, "row seen width"]) -> Float[Tensor, "row time width"]:
         """What is guessed in each window of τ vectors; there are τ - 1 fewer windows than vectors."""
         windows = vectors.unfold(1, self.tau, 1).mT.flatten(2)  # (row, window, τ · width), the oldest first
         return self.guess(self.layers(windows))
