@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError, no_file
-from seq2see.models.settings import Tags
+from seq2see.models.settings import Series, Tags
 from seq2see.recipes.table import recipe
 from seq2see.sources.conll import OwnTagged
 from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
+from seq2see.sources.series import OwnSeries
 from seq2see.sources.texts import OwnTexts
 from seq2see.workbench.audience import Audience
 from seq2see.workbench.evaluate import evaluate
@@ -24,6 +25,7 @@ from seq2see.workbench.terminal import Terminal
 from seq2see.workbench.train import train_recipe
 
 Data = str | Path | Sequence[str | Path]
+OwnData = OwnFiles | OwnSeries | OwnTagged | OwnTexts
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,9 @@ def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapp
     chosen = name if isinstance(name, Recipe) else recipe(name)
     if data:
         paths = tuple(map(str, data))
-        if chosen.runs_on:
+        if isinstance(chosen.target, Series):
+            chosen = chosen.model_copy(update={"corpus": OwnSeries(paths=paths)})
+        elif chosen.runs_on:
             chosen = chosen.model_copy(update={"corpus": OwnTexts(paths=paths)})
         elif isinstance(chosen.target, Tags):
             chosen = chosen.model_copy(update={"corpus": OwnTagged(paths=paths)})
@@ -83,12 +87,12 @@ def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapp
         chosen = started(chosen.with_(start=changes["start"]))
         changes = {path: value for path, value in changes.items() if path != "start"}
     chosen = chosen.with_(**changes)
-    if isinstance(chosen.corpus, OwnFiles | OwnTagged | OwnTexts):
+    if isinstance(chosen.corpus, OwnData):
         chosen = chosen.model_copy(update={"corpus": _from_anywhere(chosen.corpus)})
     return chosen
 
 
-def _from_anywhere(corpus: OwnFiles | OwnTagged | OwnTexts) -> OwnFiles | OwnTagged | OwnTexts:
+def _from_anywhere(corpus: OwnData) -> OwnData:
     """The same files by their full paths, so that the stored recipe can be run again from any folder."""
     full = {}
     for name in ("paths", "valid", "test"):

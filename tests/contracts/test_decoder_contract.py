@@ -13,7 +13,21 @@ from seq2see.core.batch import Batch, Sequences
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.native import native_twin, why_not
 from seq2see.models.settings import ModelSettings, TextTarget, Tokens
-from tiny_models import FAMILIES, TARGET_SIZE, counted, pair, reads, sources, stirred, tiny, transformer, whole, writes
+from seq2see.models.window import WindowDecoderSettings
+from tiny_models import (
+    FAMILIES,
+    TARGET_SIZE,
+    WIDTH,
+    counted,
+    pair,
+    reads,
+    sources,
+    stirred,
+    tiny,
+    transformer,
+    whole,
+    writes,
+)
 from toy_decoders import VOCAB, HistoryModel, TableModel, some_source
 
 # Cells, looks and positions that no family pairs already.
@@ -24,6 +38,13 @@ MORE_PAIRS = {
     "transformer, alibi": pair(transformer(), transformer(), "alibi"),
     "recurrent, notes-gru and every step": pair(reads("notes-gru"), writes("notes-gru", "every-step"), "none"),
 }
+
+
+def window(**changes) -> ModelSettings:
+    """A language model that sees the last few tokens."""
+    settings = WindowDecoderSettings(width=WIDTH, hidden=7, dropout=0.2, **changes)
+    return ModelSettings(target=TextTarget(frontend=Tokens(positions="none")), decoder=settings)
+
 
 WRITERS = {
     "gpt": ModelSettings(decoder=transformer()),
@@ -50,6 +71,10 @@ WRITERS = {
     "language model, lstm": ModelSettings(
         target=TextTarget(frontend=Tokens(positions="none")), decoder=writes("lstm", "first-state")
     ),
+    "window, linear": window(tau=3, depth=0),
+    "window, mlp": window(tau=4, depth=2),
+    "window, the last token alone": window(tau=1, depth=1),
+    "window, wider than the text": window(tau=12, depth=1),
 }
 
 # These differ from the others in nothing that the exam asks about.

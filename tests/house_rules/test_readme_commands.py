@@ -84,6 +84,7 @@ def desk(tmp_path, monkeypatch):
     lines = ["".join(row.format(place, *word) for place, word in enumerate(words, 1)) + "\n" for words in tagged]
     (tmp_path / "my.conllu").write_text("".join(lines))
     (tmp_path / "book.txt").write_text("".join(pairs))
+    (tmp_path / "my.csv").write_text("".join(f"{number % 7}\n" for number in range(99)))
     (tmp_path / "new.txt").write_text("I see horses\n\nthey like you\n")
     return tmp_path
 

@@ -28,6 +28,8 @@ USERS_OWN = {
     "CataloguedCorpus.*": "which corpus, and which of its languages",
     "PocketCorpus.size": "how much is generated; the built-in recipes share one size, so that they can be compared",
     "PocketTimes.size": "how much is generated; the built-in recipes share one size, so that they can be compared",
+    "Waves.*": "how much is generated, and how noisy; the built-in recipes share one series",
+    "OwnSeries.*": "about files that only their owner has",
     "PuzzleCorpus.size": "how much is generated; the built-in recipes share one size, so that they can be compared",
     "BytePairs.size": "depends on your own data",
     "Unigram.size": "depends on your own data",

@@ -62,7 +62,12 @@ def tagged(pairs: Path, folder: Path) -> tuple[Path, str]:
     return folder / "my.conll", "红 猫"
 
 
-DATA = {"blanks": running_text, "blanks-and-pairs": running_text, "label": labelled, "tags": tagged}
+def numbered(pairs: Path, folder: Path) -> tuple[Path, str]:
+    (folder / "my.csv").write_text("".join(f"{number % 7}\n" for number in range(99)), encoding="utf-8")
+    return folder / "my.csv", "1 2 3 4"
+
+
+DATA = {"series": numbered, "blanks": running_text, "blanks-and-pairs": running_text, "label": labelled, "tags": tagged}
 """What a recipe learns from and is asked, by the kind of its target; others learn from pairs."""
 
 

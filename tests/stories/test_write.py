@@ -12,6 +12,7 @@ from seq2see.api import resolve
 from seq2see.cli.predict import converse
 from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
+from seq2see.core.files import write_text
 from seq2see.training.signals import Interrupted
 from seq2see.workbench.dry import dry_run
 from seq2see.workbench.evaluate import evaluate
@@ -221,3 +222,15 @@ def test_a_recurrent_decoder_writes_too(book: Path, tmp_path: Path):
     changes = {"decoder.kind": "recurrent", "decoder.look": "first-state", "target.frontend.positions": "none"}
     run = train_recipe(tiny_recipe(book, "write", **{**SMALL, **changes}), tmp_path / "gru")
     assert load(run.path)("the").text.startswith("the")
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_a_window_writes_too_and_is_judged_as_if_the_text_were_never_cut(book: Path, tmp_path: Path, depth):
+    changes = SMALL | {"decoder.tau": 5, "decoder.depth": depth, "decoding.do_sample": False}
+    changes |= {"training.steps": 150, "training.save_every": 75, "training.rate": 1e-2}
+    run = train_recipe(tiny_recipe(book, "write-window", **changes), tmp_path / "window")
+    assert load(run.path)("the cat sat").text == "the cat sat on the "
+    told = evaluate(run)["perplexity"]["per_token"]
+    wider = run.recipe().with_(**{"target.longest": 96})
+    write_text(run.recipe_file, wider.toml())
+    assert evaluate(run)["perplexity"]["per_token"] == pytest.approx(told, rel=1e-5)

@@ -36,6 +36,8 @@ def _print_read(scores: dict[str, Any]) -> None:
     for name, part in scores.items():
         if "classes" in part:
             _print_classes(name, part)
+    if "series" in scores:
+        _print_series(scores["series"])
     if "hidden" in scores:
         hidden = scores["hidden"]
         print(
@@ -108,6 +110,22 @@ def _print_classes(split: str, part: dict[str, Any]) -> None:
     print(f"{split}: {part['accuracy']:.1f} % of {part['answers']:,} right, macro F1 {part['macro_f1']:.1f} %")
     if "spans" in part:
         print(f"{split}: F1 of spans {100 * part['spans']['f1']:.1f} %")
+
+
+FORECASTS = {"model": "this model", "last": "the last value", "linear": "least squares"}
+
+
+def _print_series(found: dict[str, Any]) -> None:
+    """The errors of forecasts, by how they were made and how far ahead."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("forecast by", "tau", *(f"{ahead} ahead" for ahead in found["ahead"])):
+        table.add_column(title, justify="left" if title == "forecast by" else "right")
+    for row in found["rows"]:
+        figures = [row["errors"].get(str(ahead)) for ahead in found["ahead"]]
+        cells = ["" if figure is None else f"{figure:.4g}" for figure in figures]
+        table.add_row(FORECASTS[row["name"]], str(row["tau"]), *cells)
+    Console().print(table)
+    print(f"root of the mean squared error on {found['values']:,} test values")
 
 
 def _pronunciation(split: str, errors: dict[str, float]) -> str:

@@ -105,19 +105,19 @@ class Batch:
 
     `source` is what the encoder reads, `target` what the decoder is fed (it starts with <bos>), and
     `labels` the answers: for a next-token task the target one step ahead, for hidden tokens what stood in their
-    places, for a classifier one class a row. `indices` are the examples' global numbers, so that anything said of
-    a row can be traced back.
+    places, for a classifier one class a row, for a series the next number. `indices` are the examples' global
+    numbers, so that anything said of a row can be traced back.
     """
 
     source: Sequences | None
     target: Sequences | None
-    labels: Int[Tensor, "row ..."]
+    labels: Shaped[Tensor, "row ..."]
     indices: Int[Tensor, "row ..."]
 
     @property
     def asked(self) -> Bool[Tensor, "row ..."]:
-        """True where an answer is asked for."""
-        return self.labels != NOT_ASKED
+        """True where an answer is asked for; of numbers NaN asks nothing, since any other may be an answer."""
+        return ~self.labels.isnan() if self.labels.is_floating_point() else self.labels != NOT_ASKED
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device."""

@@ -44,6 +44,13 @@ WORDS = {
     "frequency": ("times in the text", "出现次数"),
     "slope": ("slope", "斜率"),
     "answer": ("answer of the model", "模型的回答"),
+    "contexts": ("one word in several sentences", "不同句子里的同一个词"),
+    "cosine": ("cosine of its vectors", "向量的余弦"),
+    "sentences": ("sentences", "句子"),
+    "series": ("series", "序列"),
+    "forecast": ("forecast", "预测"),
+    "ahead": ("steps ahead", "向前步数"),
+    "time": ("time", "时间"),
     "truth": ("truth", "正确标签"),
     "possible": ("dashed box: a link that is not wrong", "虚线框：可接受的对齐"),
 }

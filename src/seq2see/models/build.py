@@ -31,9 +31,21 @@ from seq2see.models.recurrent import (
     RecurrentEncoderSettings,
 )
 from seq2see.models.seq2seq import Seq2Seq
-from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, Sentences, Tags, Text, TextTarget
+from seq2see.models.series import NumberFrontend, NumberHead
+from seq2see.models.settings import (
+    Blanks,
+    BlanksAndPairs,
+    Label,
+    ModelSettings,
+    Sentences,
+    Series,
+    Tags,
+    Text,
+    TextTarget,
+)
 from seq2see.models.tagger import Tagger
 from seq2see.models.transformer import TransformerDecoder, TransformerEncoder, TransformerSettings
+from seq2see.models.window import WindowDecoder, WindowDecoderSettings
 
 # A Transformer must be told where tokens stand, by attention if not by what is added to the vectors.
 ENCODERS: dict[type, Callable[[Any, str], nn.Module]] = {
@@ -49,6 +61,7 @@ DECODERS: dict[type, Callable[[Any, int, str], nn.Module]] = {
 WRITERS: dict[type, Callable[[Any, str], nn.Module]] = {  # decoders that have nothing to look across at
     TransformerSettings: GPTDecoder,
     RecurrentDecoderSettings: lambda settings, positions: RecurrentDecoder.of(settings, memory_width=None),
+    WindowDecoderSettings: lambda settings, positions: WindowDecoder(settings),
 }
 READERS: dict[type, Callable[[TokenFrontend, nn.Module, Any, int], Reader]] = {
     Blanks: lambda source, encoder, settings, answers: BERT(source, encoder),
@@ -60,8 +73,17 @@ READERS: dict[type, Callable[[TokenFrontend, nn.Module, Any, int], Reader]] = {
 
 def build_model(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel | Reader:
     """The model these settings describe, for vocabularies of these sizes; a language model has only the second."""
+    if isinstance(settings.target, Series):
+        return _series(settings)
     build = build_writer if settings.writes else _reader
     return build(settings, source_size, target_size)
+
+
+def _series(settings: ModelSettings) -> LanguageModel:
+    """A model that writes numbers; blocks tell by rotation how far apart two of them are."""
+    decoder: Any = settings.decoder
+    body = WRITERS[type(decoder)](decoder, "rotary")
+    return LanguageModel(NumberFrontend(decoder.width), body, NumberHead(decoder.width))
 
 
 def _reader(settings: ModelSettings, source_size: int, answers: int) -> Reader:

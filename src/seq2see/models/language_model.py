@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from seq2see.core.batch import Batch, Sequences
@@ -51,9 +51,9 @@ class LanguageModel(nn.Module):
         return WritingState(nothing, self.decoder.start(None, rows, room))
 
     def step(
-        self, tokens: Int[Tensor, "row new"], state: WritingState
+        self, tokens: Shaped[Tensor, "row new"], state: WritingState
     ) -> tuple[Float[Tensor, "row new vocab"], WritingState]:
-        """Take in new tokens; give the scores of the token after each of them."""
+        """Take in new tokens (or numbers of a series); give the scores of what comes after each of them."""
         vectors = self.target.at(tokens, times_from(state.time, tokens.size(1)))
         hidden, decoder = self.decoder.step(vectors, state.decoder)
         return self.head(hidden), WritingState(state.time + tokens.size(1), decoder)

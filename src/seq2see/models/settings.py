@@ -11,13 +11,17 @@ from seq2see.models.convolutional import ConvolutionalEncoderSettings, WindowEnc
 from seq2see.models.counting import CountingSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.transformer import TransformerSettings
+from seq2see.models.window import WindowDecoderSettings
 from seq2see.sequences.tokenisers import AnyTokeniser, BytePairs
 
 Encoder = Annotated[
     TransformerSettings | RecurrentEncoderSettings | ConvolutionalEncoderSettings | WindowEncoderSettings,
     Field(discriminator="kind"),
 ]
-Decoder = Annotated[TransformerSettings | RecurrentDecoderSettings | CountingSettings, Field(discriminator="kind")]
+Decoder = Annotated[
+    TransformerSettings | RecurrentDecoderSettings | WindowDecoderSettings | CountingSettings,
+    Field(discriminator="kind"),
+]
 
 
 class Tokens(Settings):
@@ -97,7 +101,15 @@ class Tags(Settings):
     kind: Literal["tags"] = "tags"
 
 
-Target = TextTarget | Blanks | BlanksAndPairs | Label | Tags
+class Series(Settings):
+    """The next number of a series."""
+
+    kind: Literal["series"] = "series"
+    longest: int = Field(64, ge=1)
+    """Numbers asked for in one window of training; a model without a window of its own sees so many back."""
+
+
+Target = TextTarget | Blanks | BlanksAndPairs | Label | Tags | Series
 
 
 class ModelSettings(Settings):
@@ -132,17 +144,20 @@ class ModelSettings(Settings):
         if (self.source is None) != (self.encoder is None):
             there, missing = ("encoder", "source") if self.source is None else ("source", "encoder")
             raise ValueError(f"a recipe with [{there}] needs [{missing}] too; a language model has neither")
-        if self.encoder is not None and isinstance(self.decoder, CountingSettings):
-            raise ValueError("a counting decoder cannot look at a source: leave out [source] and [encoder]")
+        if self.encoder is not None and isinstance(self.decoder, CountingSettings | WindowDecoderSettings):
+            raise ValueError(f"a {self.decoder.kind} decoder cannot look at a source: leave out [source] and [encoder]")
         for name, part in (("encoder", self.encoder), ("decoder", self.decoder)):
             if isinstance(part, TransformerSettings) and part.width % (2 * part.heads):
                 raise ValueError(f"{name}.width {part.width} must be a multiple of twice its {part.heads} heads")
             if isinstance(part, TransformerSettings) and part.key_heads and part.heads % part.key_heads:
                 raise ValueError(f"{name}.key_heads {part.key_heads} must divide its {part.heads} heads")
-        if self.writes != (self.decoder is not None):
-            verb = "needs" if self.writes else "has no"
+        goes_on = self.writes or isinstance(self.target, Series)
+        if goes_on != (self.decoder is not None):
+            verb = "needs" if goes_on else "has no"
             raise ValueError(f"a recipe with target.kind={self.target.kind} {verb} [decoder]")
-        if not self.writes and self.source is None:
+        if isinstance(self.target, Series) and (self.source or isinstance(self.decoder, CountingSettings)):
+            raise ValueError("a series has no [source] and [encoder], and its numbers cannot be counted")
+        if not goes_on and self.source is None:
             raise ValueError(f"a recipe with target.kind={self.target.kind} needs [source] and [encoder]")
         if self.source is None or self.encoder is None or self.decoder is None:
             return self

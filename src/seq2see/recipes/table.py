@@ -7,7 +7,7 @@ from pathlib import Path
 
 from seq2see.core.errors import no_file, unknown
 from seq2see.core.settings import read_toml
-from seq2see.recipes import classify, count, fill, g2p, multi30k, pocket, puzzles, tag, tatoeba, translate, write
+from seq2see.recipes import classify, count, fill, g2p, multi30k, pocket, puzzles, tag, tatoeba, translate, waves, write
 from seq2see.workbench.recipe import Recipe
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
@@ -19,6 +19,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "write-llama": write.write_llama,
     "write-alibi": write.write_alibi,
     "write-lstm": write.write_lstm,
+    "write-window": write.write_window,
+    "write-linear": write.write_linear,
     "count": count.count,
     "count-back-off": count.count_back_off,
     "ptb-counting": count.ptb_counting,
@@ -33,6 +35,9 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "sst2-lstm": classify.sst2_lstm,
     "sst2-transformer": classify.sst2_transformer,
     "chnsenticorp-windows": classify.chnsenticorp_windows,
+    "waves": waves.waves,
+    "waves-linear": waves.waves_linear,
+    "waves-gru": waves.waves_gru,
     "tag": tag.tag,
     "tag-zh": tag.tag_zh,
     "ud-english-ewt": tag.ud_english_ewt,

@@ -8,6 +8,7 @@ from seq2see.decoding.settings import Decoding
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import TextTarget, Tokens
 from seq2see.models.transformer import TransformerSettings
+from seq2see.models.window import WindowDecoderSettings
 from seq2see.sequences.tokenisers import Characters
 from seq2see.sources.catalogued_texts import CataloguedText
 from seq2see.sources.texts import PythonLibrary
@@ -71,6 +72,17 @@ def write_lstm() -> Recipe:
     """The same text by an LSTM of two layers (Zaremba et al. 2014)."""
     cells = RecurrentDecoderSettings(cell="lstm", look="first-state", depth=2, dropout=0.1)
     return _like_write("write-lstm", Tokens(positions="none")).model_copy(update={"decoder": cells})
+
+
+def write_window() -> Recipe:
+    """The same text by the last eight characters alone, and one hidden layer (Bengio et al. 2003)."""
+    window = WindowDecoderSettings(width=64, tau=8, hidden=512, dropout=0.0)
+    return _like_write("write-window", Tokens(positions="none")).model_copy(update={"decoder": window})
+
+
+def write_linear() -> Recipe:
+    """The same window without a hidden layer: a linear model of what comes next (Mnih & Hinton 2007)."""
+    return write_window().with_(**{"name": "write-linear", "decoder.depth": 0})
 
 
 def _like_write(name: str, frontend: Tokens, **decoder: Any) -> Recipe:

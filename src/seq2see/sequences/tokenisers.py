@@ -98,6 +98,9 @@ AnyTokeniser = Annotated[Characters | Words | Spaced | BytePairs | Unigram | Giv
 class Tokeniser:
     """Text to ids and back. Neither <bos> nor <eos> is ever added: batches do that."""
 
+    file = "tokenizer.json"
+    """What it is called in the folder of a model."""
+
     def __init__(self, kind: str, content: dict[str, Any]):
         self.kind = kind
         self._content = content

@@ -110,7 +110,22 @@ class Classify(Settings):
         return NextToken(smoothing=self.smoothing).loss(hidden, head, labels, compiled=compiled)
 
 
-Objective = NextToken | MaskedToken | MaskedTokenNextSentence | Classify
+class NextValue(Settings):
+    """Guess each number of a series from those before it."""
+
+    kind: Literal["next-value"] = "next-value"
+    copies: ClassVar[int] = 1
+    feeding: ClassVar[TeacherForcing] = TeacherForcing()
+
+    def loss(
+        self, hidden: Sequences, head: Any, labels: Float[Tensor, "row time"], *, compiled: bool = False
+    ) -> Float[Tensor, ""]:
+        """The summed squared error of the numbers asked for; what is not asked for is NaN."""
+        # Chosen before it is squared: behind a square, the gradient of what was not chosen would be 0 times NaN.
+        return ((head(hidden.values).squeeze(-1) - labels).where(~labels.isnan(), 0) ** 2).sum()
+
+
+Objective = NextToken | MaskedToken | MaskedTokenNextSentence | Classify | NextValue
 """What can be asked; each has `copies`, `feeding` and `loss`."""
 
 

@@ -13,19 +13,20 @@ from seq2see.core.files import write_text
 from seq2see.decoding.choosers import Greedy
 from seq2see.decoding.engine import decode
 from seq2see.decoding.settings import chooser_of, limits_of
+from seq2see.sequences.series import SeriesSet
 from seq2see.sequences.tokenisers import EOS
 from seq2see.sequences.windows import TextSet
 from seq2see.sources.examples import Example
 from seq2see.training.journal import Journal
 from seq2see.training.loop import Errand, Trainer
 from seq2see.training.signals import Abandoned, StopRequest
-from seq2see.workbench.ask import Asker
 from seq2see.workbench.model_folder import ModelConfig, StoredModel
+from seq2see.workbench.predict import opened
 from seq2see.workbench.prepare import Prepared
-from seq2see.workbench.reading import read_with_truth
+from seq2see.workbench.reading import read_series, read_with_truth
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
-from seq2see.workbench.tasks import question_of
+from seq2see.workbench.tasks import task_of
 
 SHOWN = 8
 """Sentences that are shown at every evaluation."""
@@ -36,6 +37,12 @@ def measure(prepared: Prepared, journal: Journal, say: Callable[[str], None]) ->
 
     def errand(trainer: Trainer, stop: StopRequest) -> None:
         with trainer.averaged() as module:
+            if isinstance(prepared.valid, SeriesSet):
+                loss = read_series(module, prepared.valid, lambda: _heed(stop))
+                journal.note(trainer.step, valid_loss=loss)
+                trainer.judge(loss)
+                say(f"step {trainer.step:>6,}   valid loss {loss:.4f}")
+                return
             perplexity, accuracy = read_with_truth(module, prepared.valid, lambda: _heed(stop))
         loss = perplexity.loss / perplexity.count
         journal.note(trainer.step, valid_loss=loss, valid_accuracy=accuracy.value)
@@ -60,7 +67,7 @@ def sample_table(module: nn.Module, recipe: Recipe, prepared: Prepared, stop: St
     """A few validation sentences: source, reference, output."""
     valid = prepared.valid
     if not recipe.writes:
-        examples = question_of(recipe).shown(valid, SHOWN)
+        examples = task_of(recipe).shown(valid, SHOWN)
     else:
         examples = _beginnings(valid) if isinstance(valid, TextSet) else prepared.splits["valid"][:SHOWN]
     return _as_table(examples, _answers(module, recipe, prepared, examples, stop))
@@ -80,7 +87,7 @@ def _answers(
     device, tokenisers = device_of(module), prepared.tokenisers
     if not recipe.writes:
         stored = StoredModel(ModelConfig.of(recipe, 0), module, tokenisers)  # type: ignore[arg-type]
-        return [each.text for each in Asker(stored).predict([example.source for example in examples])]
+        return [each.text for each in opened(stored).predict([example.source for example in examples])]
     ids = [tokenisers.source.encode(example.source) for example in examples]
     limits = limits_of(recipe.decoding, lambda: bool(stop))
     if recipe.source is None:

@@ -25,12 +25,13 @@ from seq2see.sources.examples import Example
 from seq2see.sources.texts import read_text
 from seq2see.workbench.alignment_picture import draw_attention
 from seq2see.workbench.ask import Asker
+from seq2see.workbench.forecast import Forecaster
 from seq2see.workbench.predict import Model, Prediction, load
 from seq2see.workbench.prepare import Splits, encode, read_corpus, shown_before
 from seq2see.workbench.reading import ROWS, read_attention, read_with_truth
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
-from seq2see.workbench.tasks import question_of
+from seq2see.workbench.tasks import task_of
 from seq2see.workbench.tokenisers import Tokenisers
 
 LEARNT_FROM = ("train", "valid")
@@ -47,10 +48,10 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
     model, recipe = load(str(run.path)), run.recipe()
     splits, _ = read_corpus(recipe)
     scores: dict[str, Any] = {}
-    if isinstance(model, Asker):
+    if isinstance(model, Asker | Forecaster):
         if settings:
-            raise UserError("This model only reads: nothing is decoded.", remedy="Leave out --set.")
-        scores = model.question.judge(model.stored, recipe, splits, run, partial(watch, "test"))
+            raise UserError("This model writes no texts: nothing is decoded.", remedy="Leave out --set.")
+        scores = task_of(recipe).judge(model.stored, recipe, splits, run, partial(watch, "test"))
         write_json(run.evaluation / "scores.json", scores)
         return scores
     for name, examples in splits.items():
@@ -87,7 +88,7 @@ def test_size(run: RunFolder) -> int:
     recipe = run.recipe()
     splits, _ = read_corpus(recipe)
     if not recipe.writes:
-        return question_of(recipe).size(splits)
+        return task_of(recipe).size(splits)
     if recipe.source is None:
         return sum(len(example.target) for example in splits[judged(splits)])
     return sum(len(examples) for name, examples in splits.items() if name not in LEARNT_FROM)

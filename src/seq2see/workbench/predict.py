@@ -17,6 +17,7 @@ from seq2see.core.devices import device_of, pick_device
 from seq2see.core.errors import UserError
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.inspection.trace import trace
+from seq2see.models.settings import Series
 from seq2see.sequences.tokenisers import BOS, EOS
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.engines import Asked, engine_of
@@ -249,9 +250,17 @@ class Model:
 
 def load(name: str | Path, engine: str = "own") -> Model:
     """The model of a finished run: a folder, a name under `runs/`, or "latest"; or one in a Hugging Face folder."""
-    stored = read_model(find_model(str(name)), pick_device())
+    return opened(read_model(find_model(str(name)), pick_device()), engine)
+
+
+def opened(stored: StoredModel, engine: str = "own") -> Model:
+    """A model that was read, or that is just being trained, as it is used."""
     if stored.config.model.writes:
         return Model(stored, engine)
+    if isinstance(stored.config.model.target, Series):
+        from seq2see.workbench.forecast import Forecaster  # only here: it is a kind of `Model`
+
+        return Forecaster(stored, engine)
     from seq2see.workbench.ask import Asker  # only here: it is a kind of `Model`
 
     return Asker(stored, engine)

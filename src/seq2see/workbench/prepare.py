@@ -9,6 +9,8 @@ from typing import Any
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.models.counting import CountingSettings
+from seq2see.models.settings import Series
+from seq2see.models.window import WindowDecoderSettings
 from seq2see.sequences.pairs import PairSet
 from seq2see.sequences.recut import RecutPairs
 from seq2see.sequences.tokenisers import BytePairs
@@ -19,9 +21,10 @@ from seq2see.sources.conll import OwnTagged
 from seq2see.sources.examples import Example
 from seq2see.sources.fingerprints import fingerprint
 from seq2see.sources.own_corpus import OwnFiles
+from seq2see.sources.series import OwnSeries
 from seq2see.sources.texts import OwnTexts
 from seq2see.workbench.recipe import Recipe
-from seq2see.workbench.tasks import question_of
+from seq2see.workbench.tasks import task_of
 from seq2see.workbench.tokenisers import Tokenisers
 
 Splits = dict[str, list[Example]]
@@ -43,7 +46,7 @@ class Prepared:
 
 def read_corpus(recipe: Recipe) -> tuple[Splits, list[DataReport]]:
     """The recipe's splits, and the reader's reports if the data are files of the user's own."""
-    if isinstance(recipe.corpus, OwnFiles | OwnTagged | OwnTexts):
+    if isinstance(recipe.corpus, OwnFiles | OwnSeries | OwnTagged | OwnTexts):
         return recipe.corpus.read()
     return recipe.corpus.splits(), []
 
@@ -51,7 +54,7 @@ def read_corpus(recipe: Recipe) -> tuple[Splits, list[DataReport]]:
 def learn_tokenisers(recipe: Recipe, train: list[Example]) -> Tokenisers:
     """Learn how to cut text into tokens, from the training pairs alone."""
     if not recipe.writes:
-        return question_of(recipe).learn(recipe, train)
+        return task_of(recipe).learn(recipe, train)
     sources, targets, text = [each.source for each in train], [each.target for each in train], recipe.written
     if recipe.source is None or text.vocabulary == "shared":
         both = train_tokeniser(text.tokeniser, targets if recipe.source is None else sources + targets)
@@ -60,14 +63,16 @@ def learn_tokenisers(recipe: Recipe, train: list[Example]) -> Tokenisers:
 
 
 def shown_before(decoder: Settings | None) -> int:
-    """Tokens before a window that its reader is shown: all that a model can see which only counts, else none."""
+    """Tokens before a window that its reader is shown: all that a model can see whose past has an end, else none."""
+    if isinstance(decoder, WindowDecoderSettings):
+        return decoder.tau
     return decoder.order - 1 if isinstance(decoder, CountingSettings) else 0
 
 
 def encode(recipe: Recipe, tokenisers: Tokenisers, examples: list[Example]) -> Encoded:
     """A set of examples as numbers."""
     if not recipe.writes:
-        return question_of(recipe).encode(recipe, tokenisers, examples)
+        return task_of(recipe).encode(recipe, tokenisers, examples)
     longest = recipe.written.longest
     if recipe.source is None:
         return TextSet(examples, tokenisers.target, longest, shown_before(recipe.decoder))
@@ -105,6 +110,9 @@ def prepare(recipe: Recipe, say: Callable[[str], None]) -> Prepared:
 
 def _told(splits: Splits, recipe: Recipe, tokenisers: Tokenisers) -> str:
     """How much data there is, in pairs or in characters of running text, and in how many kinds of tokens."""
+    if isinstance(recipe.target, Series):
+        lines = {name: sum(each.target.count("\n") for each in examples) for name, examples in splits.items()}
+        return ", ".join(f"{name} {size:,}" for name, size in lines.items()) + " values"
     if recipe.runs_on:
         sizes = {name: sum(len(example.target) for example in examples) for name, examples in splits.items()}
         unit, vocabulary = "characters", f"{tokenisers.sizes[1]:,}"

@@ -58,8 +58,8 @@ ROWS = 64
 """Texts read side by side; an answer never depends on its neighbours."""
 
 
-class Question(Protocol):
-    """One kind of question, from the corpus to the score."""
+class Task(Protocol):
+    """Something that is learnt and is not the writing of texts, from the corpus to the score."""
 
     def learn(self, recipe: Recipe, train: Sequence[Example]) -> Tokenisers:
         """How text is cut into tokens, and which answers there are; from the training examples alone."""
@@ -70,12 +70,6 @@ class Question(Protocol):
     def shown(self, encoded: Any, count: int) -> list[Example]:
         """A few examples as a person would ask them, and their right answers."""
 
-    def read(self, stored: StoredModel, text: str) -> Seen:
-        """A text as numbers."""
-
-    def answer(self, stored: StoredModel, seen: Seen, scores: Tensor, most: int) -> Said:
-        """What log-probabilities (place, answer) say; of each thing that was asked, the `most` likely answers."""
-
     def size(self, splits: Splits) -> int:
         """How much there is to judge, as `judge` counts it."""
 
@@ -83,6 +77,16 @@ class Question(Protocol):
         self, stored: StoredModel, recipe: Recipe, splits: Splits, run: RunFolder, watch: Watch
     ) -> dict[str, Any]:
         """What an evaluation finds; tables and pictures go into the run's folder."""
+
+
+class Question(Task, Protocol):
+    """One kind of question about a text."""
+
+    def read(self, stored: StoredModel, text: str) -> Seen:
+        """A text as numbers."""
+
+    def answer(self, stored: StoredModel, seen: Seen, scores: Tensor, most: int) -> Said:
+        """What log-probabilities (place, answer) say; of each thing that was asked, the `most` likely answers."""
 
 
 def batch_of(seen: Sequence[Seen]) -> Batch:

@@ -16,6 +16,7 @@ from seq2see.metrics.accuracy import Accuracy, token_accuracy
 from seq2see.metrics.alignment import Attended, Gold
 from seq2see.metrics.perplexity import Perplexity
 from seq2see.sequences.pairs import PairSet
+from seq2see.sequences.series import SeriesSet
 from seq2see.sequences.tokenisers import Tokeniser
 from seq2see.sequences.windows import TextSet
 from seq2see.sources.examples import Example
@@ -45,6 +46,18 @@ def read_with_truth(
     # A pair's <eos> is guessed too, so a text of so many characters is more than so many guesses.
     unit = pairs.unit if isinstance(pairs, TextSet) else "token"
     return Perplexity(loss, asked, unit, pairs.characters), Accuracy(right, asked)
+
+
+@torch.inference_mode()
+def read_series(module: nn.Module, series: SeriesSet, check: Callable[[], Any] = lambda: None) -> float:
+    """The mean squared error of the next number, on the scale that the model reads."""
+    device, error, asked = device_of(module), 0.0, 0
+    for indices in _in_order(series):
+        check()
+        batch = series.batch(indices).to(device)
+        apart = (module(batch).squeeze(-1) - batch.labels)[batch.asked].double()
+        error, asked = error + float((apart**2).sum()), asked + apart.numel()
+    return error / asked
 
 
 @torch.inference_mode()

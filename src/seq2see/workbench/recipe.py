@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from seq2see.core.settings import Settings, usually
 from seq2see.decoding.settings import Decoding
 from seq2see.models.counting import CountingSettings
-from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, Tags, TextTarget, Tokens
+from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, Series, Tags, TextTarget, Tokens
 from seq2see.sequences.tokenisers import BytePairs
 from seq2see.sources.catalogue import CataloguedCorpus
 from seq2see.sources.catalogued_texts import CataloguedText
@@ -18,13 +18,21 @@ from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
 from seq2see.sources.pocket.corpus import PocketCorpus
 from seq2see.sources.pocket.times import PocketTimes
 from seq2see.sources.puzzles import PuzzleCorpus
+from seq2see.sources.series import OwnSeries, Waves
 from seq2see.sources.texts import OwnTexts, PythonLibrary
-from seq2see.training.objectives import Classify, MaskedToken, MaskedTokenNextSentence, NextToken, Objective
+from seq2see.training.objectives import (
+    Classify,
+    MaskedToken,
+    MaskedTokenNextSentence,
+    NextToken,
+    NextValue,
+    Objective,
+)
 from seq2see.training.settings import Training
 
 Pairs = PocketCorpus | PocketTimes | PuzzleCorpus | CataloguedCorpus | OwnFiles | OwnLabelled | OwnTagged
 Texts = OwnTexts | PythonLibrary | CataloguedText
-Corpus = Annotated[Pairs | Texts, Field(discriminator="kind")]
+Corpus = Annotated[Pairs | Texts | OwnSeries | Waves, Field(discriminator="kind")]
 Metric = Literal["bleu", "bleu-tokenised", "chrf", "exact", "notes-bleu", "pronunciation", "alignment"]
 
 
@@ -34,6 +42,7 @@ OBJECTIVES: dict[type, type[Settings]] = {
     BlanksAndPairs: MaskedTokenNextSentence,
     Label: Classify,
     Tags: Classify,
+    Series: NextValue,
 }
 """Which question goes with which answer."""
 
@@ -67,6 +76,8 @@ class Recipe(ModelSettings):
                 raise ValueError("windows of running text are full as they are: set training.batches=buckets")
             if self.metrics:
                 raise ValueError("running text is judged by perplexity alone: set metrics=[]")
+            if isinstance(self.target, Series):
+                return self
             side, text = ("target", self.written) if self.source is None else ("source", self.source)
             if isinstance(text.tokeniser, BytePairs) and text.tokeniser.dropout:
                 raise ValueError(f"running text is cut once: set {side}.tokeniser.dropout=0")
@@ -81,7 +92,7 @@ class Recipe(ModelSettings):
         tokeniser = self.source.tokeniser if self.source else None
         if isinstance(self.target, Tags) and isinstance(tokeniser, BytePairs) and tokeniser.dropout:
             raise ValueError("tagged words are cut once: set source.tokeniser.dropout=0")
-        if self.writes and self.start is not None:
+        if self.decoder is not None and self.start is not None:
             raise ValueError("only models that read can start from a run: leave out start")
         if type(self.objective) is not wanted:
             kind = wanted.model_fields["kind"].default

@@ -15,6 +15,7 @@ from seq2see.training.journal import read_journal
 from seq2see.workbench.evaluate import read_scores
 from seq2see.workbench.report_counts import frequencies, is_counting, orders, unit_of
 from seq2see.workbench.report_page import cell, head, page, picture, say, table
+from seq2see.workbench.report_series import forecast_errors, forecasts
 from seq2see.workbench.report_texts import classes, mistakes, predictions, samples, strips
 from seq2see.workbench.report_words import TEXTS
 from seq2see.workbench.run_folder import RunFolder
@@ -53,6 +54,7 @@ def write_report(run: RunFolder) -> Path:
         "confusion": _picture(run.evaluation / "confusion.png", "confusion"),
         "mistakes": mistakes(run.evaluation / "test-answers.tsv"),
         "strips": strips(run.evaluation / "strips.json"),
+        "forecasts": forecasts(run),
         "attention": _attention(run),
         "recipe": f"<details><summary>{say('recipe_note')}</summary><pre>{escape(toml)}</pre></details>",
         "environment": _pairs(
@@ -139,7 +141,13 @@ def _scores(scores: Tree) -> str:
     signatures = {score["signature"] for score in found}
     listed = "<br>".join(_code(signature) for signature in sorted(signatures))
     signed = f'<p class="note">{say("signatures")}:<br>{listed}</p>' if signatures else ""
-    return (table(rows) if splits else "") + _pronunciation(splits) + signed + _with_truth(scores)
+    return (
+        forecast_errors(scores)
+        + (table(rows) if splits else "")
+        + _pronunciation(splits)
+        + signed
+        + _with_truth(scores)
+    )
 
 
 def _pronunciation(splits: Tree) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
+from seq2see.sequences.series import Scale
 from seq2see.sequences.tokenisers import Tokeniser
 
 
@@ -42,7 +43,7 @@ class Tokenisers:
         if self.labels:
             write_json(folder / "labels.json", list(self.labels))
         if self.shared:
-            self.source.save(folder / "tokenizer.json")
+            self.source.save(folder / self.source.file)
         else:
             self.source.save(folder / "source_tokenizer.json")
             self.target.save(folder / "target_tokenizer.json")
@@ -50,6 +51,9 @@ class Tokenisers:
     @staticmethod
     def load(folder: Path) -> Tokenisers:
         """Read them back from a folder."""
+        if (folder / Scale.file).exists():
+            scale = Scale.load(folder / Scale.file)
+            return Tokenisers(scale, scale)
         if (folder / "tokenizer.json").exists():
             both = Tokeniser.load(folder / "tokenizer.json")
             return Tokenisers(both, both, _labels(folder / "labels.json"))

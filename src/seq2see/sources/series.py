@@ -1,0 +1,133 @@
+"""Series of numbers as a corpus: a noisy sine that is made here, or a column of the user's own table.
+
+A series is a text with a number on each line, so that splits and fingerprints are those of texts. What comes last is
+held out: the first 60 % are learnt from, the next 20 % are validated on and the last 20 % are tested on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from seq2see.core.errors import UserError, unknown
+from seq2see.core.seeds import generator
+from seq2see.core.settings import Settings
+from seq2see.sources.complaints import DataReport, OnBad
+from seq2see.sources.csv_table import records
+from seq2see.sources.examples import Example
+from seq2see.sources.lines import Line, is_blank, read_lines
+
+Splits = dict[str, list[Example]]
+SEED = 1
+"""Of the built-in series."""
+HELD_OUT = 0.2
+"""The share of the values that is validated on, and the share that is tested on, where nothing else is given."""
+SLOW = 0.01
+"""How far the sine turns from one value to the next."""
+
+
+class Waves(Settings):
+    """A sine with noise, sin(0.01 t) + ε, made here: one slow wave, and what no model can know."""
+
+    kind: Literal["waves"] = "waves"
+    size: int = Field(1000, ge=20, le=1_000_000)
+    """How many values there are."""
+    noise: float = Field(0.2, ge=0)
+    """Standard deviation of the noise: no model's error in one step can be less."""
+
+    def splits(self) -> Splits:
+        """Train, valid and test."""
+        noise = generator(SEED, "waves").normal(0, self.noise, self.size)
+        return hold_out({"train": np.sin(SLOW * np.arange(1, self.size + 1)) + noise})
+
+
+class OwnSeries(Settings):
+    """Your own series: a column of numbers in a table, in their order."""
+
+    kind: Literal["series"] = "series"
+    paths: tuple[str, ...] = Field(min_length=1)
+    """The files to learn from, one behind the other."""
+    valid: tuple[str, ...] = ()
+    """Files to validate on; without them the last values but those to test on are held out."""
+    test: tuple[str, ...] = ()
+    """Files to test on; without them the last values are held out."""
+    column: str = ""
+    """The column, by its name in the first line; without one the last."""
+
+    def splits(self) -> Splits:
+        """Train, valid and test."""
+        return self.read()[0]
+
+    def read(self) -> tuple[Splits, list[DataReport]]:
+        """The splits, and a report of everything that was noticed, for each file."""
+        given, reports = {}, list[DataReport]()
+        for name, paths in (("train", self.paths), ("valid", self.valid), ("test", self.test)):
+            found = list[float]()
+            for path in paths:
+                report = DataReport(unit="lines")
+                found += read_column(Path(path), self.column, report)
+                reports.append(report)
+            given[name] = found
+        return hold_out(given), reports
+
+
+def read_column(path: Path, column: str, report: DataReport) -> list[float]:
+    """The numbers of one column; a cell that is no number is an error that names its place."""
+    rows = list(_rows(path, report))
+    report.judge(OnBad())
+    found, place = list[float](), -1
+    for number, (line, cells) in enumerate(rows):
+        if number == 0 and (column or not _is_number(cells[-1])):
+            names = [cell.strip() for cell in cells]
+            if column and column not in names:
+                raise unknown("column", column, names, where=f"{line.file}:1")
+            place = names.index(column) if column else -1
+            continue
+        if place >= len(cells) or not _is_number(cells[place]):
+            cell = cells[place].strip() if place < len(cells) else ""
+            raise UserError(
+                f"'{cell}' is not a number." if cell else "There is no number in this line.",
+                where=f"{line.file}:{line.number}",
+                remedy="Every line must have one, written as 12.5 or 1e-3; fill gaps, or leave these lines out.",
+            )
+        found.append(float(cells[place]))
+    report.kept = len(found)
+    report.skipped = report.read - report.kept  # blank lines, and the names of the columns
+    return found
+
+
+def _rows(path: Path, report: DataReport) -> Iterator[tuple[Line, list[str]]]:
+    """The lines of a table as cells, less blank ones; tabs part them in a .tsv, commas elsewhere."""
+    lines = read_lines(path, report)
+    if ".tsv" in path.suffixes:
+        split: Iterable[tuple[Line, list[str] | None]] = ((line, line.text.split("\t")) for line in lines)
+    else:
+        split = ((record.line, record.fields) for record in records(lines))
+    for line, cells in split:
+        report.read += 1
+        if cells is None or not is_blank("".join(cells)):
+            yield line, cells or [line.text]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return math.isfinite(float(cell)) and "_" not in cell
+    except ValueError:
+        return False
+
+
+def hold_out(given: Mapping[str, Iterable[float]]) -> Splits:
+    """The splits as texts; what is not given is cut off from the end of the training values, test last."""
+    values = {name: [float(value) for value in given.get(name, ())] for name in ("train", "valid", "test")}
+    size = int(HELD_OUT * len(values["train"]))
+    for name in ("test", "valid"):
+        if not values[name] and size:
+            values["train"], values[name] = values["train"][:-size], values["train"][-size:]
+    return {
+        name: [Example("", "".join(f"{value!r}\n" for value in some))] if some else [] for name, some in values.items()
+    }

@@ -1,0 +1,75 @@
+"""Using a model of a series: give it the last values, and it says the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from seq2see.core.errors import UserError
+from seq2see.decoding.numbers import forecast
+from seq2see.workbench.attention import TextAttention
+from seq2see.workbench.model_folder import StoredModel
+from seq2see.workbench.predict import Answer, Model, Prediction
+from seq2see.workbench.waves import context_of
+
+COUNT = "max_new_tokens"
+
+
+class Forecaster(Model):
+    """A trained model of a series: `model("0.1 0.2 0.35", max_new_tokens=8).text` are the next eight values."""
+
+    def __init__(self, stored: StoredModel, engine: str = "own"):
+        if engine != "own":
+            raise UserError(f"The engine {engine} is for models that write texts.", remedy="Leave out --engine.")
+        self.config, self.tokenisers, self.module = stored.config, stored.tokenisers, stored.module
+        self.device = next(stored.module.parameters()).device
+        self.stored = stored
+
+    def predict(
+        self,
+        texts: Sequence[str],
+        *,
+        prefix: str = "",
+        seed: int = 0,
+        numbers: Sequence[int] | None = None,
+        many: bool = False,
+        watch: Callable[[int], Any] = lambda count: None,
+        **settings: Any,
+    ) -> list[Prediction]:
+        """How each series goes on; `max_new_tokens` is by how many values."""
+        if prefix or settings.keys() - {COUNT}:
+            given = "prefix" if prefix else min(settings.keys() - {COUNT})
+            raise UserError(
+                f"A series is not decoded, so '{given}' has no meaning.", remedy=f"It knows decoding.{COUNT}."
+            )
+        count, found = self.config.decoding.with_(**settings).max_new_tokens, []
+        for text in texts:
+            found.append(self._go_on(text, count))
+            watch(1)
+        return found
+
+    def score(self, source: str, target: str) -> float:
+        """A guess is a number without a probability."""
+        raise UserError("A model of a series gives no probabilities.", remedy="`seq2see eval` tells its errors.")
+
+    def trace(self, source: str, target: str | None = None) -> TextAttention:
+        """There is no attention to show."""
+        raise UserError("A model of a series has no attention that could be shown.")
+
+    def _go_on(self, text: str, count: int) -> Prediction:
+        scale, context = self.tokenisers.source, context_of(self.config.model)
+        values = scale.encode(text)[-context:]
+        if not values or (len(values) < context and self._windowed):
+            raise UserError(
+                f"This model goes on from the last {context} values, and here are {len(values)}.",
+                remedy="Give more of the series, with spaces or commas between the values.",
+            )
+        said = forecast(self.module, torch.tensor([values], device=self.device), count)[0].tolist()
+        answer = Answer(scale.decode(said), 0.0, 0.0, True, count)  # there is only one, so nothing is ranked
+        return Prediction(text, (answer,), False, lambda source, answer: self.trace(source))
+
+    @property
+    def _windowed(self) -> bool:
+        return self.config.model.decoder is not None and self.config.model.decoder.kind == "window"

@@ -1,0 +1,71 @@
+"""Series: the one that is made here, and columns of the user's own tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seq2see.core.errors import UserError
+from seq2see.sources.series import OwnSeries, Waves
+
+
+def values(splits, name: str) -> list[float]:
+    return [float(line) for example in splits[name] for line in example.target.split()]
+
+
+def own(path: Path, text: str, **settings) -> list[float]:
+    path.write_text(text, encoding="utf-8")
+    splits = OwnSeries(paths=(str(path),), **settings).splits()
+    return [value for name in ("train", "valid", "test") for value in values(splits, name)]
+
+
+def test_the_built_in_series_is_a_sine_with_noise_and_always_the_same():
+    splits = Waves().splits()
+    assert [len(values(splits, name)) for name in ("train", "valid", "test")] == [600, 200, 200]
+    whole = np.array([value for name in splits for value in values(splits, name)])
+    noise = whole - np.sin(0.01 * np.arange(1, 1001))
+    assert noise.std() == pytest.approx(0.2, rel=0.1)
+    assert Waves().splits() == splits
+    assert values(Waves(noise=0, size=20).splits(), "train")[0] == pytest.approx(np.sin(0.01))
+
+
+def test_the_last_column_is_read_with_or_without_names(tmp_path: Path):
+    assert own(tmp_path / "a.csv", "1\n2.5\n-3e1\n") == [1, 2.5, -30]
+    assert own(tmp_path / "b.csv", "day,价格\n1,10\n2,11\n") == [10, 11]
+    assert own(tmp_path / "c.tsv", "1\t10\n2\t11\n") == [10, 11]
+
+
+def test_a_column_is_found_by_its_name(tmp_path: Path):
+    assert own(tmp_path / "b.csv", "价格,day\n10,1\n11,2\n", column="价格") == [10, 11]
+    with pytest.raises(UserError, match=r"b\.csv:1: There is no column 'prise'. Did you mean 'price'\?"):
+        own(tmp_path / "b.csv", "day,price\n1,10\n", column="prise")
+
+
+@pytest.mark.parametrize("cell", ["abc", "nan", "inf", "1_000", "十"])
+def test_a_cell_that_is_no_number_is_named_with_its_line(tmp_path: Path, cell):
+    with pytest.raises(UserError, match=rf"a\.csv:3: '{cell}' is not a number\. .*12\.5"):
+        own(tmp_path / "a.csv", f"1\n2\n{cell}\n4\n")
+
+
+def test_a_line_that_is_too_short_is_named(tmp_path: Path):
+    with pytest.raises(UserError, match=r"a\.csv:3: There is no number in this line"):
+        own(tmp_path / "a.csv", "day,price\n1,10\n2\n", column="price")
+
+
+def test_the_books_are_kept(tmp_path: Path):
+    (tmp_path / "a.csv").write_text("price\n1\n\n2\n", encoding="utf-8")
+    _, (report,) = OwnSeries(paths=(str(tmp_path / "a.csv"),)).read()
+    assert (report.read, report.kept, report.skipped, report.rejected) == (4, 2, 2, 0)
+
+
+def test_files_of_their_own_are_not_cut(tmp_path: Path):
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.csv").write_text("".join(f"{number}\n" for number in range(10)))
+    paths = {name: (str(tmp_path / f"{file}.csv"),) for name, file in (("paths", "a"), ("valid", "b"), ("test", "c"))}
+    splits = OwnSeries(**paths).splits()
+    assert [len(values(splits, name)) for name in splits] == [10, 10, 10]
+    splits = OwnSeries(paths=paths["paths"], test=paths["test"]).splits()
+    assert [len(values(splits, name)) for name in splits] == [8, 2, 10]
+    assert values(splits, "valid") == [8, 9]
