@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from seq2see.core.batch import Sequences
+from seq2see.layers.dropout import LockedDropout
 from seq2see.layers.padding import blank, last_real, reverse
 from seq2see.layers.recurrent import Cell, CellState
 
@@ -29,22 +30,33 @@ class CellStack(nn.Module):
     def __init__(self, cells: Sequence[Cell], dropout: float = 0.0):
         super().__init__()
         self.cells = cast("Sequence[Cell]", nn.ModuleList(cells))
-        self.dropout = nn.Dropout(dropout)
+        self.dropouts = nn.ModuleList(nn.Dropout(dropout) for _ in cells)
 
     def read(
         self, inputs: Float[Tensor, "row time input"], state: CellState
     ) -> tuple[Float[Tensor, "row time width"], CellState]:
         """Read all times, layer by layer; the state is that of all layers, (row, layer, width)."""
         layers = []
-        for place, cell in enumerate(self.cells):
+        for place, (cell, dropout) in enumerate(zip(self.cells, self.dropouts, strict=True)):
             inputs, last = cell.read(inputs, state.layer(place))
-            inputs = self.dropout(inputs)
+            inputs = dropout(inputs)
             layers.append(last)
         return inputs, CellState.stack(layers)
 
     def first_state(self, rows: int, like: Tensor) -> CellState:
         """The state of all layers before anything was read: zeros."""
         return CellState.stack([cell.first_state(rows, like) for cell in self.cells])
+
+
+class LockedStack(CellStack):
+    """The same with masks that hold for all times (`LockedDropout`), between the layers.
+
+    What the top layer gives away is left whole: its user drops out as much of it as the head shall miss.
+    """
+
+    def __init__(self, cells: Sequence[Cell], dropout: float = 0.0):
+        super().__init__(cells)
+        self.dropouts = nn.ModuleList([*(LockedDropout(dropout) for _ in cells[1:]), nn.Identity()])
 
 
 class ReadForwards(nn.Module):

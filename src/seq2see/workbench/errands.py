@@ -30,13 +30,16 @@ from seq2see.workbench.tasks import question_of
 SHOWN = 8
 """Sentences that are shown at every evaluation."""
 
+STREAMS = 16
+"""Places at which a recurrent model begins to read the validation text, while it trains: so it is done sooner."""
+
 
 def measure(prepared: Prepared, journal: Journal, say: Callable[[str], None]) -> Errand:
     """Validation loss and accuracy, noted in the journal; they also decide when patience ends."""
 
     def errand(trainer: Trainer, stop: StopRequest) -> None:
         with trainer.averaged() as module:
-            perplexity, accuracy = read_with_truth(module, prepared.valid, lambda: _heed(stop))
+            perplexity, accuracy = read_with_truth(module, prepared.valid, lambda: _heed(stop), streams=STREAMS)
         loss = perplexity.loss / perplexity.count
         journal.note(trainer.step, valid_loss=loss, valid_accuracy=accuracy.value)
         trainer.judge(loss)
