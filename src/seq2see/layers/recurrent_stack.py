@@ -30,18 +30,18 @@ class CellStack(nn.Module):
     def __init__(self, cells: Sequence[Cell], dropout: float = 0.0):
         super().__init__()
         self.cells = cast("Sequence[Cell]", nn.ModuleList(cells))
-        self.dropouts = nn.ModuleList(nn.Dropout(dropout) for _ in cells)
+        self.between: nn.Module = nn.Dropout(dropout)
+        self.above: nn.Module = nn.Dropout(dropout)
 
     def read(
         self, inputs: Float[Tensor, "row time input"], state: CellState
     ) -> tuple[Float[Tensor, "row time width"], CellState]:
         """Read all times, layer by layer; the state is that of all layers, (row, layer, width)."""
         layers = []
-        for place, (cell, dropout) in enumerate(zip(self.cells, self.dropouts, strict=True)):
-            inputs, last = cell.read(inputs, state.layer(place))
-            inputs = dropout(inputs)
+        for place, cell in enumerate(self.cells):
+            inputs, last = cell.read(self.between(inputs) if place else inputs, state.layer(place))
             layers.append(last)
-        return inputs, CellState.stack(layers)
+        return self.above(inputs), CellState.stack(layers)
 
     def first_state(self, rows: int, like: Tensor) -> CellState:
         """The state of all layers before anything was read: zeros."""
@@ -56,7 +56,7 @@ class LockedStack(CellStack):
 
     def __init__(self, cells: Sequence[Cell], dropout: float = 0.0):
         super().__init__(cells)
-        self.dropouts = nn.ModuleList([*(LockedDropout(dropout) for _ in cells[1:]), nn.Identity()])
+        self.between, self.above = LockedDropout(dropout), nn.Identity()
 
 
 class ReadForwards(nn.Module):

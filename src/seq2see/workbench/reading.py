@@ -78,8 +78,9 @@ def _read(module: nn.Module, pairs: PairSet | TextSet) -> Iterator[tuple[Tensor,
 
 def _read_on(module: Any, texts: TextSet, streams: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Scores and labels, stretch by stretch, each read with the state that the one before it left behind."""
-    state = module.start(None, min(streams, len(texts)), 0)
-    for batch in whole(texts, min(streams, len(texts))):
+    rows = min(streams, len(texts), _rows_at_once(texts))
+    state = module.start(None, rows, 0)
+    for batch in whole(texts, rows):
         assert batch.target is not None
         scores, state = module.step(batch.target.values.to(device_of(module)), state)
         yield scores, batch.labels.to(device_of(module))
