@@ -235,3 +235,12 @@ def test_the_picture_of_lengths_speaks_chinese_where_it_can_and_carries_its_note
 def test_without_a_chinese_font_the_lengths_speak_english(tmp_path, figures, no_font):
     draw_lengths(LENGTHS, tmp_path / "lengths.png")
     assert all(text.replace("–", "-").isascii() for text in words(figures[0]))
+
+
+def test_the_clip_is_a_line_and_its_victims_are_counted(tmp_path, figures, no_font):
+    draw_curves(NOTES, TIMING, tmp_path / "curves.png", clip=2.5)
+    norm = panel(figures[0], "gradient")
+    assert list(norm.get_lines()[-1].get_ydata()) == [2.5, 2.5]
+    assert "> 2.5: 25% clipped" in words(figures[0])  # 3, 1, 2 and 2
+    draw_curves(NOTES, TIMING, tmp_path / "curves.png")
+    assert not any("clipped" in text for text in words(figures[1]))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from seq2see.layers.dropout import Dropout
+from seq2see.layers.dropout import Dropout, LockedDropout, WordDropout
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.9])
@@ -65,3 +65,25 @@ def test_elsewhere_it_is_torchs_own(monkeypatch):
     monkeypatch.setattr(nn.Dropout, "forward", lambda self, numbers: seen.append(numbers.device.type) or numbers)
     Dropout(0.5)(torch.empty(3, device="meta"))
     assert seen == ["meta"]
+
+
+def test_a_locked_mask_is_the_same_at_all_times_and_differs_between_rows():
+    dropped = LockedDropout(0.5)(torch.full((50, 7, 40), 3.0))
+    assert torch.logical_or(dropped == 0, dropped == 6).all()
+    assert (dropped == dropped[:, :1]).all()
+    rows = {tuple(row.tolist()) for row in dropped[:, 0]}
+    assert len(rows) == 50
+    assert (dropped == 0).float().mean().item() == pytest.approx(0.5, abs=0.06)  # 2,000 coins
+    numbers = torch.randn(2, 3, 4)
+    assert LockedDropout(0.5).eval()(numbers) is numbers
+
+
+def test_a_word_falls_out_wherever_it_stands():
+    tokens = torch.arange(1000).repeat(2, 3)
+    dropped = WordDropout(0.25)(torch.full((2, 3000, 5), 3.0), tokens, 1000)
+    assert torch.logical_or(dropped == 0, dropped == 4).all()
+    assert (dropped == dropped[:1, :1000].repeat(2, 3, 1)).all()  # the same words in all rows, each time
+    assert (dropped == dropped[..., :1]).all()  # and with all their numbers
+    assert (dropped[0, :1000, 0] == 0).float().mean().item() == pytest.approx(0.25, abs=0.07)
+    vectors = torch.randn(1, 2, 3)
+    assert WordDropout(0.5).eval()(vectors, tokens[:1, :2], 1000) is vectors

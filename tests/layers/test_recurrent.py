@@ -195,3 +195,39 @@ def test_a_probe_sees_the_gates_and_changes_nothing(cell_class):
         assert_close(mixed.hidden, watched[:, time])
     cell(inputs[:, 0], state)
     assert_close(seen[1], {name: gate[:, :1] for name, gate in seen[0].items()})
+
+
+# Weights that fall out
+
+
+@pytest.mark.parametrize("cell_class", FUSED)
+def test_a_sequence_is_read_with_the_weights_that_are_left(cell_class):
+    """The mask is drawn once: reading equals that of a cell whose W_h has lost the same numbers for good."""
+    thinned, plain = cell_class(3, 5, weight_dropout=0.5), cell_class(3, 5)
+    plain.load_state_dict(thinned.state_dict())
+    inputs, state = torch.randn(2, 7, 3), random_state(thinned, 2)
+    back = plain.kernel.all_weights[0][1]
+    torch.manual_seed(4)
+    stays = thinned.connect(torch.ones_like(back))
+    assert 0 < (stays == 0).float().mean() < 1
+    back.data.mul_(stays)
+    expected, last = plain.read_plainly(inputs, state)
+    torch.manual_seed(4)
+    found, state_after = thinned.read(inputs, state)
+    assert_close(found, expected)
+    assert_close(state_after.hidden, last.hidden)
+    gradient, whole = (
+        torch.autograd.grad(each.square().sum(), cell.kernel.all_weights[0][1], retain_graph=True)[0]
+        for each, cell in ((found, thinned), (expected, plain))
+    )
+    assert_close(gradient, whole * stays)  # what fell out learns nothing
+
+
+@pytest.mark.parametrize("cell_class", FUSED)
+def test_weights_fall_out_anew_for_each_sequence_and_never_in_use(cell_class):
+    cell = cell_class(3, 5, weight_dropout=0.5)
+    inputs, state = torch.randn(2, 7, 3), random_state(cell, 2)
+    assert not torch.equal(cell.read(inputs, state)[0], cell.read(inputs, state)[0])
+    cell.eval()
+    assert torch.equal(cell.read(inputs, state)[0], cell.read(inputs, state)[0])
+    assert_close(cell.read(inputs, state)[0], cell.read_plainly(inputs, state)[0])

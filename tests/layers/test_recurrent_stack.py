@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from seq2see.core.batch import Sequences
 from seq2see.layers.recurrent import ElmanCell, GRUCell, LSTMCell, NotesGRUCell
-from seq2see.layers.recurrent_stack import CellStack, ReadBothWays, ReadForwards
+from seq2see.layers.recurrent_stack import CellStack, LockedStack, ReadBothWays, ReadForwards
 
 CELLS = [ElmanCell, GRUCell, LSTMCell, NotesGRUCell]
 FUSED = [ElmanCell, GRUCell, LSTMCell]
@@ -119,3 +119,20 @@ def test_dropout_acts_on_what_layers_say_but_not_on_what_they_remember():
         assert (summary != 0).all()
         read, _ = reader.eval()(sequences([7, 7], 3))
         assert (read.values != 0).all()
+
+
+def test_a_locked_stack_drops_between_its_layers_and_never_at_its_end():
+    class Echo(ElmanCell):
+        """Says what it is told, so that masks can be seen."""
+
+        def read(self, inputs, state):
+            return inputs, state
+
+    stack = LockedStack([Echo(40, 40), Echo(40, 40)], dropout=0.5)
+    ones = torch.ones(3, 7, 40)
+    said, _ = stack.read(ones, stack.first_state(3, ones))
+    assert torch.logical_or(said == 0, said == 2).all()
+    assert (said == said[:, :1]).all()
+    assert not torch.equal(said[0], said[1])
+    alone = LockedStack([Echo(40, 40)], dropout=0.5)
+    assert torch.equal(alone.read(ones, alone.first_state(3, ones))[0], ones)

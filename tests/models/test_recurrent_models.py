@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.rows import fork, pick_rows
 from seq2see.core.settings import read_tree
@@ -20,6 +20,7 @@ from seq2see.layers.recurrent_attention import (
     ScaledDotAttention,
 )
 from seq2see.layers.recurrent_stack import CellStack, ReadBothWays
+from seq2see.models.build import fresh_model
 from seq2see.models.memory import Memory
 from seq2see.models.recurrent import (
     CELLS,
@@ -31,6 +32,7 @@ from seq2see.models.recurrent import (
 )
 from seq2see.models.recurrent_looks import LookOnce
 from seq2see.models.recurrent_state import HandOver
+from seq2see.models.settings import ModelSettings, TextTarget, Tokens
 
 ATTENTIONS = ["additive", "dot", "bilinear", "scaled-dot"]
 
@@ -274,3 +276,62 @@ def test_a_word_that_does_not_exist_is_answered_with_those_that_do():
         RecurrentDecoderSettings().with_(look="aditive")
     with pytest.raises(UserError, match="dropout"):
         read_tree(RecurrentDecoderSettings, {"dropout": 1.0})
+
+
+# A decoder of language models: locked masks, weights that fall out, vectors narrower than the state
+
+
+def writer(**changes):
+    locked = {"words": 0.3, "inputs": 0.3, "weights": 0.3, "outputs": 0.3}
+    decoder = RecurrentDecoderSettings(
+        **{"cell": "lstm", "look": "first-state", "width": 24, "depth": 2, "vectors": 20, "locked": locked} | changes
+    )
+    settings = ModelSettings(target=TextTarget(frontend=Tokens(positions="none")), decoder=decoder)
+    return fresh_model(settings, (13, 13), "xavier", seed=1)
+
+
+def a_text(rows: int = 3, times: int = 7) -> Batch:
+    ids = torch.randint(3, 13, (rows, times))
+    return Batch(None, Sequences(ids, torch.full((rows,), times)), ids, torch.arange(rows))
+
+
+def test_a_head_shares_a_table_that_is_narrower_than_the_state():
+    model, text = writer().eval(), a_text()
+    assert model.head.table is model.target.table
+    assert model.target.table.weight.shape == (13, 20)
+    assert model.decoder.start(None, 3, 0).hidden.shape == (3, 2, 24)
+    assert model.hidden(text).values.shape == (3, 7, 20)
+    logits, _ = model.step(text.target.values, model.start(None, 3, 0))
+    assert_close(logits, model(text))
+
+
+@pytest.mark.parametrize("part", ["words", "inputs", "weights", "outputs", "between"])
+def test_each_dropout_acts_in_training_and_only_there(part):
+    others = dict.fromkeys(("words", "inputs", "weights", "outputs"), 0.0)
+    locked = others if part == "between" else others | {part: 0.5}
+    model, text = writer(locked=locked, dropout=0.5 if part == "between" else 0.0), a_text()
+    calm = model.eval()(text)
+    model.train()
+    torch.manual_seed(1)
+    first, second = model(text), model(text)
+    assert not torch.allclose(first, calm, atol=1e-4)
+    assert not torch.allclose(first, second, atol=1e-4)
+    assert torch.equal(model.eval()(text), calm)
+
+
+def test_without_any_share_nothing_falls_out():
+    model, text = writer(locked={}, dropout=0.0), a_text()
+    assert torch.equal(model.train()(text), model.eval()(text))
+
+
+def test_what_the_head_sees_misses_the_same_numbers_at_all_times():
+    model = writer(locked={"outputs": 0.5}, dropout=0.0).train()
+    gone = model.hidden(a_text()).values == 0
+    assert gone.any()
+    assert (gone == gone[:, :1]).all()
+    assert not torch.equal(gone[0], gone[1])
+
+
+def test_weights_that_no_kernel_reads_with_cannot_fall_out():
+    with pytest.raises(UserError, match="weights of 'notes-gru' cannot be dropped"):
+        writer(cell="notes-gru")

@@ -25,6 +25,7 @@ FLAVOURS = {
     "moving average": {"training.average.kind": "moving"},
     "last checkpoints": {"training.average.kind": "last", "training.average.count": 2},
     "patience": {"training.patience": 50, "training.optimiser.kind": "sgd", "training.rate": 0.1},
+    "triggered average": {"training.average.kind": "triggered", "training.save_every": 1, "training.rate": 0.3},
     "own words": {"base": "pocket-scheduled-sampling"},
     "batch norm": {"base": "pocket-batch-norm", "training.accumulate": 2},
     "other pieces": {"target.tokeniser.kind": "bpe", "target.tokeniser.size": 300, "target.tokeniser.dropout": 0.3},
@@ -92,10 +93,10 @@ def test_a_stop_during_evaluation_neither_loses_nor_doubles_it(at: str, pairs: P
     real = getattr(errands, at)
     calls = iter(range(100))
 
-    def interrupted_once(*arguments):
+    def interrupted_once(*arguments, **options):
         if next(calls) == 1:
             os.kill(os.getpid(), signal.SIGINT)
-        return real(*arguments)
+        return real(*arguments, **options)
 
     monkeypatch.setattr(errands, at, interrupted_once)
     with pytest.raises(Interrupted) as stop:

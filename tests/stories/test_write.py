@@ -149,8 +149,9 @@ def test_samples_show_how_it_goes_on(run: RunFolder):
     assert output == truth
 
 
-def test_a_stopped_run_goes_on_to_the_same_end(book: Path, tmp_path: Path, monkeypatch):
-    recipe = tiny_recipe(book, "write", **SMALL)
+@pytest.mark.parametrize("base", ["write", "write-lstm", "ptb-lstm", "ptb-awd-lstm"])
+def test_a_stopped_run_goes_on_to_the_same_end(book: Path, tmp_path: Path, base: str):
+    recipe = tiny_recipe(book, base, **SMALL)
     train_recipe(recipe, tmp_path / "whole")
 
     class Stopper:
@@ -216,6 +217,33 @@ def test_many_texts_are_gone_on_from_by_a_quick_twin(run: RunFolder, precision: 
     assert together[:12] == together[12:24]
     same = sum(one == other for one, other in zip(one_by_one, together[:12], strict=True))
     assert same == 12 if precision == "float32" else same > 8
+
+
+@pytest.mark.parametrize("name", ["write-rnn", "write-gru", "write-lstm"])
+def test_a_recurrent_model_learns_by_reading_on(book: Path, tmp_path: Path, name: str):
+    changes = SMALL | {"training.steps": 200, "training.save_every": 100, "training.rate": 1e-2}
+    changes |= {"training.schedule.warmup": 20, "decoding.max_new_tokens": 12, "decoding.do_sample": False}
+    run = train_recipe(tiny_recipe(book, name, **changes), tmp_path / "run")
+    assert load(run.path)("the cat sat").text == "the cat sat on the mat."
+    assert evaluate(run)["perplexity"]["per_token"] < 1.2
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "bits per character" in page
+
+
+@pytest.mark.parametrize(
+    ("base", "changes", "told"),
+    [
+        ("write", {}, "recurrent language models"),
+        ("pocket-gru", {}, "recurrent language models"),
+        ("write-lstm", {"target.frontend.positions": "learned"}, "positions=none"),
+        ("write-lstm", {"objective.agreement": 1.0}, "objective.agreement=0"),
+        ("write-lstm", {"objective.feeding.kind": "free"}, "objective.feeding.kind=teacher"),
+    ],
+    ids=str,
+)
+def test_streams_are_refused_where_they_cannot_be_read_on(book: Path, base, changes, told):
+    with pytest.raises(UserError, match=told):
+        resolve(base, [], {"training.batches": "streams"} | changes)
 
 
 def test_a_recurrent_decoder_writes_too(book: Path, tmp_path: Path):

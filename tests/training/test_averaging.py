@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from seq2see.training.averaging import decay_at, mean_of, move_average
+from seq2see.training.averaging import TriggeredAverage, decay_at, mean_of, move_average
 
 
 def moved(average: float, weight: float, decay: float, step: int) -> float:
@@ -67,3 +67,27 @@ def test_a_mean_is_summed_in_double_precision():
     # In float32, 2²⁴ + 1 is 2²⁴: the small ones would vanish.
     models = [{"a": torch.tensor([value])} for value in (2.0**24, 1.0, 1.0, 2.0)]
     assert mean_of(models)["a"].item() == (2**24 + 4) / 4
+
+
+def test_a_triggered_average_begins_when_a_loss_is_worse_than_one_six_evaluations_ago_or_more():
+    """Merity et al. 2018, algorithm 1, with n = 5."""
+    triggered = TriggeredAverage().triggered
+    assert not triggered([9.0])
+    assert not triggered([5, 6, 6, 6, 6, 6])  # too early to say
+    assert triggered([5, 6, 6, 6, 6, 6, 5.1])
+    assert not triggered([5, 6, 6, 6, 6, 6, 4.9])
+    assert not triggered([7, 5, 6, 6, 6, 6, 6.9])  # worse than the 5, but that is only five evaluations ago
+    assert triggered([7, 5, 6, 6, 6, 6, 6.9, 5.1])
+
+
+def test_a_triggered_average_by_hand():
+    """The weights until step 3, then the plain mean of those from step 3 on."""
+    rule, own, weight = TriggeredAverage(), torch.tensor([0.0]), nn.Parameter(torch.zeros(1))
+    seen = []
+    for step, value in enumerate([8.0, 6.0, 1.0, 3.0, 8.0], start=1):
+        with torch.no_grad():
+            weight.fill_(value)
+        move_average([own], [weight], torch.tensor(rule.pull(step, since=3)))
+        seen.append(own.item())
+    assert seen == pytest.approx([8.0, 6.0, 1.0, 2.0, 4.0])
+    assert rule.pull(1000, since=0) == 1.0  # never triggered

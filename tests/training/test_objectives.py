@@ -228,3 +228,17 @@ def test_two_questions_are_two_losses_added_up():
     found.backward()
     assert float(head.follows.project.weight.grad.abs().sum()) > 0
     assert float(head.tokens.table.weight.grad.abs().sum()) > 0
+
+
+def test_large_and_restless_hidden_states_cost_by_hand():
+    """Two rows of two numbers: 1, 3 | 1, 5 | 1, 5 and 2, 0 | 0, 2 with its third place not asked for."""
+    hidden = torch.tensor([[[1.0, 3], [1, 5], [1, 5]], [[2.0, 0], [0, 2], [9, 9]]])
+    labels = torch.tensor([[0, 1, 0], [1, 1, NOT_ASKED]])
+    plain = through(hidden, labels)
+    size = (10 + 26 + 26 + 4 + 4) / 2  # half: each state has two numbers
+    change = (0 + 4 + 0 + 4 + 4) / 2
+    assert through(hidden, labels, activation=2.0).item() == pytest.approx(plain.item() + 2 * size, rel=1e-6)
+    assert through(hidden, labels, change=3.0).item() == pytest.approx(plain.item() + 3 * change, rel=1e-6)
+    both = torch.cat([hidden, hidden]), torch.cat([labels, labels])
+    twice = through(*both, activation=2.0, change=3.0, agreement=1.0)
+    assert twice.item() == pytest.approx(plain.item() + 2 * size + 3 * change, rel=1e-6)

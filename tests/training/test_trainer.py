@@ -9,7 +9,7 @@ import torch
 from torch.testing import assert_close
 
 from seq2see.core.rows import pick_rows
-from seq2see.training.averaging import MovingAverage
+from seq2see.training.averaging import MovingAverage, TriggeredAverage
 from seq2see.training.feeding import FreeRunning, ScheduledSampling, feed
 from seq2see.training.loop import NonFinite, Trainer
 from seq2see.training.objectives import NextToken
@@ -215,9 +215,11 @@ def test_patience_counts_evaluations_without_a_better_loss_and_keeps_the_best():
     one.advance(BATCH)
     one.judge(3.0)  # as good is not better
     assert (one.best.loss, one.best.ago, one.done) == (3.0, 1, False)
+    one.advance(BATCH)
     one.judge(4.0)
     assert one.done
     assert all(torch.equal(best[name], weight) for name, weight in one.best.weights.items())
+    one.advance(BATCH)
     one.judge(2.0)
     assert (one.best.loss, one.best.ago, one.done) == (2.0, 0, False)
 
@@ -268,3 +270,17 @@ def test_what_is_compiled_is_not_compiled_again_for_an_evaluation():
     assert not asked
     compiled(torch.ones(2))
     assert asked
+
+
+def test_averaging_begins_after_the_evaluation_that_triggers_it():
+    one = trainer(average=TriggeredAverage())
+    seen = []
+    for loss in [5.0, 6, 6, 6, 6, 6, 6, 4, 9]:
+        one.advance(BATCH)
+        seen.append(copies(one))
+        one.judge(loss)
+        one.judge(loss)  # measured again after a stop: it counts once
+    assert one.averaged_since == 8  # the seventh loss was the first to tell
+    assert len(one.losses) == 9
+    for name, average in one.average.items():
+        assert_close(average, (seen[7][name] + seen[8][name]) / 2)

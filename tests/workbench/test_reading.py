@@ -8,11 +8,14 @@ import pytest
 import torch
 
 from seq2see.models.build import fresh_model
+from seq2see.models.recurrent import RecurrentDecoderSettings
+from seq2see.models.settings import ModelSettings, TextTarget, Tokens
 from seq2see.sequences.pairs import PairSet
 from seq2see.sequences.tokenisers import Characters, Words
 from seq2see.sequences.vocabularies import train_tokeniser
+from seq2see.sequences.windows import TextSet
 from seq2see.sources.examples import Example
-from seq2see.workbench.reading import read_attention, read_with_truth
+from seq2see.workbench.reading import batches_of, read_attention, read_with_truth
 from seq2see.workbench.tokenisers import Tokenisers
 from tiny_models import FAMILIES
 
@@ -62,3 +65,22 @@ def test_attention_is_read_in_every_layer_as_shares():
     for name in ("transformer, pre-norm", "recurrent, additive"):
         for sentence in read_attention(model(name), PAIRS, TOKENISERS)[0]:
             assert sentence.weights.sum(axis=-1) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_recurrent_model_reads_a_text_without_forgetting():
+    """In stretches of seven, and as one window of the whole text: the same surprise, to 1e-5 a token."""
+    text = [Example("", "the cat 猫 sat on the mat.\n" * 9)]
+    tokeniser = train_tokeniser(Characters(), [text[0].target])
+    settings = ModelSettings(
+        target=TextTarget(frontend=Tokens(positions="none")),
+        decoder=RecurrentDecoderSettings(cell="lstm", look="first-state", width=8, depth=2),
+    )
+    reader = fresh_model(settings, (len(tokeniser), len(tokeniser)), "xavier", 1).eval()
+    short, long = (TextSet(text, tokeniser, width) for width in (7, 1000))
+    (found, _), (expected, _) = (read_with_truth(reader, texts) for texts in (short, long))
+    assert found.count == expected.count == len(short.ids)
+    assert found.loss / found.count == pytest.approx(expected.loss / expected.count, abs=1e-5)
+    several, _ = read_with_truth(reader, short, streams=4)
+    assert several.count == found.count
+    assert several.loss != pytest.approx(found.loss, abs=1e-3)  # each stream begins with an empty memory
+    assert batches_of(reader, short) == len(short)

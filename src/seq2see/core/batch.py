@@ -1,8 +1,9 @@
-"""The values that travel: `Sequences` and `Strung` (ragged rows of anything), and `Batch` (what a step sees)."""
+"""The values that travel: `Sequences` and its kin (ragged rows of anything), and `Batch` (what a step sees)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Int, Shaped
@@ -127,3 +128,23 @@ class Batch:
             self.labels.to(device, non_blocking=True),
             self.indices.to(device, non_blocking=True),
         )
+
+
+@dataclass(frozen=True)
+class Stretch(Batch):
+    """The next stretch of each of several streams of text; its reader goes on from the state it had before.
+
+    `state` is that state, rows first; whoever carries it from one step to the next puts it in. A row that is `fresh`
+    begins a stream, with <bos>, and remembers nothing.
+    """
+
+    fresh: Bool[Tensor, "row"]
+    pace: float = 1.0
+    """How long the stretch is, as a share of the usual."""
+    state: Any = None
+
+    def to(self, device: torch.device | str) -> Stretch:
+        """The same stretch on another device; a state lies there already."""
+        parts = super().to(device)
+        fresh = self.fresh.to(device, non_blocking=True)
+        return Stretch(parts.source, parts.target, parts.labels, parts.indices, fresh, self.pace, self.state)

@@ -25,8 +25,8 @@ WIDE_SPAN = 8
 """Values whose largest is this many times their smallest get a logarithmic axis."""
 
 
-def draw_curves(notes: list[Row], timing: list[Row], path: Path) -> None:
-    """Draw the rows of `metrics.jsonl` and `timing.jsonl` as one PNG."""
+def draw_curves(notes: list[Row], timing: list[Row], path: Path, clip: float = 0.0) -> None:
+    """Draw the rows of `metrics.jsonl` and `timing.jsonl` as one PNG; gradients longer than `clip` were shortened."""
     chinese = use_chinese_font()
     figure = Figure(figsize=(14, 7), dpi=DOTS)
     grid = figure.add_gridspec(
@@ -50,7 +50,7 @@ def draw_curves(notes: list[Row], timing: list[Row], path: Path) -> None:
     _draw_loss(panels["loss"], _series(notes, "loss"), _series(notes, "valid_loss"))
     _draw_line(panels["valid_accuracy"], _series(notes, "valid_accuracy"), ORANGE, "o-", "{:.1%}")
     _draw_line(panels["rate"], _series(notes, "rate"), BLUE, "-", "{:.2g}")
-    _draw_smoothed(panels["gradient_norm"], _series(notes, "gradient_norm"), GREEN)
+    _draw_norm(panels["gradient_norm"], _series(notes, "gradient_norm"), clip, in_words("clipped", chinese))
     speed = _series(timing, "tokens_per_second")
     _draw_line(panels["tokens_per_second"], speed, GREEN, "o-", "{:,.0f}")
     panels["valid_accuracy"].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
@@ -71,6 +71,16 @@ def _draw_loss(panel: Axes, train: Series, valid: Series) -> None:
         best = int(np.argmin(valid[1]))
         _corner(panel, f"best valid {valid[1][best]:.4g} at step {valid[0][best]:,.0f}", ORANGE)
     name_ends(panel, ends)
+
+
+def _draw_norm(panel: Axes, series: Series, clip: float, clipped: str) -> None:
+    """The gradient norm as it was before clipping, the clip as a line, and how many steps were above it."""
+    smooth = _draw_smoothed(panel, series, GREEN)
+    if not clip or not len(smooth):
+        return
+    panel.axhline(clip, color=ORANGE, linewidth=1.8, linestyle="--")
+    share = f"> {clip:g}: {np.mean(series[1] > clip):.0%} {clipped}"
+    panel.text(0.98, clip, share, transform=panel.get_yaxis_transform(), ha="right", va="bottom", color=ORANGE)
 
 
 def _draw_smoothed(panel: Axes, series: Series, colour: str) -> NDArray[np.float64]:

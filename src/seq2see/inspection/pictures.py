@@ -26,6 +26,7 @@ WORDS = {
     "valid_accuracy": ("valid accuracy", "正确率"),
     "rate": ("learning rate", "学习率"),
     "gradient_norm": ("gradient norm", "梯度范数"),
+    "clipped": ("clipped", "被裁剪"),
     "tokens_per_second": ("tokens / second", "速度"),
     "step": ("step", "步"),
     "source": ("source", "源"),

@@ -6,8 +6,9 @@ Srivastava et al. 2014. What remains is scaled up by 1 / (1 - p), so that sums s
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
 BITS = 16
 """Random bits that decide about one number: its chance is exact to 1 / 65,536."""
@@ -32,3 +33,37 @@ class Dropout(nn.Dropout):
         coins = draws.random_(-(2**63), None).view(torch.int16)[: like.numel()].view(like.shape)
         stays = coins >= round(self.p * 2**BITS) - 2 ** (BITS - 1)
         return stays.to(like.dtype).mul_(1 / (1 - self.p))
+
+
+class LockedDropout(Dropout):
+    """Dropout whose choice holds for all times of a row: y_t = m ⊙ x_t, with one mask m for each row.
+
+    Gal & Ghahramani 2016, section 4.1 ("variational"); Merity et al. 2018, section 4.2 ("locked"). Were it drawn anew
+    at every time, a recurrent layer above would see a number flicker, and learn to average over time instead.
+    """
+
+    def forward(self, numbers: Float[Tensor, "row time width"]) -> Float[Tensor, "row time width"]:
+        """The numbers with a share p of each row's columns set to zero, in training."""
+        if not self.training or self.p == 0:
+            return numbers
+        return numbers * super().forward(torch.ones_like(numbers[:, :1]))
+
+
+class WordDropout(nn.Module):
+    """Whole words fall out: wherever one of them stands in the batch, its vector is zero.
+
+    Gal & Ghahramani 2016, section 4.2; Merity et al. 2018, section 4.3. It is dropout on the rows of the table, drawn
+    once a step, so words that stay are scaled by 1 / (1 - p). A head that shares the table is not touched.
+    """
+
+    def __init__(self, p: float):
+        super().__init__()
+        self.rows = Dropout(p)
+
+    def forward(
+        self, vectors: Float[Tensor, "row time width"], tokens: Int[Tensor, "row time"], words: int
+    ) -> Float[Tensor, "row time width"]:
+        """The vectors of these tokens, out of so many words, less those of the words that fall out."""
+        if not self.training or self.rows.p == 0:
+            return vectors
+        return vectors * functional.embedding(tokens, self.rows(vectors.new_ones(words, 1)))

@@ -15,7 +15,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seq2see.layers.dropout import Dropout
+
 Probe = Callable[[dict[str, Tensor]], None]
+# The kernels behind torch's modules: input, first state, weights, whether there are biases, layers, dropout between
+# them, whether gradients are wanted, whether both directions, whether rows come first.
+KERNELS: dict[type, Callable[..., tuple[Tensor, ...]]] = {
+    nn.RNN: torch.rnn_tanh,
+    nn.GRU: torch.gru,
+    nn.LSTM: torch.lstm,
+}
 
 
 @dataclass(frozen=True)
@@ -108,13 +117,19 @@ class Cell(nn.Module):
 
 
 class FusedCell(Cell):
-    """A cell whose parameters live in one of torch's recurrent modules, whose kernel reads sequences."""
+    """A cell whose parameters live in one of torch's recurrent modules, whose kernel reads sequences.
+
+    With `weight_dropout` a share of the numbers in W_h falls out while training, drawn once for each sequence that is
+    read (DropConnect, Wan et al. 2013; on W_h Merity et al. 2018, section 2): what a state hands on to the next is
+    thinned out, yet the same at all times, and the kernel runs as it would.
+    """
 
     kernel_class: type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]
 
-    def __init__(self, input_width: int, width: int):
+    def __init__(self, input_width: int, width: int, weight_dropout: float = 0.0):
         super().__init__(input_width, width)
         self.kernel = self.kernel_class(input_width, width, batch_first=True)
+        self.connect = Dropout(weight_dropout)
 
     def project(self, inputs: Float[Tensor, "... input"]) -> Float[Tensor, "... gates"]:
         """W_x x + b_x for every gate, one below the other in a single matrix."""
@@ -132,12 +147,26 @@ class FusedCell(Cell):
         """All times by the fused kernel, which computes what `read_plainly` says."""
         if self.probe is not None:
             self.show(inputs, state)
-        return self.run_kernel(inputs, state)
+        first = tuple(part[None].contiguous() for part in (state.hidden, state.cell) if part is not None)
+        hidden, *last = self.thinned(inputs, first) if self.training and self.connect.p else self.whole(inputs, first)
+        return hidden, CellState(*(part[0] for part in last))
 
-    def run_kernel(self, inputs: Tensor, state: CellState) -> tuple[Tensor, CellState]:
-        """Torch's kernels put layers before rows; ours is a layer of its own, so there is one."""
-        hidden, last = self.kernel(inputs, state.hidden[None].contiguous())
-        return hidden, CellState(last[0])
+    def whole(self, inputs: Tensor, first: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """The kernel with all its weights. It puts layers before rows; ours is a layer of its own, so there is one."""
+        hidden, last = self.kernel(inputs, first if self.parts == 2 else first[0])
+        return hidden, *(last if self.parts == 2 else (last,))
+
+    def thinned(self, inputs: Tensor, first: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """The same kernel with W_h thinned out.
+
+        A GPU wants all weights in one piece of memory, in this order; so they are put there, once for all times.
+        """
+        weight, back, bias, bias_back = self.kernel.all_weights[0]
+        parts = (weight, self.connect(back), bias, bias_back)
+        flat = torch.cat([part.flatten() for part in parts]).split([part.numel() for part in parts])
+        weights = [some.view_as(part) for some, part in zip(flat, parts, strict=True)]
+        run = KERNELS[self.kernel_class]
+        return run(inputs, first if self.parts == 2 else first[0], weights, True, 1, 0.0, True, False, True)
 
 
 class ElmanCell(FusedCell):
@@ -252,10 +281,3 @@ class LSTMCell(FusedCell):
         assert state.cell is not None
         cell = gates["forget"] * state.cell + gates["input"] * gates["candidate"]
         return CellState(gates["output"] * torch.tanh(cell), cell)
-
-    def run_kernel(self, inputs: Tensor, state: CellState) -> tuple[Tensor, CellState]:
-        """The LSTM kernel takes and gives both vectors of the state."""
-        assert state.cell is not None
-        both = (state.hidden[None].contiguous(), state.cell[None].contiguous())
-        hidden, (last, cell) = self.kernel(inputs, both)
-        return hidden, CellState(last[0], cell[0])

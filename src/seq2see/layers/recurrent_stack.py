@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from seq2see.core.batch import Sequences
+from seq2see.layers.dropout import LockedDropout
 from seq2see.layers.padding import blank, last_real, reverse
 from seq2see.layers.recurrent import Cell, CellState
 
@@ -29,7 +30,8 @@ class CellStack(nn.Module):
     def __init__(self, cells: Sequence[Cell], dropout: float = 0.0):
         super().__init__()
         self.cells = cast("Sequence[Cell]", nn.ModuleList(cells))
-        self.dropout = nn.Dropout(dropout)
+        self.between: nn.Module = nn.Dropout(dropout)
+        self.above: nn.Module = nn.Dropout(dropout)
 
     def read(
         self, inputs: Float[Tensor, "row time input"], state: CellState
@@ -37,14 +39,24 @@ class CellStack(nn.Module):
         """Read all times, layer by layer; the state is that of all layers, (row, layer, width)."""
         layers = []
         for place, cell in enumerate(self.cells):
-            inputs, last = cell.read(inputs, state.layer(place))
-            inputs = self.dropout(inputs)
+            inputs, last = cell.read(self.between(inputs) if place else inputs, state.layer(place))
             layers.append(last)
-        return inputs, CellState.stack(layers)
+        return self.above(inputs), CellState.stack(layers)
 
     def first_state(self, rows: int, like: Tensor) -> CellState:
         """The state of all layers before anything was read: zeros."""
         return CellState.stack([cell.first_state(rows, like) for cell in self.cells])
+
+
+class LockedStack(CellStack):
+    """The same with masks that hold for all times (`LockedDropout`), between the layers.
+
+    What the top layer gives away is left whole: its user drops out as much of it as the head shall miss.
+    """
+
+    def __init__(self, cells: Sequence[Cell], dropout: float = 0.0):
+        super().__init__(cells)
+        self.between, self.above = LockedDropout(dropout), nn.Identity()
 
 
 class ReadForwards(nn.Module):

@@ -42,6 +42,7 @@ from seq2see.models.settings import (
     Tags,
     Text,
     TextTarget,
+    table_width,
 )
 from seq2see.models.tagger import Tagger
 from seq2see.models.transformer import TransformerDecoder, TransformerEncoder, TransformerSettings
@@ -102,8 +103,10 @@ def build_writer(settings: ModelSettings, source_size: int, target_size: int) ->
     assert decoder is not None
     if isinstance(decoder, CountingSettings):  # it needs no vectors of tokens, and gives none
         return LanguageModel(AsTheyAre(), CountingDecoder(decoder, target_size), nn.Identity())
-    target_table = nn.Embedding(target_size, decoder.width)
+    target_table = nn.Embedding(target_size, table_width(decoder))
     target, head = _frontend(text, target_table, decoder.dropout), _head(text, target_table)
+    if isinstance(decoder, RecurrentDecoderSettings) and decoder.locked:
+        target.lock(decoder.locked.words, decoder.locked.inputs)
     if encoder is None or settings.source is None:
         return LanguageModel(target, WRITERS[type(decoder)](decoder, text.frontend.positions), head)
     shared = text.vocabulary == "shared"

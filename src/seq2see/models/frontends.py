@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from seq2see.core.batch import Paired, Sequences, Strung
-from seq2see.layers.dropout import Dropout
+from seq2see.layers.dropout import Dropout, LockedDropout, WordDropout
 from seq2see.layers.norms import LayerNorm
 
 
@@ -25,8 +25,12 @@ class TokenFrontend(nn.Module):
         super().__init__()
         self.table = table
         self.positions = positions
-        self.dropout = Dropout(dropout)
+        self.words, self.dropout = WordDropout(0.0), Dropout(dropout)
         self.scale = table.embedding_dim**0.5
+
+    def lock(self, words: float, inputs: float) -> None:
+        """Drop out whole words, and numbers for all times of a row at once."""
+        self.words, self.dropout = WordDropout(words), LockedDropout(inputs)
 
     def forward(self, tokens: Sequences) -> Sequences:
         """Vectors for whole sequences that start at time 0."""
@@ -37,7 +41,7 @@ class TokenFrontend(nn.Module):
 
     def at(self, tokens: Int[Tensor, "row time"], times: Int[Tensor, "#row time"]) -> Float[Tensor, "row time width"]:
         """Vectors for tokens that stand at given times."""
-        vectors = self.table(tokens) * self.scale
+        vectors = self.words(self.table(tokens), tokens, self.table.num_embeddings) * self.scale
         return self.dropout(vectors + self.positions(times).to(vectors.dtype))
 
 

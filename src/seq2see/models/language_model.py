@@ -54,6 +54,13 @@ class LanguageModel(nn.Module):
         self, tokens: Shaped[Tensor, "row new"], state: WritingState
     ) -> tuple[Float[Tensor, "row new vocab"], WritingState]:
         """Take in new tokens (or numbers of a series); give the scores of what comes after each of them."""
+        hidden, state = self.read_on(tokens, state)
+        return self.head(hidden), state
+
+    def read_on(
+        self, tokens: Shaped[Tensor, "row new"], state: WritingState
+    ) -> tuple[Float[Tensor, "row new width"], WritingState]:
+        """The hidden states at new tokens, read from where the state was left, and the state after them."""
         vectors = self.target.at(tokens, times_from(state.time, tokens.size(1)))
         hidden, decoder = self.decoder.step(vectors, state.decoder)
-        return self.head(hidden), WritingState(state.time + tokens.size(1), decoder)
+        return hidden, WritingState(state.time + tokens.size(1), decoder)

@@ -17,15 +17,16 @@ from torch import Tensor, nn
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
+from seq2see.layers.dropout import LockedDropout
 from seq2see.layers.padding import blank
-from seq2see.layers.recurrent import Cell, ElmanCell, GRUCell, LSTMCell, NotesGRUCell
+from seq2see.layers.recurrent import Cell, ElmanCell, FusedCell, GRUCell, LSTMCell, NotesGRUCell
 from seq2see.layers.recurrent_attention import (
     AdditiveAttention,
     BilinearAttention,
     DotAttention,
     ScaledDotAttention,
 )
-from seq2see.layers.recurrent_stack import CellStack, ReadBothWays, ReadForwards
+from seq2see.layers.recurrent_stack import CellStack, LockedStack, ReadBothWays, ReadForwards
 from seq2see.models.memory import Memory
 from seq2see.models.recurrent_looks import Look, LookAfter, LookAtSummary, LookBefore, LookOnce
 from seq2see.models.recurrent_state import Bridge, ProjectedStart, RecurrentState
@@ -66,6 +67,22 @@ class RecurrentEncoderSettings(Settings):
     """Share of the numbers that is set to zero after each layer while training."""
 
 
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class LockedSettings(Settings):
+    """Dropout for language models, with masks that hold for all times (Merity et al. 2018, section 4)."""
+
+    words: Share = 0.0
+    """Share of the words whose vectors are zero for a step, wherever they stand."""
+    inputs: Share = 0.0
+    """Share of the numbers in the tokens' vectors."""
+    weights: Share = 0.0
+    """Share of the weights between a state and the next that is left out for a step (DropConnect)."""
+    outputs: Share = 0.0
+    """Share of the numbers in what the head sees; between the layers it is the decoder's `dropout`."""
+
+
 class RecurrentDecoderSettings(Settings):
     """A recurrent decoder: cells that read the target so far and look at the source."""
 
@@ -80,11 +97,25 @@ class RecurrentDecoderSettings(Settings):
     """How it sees the source: in its first state, summed up at every step, or by one of four attentions."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """Share of the numbers that is set to zero after each layer while training."""
+    locked: LockedSettings | None = None
+    """Dropout whose masks hold for all times; without it, each number falls out by itself."""
+    vectors: PositiveInt | None = None
+    """Numbers in a token's vector, if not `width`; a matrix brings what the cells give to so many."""
 
 
-def build_cells(word: str, input_width: int, between: int, width: int, depth: int) -> list[Cell]:
+def build_cells(
+    word: str, input_width: int, between: int, width: int, depth: int, weight_dropout: float = 0.0
+) -> list[Cell]:
     """Cells for `depth` layers: the first reads the input, the others `between` numbers from below."""
-    return [CELLS[word](between if layer else input_width, width) for layer in range(depth)]
+    cell, widths = CELLS[word], [between if layer else input_width for layer in range(depth)]
+    if not weight_dropout:
+        return [cell(below, width) for below in widths]
+    if not issubclass(cell, FusedCell):
+        raise UserError(
+            f"The weights of '{word}' cannot be dropped: no kernel reads with them.",
+            remedy="Set decoder.locked.weights=0, or decoder.cell=gru.",
+        )
+    return [cell(below, width, weight_dropout) for below in widths]
 
 
 class RecurrentEncoder(nn.Module):
@@ -124,12 +155,14 @@ class RecurrentDecoder(nn.Module):
 
     Three parts make it: a bridge (what the first state is), a stack of cells (how it reads on) and a
     look (how it sees the source while it does). Without a memory it is a language model, and its first
-    state is zeros.
+    state is zeros. What it gives passes through `give`: nothing, or a matrix that makes it as wide as a token's vector,
+    so that a head can share the table (Melis, Dyer & Blunsom 2018, section 3, "down-projection"), and dropout.
     """
 
-    def __init__(self, stack: CellStack, bridge: Bridge | None, look: Look):
+    def __init__(self, stack: CellStack, bridge: Bridge | None, look: Look, give: nn.Module | None = None):
         super().__init__()
         self.stack, self.bridge, self.look = stack, bridge, look
+        self.give = give or nn.Identity()
 
     @staticmethod
     def of(
@@ -142,10 +175,12 @@ class RecurrentDecoder(nn.Module):
                 f"Without an encoder there is nothing to look at by '{settings.look}'.",
                 remedy="Set decoder.look=first-state.",
             )
-        look = LOOKS[settings.look](width, memory_width or 0)
-        cells = build_cells(word, (input_width or width) + look.context_width, width, width, depth)
+        look, locked = LOOKS[settings.look](width, memory_width or 0), settings.locked
+        input_width = (input_width or settings.vectors or width) + look.context_width
+        cells = build_cells(word, input_width, width, width, depth, locked.weights if locked else 0.0)
         bridge = None if memory_width is None else ProjectedStart(memory_width, width, depth, cells[0].parts)
-        return RecurrentDecoder(CellStack(cells, settings.dropout), bridge, look)
+        stack = (LockedStack if locked else CellStack)(cells, settings.dropout)
+        return RecurrentDecoder(stack, bridge, look, _giving(settings))
 
     def start(self, memory: Memory | None, rows: int, room: int) -> RecurrentState:
         """The state before the first token. However long the target, it needs no more `room`."""
@@ -160,11 +195,22 @@ class RecurrentDecoder(nn.Module):
         self, vectors: Float[Tensor, "row new input"], state: RecurrentState
     ) -> tuple[Float[Tensor, "row new width"], RecurrentState]:
         """Read one or more new vectors; the whole past is in the state."""
-        return self.look.read(self.stack, vectors, state)
+        hidden, state = self.look.read(self.stack, vectors, state)
+        return self.give(hidden), state
 
     def forward(self, vectors: Sequences, memory: Memory | None) -> Float[Tensor, "row time width"]:
         """Read whole targets at once, as in training."""
         values = blank(vectors).values
         state = self.start(memory, rows=values.size(0), room=values.size(1))
         hidden, _ = self.look.read(self.stack, values, state)
-        return hidden
+        return self.give(hidden)
+
+
+def _giving(settings: RecurrentDecoderSettings) -> nn.Sequential:
+    """What stands between the cells and the head."""
+    parts: list[nn.Module] = []
+    if settings.vectors:
+        parts.append(nn.Linear(settings.width, settings.vectors, bias=False))
+    if settings.locked:
+        parts.append(LockedDropout(settings.locked.outputs))
+    return nn.Sequential(*parts)

@@ -109,6 +109,11 @@ class Series(Settings):
     """Numbers asked for in one window of training; a model without a window of its own sees so many back."""
 
 
+def table_width(decoder: TransformerSettings | RecurrentDecoderSettings | WindowDecoderSettings) -> int:
+    """Numbers in a token's vector, on the way into a decoder and at its head."""
+    return (isinstance(decoder, RecurrentDecoderSettings) and decoder.vectors) or decoder.width
+
+
 Target = TextTarget | Blanks | BlanksAndPairs | Label | Tags | Series
 
 
@@ -165,7 +170,7 @@ class ModelSettings(Settings):
             raise ValueError("frontend.kind=sentences is for models that only read")
         if self.written.vocabulary == "shared":
             assert not isinstance(self.decoder, CountingSettings)
-            if self.encoder.width != self.decoder.width:
+            if self.encoder.width != table_width(self.decoder):
                 raise ValueError("a shared vocabulary needs an encoder and a decoder of equal width")
             if self.source.tokeniser != self.written.tokeniser:
                 raise ValueError("a shared vocabulary needs the same tokeniser on both sides")

@@ -7,7 +7,21 @@ from pathlib import Path
 
 from seq2see.core.errors import no_file, unknown
 from seq2see.core.settings import read_toml
-from seq2see.recipes import classify, count, fill, g2p, multi30k, pocket, puzzles, tag, tatoeba, translate, waves, write
+from seq2see.recipes import (
+    classify,
+    count,
+    fill,
+    g2p,
+    multi30k,
+    pocket,
+    ptb,
+    puzzles,
+    tag,
+    tatoeba,
+    translate,
+    waves,
+    write,
+)
 from seq2see.workbench.recipe import Recipe
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
@@ -21,9 +35,14 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "write-lstm": write.write_lstm,
     "write-window": write.write_window,
     "write-linear": write.write_linear,
+    "write-gru": write.write_gru,
+    "write-rnn": write.write_rnn,
     "count": count.count,
     "count-back-off": count.count_back_off,
     "ptb-counting": count.ptb_counting,
+    "ptb-lstm": ptb.ptb_lstm,
+    "ptb-awd-lstm": ptb.ptb_awd_lstm,
+    "ptb-gpt": ptb.ptb_gpt,
     "fill": fill.fill,
     "fill-characters": fill.fill_characters,
     "fill-bert": fill.fill_bert,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from seq2see.decoding.settings import Decoding
-from seq2see.models.recurrent import RecurrentDecoderSettings
+from seq2see.models.recurrent import CellWord, RecurrentDecoderSettings
 from seq2see.models.settings import TextTarget, Tokens
 from seq2see.models.transformer import TransformerSettings
 from seq2see.models.window import WindowDecoderSettings
@@ -69,9 +69,25 @@ def write_alibi() -> Recipe:
 
 
 def write_lstm() -> Recipe:
-    """The same text by an LSTM of two layers (Zaremba et al. 2014)."""
-    cells = RecurrentDecoderSettings(cell="lstm", look="first-state", depth=2, dropout=0.1)
-    return _like_write("write-lstm", Tokens(positions="none")).model_copy(update={"decoder": cells})
+    """The same text by an LSTM of two layers that never forgets between two steps (Zaremba et al. 2014)."""
+    return _recurrent("write-lstm", "lstm")
+
+
+def write_gru() -> Recipe:
+    """The same with gated recurrent units (Cho et al. 2014)."""
+    return _recurrent("write-gru", "gru")
+
+
+def write_rnn() -> Recipe:
+    """The same with simple cells, which have no gates (Mikolov et al. 2010)."""
+    return _recurrent("write-rnn", "elman")
+
+
+def _recurrent(name: str, cell: CellWord) -> Recipe:
+    """A recurrent model of running text: a step reads twelve streams on."""
+    cells = RecurrentDecoderSettings(cell=cell, look="first-state", depth=2, dropout=0.1)
+    like = _like_write(name, Tokens(positions="none")).model_copy(update={"decoder": cells})
+    return like.with_(**{"training.batches": "streams"})
 
 
 def write_window() -> Recipe:

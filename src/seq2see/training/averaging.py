@@ -12,6 +12,9 @@ from torch import Tensor, nn
 
 from seq2see.core.settings import Settings
 
+PATIENCE = 5
+"""The last evaluations that a triggered average does not compare with (n in the paper)."""
+
 
 class NoAverage(Settings):
     """The weights of the last step are the model."""
@@ -26,6 +29,10 @@ class MovingAverage(Settings):
     decay: float = Field(0.999, gt=0, lt=1)
     """Share of the old average that is kept at every step; early on it is less, (1 + step) / (10 + step)."""
 
+    def pull(self, step: int, since: int) -> float:
+        """How far the average moves towards the weights after this step."""
+        return 1 - decay_at(step, self.decay)
+
 
 class LastCheckpoints(Settings):
     """The plain mean of the last few checkpoints (Vaswani et al. 2017, section 6.1)."""
@@ -35,7 +42,30 @@ class LastCheckpoints(Settings):
     """How many checkpoints."""
 
 
-Averaging = NoAverage | MovingAverage | LastCheckpoints
+class TriggeredAverage(Settings):
+    """The plain mean of the weights after every step, from when validation gets no better (NT-ASGD).
+
+    Averaged SGD (Polyak & Juditsky 1992) must be told when to begin: too early and the mean holds bad weights, too late
+    and it holds few. Merity et al. 2018, algorithm 1: begin when the loss is worse than the best of the evaluations
+    before the last five. Until then the average is the weights themselves.
+    """
+
+    kind: Literal["triggered"] = "triggered"
+
+    def triggered(self, losses: Sequence[float]) -> bool:
+        """Whether the last of these validation losses is the one that averaging begins after."""
+        *earlier, last = losses
+        return len(earlier) > PATIENCE and last > min(earlier[:-PATIENCE])
+
+    def pull(self, step: int, since: int) -> float:
+        """1 / count of the weights averaged so far, these included; 1 until step `since`, and if that is 0.
+
+        average + (weights - average) / count is the mean of count weights if average is that of the others.
+        """
+        return 1 / (step - since + 1) if 0 < since < step else 1.0
+
+
+Averaging = NoAverage | MovingAverage | LastCheckpoints | TriggeredAverage
 
 
 def decay_at(step: int, decay: float) -> float:

@@ -53,9 +53,13 @@ class Checkpoint:
     state: dict[str, Any]
     files: dict[str, dict[str, Any]]
 
+    def has(self, name: str) -> bool:
+        """Whether there is such a group of tensors."""
+        return f"{name}{TENSORS}" in self.files
+
     def tensors(self, name: str) -> dict[str, Tensor]:
         """One group of tensors; the very bytes that are used are checked once more."""
-        if f"{name}{TENSORS}" not in self.files:
+        if not self.has(name):
             groups = [file.removesuffix(TENSORS) for file in self.files if file.endswith(TENSORS)]
             raise unknown("group of tensors", name, groups, where=str(self.path))
         content = checked_bytes(self.path, f"{name}{TENSORS}", self.files)

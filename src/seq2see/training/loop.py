@@ -16,12 +16,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from seq2see.core.batch import Batch
+from seq2see.core.batch import Batch, Stretch
 from seq2see.core.devices import autocast
 from seq2see.core.errors import UserError
 from seq2see.core.rows import pick_rows
 from seq2see.core.seeds import seed_torch
-from seq2see.training.averaging import MovingAverage, decay_at, move_average
+from seq2see.training.averaging import MovingAverage, TriggeredAverage, move_average
+from seq2see.training.carrying import Carried
 from seq2see.training.feeding import TeacherForcing, feed
 from seq2see.training.graphs import GraphedStep
 from seq2see.training.journal import Journal
@@ -63,9 +64,12 @@ class Trainer:
         self.objective, self.settings, self.device = objective, settings, device
         self.weights = dict(model.named_parameters())  # a tied weight is named once
         self.optimiser = settings.optimiser.build(self.weights, settings.rate)
-        moving = isinstance(settings.average, MovingAverage)
+        moving = isinstance(settings.average, MovingAverage | TriggeredAverage)
         self.average = {name: weight.detach().clone() for name, weight in self.weights.items()} if moving else {}
+        self.carried = Carried(model)
         self.best = Best()
+        self.losses: dict[int, float] = {}  # validation losses by their step
+        self.averaged_since = 0  # the first step whose weights a triggered average holds; 0 until then
         self.step = 0
         self.errands_done = 0  # the last step whose errands were done
         self.launched: list[Launched] = []
@@ -87,10 +91,13 @@ class Trainer:
         """One optimiser step on one batch, computed in `accumulate` pieces."""
         self.step += 1
         self.model.train()
-        rate = self.settings.rate * self.settings.schedule.factor(self.step, self.settings.steps)
+        self.carried.ready(batch)
+        # A short stretch of text speaks for few tokens, so it moves the weights less (Merity et al. 2018, section 5).
+        pace = batch.pace if isinstance(batch, Stretch) else 1.0
+        rate = self.settings.rate * self.settings.schedule.factor(self.step, self.settings.steps) * pace
         set_rate(self.optimiser, rate)
-        if isinstance(self.settings.average, MovingAverage):
-            self.pull.fill_(1 - decay_at(self.step, self.settings.average.decay))
+        if isinstance(self.settings.average, MovingAverage | TriggeredAverage):
+            self.pull.fill_(self.settings.average.pull(self.step, self.averaged_since))
         seed_torch(self.settings.seed, "dropout", self.step)
         figures = self._take(batch)
         self.launched.append(Launched(self.step, rate, figures.clone(), batch.indices))
@@ -111,9 +118,10 @@ class Trainer:
 
     def _step(self, batch: Batch) -> Float[Tensor, "figures"]:
         """Gradient, clipping, update, average; gives loss, gradient norm and answers asked. Never waits for a GPU."""
-        batch = batch.to(self.device)
+        batch = self.carried.into(batch.to(self.device))
         asked = batch.asked.sum()
         losses = [self._backward(piece, number) for number, piece in enumerate(self._pieces(batch))]
+        self.carried.keep()
         loss = torch.stack(losses).sum() / asked
         gradients = [weight.grad for weight in self.weights.values() if weight.grad is not None]
         norm = average_and_clip(gradients, asked, self.settings.clip)
@@ -142,20 +150,21 @@ class Trainer:
         if self.objective.copies == 2:
             piece = doubled(piece)
         with autocast(self.device, self.settings.precision):
-            hidden = self.model.hidden(piece)
+            hidden = self.carried.hidden(piece)
             loss = self.objective.loss(hidden, self.model.head, piece.labels, compiled=self.compiled)
         loss.backward()
         return loss.detach()
 
     @contextlib.contextmanager
     def _rehearsal(self) -> Iterator[None]:
-        """Steps taken in here leave no trace in weights, averages or running means."""
+        """Steps taken in here leave no trace in weights, averages, running means or carried states."""
         buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
         pull = self.pull.clone()
         self.broken.fill_(1)
         self.pull.zero_()
         try:
-            yield
+            with self.carried.untouched():
+                yield
         finally:
             self.broken.zero_()
             self.pull.copy_(pull)
@@ -184,7 +193,13 @@ class Trainer:
             self.weights[name].copy_(weight)
 
     def judge(self, loss: float) -> None:
-        """Remember the best weights by validation loss, if patience is limited."""
+        """Remember the best weights by validation loss, if patience is limited; begin to average if it is time to."""
+        if self.step in self.losses:  # measured again, because a stop came before the other errands were done
+            return
+        self.losses[self.step] = loss
+        average = self.settings.average
+        if isinstance(average, TriggeredAverage) and average.triggered([*self.losses.values()]):
+            self.averaged_since = self.averaged_since or self.step + 1
         if not self.settings.patience:
             return
         if loss < self.best.loss:

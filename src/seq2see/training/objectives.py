@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
 
@@ -31,6 +31,10 @@ class NextToken(Settings):
     """Label smoothing: this share of the answer is spread evenly over the vocabulary."""
     agreement: float = Field(0.0, ge=0)
     """How much two passes with different dropout shall agree (R-Drop); 0 makes one pass, anything else two."""
+    activation: float = Field(0.0, ge=0)
+    """How much large hidden numbers cost (activation regularisation): this times their mean square."""
+    change: float = Field(0.0, ge=0)
+    """How much it costs that hidden numbers change (temporal activation regularisation): this times the mean square."""
     feeding: Annotated[TeacherForcing | ScheduledSampling | FreeRunning, Field(discriminator="kind")] = TeacherForcing()
     """What the decoder is fed in training: the truth, its own words, or a mixture."""
 
@@ -53,7 +57,19 @@ class NextToken(Settings):
         way = picked if vectors.device.type == "cpu" else masked
         vectors, answers = way(vectors, answers)
         weight, bias = head.matrix()
-        return chunked_loss(vectors, weight, bias, answers, self.smoothing, self.agreement, compiled=compiled)
+        loss = chunked_loss(vectors, weight, bias, answers, self.smoothing, self.agreement, compiled=compiled)
+        return loss + self.unrest(hidden.values, labels != NOT_ASKED) if self.activation or self.change else loss
+
+    def unrest(self, hidden: Float[Tensor, "row time width"], asked: Bool[Tensor, "row time"]) -> Float[Tensor, ""]:
+        """activation · |h_t|² + change · |h_t - h_t-1|², means over the width, summed over the answers asked for.
+
+        Merity, McCann & Socher 2017, section 3. They leave dropout out of the second; a mask that holds for all times
+        takes the same numbers from both, so that here it only loses what no head sees.
+        """
+        size = hidden.float().square().mean(-1).masked_fill(~asked, 0).sum()
+        both = asked[:, 1:] & asked[:, :-1]
+        moved = hidden.float().diff(dim=1).square().mean(-1).masked_fill(~both, 0).sum()
+        return (self.activation * size + self.change * moved) / self.copies
 
 
 class MaskedToken(Settings):

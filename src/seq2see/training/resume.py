@@ -32,11 +32,15 @@ def save_trainer(trainer: Trainer, folder: Path, fingerprints: Mapping[str, str]
         tensors["average"] = trainer.average
     if trainer.best.weights:
         tensors["best"] = trainer.best.weights
+    if carried := trainer.carried.pack():
+        tensors["carried"] = carried
     state = {
         "step": trainer.step,
         "errands_done": trainer.errands_done,
         "best_loss": trainer.best.loss if math.isfinite(trainer.best.loss) else None,
         "best_ago": trainer.best.ago,
+        "losses": [*trainer.losses.items()],
+        "averaged_since": trainer.averaged_since,
         "optimiser": options,
         "fingerprints": dict(fingerprints),
     }
@@ -58,6 +62,10 @@ def resume(trainer: Trainer, folder: Path, fingerprints: Mapping[str, str], say:
     if state["best_loss"] is not None:
         best = {name: tensor.to(trainer.device) for name, tensor in checkpoint.tensors("best").items()}
         trainer.best = Best(state["best_loss"], state["best_ago"], best)
+    if checkpoint.has("carried"):
+        trainer.carried.unpack(checkpoint.tensors("carried"))
+    trainer.losses = dict(state["losses"])
+    trainer.averaged_since = state["averaged_since"]
     trainer.step, trainer.errands_done = state["step"], state["errands_done"]
     return True
 

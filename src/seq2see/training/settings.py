@@ -23,8 +23,8 @@ class Training(Settings):
     """Peak learning rate."""
     tokens: int = Field(4096, ge=1)
     """Tokens in one step, padding included, on the longer of the two sides."""
-    batches: Literal["buckets", "packed"] = "buckets"
-    """Texts of like length side by side and a little padding, or texts of any length end to end (Transformers only)."""
+    batches: Literal["buckets", "packed", "streams"] = "buckets"
+    """Texts of like length side by side, end to end (packed; Transformers), or read on (streams; recurrent writers)."""
     clip: float = Field(1.0, ge=0)
     """Gradients longer than this are shortened to it; 0 never shortens."""
     save_every: int = Field(500, ge=1)

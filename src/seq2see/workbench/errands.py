@@ -31,6 +31,9 @@ from seq2see.workbench.tasks import task_of
 SHOWN = 8
 """Sentences that are shown at every evaluation."""
 
+STREAMS = 16
+"""Places at which a recurrent model begins to read the validation text, while it trains: so it is done sooner."""
+
 
 def measure(prepared: Prepared, journal: Journal, say: Callable[[str], None]) -> Errand:
     """Validation loss and accuracy, noted in the journal; they also decide when patience ends."""
@@ -43,7 +46,7 @@ def measure(prepared: Prepared, journal: Journal, say: Callable[[str], None]) ->
                 trainer.judge(loss)
                 say(f"step {trainer.step:>6,}   valid loss {loss:.4f}")
                 return
-            perplexity, accuracy = read_with_truth(module, prepared.valid, lambda: _heed(stop))
+            perplexity, accuracy = read_with_truth(module, prepared.valid, lambda: _heed(stop), streams=STREAMS)
         loss = perplexity.loss / perplexity.count
         journal.note(trainer.step, valid_loss=loss, valid_accuracy=accuracy.value)
         trainer.judge(loss)

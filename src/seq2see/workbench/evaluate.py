@@ -28,7 +28,7 @@ from seq2see.workbench.ask import Asker
 from seq2see.workbench.forecast import Forecaster
 from seq2see.workbench.predict import Model, Prediction, load
 from seq2see.workbench.prepare import Splits, encode, read_corpus, shown_before
-from seq2see.workbench.reading import ROWS, read_attention, read_with_truth
+from seq2see.workbench.reading import batches_of, read_attention, read_with_truth
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
 from seq2see.workbench.tasks import task_of
@@ -202,7 +202,8 @@ def _read(model: Model, recipe: Recipe, splits: Splits, watch: Watch) -> dict[st
     """What is measured with the truth given: perplexity, and the alignment error of attention."""
     split = judged(splits)
     valid, test = (encode(recipe, model.tokenisers, splits[name]) for name in ("valid", split))
-    each = 0 if model.reads else test.characters * ROWS // len(test)  # in a batch; pairs were watched as they came
+    # Characters of a batch; pairs were watched as they came.
+    each = test.characters // batches_of(model.module, test) if isinstance(test, TextSet) else 0
     scores = _perplexity(model, test, split, lambda: watch(split, each))
     if "alignment" in recipe.metrics and isinstance(valid, PairSet) and isinstance(test, PairSet):
         choice = choose_heads(*read_attention(model.module, valid, model.tokenisers))

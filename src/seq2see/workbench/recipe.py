@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from seq2see.core.settings import Settings, usually
 from seq2see.decoding.settings import Decoding
 from seq2see.models.counting import CountingSettings
+from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, Series, Tags, TextTarget, Tokens
 from seq2see.sequences.tokenisers import BytePairs
 from seq2see.sources.catalogue import CataloguedCorpus
@@ -110,6 +111,22 @@ class Recipe(ModelSettings):
                 raise ValueError(f"packed batches need a Transformer as {walking[0]}: set training.batches=buckets")
             if self.objective.feeding.kind != "teacher":
                 raise ValueError("packed batches need objective.feeding.kind=teacher: or set training.batches=buckets")
+        return self
+
+    @model_validator(mode="after")
+    def check_streams(self) -> Recipe:
+        """Streams are for whoever carries a state that does not grow, and is fed the text itself."""
+        if self.training.batches != "streams":
+            return self
+        if not isinstance(self.decoder, RecurrentDecoderSettings) or self.encoder is not None:
+            raise ValueError("streams are for recurrent language models: set training.batches=buckets")
+        if self.written.frontend.positions != "none":
+            raise ValueError("a stream has no end, so its places have no numbers: set target.frontend.positions=none")
+        assert isinstance(self.objective, NextToken)
+        if self.objective.feeding.kind != "teacher" or self.objective.agreement:
+            raise ValueError(
+                "streams are read once and as they are: set objective.feeding.kind=teacher and objective.agreement=0"
+            )
         return self
 
     @model_validator(mode="after")

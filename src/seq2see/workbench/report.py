@@ -73,7 +73,7 @@ def _draw(recipe: Tree, notes: list[Tree], timing: list[Tree], path: Path) -> No
     if is_counting(recipe):
         draw_orders(notes, unit_of(recipe), path)
     else:
-        draw_curves(notes, timing, path)
+        draw_curves(notes, timing, path, recipe["training"].get("clip", 0.0))
 
 
 def _headline(notes: list[Tree], timing: list[Tree], scores: Tree) -> str:

@@ -69,10 +69,10 @@ TEXTS = {
     ),
     "curves_note": (
         "Faint: every step. Bold: mean over a fiftieth of the run. Orange: validation. "
-        "The gradient norm is measured before clipping; the corner shows the last value. "
+        "The gradient norm is measured before clipping, at the dashed line; the corner shows the last value. "
         "The training loss includes label smoothing and dropout, the validation loss does not.",
         "浅色线为每一步的值，粗线为滑动平均（窗口为全程的五十分之一），橙色为验证集。"
-        "梯度范数在裁剪之前测得；右上角为最后的值。"
+        "梯度范数在裁剪之前测得，虚线为裁剪的界限；右上角为最后的值。"
         "训练损失包含标签平滑和 dropout，验证损失不含。",
     ),
     "counted": ("{orders} orders, counted in one pass", "一遍数完 {orders} 阶"),

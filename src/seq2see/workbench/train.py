@@ -18,6 +18,7 @@ from seq2see.models.counting import CountingSettings
 from seq2see.sequences.buckets import Buckets
 from seq2see.sequences.packs import Packs
 from seq2see.sequences.pairs import even
+from seq2see.sequences.streams import Streams
 from seq2see.sequences.windows import TextSet, Windows
 from seq2see.training.checkpoints import DiskFull, found
 from seq2see.training.journal import Journal
@@ -82,7 +83,8 @@ def batches(recipe: Recipe, prepared: Prepared, *, full: bool = False) -> Callab
     Batches that are `full` have one shape a bucket, filled up with padding: what a GPU wants.
     """
     if isinstance(prepared.train, TextSet):
-        windows = Windows(prepared.train, recipe.training.tokens, recipe.training.seed)
+        plan = Streams if recipe.training.batches == "streams" else Windows
+        windows = plan(prepared.train, recipe.training.tokens, recipe.training.seed)
         return lambda number: windows.batch_at(number - 1)
     pairs = recut(recipe, prepared.train)
     if recipe.training.batches == "packed":

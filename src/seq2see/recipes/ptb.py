@@ -1,0 +1,64 @@
+"""Language models of the Penn Treebank: a million words, on which recurrent models were made good."""
+
+from __future__ import annotations
+
+from seq2see.decoding.settings import Decoding
+from seq2see.models.recurrent import LockedSettings, RecurrentDecoderSettings
+from seq2see.models.settings import TextTarget, Tokens
+from seq2see.models.transformer import TransformerSettings
+from seq2see.sequences.tokenisers import Spaced
+from seq2see.sources.catalogued_texts import CataloguedText
+from seq2see.training.averaging import TriggeredAverage
+from seq2see.training.objectives import NextToken
+from seq2see.training.optimisers import SGD, AdamW
+from seq2see.training.schedules import Constant, Cosine
+from seq2see.training.settings import Training
+from seq2see.workbench.recipe import Recipe
+
+
+def ptb_lstm() -> Recipe:
+    """Words of the Penn Treebank by a regularised LSTM of two layers; 120 epochs, for a GPU."""
+    return Recipe(
+        name="ptb-lstm",
+        corpus=CataloguedText(name="ptb"),
+        target=TextTarget(
+            tokeniser=Spaced(), frontend=Tokens(positions="none", vectors="plain"), longest=70
+        ),
+        decoder=RecurrentDecoderSettings(
+            cell="lstm", look="first-state", width=1150, depth=2, vectors=400, dropout=0.25,
+            locked=LockedSettings(words=0.1, inputs=0.4, weights=0.5, outputs=0.4),
+        ),
+        objective=NextToken(activation=2.0, change=1.0),
+        # 40 streams of 70 words: 332 steps are an epoch.
+        training=Training(
+            steps=40_000, rate=2e-3, tokens=2800, clip=0.25, save_every=2000, batches="streams",
+            optimiser=AdamW(decay=0.02), schedule=Cosine(warmup=500),
+        ),
+        decoding=Decoding(max_new_tokens=32, do_sample=True),
+        metrics=(),
+    )  # fmt: skip
+
+
+def ptb_awd_lstm() -> Recipe:
+    """The same, trained as in the paper: SGD, averaged once validation gets no better (Merity et al. 2018)."""
+    sgd = Training(
+        steps=332_000, rate=30.0, tokens=1400, clip=0.25, save_every=664, batches="streams",
+        optimiser=SGD(), schedule=Constant(), average=TriggeredAverage(),
+    )  # fmt: skip
+    return ptb_lstm().model_copy(update={"name": "ptb-awd-lstm", "training": sgd})
+
+
+def ptb_gpt() -> Recipe:
+    """The same words by a GPT of as many weights, which sees 70 of them at a time."""
+    return Recipe(
+        name="ptb-gpt",
+        corpus=CataloguedText(name="ptb"),
+        target=TextTarget(tokeniser=Spaced(), longest=70),
+        decoder=TransformerSettings(width=480, depth=6, heads=8, dropout=0.4),
+        training=Training(
+            steps=6000, rate=5e-4, tokens=8960, save_every=500, patience=4, schedule=Cosine(warmup=500),
+            optimiser=AdamW(decay=0.1), precision="bf16",
+        ),
+        decoding=Decoding(max_new_tokens=32, do_sample=True),
+        metrics=(),
+    )  # fmt: skip

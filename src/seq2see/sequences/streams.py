@@ -1,0 +1,109 @@
+"""A long text as streams that run side by side: what a reader sees that does not forget between two steps.
+
+Windows (`windows.py`) begin with an empty memory. Here the text is cut into as many streams as a step has rows, and a
+step shows the next stretch of every stream, so that a recurrent reader goes on from the state it had: only the gradient
+ends where the stretch begins (truncated back-propagation through time, Williams & Peng 1990; for text Zaremba et al.
+2014, section 4.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from seq2see.core.batch import NOT_ASKED, Sequences, Stretch
+from seq2see.core.errors import UserError
+from seq2see.core.seeds import chance, generator
+from seq2see.sequences.buckets import Numbers
+from seq2see.sequences.tokenisers import BOS, PAD
+from seq2see.sequences.windows import TextSet
+
+HALVED = 0.05
+"""The share of stretches that are drawn about half as long (Merity et al. 2018, section 5: 1 - p)."""
+SPREAD = 14
+"""Lengths spread around the usual one by a 14th of it (the paper: 5 around 70), and are rounded to multiples of that.
+
+So there are few different lengths, and a GPU is prepared for each of them once."""
+
+
+class Streams:
+    """The batches of a whole training, by step number: every epoch goes once through the text, from its streams' start.
+
+    A stretch is about as long as a window of these texts. Were it always as long, the same tokens would stand behind
+    every cut and never send a gradient back; so lengths are drawn anew in each epoch.
+    """
+
+    def __init__(self, texts: TextSet, tokens: int, seed: int):
+        self.texts, self.seed = texts, seed
+        self.rows = tokens // texts.width
+        if self.rows < 1:
+            raise UserError(
+                f"A batch of {tokens} tokens is too small for stretches of {texts.width}.",
+                remedy=f"Set training.tokens to at least {texts.width}, or target.longest to at most {tokens}.",
+            )
+        self.length = len(texts.ids) // self.rows
+        if self.length < texts.width:
+            raise UserError(
+                f"The text has {len(texts.ids)} tokens: too few for {self.rows} streams of {texts.width} or more.",
+                remedy="Give a longer text, or set training.tokens to less.",
+            )
+        self._ends: list[Numbers] = []  # of each epoch: where its stretches end in every stream
+        self._before = np.zeros(1, np.int64)  # steps before each epoch
+
+    def batch_at(self, step: int) -> Stretch:
+        """The stretches of one step, counted from 0."""
+        while step >= self._before[-1]:
+            self._ends.append(stretch_ends(self.length, self.texts.width, self.seed, len(self._ends)))
+            self._before = np.append(self._before, self._before[-1] + len(self._ends[-1]))
+        epoch = int(np.searchsorted(self._before, step, side="right")) - 1
+        place = step - int(self._before[epoch])
+        begin = int(self._ends[epoch][place - 1]) if place else 0
+        # What does not fill one more token in every stream is left out, in each epoch at another end of the text.
+        spare = len(self.texts.ids) - self.rows * self.length
+        first = int(chance(self.seed, "stream shift", epoch) * (spare + 1))
+        starts = first + self.length * np.arange(self.rows)
+        return stretch(self.texts, starts, begin, int(self._ends[epoch][place]), self.length)
+
+
+def stretch_ends(length: int, usual: int, seed: int, epoch: int) -> Numbers:
+    """Where the stretches of one epoch end in a stream of this length; they are about as long as usual.
+
+    A length is drawn from N(m, m / 14), with m the usual one or, seldom, half of it, and is at least 1. The last
+    stretch takes what is left.
+    """
+    unit = max(1, usual // SPREAD)
+    draws = generator(seed, "stretches", epoch)
+    count = -(-4 * length // usual) + SPREAD  # more than enough: hardly any is shorter than a quarter
+    middle = np.where(draws.random(count) < HALVED, usual / 2, usual)
+    drawn = draws.normal(middle, usual / SPREAD)
+    ends = np.cumsum(np.maximum(1, np.rint(drawn / unit)).astype(np.int64) * unit)
+    return np.append(ends[ends < length], length)
+
+
+def stretch(texts: TextSet, starts: Numbers, begin: int, end: int, length: int) -> Stretch:
+    """Tokens `begin` to `end` of streams that start at these places and have this length; the text may end before.
+
+    Each token is asked for where the one before it is fed; at the start of a stream that is <bos>.
+    """
+    times = np.arange(begin, min(end, length))
+    places = starts[:, None] + times
+    lengths = np.clip(len(texts.ids) - starts - begin, 0, len(times))
+    real = np.arange(len(times)) < lengths[:, None]
+    ids = texts.ids.take(places, mode="clip").astype(np.int64)
+    before = texts.ids.take(places - 1, mode="clip").astype(np.int64)
+    fed = np.where(real, np.where(times == 0, BOS, before), PAD)
+    fresh = torch.full((len(starts),), begin == 0)
+    windows = torch.from_numpy((starts + begin) // texts.width).clamp(max=len(texts) - 1)
+    target = Sequences(torch.from_numpy(fed), torch.from_numpy(lengths))
+    labels = torch.from_numpy(np.where(real, ids, NOT_ASKED))
+    return Stretch(None, target, labels, windows, fresh, len(times) / texts.width)
+
+
+def whole(texts: TextSet, rows: int) -> Iterator[Stretch]:
+    """All tokens of the texts, each once, in this many streams: with one, nothing is ever forgotten."""
+    length = -(-len(texts.ids) // rows)
+    starts = length * np.arange(rows)
+    for begin in range(0, length, texts.width):
+        yield stretch(texts, starts, begin, begin + texts.width, length)

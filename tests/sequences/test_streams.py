@@ -1,0 +1,114 @@
+"""Running text in streams: what is fed and asked, and that stretches follow each other without a gap."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from seq2see.core.batch import NOT_ASKED
+from seq2see.core.errors import UserError
+from seq2see.sequences.streams import Streams, stretch_ends, whole
+from seq2see.sequences.tokenisers import BOS, PAD, Characters
+from seq2see.sequences.vocabularies import train_tokeniser
+from seq2see.sequences.windows import TextSet
+from seq2see.sources.examples import Example
+
+TEXT = "甲乙丙abcdefg\nhijklmn\n" * 20
+
+
+def texts(content: str = TEXT, width: int = 7) -> TextSet:
+    return TextSet([Example("", content)], train_tokeniser(Characters(), [content]), width)
+
+
+def epoch_of(streams: Streams, number: int) -> list:
+    """The stretches of one epoch: they begin where every row is fresh."""
+    found, step = [], 0
+    while True:
+        batch = streams.batch_at(step)
+        number -= bool(batch.fresh.all())
+        if number < -1:
+            return found
+        found += [batch] if number == -1 else []
+        step += 1
+
+
+class TestStreams:
+    @pytest.mark.parametrize("number", [0, 1, 2])
+    def test_an_epoch_reads_the_text_once_and_in_order(self, number):
+        found = texts()
+        stretches = epoch_of(Streams(found, tokens=21, seed=3), number)
+        asked = torch.cat([each.labels for each in stretches], dim=1)
+        length = len(found.ids) // 3
+        assert asked.shape == (3, length)
+        (start,) = {
+            place for place in range(len(found.ids)) if found.ids[place : place + length].tolist() == asked[0].tolist()
+        } & set(range(len(found.ids) - 3 * length + 1)) or {None}
+        assert asked.flatten().tolist() == found.ids[start : start + 3 * length].tolist()
+
+    def test_each_token_is_fed_where_the_next_is_asked_for(self):
+        stretches = epoch_of(Streams(texts(), tokens=21, seed=3), 1)
+        fed = torch.cat([each.target.values for each in stretches], dim=1)
+        asked = torch.cat([each.labels for each in stretches], dim=1)
+        assert fed[:, 0].tolist() == [BOS] * 3
+        assert fed[:, 1:].tolist() == asked[:, :-1].tolist()
+        assert [bool(each.fresh.all()) for each in stretches] == [True, *[False] * (len(stretches) - 1)]
+
+    def test_a_step_is_a_function_of_its_number(self):
+        there, again = Streams(texts(), 21, seed=3), Streams(texts(), 21, seed=3)
+        one = [there.batch_at(step) for step in range(60)]
+        other = [again.batch_at(step) for step in reversed(range(60))][::-1]
+        for first, second in zip(one, other, strict=True):
+            assert first.labels.tolist() == second.labels.tolist()
+            assert first.fresh.tolist() == second.fresh.tolist()
+        different = Streams(texts(), 21, seed=4)
+        assert any(each.labels.shape != different.batch_at(step).labels.shape for step, each in enumerate(one))
+
+    def test_a_short_stretch_says_how_short_it_is(self):
+        for batch in epoch_of(Streams(texts(), tokens=21, seed=3), 0):
+            assert batch.pace == batch.labels.size(1) / 7
+
+    def test_a_row_can_be_traced_to_its_text(self):
+        found = texts()
+        batch = epoch_of(Streams(found, tokens=21, seed=3), 0)[4]
+        ids = batch.labels[2].tolist()
+        near = found.tokeniser.encode(found.text_at(int(batch.indices[2])))
+        assert set(ids) & set(near)
+
+    def test_a_batch_without_room_is_refused(self):
+        with pytest.raises(UserError, match="too small for stretches of 7"):
+            Streams(texts(), tokens=6, seed=1)
+
+    def test_a_text_that_is_too_short_is_refused(self):
+        with pytest.raises(UserError, match="too few for 60 streams"):
+            Streams(texts(), tokens=420, seed=1)
+
+
+class TestLengths:
+    def test_lengths_vary_around_the_usual_one_and_some_are_halved(self):
+        lengths = np.diff(stretch_ends(7_000_000, 70, seed=1, epoch=0), prepend=0)[:-1]
+        assert set((lengths % 5).tolist()) == {0}
+        long = lengths[lengths > 50]
+        assert long.mean() == pytest.approx(70, abs=0.2)
+        assert long.std() == pytest.approx((5**2 + 25 / 12) ** 0.5, abs=0.1)  # and what rounding to fives adds
+        assert len(long) / len(lengths) == pytest.approx(0.95, abs=0.01)
+        assert lengths[lengths < 50].mean() == pytest.approx(35, abs=0.5)
+        assert len(set(lengths.tolist())) < 20  # few shapes, each of which a GPU is prepared for
+
+    def test_other_epochs_are_cut_elsewhere(self):
+        first, second = (stretch_ends(700, 70, seed=1, epoch=epoch).tolist() for epoch in (0, 1))
+        assert first != second
+        assert first[-1] == second[-1] == 700
+
+
+class TestWhole:
+    @pytest.mark.parametrize("rows", [1, 3, 16])
+    def test_every_token_is_asked_for_once(self, rows):
+        found = texts()
+        stretches = list(whole(found, rows))
+        asked = torch.cat([each.labels for each in stretches], dim=1)
+        assert asked[asked != NOT_ASKED].tolist() == found.ids.tolist()
+        fed = torch.cat([each.target.values for each in stretches], dim=1)
+        assert fed[:, 0].tolist() == [BOS] * rows
+        assert (fed[asked == NOT_ASKED] == PAD).all()
+        assert (fed[:, 1:][asked[:, 1:] != NOT_ASKED] == asked[:, :-1][asked[:, 1:] != NOT_ASKED]).all()
