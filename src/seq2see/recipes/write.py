@@ -39,7 +39,7 @@ def shakespeare_large() -> Recipe:
     """The same plays by ten million weights, for a GPU: the parts of Llama, and steps along all directions alike."""
     changes = {
         "name": "shakespeare-large", "target.longest": 256,
-        "decoder.width": 384, "decoder.depth": 6, "decoder.heads": 6, "decoder.dropout": 0.2,
+        "decoder.width": 384, "decoder.depth": 6, "decoder.heads": 8, "decoder.dropout": 0.2,
         "training.tokens": 16_384, "training.steps": 700, "training.save_every": 700,
         "training.precision": "bf16", "training.optimiser.kind": "muon", "training.rate": 6e-3,
     }  # fmt: skip
