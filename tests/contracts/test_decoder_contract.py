@@ -12,6 +12,7 @@ from torch import Tensor
 from seq2see.core.batch import Batch, Sequences
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.native import native_twin, why_not
+from seq2see.models.recurrent import LockedSettings
 from seq2see.models.settings import ModelSettings, TextTarget, Tokens
 from tiny_models import FAMILIES, TARGET_SIZE, counted, pair, reads, sources, stirred, tiny, transformer, whole, writes
 from toy_decoders import VOCAB, HistoryModel, TableModel, some_source
@@ -49,6 +50,12 @@ WRITERS = {
     ),
     "language model, lstm": ModelSettings(
         target=TextTarget(frontend=Tokens(positions="none")), decoder=writes("lstm", "first-state")
+    ),
+    "language model, regularised": ModelSettings(
+        target=TextTarget(frontend=Tokens(positions="none", vectors="plain")),
+        decoder=writes("lstm", "first-state").with_(
+            vectors=5, locked=LockedSettings(words=0.1, inputs=0.2, weights=0.3, outputs=0.4)
+        ),
     ),
 }
 
