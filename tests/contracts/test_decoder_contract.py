@@ -12,6 +12,7 @@ from torch import Tensor
 from seq2see.core.batch import Batch, Sequences
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.native import native_twin, why_not
+from seq2see.models.recurrent import LockedSettings
 from seq2see.models.settings import ModelSettings, TextTarget, Tokens
 from seq2see.models.window import WindowDecoderSettings
 from tiny_models import (
@@ -75,6 +76,12 @@ WRITERS = {
     "window, mlp": window(tau=4, depth=2),
     "window, the last token alone": window(tau=1, depth=1),
     "window, wider than the text": window(tau=12, depth=1),
+    "language model, regularised": ModelSettings(
+        target=TextTarget(frontend=Tokens(positions="none", vectors="plain")),
+        decoder=writes("lstm", "first-state").with_(
+            vectors=5, locked=LockedSettings(words=0.1, inputs=0.2, weights=0.3, outputs=0.4)
+        ),
+    ),
 }
 
 # These differ from the others in nothing that the exam asks about.

@@ -335,3 +335,9 @@ def test_what_the_head_sees_misses_the_same_numbers_at_all_times():
 def test_weights_that_no_kernel_reads_with_cannot_fall_out():
     with pytest.raises(UserError, match="weights of 'notes-gru' cannot be dropped"):
         writer(cell="notes-gru")
+
+
+def test_locked_masks_are_for_language_models():
+    settings = RecurrentDecoderSettings(width=8, locked={"inputs": 0.1})
+    with pytest.raises(UserError, match="for language models"):
+        RecurrentDecoder.of(settings, memory_width=8)

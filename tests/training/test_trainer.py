@@ -272,6 +272,15 @@ def test_what_is_compiled_is_not_compiled_again_for_an_evaluation():
     assert asked
 
 
+def test_an_evaluation_that_is_done_again_after_a_stop_costs_no_patience():
+    one = trainer(patience=2)
+    one.judge(3.0)
+    one.advance(BATCH)
+    one.judge(4.0)
+    one.judge(4.0)
+    assert (one.best.ago, one.done) == (1, False)
+
+
 def test_averaging_begins_after_the_evaluation_that_triggers_it():
     one = trainer(average=TriggeredAverage())
     seen = []

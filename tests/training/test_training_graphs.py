@@ -7,12 +7,15 @@ import pytest
 import torch
 
 from seq2see.models.build import fresh_model
-from seq2see.models.settings import ModelSettings, Text, TextTarget
+from seq2see.models.recurrent import RecurrentDecoderSettings
+from seq2see.models.settings import ModelSettings, Text, TextTarget, Tokens
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.packs import Packs
 from seq2see.sequences.pairs import PairSet
+from seq2see.sequences.streams import Streams
 from seq2see.sequences.tokenisers import Characters
 from seq2see.sequences.vocabularies import train_tokeniser
+from seq2see.sequences.windows import TextSet
 from seq2see.sources.examples import Example
 from seq2see.training.averaging import MovingAverage
 from seq2see.training.loop import NonFinite, Trainer
@@ -77,3 +80,36 @@ def test_a_loss_that_is_no_number_is_found_late_and_nothing_is_lost():
         trainer.collect()
     assert min(caught.value.indices) >= 0
     assert all(torch.equal(before[name], weight) for name, weight in trainer.weights.items())
+
+
+TEXT = TextSet([Example("", "".join(TEXTS))], LETTERS, width=14)
+
+
+def read_on(graphs: bool, steps: int = 30, weights: float = 0.0, **changes) -> list[float]:
+    """Losses of a language model that carries its state from one stretch to the next, and what it remembers at last."""
+    decoder = RecurrentDecoderSettings(
+        cell="lstm", look="first-state", width=32, depth=2, dropout=0.0, vectors=24, locked={"weights": weights}
+    )
+    settings = ModelSettings(target=TextTarget(frontend=Tokens(positions="none")), decoder=decoder)
+    model = fresh_model(settings, (len(LETTERS), len(LETTERS)), "xavier", seed=1)
+    training = Training(steps=100, rate=1e-3, batches="streams", **changes)
+    trainer = Trainer(model, NextToken(activation=2.0, change=1.0), training, torch.device("cuda"))
+    if not graphs:
+        trainer._take = trainer._step
+    streams = Streams(TEXT, tokens=112, seed=1)
+    found = [trainer.advance(streams.batch_at(step))["loss"] for step in range(steps)]
+    return [*found, *(float(tensor.float().sum()) for tensor in trainer.carried.pack().values())]
+
+
+@pytest.mark.parametrize("changes", [{}, {"precision": "bf16"}], ids=str)
+def test_a_recorded_step_goes_on_from_the_state_that_the_last_one_left(changes):
+    plain, recorded = (read_on(graphs, **changes) for graphs in (False, True))
+    assert recorded[:30] == pytest.approx(plain[:30], rel=1e-2 if changes else 1e-3)
+    assert recorded[30:] == pytest.approx(plain[30:], rel=2e-2, abs=0.5)
+
+
+def test_weights_fall_out_anew_at_every_repetition():
+    """And a kernel that is given thinned weights does not complain: a warning is an error here."""
+    first, again, whole = (read_on(True, steps=12, weights=weights) for weights in (0.5, 0.5, 0.0))
+    assert first == pytest.approx(again, rel=1e-3)
+    assert first[:12] != pytest.approx(whole[:12], rel=1e-3)

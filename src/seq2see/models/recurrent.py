@@ -156,7 +156,7 @@ class RecurrentDecoder(nn.Module):
     Three parts make it: a bridge (what the first state is), a stack of cells (how it reads on) and a
     look (how it sees the source while it does). Without a memory it is a language model, and its first
     state is zeros. What it gives passes through `give`: nothing, or a matrix that makes it as wide as a token's vector,
-    so that a head can share the table (Melis, Dyer & Blunsom 2018, section 3, "down-projection"), and dropout.
+    so that a head can share the table (Melis, Dyer & Blunsom 2018, "down-projection"), and dropout.
     """
 
     def __init__(self, stack: CellStack, bridge: Bridge | None, look: Look, give: nn.Module | None = None):
@@ -174,6 +174,10 @@ class RecurrentDecoder(nn.Module):
             raise UserError(
                 f"Without an encoder there is nothing to look at by '{settings.look}'.",
                 remedy="Set decoder.look=first-state.",
+            )
+        if memory_width is not None and settings.locked:
+            raise UserError(  # who looks before each token reads one at a time, and would draw a mask for each
+                "Masks that hold for all times are for language models.", remedy="Leave out decoder.locked."
             )
         look, locked = LOOKS[settings.look](width, memory_width or 0), settings.locked
         input_width = (input_width or settings.vectors or width) + look.context_width

@@ -29,7 +29,7 @@ So there are few different lengths, and a GPU is prepared for each of them once.
 
 
 class Streams:
-    """The batches of a whole training, by step number: every epoch goes once through the text, from its streams' start.
+    """The batches of a whole training, by step number: every epoch goes once through the streams.
 
     A stretch is about as long as a window of these texts. Were it always as long, the same tokens would stand behind
     every cut and never send a gradient back; so lengths are drawn anew in each epoch.
@@ -60,8 +60,8 @@ class Streams:
         epoch = int(np.searchsorted(self._before, step, side="right")) - 1
         place = step - int(self._before[epoch])
         begin = int(self._ends[epoch][place - 1]) if place else 0
-        # What does not fill one more token in every stream is left out, in each epoch at another end of the text.
-        spare = len(self.texts.ids) - self.rows * self.length
+        # What does not fill one more stretch is left out: in each epoch more of it before a stream, or more behind.
+        spare = self.length - int(self._ends[epoch][-1])
         first = int(chance(self.seed, "stream shift", epoch) * (spare + 1))
         starts = first + self.length * np.arange(self.rows)
         return stretch(self.texts, starts, begin, int(self._ends[epoch][place]), self.length)
@@ -70,8 +70,8 @@ class Streams:
 def stretch_ends(length: int, usual: int, seed: int, epoch: int) -> Numbers:
     """Where the stretches of one epoch end in a stream of this length; they are about as long as usual.
 
-    A length is drawn from N(m, m / 14), with m the usual one or, seldom, half of it, and is at least 1. The last
-    stretch takes what is left.
+    A length is drawn from N(m, usual / 14), with m the usual one or, seldom, half of it. All are whole: a last one that
+    took what is left would be of a length of its own, and could be a single token that moves all weights.
     """
     unit = max(1, usual // SPREAD)
     draws = generator(seed, "stretches", epoch)
@@ -79,7 +79,7 @@ def stretch_ends(length: int, usual: int, seed: int, epoch: int) -> Numbers:
     middle = np.where(draws.random(count) < HALVED, usual / 2, usual)
     drawn = draws.normal(middle, usual / SPREAD)
     ends = np.cumsum(np.maximum(1, np.rint(drawn / unit)).astype(np.int64) * unit)
-    return np.append(ends[ends < length], length)
+    return ends[ends <= length] if ends[0] <= length else np.array([length])
 
 
 def stretch(texts: TextSet, starts: Numbers, begin: int, end: int, length: int) -> Stretch:

@@ -92,7 +92,7 @@ class Trainer:
         self.step += 1
         self.model.train()
         self.carried.ready(batch)
-        # A short stretch of text speaks for few tokens, so it moves the weights less (Merity et al. 2018, section 5).
+        # A short stretch of text speaks for few tokens, so it moves the weights less (Merity et al. 2018, section 4.1).
         pace = batch.pace if isinstance(batch, Stretch) else 1.0
         rate = self.settings.rate * self.settings.schedule.factor(self.step, self.settings.steps) * pace
         set_rate(self.optimiser, rate)

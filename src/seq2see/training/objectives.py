@@ -63,7 +63,7 @@ class NextToken(Settings):
     def unrest(self, hidden: Float[Tensor, "row time width"], asked: Bool[Tensor, "row time"]) -> Float[Tensor, ""]:
         """activation · |h_t|² + change · |h_t - h_t-1|², means over the width, summed over the answers asked for.
 
-        Merity, McCann & Socher 2017, section 3. They leave dropout out of the second; a mask that holds for all times
+        Merity et al. 2018, section 4.6. They leave dropout out of the second; a mask that holds for all times
         takes the same numbers from both, so that here it only loses what no head sees.
         """
         size = hidden.float().square().mean(-1).masked_fill(~asked, 0).sum()
