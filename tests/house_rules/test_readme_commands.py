@@ -190,7 +190,7 @@ def test_the_readme_from_its_first_command_to_its_last(desk, capsys):
             arguments = [*arguments, *short_for(str(parameters["recipe"])), *([] if parameters["data"] else SMALL)]
         assert run(arguments) == 0, f"{shlex.join(arguments)}\n{capsys.readouterr().err}"
     made = sorted(path.name for path in (desk / "runs").iterdir())
-    assert made == ["classify-text", "count", "fill", "pocket-gru-attention", "tag", "translate", "write"]
+    assert made == ["classify-text", "count", "fill", "pocket-gru-attention", "tag", "translate", "waves", "write"]
     assert (desk / "runs" / "translate" / "report.html").exists()
 
 

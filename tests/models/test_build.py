@@ -15,9 +15,9 @@ from seq2see.models.build import DECODERS, ENCODERS, READERS, WRITERS, build_mod
 from seq2see.models.counting import CountingSettings
 from seq2see.models.frontends import FRONTENDS
 from seq2see.models.heads import HEADS
-from seq2see.models.window import WindowDecoderSettings
-from seq2see.models.settings import Series, ModelSettings, TextTarget, Tokens
+from seq2see.models.settings import ModelSettings, Series, TextTarget, Tokens
 from seq2see.models.transformer import TransformerSettings
+from seq2see.models.window import WindowDecoderSettings
 from seq2see.training.smoothing import SMOOTHINGS
 from tiny_models import FAMILIES, SOURCE_SIZE, TARGET_SIZE, WIDTH, pair, reads, transformer, writes
 

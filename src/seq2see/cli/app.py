@@ -20,6 +20,7 @@ from seq2see.cli.predict import predict
 from seq2see.cli.recipes import recipes, show
 from seq2see.cli.runs import runs
 from seq2see.cli.train import train
+from seq2see.cli.words import analogy, contexts, neighbours
 from seq2see.core.errors import UserError, unknown
 
 USER_ERROR = 2
@@ -50,6 +51,9 @@ app.command("export")(export)
 app.command("ensemble")(ensemble)
 app.command("recipes")(recipes)
 app.command("show")(show)
+app.command("neighbours")(neighbours)
+app.command("analogy")(analogy)
+app.command("contexts")(contexts)
 app.command("runs")(runs)
 app.command("diff")(diff)
 app.add_typer(data, name="data")

@@ -1,0 +1,142 @@
+"""Words as a model has them: neighbours and analogies in its table, and one word in several contexts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from seq2see.core.batch import Batch, Sequences
+from seq2see.core.devices import device_of
+from seq2see.core.errors import UserError
+from seq2see.inspection.embeddings import Embeddings, Near, cosine
+from seq2see.inspection.streams import watch_stream
+from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT, UNK, Tokeniser
+from seq2see.workbench.model_folder import StoredModel
+
+CONTROLS = UNK + 1
+"""So many ids at the beginning of a vocabulary are no pieces of text."""
+
+
+class Words:
+    """The words of a trained model; of one that reads, those of its source."""
+
+    def __init__(self, stored: StoredModel):
+        self.stored, module = stored, stored.module
+        self.reads = stored.config.model.source is not None
+        self.frontend: Any = getattr(module, "source" if self.reads else "target", None)
+        self.body: Any = getattr(module, "encoder" if self.reads else "decoder", None)
+        if not isinstance(getattr(self.frontend, "table", None), nn.Embedding):
+            raise UserError(
+                "This model has no table of vectors to look at.",
+                remedy="Models that count have none, nor has an ensemble, nor a model of numbers.",
+            )
+        self.tokeniser: Tokeniser = stored.tokenisers.source if self.reads else stored.tokenisers.target
+
+    @property
+    def embeddings(self) -> Embeddings:
+        """The table, and the name of each of its rows."""
+        return Embeddings(self._table(), self.tokeniser.pieces(range(len(self.tokeniser))))
+
+    def ids(self, word: str) -> list[int]:
+        """The pieces of a word: one if there is one, with or without the space before it."""
+        cuts = [self.tokeniser.encode(text) for text in (f" {word}", word)]
+        found = min((ids for ids in cuts if ids and UNK not in ids), key=len, default=[])
+        if not found:
+            raise UserError(f"The model does not know the word '{word}'.", remedy="Give a word of its training text.")
+        return found
+
+    def vector(self, word: str) -> Tensor:
+        """The vector of a word; of one that is cut into pieces, their mean."""
+        return self._table()[self.ids(word)].mean(0)
+
+    def neighbours(self, word: str, count: int) -> list[Near]:
+        """The pieces nearest to a word, less its own."""
+        return self.embeddings.near(self.vector(word), count, {*self._controls(), *self.ids(word)})
+
+    def analogy(self, words: Sequence[str], count: int) -> tuple[list[Near], list[Near]]:
+        """What is to the third word as the first to the second: first - second + third.
+
+        Mikolov et al. 2013. The first list may name the words that were given, and mostly does; the second leaves them
+        out, as published scores do.
+        """
+        first, second, third = (self.vector(word) for word in words)
+        wanted, given = first - second + third, {number for word in words for number in self.ids(word)}
+        near, controls = self.embeddings.near, self._controls()
+        return near(wanted, count, controls), near(wanted, count, controls | given)
+
+    def contexts(self, word: str, sentences: Sequence[str]) -> Contexts:
+        """One word in several sentences: its vector in the table, before the first block, and after each."""
+        layers: dict[str, list[Tensor]] = {}
+        for sentence in sentences:
+            ids = self.tokeniser.encode(sentence)
+            places = self._places(word, sentence)
+            table = self._table()[[ids[place] for place in places]]
+            for name, vectors in [("table", table), *self._stream(ids, places)]:
+                layers.setdefault(name, []).append(vectors.mean(0))
+        return Contexts(word, tuple(sentences), layers)
+
+    def _table(self) -> Tensor:
+        return self.frontend.table.weight.detach().float().cpu()
+
+    def _controls(self) -> set[int]:
+        pieces = len(self.tokeniser)
+        last = {pieces - 1} if self.tokeniser.pieces([pieces - 1]) == [MASK_TEXT] else set()
+        return {*range(CONTROLS), *last}
+
+    def _places(self, word: str, sentence: str) -> list[int]:
+        """Which pieces of a sentence the word is made of, where it stands first."""
+        # A word of letters must not be part of a longer one; Chinese has no such borders.
+        pattern = rf"\b{re.escape(word)}\b" if word.isascii() else re.escape(word)
+        found = re.search(pattern, sentence)
+        spans = self.tokeniser.spans(sentence)
+        places = [number for number, (start, end) in enumerate(spans) if found and _overlap(start, end, found)]
+        if not places:
+            raise UserError(f"The word '{word}' is not in '{sentence}'.", remedy="Every sentence must have it.")
+        return places
+
+    @torch.inference_mode()
+    def _stream(self, ids: list[int], places: list[int]) -> list[tuple[str, Tensor]]:
+        """The vectors of some pieces, at every station of their way."""
+        module, device = self.stored.module, device_of(self.stored.module)
+        writes = self.stored.config.model.writes
+        before, after = ([] if self.reads and writes else [BOS]), ([EOS] if self.reads else [])
+        tokens = Sequences.of([[*before, *ids, *after]]).to(device)
+        with watch_stream(self.frontend, self.body) as seen:
+            if self.reads:
+                module.encode(tokens)  # type: ignore[operator]
+            else:
+                nothing = torch.zeros_like(tokens.values)
+                module(Batch(None, tokens, nothing, torch.zeros(1, dtype=torch.long)))
+        return [(name, vectors[0, [place + len(before) for place in places]]) for name, vectors in seen]
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """The vectors of one word in several sentences, by layer."""
+
+    word: str
+    sentences: tuple[str, ...]
+    layers: dict[str, list[Tensor]]
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Which sentences are compared: any two, counted from 0."""
+        return list(combinations(range(len(self.sentences)), 2))
+
+    @property
+    def cosines(self) -> dict[str, list[float]]:
+        """For each layer how alike the word's vectors are in each pair of sentences."""
+        return {
+            name: [cosine(vectors[first], vectors[second]) for first, second in self.pairs]
+            for name, vectors in self.layers.items()
+        }
+
+
+def _overlap(start: int, end: int, found: re.Match[str]) -> bool:
+    return start < found.end() and end > found.start()

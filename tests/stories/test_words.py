@@ -1,0 +1,141 @@
+"""Words of trained models: neighbours, analogies, and one word whose meaning its sentence decides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import tiny_recipe
+
+from seq2see.cli.app import run as command
+from seq2see.core.errors import UserError
+from seq2see.workbench.embeddings import Words
+from seq2see.workbench.model_folder import read_model
+from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.train import train_recipe
+
+MOLES = [
+    "a small mole digs in the garden",
+    "one mole of carbon has many atoms",
+    "the doctor cuts the mole from the skin",
+]
+ZH = ["他打开门", "一打鸡蛋", "我打电话"]
+SMALL = {"source.longest": 24, "training.tokens": 192, "training.steps": 8, "training.save_every": 4}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "book.txt"
+    path.write_text("".join(f"{line}\n" for line in [*MOLES, *ZH] * 40), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(text: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    changes = SMALL | {"source.tokeniser.kind": "words", "encoder.depth": 2}
+    return train_recipe(tiny_recipe(text, "fill", **changes), tmp_path_factory.mktemp("runs") / "fill")
+
+
+def words(run: RunFolder) -> Words:
+    return Words(read_model(run.model, torch.device("cpu")))
+
+
+@pytest.mark.parametrize("word, sentences", [("mole", MOLES), ("打", ZH)])
+def test_a_word_is_the_same_before_attention_and_another_after_it(run: RunFolder, word, sentences):
+    found = words(run).contexts(word, sentences)
+    assert list(found.layers) == ["table", "entering", "block 1", "block 2"]
+    assert found.pairs == [(0, 1), (0, 2), (1, 2)]
+    for layer in ("table", "entering"):
+        first, *others = found.layers[layer]
+        assert all(torch.equal(first, other) for other in others)
+        assert found.cosines[layer] == pytest.approx([1, 1, 1])
+    for layer in ("block 1", "block 2"):
+        assert max(found.cosines[layer]) < 0.9999
+
+
+def test_the_same_sentence_twice_gives_the_same_vectors_everywhere(run: RunFolder):
+    cosines = words(run).contexts("mole", [MOLES[0], MOLES[0]]).cosines
+    assert all(value == pytest.approx([1], abs=1e-5) for value in cosines.values())
+
+
+def test_the_vectors_are_those_of_the_word_and_of_no_other(run: RunFolder):
+    found = words(run)
+    table = found.embeddings
+    (number,) = found.ids("mole")
+    assert table.pieces[number] == "mole"
+    torch.testing.assert_close(found.contexts("mole", MOLES).layers["table"][0], table.vectors[number])
+    torch.testing.assert_close(found.vector("mole"), table.vectors[number])
+
+
+def test_neighbours_are_the_nearest_other_pieces(run: RunFolder):
+    found = words(run)
+    near = found.neighbours("mole", 3)
+    vectors, pieces = found.embeddings.vectors, list(found.embeddings.pieces)
+    cosines = torch.nn.functional.cosine_similarity(vectors, found.vector("mole"), dim=-1)
+    kept = [n for n in range(4, len(pieces)) if pieces[n] not in ("mole", "[MASK]")]
+    best = sorted(kept, key=lambda number: -cosines[number])[:3]
+    assert [each.piece for each in near] == [pieces[number] for number in best]
+    assert len(found.neighbours("mole", 999)) == len(kept)
+
+
+def test_an_analogy_is_told_with_and_without_what_was_given(run: RunFolder):
+    found = words(run)
+    with torch.no_grad():  # a table in which the answer is known
+        table = found.frontend.table.weight
+        table.zero_()
+        for word, vector in {"small": (1, 1, 0), "the": (0, 1, 0), "one": (0, 0, 1), "many": (1, -0.2, 1)}.items():
+            table[found.ids(word)[0], :3] = torch.tensor(vector, dtype=torch.float)
+    everything, others = found.analogy(("small", "the", "one"), 2)
+    assert others[0].piece == "many"
+    assert everything[0].piece == "many"
+    assert [each.piece for each in everything][1] in ("small", "one")
+    assert not {"small", "the", "one"} & {each.piece for each in others}
+
+
+def test_a_language_model_and_a_translator_have_words_too(text: Path, tmp_path: Path):
+    write = train_recipe(
+        tiny_recipe(text, "write", **{"target.longest": 24, "training.tokens": 192}), tmp_path / "write"
+    )
+    found = words(write)
+    assert len(found.neighbours("打", 2)) == 2
+    layers = found.contexts("打", ["他打开", "电话打"]).cosines
+    assert layers["table"] == pytest.approx([1])
+    assert layers["entering"][0] < 0.9999  # a sinusoid for the place was added
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"红猫{n}\ta red cat {n}\n" for n in range(60)), encoding="utf-8")
+    translator = train_recipe(tiny_recipe(pairs, **{"source.tokeniser.kind": "characters"}), tmp_path / "pairs")
+    assert words(translator).contexts("猫", ["红猫", "猫红猫"]).cosines["table"] == pytest.approx([1])
+
+
+def test_the_verbs_print_and_draw(run: RunFolder, capsys):
+    assert command(["neighbours", str(run.path), "mole", "打", "--count", "2"]) == 0
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["mole", "打"]
+    assert command(["analogy", str(run.path), "mole", "skin", "garden"]) == 0
+    assert "without the three" in capsys.readouterr().out
+    assert command(["contexts", str(run.path), "打", *ZH]) == 0
+    told = capsys.readouterr().out
+    assert "1.000" in told
+    assert "block 2" in told
+    assert (run.path / "contexts" / "打.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "arguments, complaint",
+    [
+        (["neighbours", "RUN", "unheard"], "does not know the word 'unheard'"),
+        (["contexts", "RUN", "mole", "a mole"], "One sentence"),
+        (["contexts", "RUN", "mole", "a mole", "two moles"], "The word 'mole' is not in 'two moles'"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_told(run: RunFolder, capsys, arguments, complaint):
+    assert command([str(run.path) if word == "RUN" else word for word in arguments]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_model_without_vectors_says_so(text: Path, tmp_path: Path):
+    from seq2see.api import resolve
+
+    counted = train_recipe(resolve("count", [text], {"decoder.order": 2}), tmp_path / "count")
+    with pytest.raises(UserError, match="no table of vectors"):
+        words(counted)
