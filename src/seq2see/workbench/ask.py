@@ -16,6 +16,7 @@ from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Answer, Model, Prediction
 from seq2see.workbench.questions import Said, batch_of, say_all
 from seq2see.workbench.tasks import question_of
+from seq2see.workbench.vectors import Vectors, vectors_of
 
 
 class Asker(Model):
@@ -45,6 +46,10 @@ class Asker(Model):
             raise UserError(f"This model only reads, so '{given}' has no meaning.", remedy="It knows decoding.top_k.")
         most = self.config.decoding.with_(**settings).top_k
         return [self._prediction(each) for each in say_all(self.question, self.stored, texts, most, watch)]
+
+    def vectors(self, texts: Sequence[str], watch: Callable[[int], Any] = lambda count: None) -> Vectors:
+        """(text, width): a vector of length 1 for each text; `vectors @ vectors.T` tells how alike every two are."""
+        return vectors_of(self.stored, texts, watch)
 
     def score(self, source: str, target: str) -> float:
         """The log-probability of an answer to a text that asks for one."""

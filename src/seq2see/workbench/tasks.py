@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, Tags
+from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, Tags, Vector
 from seq2see.workbench.classify import Classify
 from seq2see.workbench.fill import Fill, FillPairs
 from seq2see.workbench.questions import Question
 from seq2see.workbench.tag import Tag
+from seq2see.workbench.vectors import Summed
 
-QUESTIONS: dict[type, Question] = {Blanks: Fill(), BlanksAndPairs: FillPairs(), Label: Classify(), Tags: Tag()}
+QUESTIONS: dict[type, Question] = {
+    Blanks: Fill(),
+    BlanksAndPairs: FillPairs(),
+    Label: Classify(),
+    Tags: Tag(),
+    Vector: Summed(),
+}
 
 
 def question_of(settings: ModelSettings) -> Question:
