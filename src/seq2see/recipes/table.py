@@ -31,6 +31,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "sst2-windows": classify.sst2_windows,
     "sst2-lstm": classify.sst2_lstm,
     "sst2-transformer": classify.sst2_transformer,
+    "sst2-minilm": classify.sst2_minilm,
     "chnsenticorp-windows": classify.chnsenticorp_windows,
     "tag": tag.tag,
     "tag-zh": tag.tag_zh,
