@@ -8,7 +8,7 @@ from typing import Any
 
 from seq2see.core.errors import UserError, unknown
 from seq2see.core.settings import read_tree
-from seq2see.interop.bert_layouts import ARCHITECTURES
+from seq2see.interop.bert_layouts import ARCHITECTURES, around
 from seq2see.interop.causal_configs import GPT2_THINKS, Config
 from seq2see.models.settings import ModelSettings, Vector
 from seq2see.sequences.given import Renumbered
@@ -48,20 +48,25 @@ def bert_settings(config: Config, folder: Path) -> ModelSettings:
         "dropout": config.get("hidden_dropout_prob", 0.1),
     }
     target = _target(config, folder)
-    around = 3 if target["kind"] == "blanks-and-pairs" else 2  # <bos>, and an <eos> behind each text
     source = {
         "tokeniser": {"kind": "given"},
         "frontend": {"kind": "sentences", "longest": places},
-        "longest": min(places, _most(folder) or places) - around,
+        "longest": min(places, _most(folder) or places) - around(ARCHITECTURES[_head(config)]),
     }
     return read_tree(ModelSettings, {"source": source, "target": target, "encoder": encoder}, where=config.where)
 
 
-def _target(config: Config, folder: Path) -> dict[str, Any]:
-    """What is asked: the name of the architecture tells."""
-    name = (config.get("architectures", None) or ["BertModel"])[0]
+def _head(config: Config) -> str:
+    """The name of the architecture, which tells what is asked."""
+    name = str((config.get("architectures", None) or ["BertModel"])[0])
     if name not in ARCHITECTURES:
-        raise unknown("head that we have", str(name), ARCHITECTURES, where=config.where)
+        raise unknown("head that we have", name, ARCHITECTURES, where=config.where)
+    return name
+
+
+def _target(config: Config, folder: Path) -> dict[str, Any]:
+    """What is asked, and of what."""
+    name = _head(config)
     kind = ARCHITECTURES[name].model_fields["kind"].default
     if ARCHITECTURES[name] is Vector:
         return {"kind": kind, "summary": _summary(folder)}

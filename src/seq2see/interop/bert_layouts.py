@@ -88,6 +88,11 @@ def _matrix(ours: str, theirs: tuple[str, ...], out: int, into: int) -> Iterator
     yield Place(f"{ours}.bias", tuple(f"{name}.bias" for name in theirs), ((out,),) * len(theirs))
 
 
+def around(target: type[Settings]) -> int:
+    """How many tokens stand around what is read: <bos>, and an <eos> behind each text."""
+    return 3 if target is BlanksAndPairs else 2
+
+
 def encoder_of(settings: ModelSettings) -> TransformerSettings:
     """The settings of its blocks."""
     assert isinstance(settings.encoder, TransformerSettings)
