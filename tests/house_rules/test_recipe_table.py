@@ -12,7 +12,7 @@ from seq2see.workbench.recipe import Recipe
 
 # Settings that no built-in recipe changes, and yet are there. Paths are `Class.setting`.
 USERS_OWN = {
-    "Recipe.start": "a run of the user's own",
+    "Recipe.start": "a run of the user's own, or real weights",
     "Training.seed": "the same for all built-in recipes, so that they can be compared",
     "Training.compile": "pays or not by machine, not by task; it changes no result",
     "Decoding.*": "given at every call: `predict --set decoding.temperature=0.7`, `model(text, num_beams=5)`",
@@ -21,6 +21,10 @@ USERS_OWN = {
     "Given.*": "the vocabulary of real weights, which no recipe learns",
     "TextTarget.missing": "what a vocabulary that came with real weights lacks",
     "TransformerSettings.rotary_base": "what real weights were trained with",
+    "Sentences.longest": "what real weights were trained with",
+    "Label.summary": "what real weights were trained with, and what stock transformers can open",
+    "Tags.word": "what real weights were trained with, and what stock transformers can open",
+    "Vector.*": "what real weights without a head give",
     "OwnFiles.*": "about files that only their owner has",
     "OwnLabelled.*": "about files that only their owner has",
     "OwnTagged.*": "about files that only their owner has",

@@ -123,7 +123,7 @@ class TestRefused:
     )
     def test_a_weight_of_another_shape_before_anything_is_built(self, gpt2, monkeypatch, name, shape, told):
         with_weights(gpt2, lambda tensors: tensors.update({name: torch.zeros(shape)}))
-        monkeypatch.setattr(real_weights, "build_writer", lambda *given: pytest.fail("something was built"))
+        monkeypatch.setattr(real_weights, "build_model", lambda *given: pytest.fail("something was built"))
         with pytest.raises(UserError, match=told):
             read_real(gpt2)
 

@@ -10,6 +10,7 @@ import pytest
 from tiny import tiny_recipe, write_pairs
 
 import seq2see
+from bert_folders import bert_folder
 from seq2see.api import resolve
 from seq2see.core.errors import UserError
 from seq2see.models.counting import CountingSettings
@@ -79,6 +80,9 @@ def test_every_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path
     target = RECIPES[name]().target.kind
     if target.startswith("blanks"):
         changes |= {"source.longest": 16}
+    if RECIPES[name]().source and RECIPES[name]().source.tokeniser.kind == "given":
+        bert_folder(tmp_path / "real", "body")
+        changes |= {"start": str(tmp_path / "real")}
     data, text = DATA.get(target, lambda pairs, folder: (pairs, "红猫"))(pairs, tmp_path)
     finished = train_recipe(tiny_recipe(data, base=name, **changes), tmp_path / name)
     assert finished.finished

@@ -38,7 +38,8 @@ def tiny_recipe(data: Path, base: str = "pocket-transformer", **changes: Any) ->
         "decoding.max_new_tokens": 8,
     }
     known = {path for path, _, _ in walk(recipe(base))}  # a language model has no encoder, a reader no decoder
-    small = {path: value for path, value in small.items() if path in known}
+    fixed = ("encoder.",) if "start" in changes else ()  # what reads is as it is there
+    small = {path: value for path, value in small.items() if path in known and not path.startswith(fixed)}
     return resolve(base, [data], small | changes)
 
 

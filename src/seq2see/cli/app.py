@@ -20,6 +20,7 @@ from seq2see.cli.predict import predict
 from seq2see.cli.recipes import recipes, show
 from seq2see.cli.runs import runs
 from seq2see.cli.train import train
+from seq2see.cli.vectors import vectors
 from seq2see.cli.words import analogy, contexts, neighbours
 from seq2see.core.errors import UserError, unknown
 
@@ -47,6 +48,7 @@ app = typer.Typer(
 app.command("train")(train)
 app.command("eval")(evaluate)
 app.command("predict")(predict)
+app.command("vectors")(vectors)
 app.command("export")(export)
 app.command("ensemble")(ensemble)
 app.command("recipes")(recipes)

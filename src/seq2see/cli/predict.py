@@ -47,9 +47,10 @@ def predict(
     elif texts and out is None:
         _answer(model, texts, settings, json_)
     elif out is None:
-        _stream(model, _lines(texts, file), settings, json_)
+        _stream(model, lines_asked(texts, file), settings, json_)
     else:
-        _stream(model, _lines(texts, file), settings, json_, _answer_file(out, run, model, settings, json_, engine))
+        answers = _answer_file(out, run, model, settings, json_, engine)
+        _stream(model, lines_asked(texts, file), settings, json_, answers)
 
 
 def _answer(model: Model, texts: list[str], settings: dict[str, Any], as_json: bool) -> None:
@@ -120,7 +121,8 @@ def _stopped(answers: AnswerFile | None) -> str:
     return f"{done} To go on, give the same lines again:\n  {command}"
 
 
-def _lines(texts: list[str] | None, files: list[Path] | None) -> Lines:
+def lines_asked(texts: list[str] | None, files: list[Path] | None) -> Lines:
+    """The texts of a command line, or the lines of files or of standard input."""
     from seq2see.workbench.lines import Lines, lines_from, lines_of
 
     if texts:

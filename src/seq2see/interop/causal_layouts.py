@@ -29,14 +29,17 @@ class Place:
     """Whether theirs are (into, out), as GPT-2's are, and ours (out, into)."""
     by_token: bool = False
     """Whether there is a row for each token: these are renumbered."""
+    flipped: bool = False
+    """Whether their first row is our last."""
 
     def join(self, tensors: list[Tensor]) -> Tensor:
         """Ours, of theirs."""
-        return torch.cat([tensor.T if self.turned else tensor for tensor in tensors]).contiguous()
+        joined = torch.cat([tensor.T if self.turned else tensor for tensor in tensors])
+        return (joined.flip(0) if self.flipped else joined).contiguous()
 
     def part(self, tensor: Tensor) -> dict[str, Tensor]:
         """Theirs, of ours."""
-        into = -1 if self.turned else 0
+        into, tensor = -1 if self.turned else 0, tensor.flip(0) if self.flipped else tensor
         pieces = tensor.split([shape[into] for shape in self.shapes])
         return {
             name: (piece.T if self.turned else piece).contiguous()
@@ -53,8 +56,8 @@ def gpt2_places(settings: ModelSettings, size: int) -> Iterator[Place]:
     yield Place("target.positions.table.weight", ("transformer.wpe.weight",), ((positions, width),))
     for number in range(stack.depth):
         ours, theirs = f"decoder.blocks.{number}", f"transformer.h.{number}"
-        yield from _norm(f"{ours}.around_look.norm", f"{theirs}.ln_1", width)
-        yield from _norm(f"{ours}.around_think.norm", f"{theirs}.ln_2", width)
+        yield from norm_places(f"{ours}.around_look.norm", f"{theirs}.ln_1", width)
+        yield from norm_places(f"{ours}.around_think.norm", f"{theirs}.ln_2", width)
         for part, name, out, into in (
             ("look.queries_keys_values", "attn.c_attn", 3 * width, width),
             ("look.output", "attn.c_proj", width, width),
@@ -63,7 +66,7 @@ def gpt2_places(settings: ModelSettings, size: int) -> Iterator[Place]:
         ):
             yield Place(f"{ours}.{part}.weight", (f"{theirs}.{name}.weight",), ((into, out),), turned=True)
             yield Place(f"{ours}.{part}.bias", (f"{theirs}.{name}.bias",), ((out,),))
-    yield from _norm("decoder.ending", "transformer.ln_f", width)
+    yield from norm_places("decoder.ending", "transformer.ln_f", width)
 
 
 def llama_places(settings: ModelSettings, size: int) -> Iterator[Place]:
@@ -105,7 +108,8 @@ def _tables(settings: ModelSettings, size: int, name: str) -> Iterator[Place]:
         yield Place(f"{inner}.project.weight", ("lm_head.weight",), shapes, by_token=True)
 
 
-def _norm(ours: str, theirs: str, width: int) -> Iterator[Place]:
+def norm_places(ours: str, theirs: str, width: int) -> Iterator[Place]:
+    """The two weights of a layer norm."""
     for part in ("weight", "bias"):
         yield Place(f"{ours}.{part}", (f"{theirs}.{part}",), ((width,),))
 

@@ -11,6 +11,7 @@ from seq2see.interop.causal_layouts import LAYOUTS
 from seq2see.interop.ct2_engine import options_of
 from seq2see.interop.ctranslate2 import write_ct2
 from seq2see.interop.hugging_face import layout_of, write_hf
+from seq2see.interop.hugging_face_bert import bert_layout, write_bert
 from seq2see.interop.hugging_face_causal import causal_layout, in_their_words, write_causal
 from seq2see.interop.hugging_face_config import ARCHITECTURES
 from seq2see.interop.onnx import write_onnx
@@ -60,11 +61,16 @@ def _ct2_notes(stored: Stored) -> list[str]:
 
 
 def _write_hf(stored: Stored, folder: Path) -> None:
-    """Language models and encoder-decoders have different layouts there."""
+    """Models that only read, language models and encoder-decoders have different layouts there."""
+    if not stored.config.model.writes:
+        write_bert(stored, folder)
+        return
     (write_hf if stored.config.model.source else write_causal)(stored, folder)
 
 
 def _hf_example(stored: Stored, folder: Path) -> str:
+    if not stored.config.model.writes:
+        return _bert_example(stored, folder)
     if not stored.config.model.source:
         return f"""\
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -78,7 +84,19 @@ tokens = model.generate(**tokenizer(["your text"], return_tensors="pt"))
 print(tokenizer.batch_decode(tokens, skip_special_tokens=True)[0])"""
 
 
+def _bert_example(stored: Stored, folder: Path) -> str:
+    architecture, text = bert_layout(stored.config.model), "your text"
+    if stored.config.model.target.kind.startswith("blanks"):
+        text = "your [MASK]"
+    return f"""\
+from transformers import AutoTokenizer, {architecture}
+model, tokenizer = {architecture}.from_pretrained("{folder}"), AutoTokenizer.from_pretrained("{folder}")
+print(model(**tokenizer(["{text}"], return_tensors="pt"))[0])"""
+
+
 def _hf_notes(stored: Stored) -> list[str]:
+    if not stored.config.model.writes:
+        return [f"The layout is that of {bert_layout(stored.config.model)}."]
     if not stored.config.model.source:
         return _causal_notes(stored)
     found = [f"The layout is that of {ARCHITECTURES[layout_of(stored.config.model)]}."]

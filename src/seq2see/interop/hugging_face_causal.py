@@ -73,7 +73,7 @@ def write_causal(stored: Stored, folder: Path) -> None:
     layout = causal_layout(stored.config.model)
     module: Any = one_model(stored, ENGINE)
     text = stored.tokenisers.target
-    numbers = text.numbers if isinstance(text, GivenTokeniser) else _unchanged(len(text))
+    numbers = text.numbers if isinstance(text, GivenTokeniser) else unchanged(len(text))
     if numbers.missing != stored.config.model.written.missing:
         setting = f"target.missing={list(stored.config.model.written.missing)}"
         raise cannot(ENGINE, setting, "every number of a vocabulary of ours names a token there")
@@ -126,7 +126,7 @@ def _weights(module: Any, settings: ModelSettings, said: ModelSettings) -> dict[
     return weights
 
 
-def _unchanged(size: int) -> Renumbered:
+def unchanged(size: int) -> Renumbered:
     """Our own numbers, which nobody has to change."""
     return Renumbered.of(size, beginning=BOS, end=EOS, padding=PAD, unknown=UNK)
 

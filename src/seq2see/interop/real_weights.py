@@ -14,18 +14,24 @@ from typing import Any
 from seq2see.core.errors import UserError, unknown
 from seq2see.core.settings import read_tree
 from seq2see.decoding.settings import Decoding
+from seq2see.interop.bert_configs import bert_labels, bert_numbers, bert_settings
+from seq2see.interop.bert_layouts import BODY, UNUSED, bert_places
 from seq2see.interop.causal_configs import SETTINGS, Config
-from seq2see.interop.causal_layouts import LAYOUTS
+from seq2see.interop.causal_layouts import LAYOUTS, Place
 from seq2see.interop.weight_files import Tensors, WeightFiles, matched
-from seq2see.models.build import build_writer
+from seq2see.models.build import build_model
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.packing import unpack_model
-from seq2see.models.settings import ModelSettings
+from seq2see.models.reader import Reader
+from seq2see.models.settings import Label, ModelSettings, Tags
 from seq2see.sequences.given import GivenTokeniser, Renumbered, read_given
+from seq2see.sequences.tokenisers import MASK_TEXT
 
 END_OF_TEXT = "<|endoftext|>"
 TOKENS = 64
 """New tokens, if nobody says how many."""
+GUESSES = {"blanks": 5, "blanks-and-pairs": 5, "tags": 1}
+"""How many likely answers are told by a model that only reads, if it does not tell all."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +40,40 @@ class RealModel:
 
     settings: ModelSettings
     decoding: Decoding
-    module: LanguageModel
+    module: LanguageModel | Reader
     tokeniser: GivenTokeniser
+    labels: tuple[str, ...] = ()
 
 
 def read_real(folder: Path) -> RealModel:
     """The model in a Hugging Face folder."""
     config = Config(_tree(folder / "config.json"), str(folder / "config.json"))
     kind = config.need("model_type")
-    if kind not in LAYOUTS:
-        raise unknown("kind of model that we have layers for", str(kind), LAYOUTS, where=config.where)
+    if kind not in (*LAYOUTS, "bert"):
+        raise unknown("kind of model that we have layers for", str(kind), (*LAYOUTS, "bert"), where=config.where)
     weights = WeightFiles(folder)
+    if kind == "bert":
+        return _bert(folder, config, weights, read_given(folder))
     return assemble(str(kind), config, weights, read_given(folder), _decoding(folder))
+
+
+def _bert(folder: Path, config: Config, weights: Tensors, tokeniser: dict[str, Any]) -> RealModel:
+    """A model that only reads."""
+    settings, size, known = bert_settings(config, folder), config.number("vocab_size"), _vocabulary(tokeniser)
+    _check_size(config, known, size)
+    numbers, labels = bert_numbers(config, known, size), tuple[str, ...]()
+    if settings.target.kind.startswith("blanks") and numbers.mask is None:
+        raise UserError(f"The tokeniser has no {MASK_TEXT}, so nothing can be asked for.", where=config.where)
+    if isinstance(settings.target, Label | Tags):
+        labels = bert_labels(config, weights.shapes().get("classifier.bias", (0,))[0])
+    places = list(bert_places(settings, size, len(labels)))
+    names = matched(weights, places, BODY, UNUSED)
+    text = GivenTokeniser(tokeniser, numbers)
+    module = build_model(settings, len(text), len(labels or text))
+    _fill(module, places, names, weights, numbers)
+    most = {"top_k": GUESSES[settings.target.kind]} if settings.target.kind in GUESSES else {}
+    decoding = read_tree(Decoding, {"max_new_tokens": 1} | most, where=config.where)
+    return RealModel(settings, decoding, module.eval(), text, labels)
 
 
 def assemble(kind: str, config: Config, weights: Tensors, tokeniser: dict[str, Any], decoding: Decoding) -> RealModel:
@@ -55,13 +83,20 @@ def assemble(kind: str, config: Config, weights: Tensors, tokeniser: dict[str, A
     places = list(layout.places(settings, config.number("vocab_size")))
     names = matched(weights, places, layout.body, layout.computed)
     text = GivenTokeniser(tokeniser, numbers)
-    module = build_writer(settings, len(text), len(text))
+    module = build_model(settings, len(text), len(text))
+    _fill(module, places, names, weights, numbers)
+    return RealModel(settings, decoding, module.eval(), text)
+
+
+def _fill(
+    module: LanguageModel | Reader, places: list[Place], names: dict[str, str], weights: Tensors, numbers: Renumbered
+) -> None:
+    """Put their weights into our model."""
     ours = {}
     for place in places:
         joined = place.join([weights.read(names[name]) for name in place.theirs])
         ours[place.ours] = numbers.ours(joined) if place.by_token else joined
     unpack_model(module, ours)
-    return RealModel(settings, decoding, module.eval(), text)
 
 
 def _tree(path: Path) -> dict[str, Any]:
@@ -77,10 +112,7 @@ def _tree(path: Path) -> dict[str, Any]:
 def _numbers(config: Config, tokeniser: dict[str, Any]) -> Renumbered:
     """Our numbers for their vocabulary."""
     size, known = config.number("vocab_size"), _vocabulary(tokeniser)
-    beyond = max(known.values(), default=0)
-    if beyond >= size:
-        what = f"The tokeniser has the number {beyond:,}, but the table of vectors ends before {size:,}."
-        raise UserError(what, where=config.where, remedy="The tokeniser and the weights belong to different models.")
+    _check_size(config, known, size)
     end, padding = (_special(config, name, size) for name in ("eos_token_id", "pad_token_id"))
     beginning = _beginning(tokeniser, known)
     if beginning is None:
@@ -92,6 +124,14 @@ def _numbers(config: Config, tokeniser: dict[str, Any]) -> Renumbered:
     model = tokeniser["model"]  # a unigram model names its unknown piece by number
     unk = model["unk_id"] if "unk_id" in model else known.get(str(model.get("unk_token")))
     return Renumbered.of(size, beginning=beginning, end=end, padding=padding, unknown=unk)
+
+
+def _check_size(config: Config, known: dict[str, int], size: int) -> None:
+    """Refuse a tokeniser with numbers that have no vector."""
+    beyond = max(known.values(), default=0)
+    if beyond >= size:
+        what = f"The tokeniser has the number {beyond:,}, but the table of vectors ends before {size:,}."
+        raise UserError(what, where=config.where, remedy="The tokeniser and the weights belong to different models.")
 
 
 def _vocabulary(tokeniser: dict[str, Any]) -> dict[str, int]:

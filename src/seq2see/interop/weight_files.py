@@ -14,6 +14,8 @@ from seq2see.core.errors import UserError
 from seq2see.interop.causal_layouts import Place, shown
 
 INDEX = "model.safetensors.index.json"
+OLD = {".gamma": ".weight", ".beta": ".bias"}
+"""How BERT's first files call the two weights of a norm."""
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
@@ -85,12 +87,14 @@ def matched(tensors: Tensors, places: Iterable[Place], body: str, ignored: tuple
     Only names and shapes are looked at: nothing is read before all of them fit.
     """
     stored = tensors.shapes()
+    aged = {name.removesuffix(old) + new: name for name in stored for old, new in OLD.items() if name.endswith(old)}
     # GPT-2's own files were saved without their head, and then names begin one part later.
     bare = body if not any(name.startswith(body) for name in stored) else ""
     names, expected = {}, {}
     for place in places:
         for name, shape in zip(place.theirs, place.shapes, strict=True):
-            names[name], expected[name] = name.removeprefix(bare), shape
+            bared = name.removeprefix(bare)
+            names[name], expected[name] = aged.get(bared, bared), shape
     for name, shape in expected.items():
         found = stored.get(names[name])
         if found is None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
@@ -54,6 +57,13 @@ class GatedFeedForward(nn.Module):
         gate, values = self.widen(vectors).chunk(2, dim=-1)
         return self.narrow(functional.silu(gate) * values)
 
+
+CURVES: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "gelu-tanh": partial(functional.gelu, approximate="tanh"),
+}
+"""What those without a gate do between their two products, by itself."""
 
 THINKS: dict[str, type[FeedForward] | type[GatedFeedForward]] = {
     "relu": FeedForward,

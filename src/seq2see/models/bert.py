@@ -10,10 +10,10 @@ from __future__ import annotations
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional
 
 from seq2see.core.batch import Batch, Sequences
-from seq2see.layers.norms import LayerNorm
+from seq2see.layers.feed_forward import CURVES
+from seq2see.layers.norms import EPSILON, LayerNorm
 from seq2see.models.frontends import TokenFrontend
 from seq2see.models.heads import BlankHead, PairHead
 from seq2see.models.reader import Reader
@@ -22,24 +22,25 @@ Vectors = Float[Tensor, "row time width"]
 
 
 class Rethink(nn.Module):
-    """norm(gelu(x W + b)): from what a place knows of the text to what would fit there."""
+    """norm(f(x W + b)): from what a place knows of the text to what would fit there; f is the curve of the blocks."""
 
-    def __init__(self, width: int):
+    def __init__(self, width: int, curve: str = "gelu-tanh", epsilon: float = EPSILON):
         super().__init__()
-        self.project, self.norm = nn.Linear(width, width), LayerNorm(width)
+        self.project, self.norm = nn.Linear(width, width), LayerNorm(width, epsilon)
+        self.curve = CURVES[curve]
 
     def forward(self, vectors: Vectors) -> Vectors:
         """Each place by itself."""
         everything = torch.ones(vectors.shape[:2], dtype=torch.bool, device=vectors.device)
-        return self.norm(functional.gelu(self.project(vectors), approximate="tanh"), everything)
+        return self.norm(self.curve(self.project(vectors)), everything)
 
 
 class BERT(Reader):
     """Guess hidden tokens from both of their sides (the masked language model of section 3.1)."""
 
-    def __init__(self, source: TokenFrontend, encoder: nn.Module):
+    def __init__(self, source: TokenFrontend, encoder: nn.Module, rethink: Rethink):
         super().__init__(source, encoder, BlankHead(source.table))
-        self.rethink = Rethink(source.table.embedding_dim)
+        self.rethink = rethink
 
     def hidden(self, batch: Batch) -> Sequences:
         """What would fit at every place."""
@@ -50,8 +51,8 @@ class BERT(Reader):
 class PairBERT(BERT):
     """The same, and a second question, asked at <bos>: does the second text follow the first? (section 3.1, task 2)."""
 
-    def __init__(self, source: TokenFrontend, encoder: nn.Module):
-        super().__init__(source, encoder)
+    def __init__(self, source: TokenFrontend, encoder: nn.Module, rethink: Rethink):
+        super().__init__(source, encoder, rethink)
         self.head = PairHead(source.table)
         self.sum_up = nn.Linear(source.table.embedding_dim, source.table.embedding_dim)
 

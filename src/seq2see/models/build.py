@@ -8,10 +8,12 @@ from typing import Any
 from torch import nn
 
 from seq2see.core.seeds import seed_torch
+from seq2see.layers.feed_forward import CURVES
 from seq2see.layers.initialise import initialise
+from seq2see.layers.norms import EPSILON
 from seq2see.layers.positions import POSITIONS, LearnedPositions
-from seq2see.models.bert import BERT, PairBERT
-from seq2see.models.classifier import Classifier
+from seq2see.models.bert import BERT, PairBERT, Rethink
+from seq2see.models.classifier import CLASSIFIERS
 from seq2see.models.convolutional import (
     ConvolutionalEncoder,
     ConvolutionalEncoderSettings,
@@ -19,6 +21,7 @@ from seq2see.models.convolutional import (
     WindowEncoderSettings,
 )
 from seq2see.models.counting import AsTheyAre, CountingDecoder, CountingSettings
+from seq2see.models.embedder import EMBEDDERS
 from seq2see.models.frontends import FRONTENDS, SentenceFrontend, TokenFrontend
 from seq2see.models.gpt import GPTDecoder
 from seq2see.models.heads import HEADS, PartialHead
@@ -35,6 +38,7 @@ from seq2see.models.series import NumberFrontend, NumberHead
 from seq2see.models.settings import (
     Blanks,
     BlanksAndPairs,
+    Encoder,
     Label,
     ModelSettings,
     Sentences,
@@ -42,9 +46,10 @@ from seq2see.models.settings import (
     Tags,
     Text,
     TextTarget,
+    Vector,
     table_width,
 )
-from seq2see.models.tagger import Tagger
+from seq2see.models.tagger import TAGGERS
 from seq2see.models.transformer import TransformerDecoder, TransformerEncoder, TransformerSettings
 from seq2see.models.window import WindowDecoder, WindowDecoderSettings
 
@@ -65,10 +70,15 @@ WRITERS: dict[type, Callable[[Any, str], nn.Module]] = {  # decoders that have n
     WindowDecoderSettings: lambda settings, positions: WindowDecoder(settings),
 }
 READERS: dict[type, Callable[[TokenFrontend, nn.Module, Any, int], Reader]] = {
-    Blanks: lambda source, encoder, settings, answers: BERT(source, encoder),
-    BlanksAndPairs: lambda source, encoder, settings, answers: PairBERT(source, encoder),
-    Label: Classifier,
-    Tags: Tagger,
+    Blanks: lambda source, body, settings, answers: BERT(source, body, _rethink(settings.encoder)),
+    BlanksAndPairs: lambda source, body, settings, answers: PairBERT(source, body, _rethink(settings.encoder)),
+    Label: lambda source, body, settings, answers: CLASSIFIERS[settings.target.summary](
+        source, body, settings.encoder, answers
+    ),
+    Tags: lambda source, body, settings, answers: TAGGERS[settings.target.word](
+        source, body, settings.encoder, answers
+    ),
+    Vector: lambda source, body, settings, answers: EMBEDDERS[settings.target.summary](source, body),
 }
 
 
@@ -92,9 +102,9 @@ def _reader(settings: ModelSettings, source_size: int, answers: int) -> Reader:
     text, encoder = settings.source, settings.encoder
     assert text is not None
     assert encoder is not None
-    source = _frontend(text, nn.Embedding(source_size, encoder.width), encoder.dropout)
+    source = _frontend(text, nn.Embedding(source_size, encoder.width), encoder.dropout, _epsilon(encoder))
     body = ENCODERS[type(encoder)](encoder, text.frontend.positions)
-    return READERS[type(settings.target)](source, body, encoder, answers)
+    return READERS[type(settings.target)](source, body, settings, answers)
 
 
 def build_writer(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel:
@@ -128,10 +138,20 @@ def fresh_model(settings: ModelSettings, sizes: tuple[int, int], start: str, see
     return model
 
 
-def _frontend(text: Text, table: nn.Embedding, dropout: float) -> TokenFrontend:
+def _rethink(encoder: Encoder) -> Rethink:
+    """BERT's part before the head, with the curve and the epsilon of the blocks, where these have any."""
+    curve = encoder.think if isinstance(encoder, TransformerSettings) else ""
+    return Rethink(encoder.width, curve if curve in CURVES else "gelu-tanh", _epsilon(encoder))
+
+
+def _epsilon(encoder: Encoder) -> float:
+    return encoder.epsilon if isinstance(encoder, TransformerSettings) else EPSILON
+
+
+def _frontend(text: Text, table: nn.Embedding, dropout: float, epsilon: float = EPSILON) -> TokenFrontend:
     frontend, width = text.frontend, table.embedding_dim
     if isinstance(frontend, Sentences):
-        return SentenceFrontend(table, POSITIONS[frontend.positions](width), dropout)
+        return SentenceFrontend(table, LearnedPositions(width, frontend.longest), dropout, epsilon)
     learned = frontend.positions == "learned"
     positions = LearnedPositions(width, frontend.longest) if learned else POSITIONS[frontend.positions](width)
     return FRONTENDS[frontend.vectors](table, positions, dropout)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.layers.dropout import Dropout
@@ -18,7 +19,7 @@ from seq2see.models.reader import Reader
 
 
 class Classifier(Reader):
-    """One answer a text, from the encoder's summary of it."""
+    """One answer a text, from a summary of it: by itself, the encoder's."""
 
     def __init__(self, source: nn.Module, encoder: nn.Module, settings: Any, answers: int):
         super().__init__(source, encoder, ClassHead(settings.width, answers))
@@ -27,5 +28,24 @@ class Classifier(Reader):
     def hidden(self, batch: Batch) -> Sequences:
         """The summary of each text, as a row of one place."""
         assert batch.source is not None, "a classifier needs a text"
-        summary = self.dropout(self.encode(batch.source).summary)
+        summary = self.dropout(self.summary(batch.source))
         return Sequences(summary[:, None], torch.ones_like(batch.source.lengths))
+
+
+class FirstClassifier(Classifier):
+    """The summary is what the encoder made of <bos>, thought over once more: tanh(h W + b).
+
+    So BERT has it (Devlin et al. 2019, section 3.1): <bos> is the same in every text, so all that it comes to know is
+    of the others.
+    """
+
+    def __init__(self, source: nn.Module, encoder: nn.Module, settings: Any, answers: int):
+        super().__init__(source, encoder, settings, answers)
+        self.sum_up = nn.Linear(settings.width, settings.width)
+
+    def summary(self, source: Sequences) -> Float[Tensor, "row width"]:
+        """What <bos> has come to know."""
+        return self.sum_up(self.encode(source).values[:, 0]).tanh()
+
+
+CLASSIFIERS = {"encoder": Classifier, "first": FirstClassifier}

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from seq2see.core.batch import Paired, Sequences, Strung
 from seq2see.layers.dropout import Dropout, LockedDropout, WordDropout
-from seq2see.layers.norms import LayerNorm
+from seq2see.layers.norms import EPSILON, LayerNorm
 
 
 class TokenFrontend(nn.Module):
@@ -60,10 +60,10 @@ class SentenceFrontend(TokenFrontend):
     that stands alone is all first sentence.
     """
 
-    def __init__(self, table: nn.Embedding, positions: nn.Module, dropout: float):
+    def __init__(self, table: nn.Embedding, positions: nn.Module, dropout: float, epsilon: float = EPSILON):
         super().__init__(table, positions, dropout)
         self.sentences = nn.Embedding(2, table.embedding_dim)
-        self.norm = LayerNorm(table.embedding_dim)
+        self.norm = LayerNorm(table.embedding_dim, epsilon)
 
     def forward(self, tokens: Sequences) -> Sequences:
         """Vectors for whole sequences that start at time 0."""

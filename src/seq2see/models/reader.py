@@ -33,6 +33,10 @@ class Reader(nn.Module):
         read = self.encode(batch.source)
         return Sequences(read.values, read.lengths)
 
+    def summary(self, source: Sequences) -> Float[Tensor, "row width"]:
+        """One vector for each whole text: by itself, the encoder's own summary."""
+        return self.encode(source).summary
+
     def encode(self, source: Sequences) -> Memory:
         """Read the text."""
         return self.encoder(self.source(source))

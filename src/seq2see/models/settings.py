@@ -40,6 +40,8 @@ class Sentences(Settings):
     """Tokens become vectors as BERT's do: learned ones for token, place and sentence, added up and normalised."""
 
     kind: Literal["sentences"] = "sentences"
+    longest: int = Field(512, ge=1)
+    """How many places have a vector of their own; all places beyond share the last."""
 
     @property
     def positions(self) -> Literal["learned"]:
@@ -93,12 +95,24 @@ class Label(Settings):
     """One of a few labels for the whole text; which there are, the training examples say."""
 
     kind: Literal["label"] = "label"
+    summary: Literal["encoder", "first"] = "encoder"
+    """What the label is told from: the encoder's own summary of the text, or what it made of <bos>, as in BERT."""
 
 
 class Tags(Settings):
     """One of a few tags for each word; which there are, the training examples say."""
 
     kind: Literal["tags"] = "tags"
+    word: Literal["mean", "first"] = "mean"
+    """What a word is told from: the mean of its pieces, or its first piece, as in BERT."""
+
+
+class Vector(Settings):
+    """A vector for the whole text: real weights without a head give no more."""
+
+    kind: Literal["vector"] = "vector"
+    summary: Literal["mean", "first"] = "mean"
+    """What the vector is: the mean of all places, or what the encoder made of <bos>."""
 
 
 class Series(Settings):
@@ -114,7 +128,7 @@ def table_width(decoder: TransformerSettings | RecurrentDecoderSettings | Window
     return (isinstance(decoder, RecurrentDecoderSettings) and decoder.vectors) or decoder.width
 
 
-Target = TextTarget | Blanks | BlanksAndPairs | Label | Tags | Series
+Target = TextTarget | Blanks | BlanksAndPairs | Label | Tags | Series | Vector
 
 
 class ModelSettings(Settings):

@@ -38,3 +38,16 @@ class Tagger(Classifier):
         assert isinstance(batch.source, Worded), "a tagger needs words"
         read = self.encode(batch.source)
         return Sequences(self.dropout(mean_of_words(read.values, batch.source.words)), read.lengths)
+
+
+class FirstTagger(Tagger):
+    """One answer a word, from the vector of its first piece alone (Devlin et al. 2019, section 5.3)."""
+
+    def hidden(self, batch: Batch) -> Sequences:
+        """The vector of the piece, at every place."""
+        assert batch.source is not None, "a tagger needs a text"
+        read = self.encode(batch.source)
+        return Sequences(self.dropout(read.values), read.lengths)
+
+
+TAGGERS = {"mean": Tagger, "first": FirstTagger}

@@ -7,9 +7,9 @@ from typing import Any
 from seq2see.decoding.settings import Decoding
 from seq2see.models.convolutional import WindowEncoderSettings
 from seq2see.models.recurrent import RecurrentEncoderSettings
-from seq2see.models.settings import Label, Text, Tokens
+from seq2see.models.settings import Label, Sentences, Text, Tokens
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.tokenisers import BytePairs, Characters, Words
+from seq2see.sequences.tokenisers import BytePairs, Characters, Given, Words
 from seq2see.sources.catalogue import CataloguedCorpus
 from seq2see.sources.pocket.times import PocketTimes
 from seq2see.training.objectives import Classify
@@ -64,6 +64,24 @@ def sst2_transformer() -> Recipe:
     """The same reviews by a Transformer that has read nothing else before."""
     base = _sst2("sst2-transformer", TransformerSettings(width=128, depth=2, heads=4, dropout=0.3))
     return base.with_(**{"source.frontend.positions": "rotary", "training.rate": 5e-4})
+
+
+def sst2_minilm() -> Recipe:
+    """The same reviews by MiniLM, which has read much before; `--set start=FOLDER` names its folder."""
+    encoder = TransformerSettings(
+        width=384, depth=6, heads=12, dropout=0.1, epsilon=1e-12, order="post", think="gelu"
+    )  # as all-MiniLM-L6-v2 is (Wang et al. 2020; Reimers & Gurevych 2019)
+    text = Text(tokeniser=Given(), frontend=Sentences(), longest=254)
+    base = _reviews("sst2-minilm", "sst2", encoder).model_copy(update={"source": text})
+    return base.with_(
+        **{
+            "training.steps": 600,
+            "training.save_every": 100,
+            "training.tokens": 1024,
+            "training.rate": 1e-4,
+            "training.schedule.warmup": 60,
+        }
+    )
 
 
 def chnsenticorp_windows() -> Recipe:

@@ -53,6 +53,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "sst2-windows": classify.sst2_windows,
     "sst2-lstm": classify.sst2_lstm,
     "sst2-transformer": classify.sst2_transformer,
+    "sst2-minilm": classify.sst2_minilm,
     "chnsenticorp-windows": classify.chnsenticorp_windows,
     "waves": waves.waves,
     "waves-linear": waves.waves_linear,

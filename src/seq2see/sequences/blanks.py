@@ -142,7 +142,7 @@ def read_blanks(text: str, tokeniser: Tokeniser) -> list[int]:
     parts = text.split(MASK_TEXT)
     if len(parts) == 1:
         raise UserError(f"There is no {MASK_TEXT} in {text[:40]!r}.", remedy=f"Write {MASK_TEXT} where to guess.")
-    if tokeniser.kind in ("bpe", "unigram"):
+    if tokeniser.mask_takes_space:
         parts = [part.removesuffix(" ") for part in parts[:-1]] + parts[-1:]
     first, *rest = tokeniser.encode_many(parts)
     return first + [number for ids in rest for number in (tokeniser.mask, *ids)]

@@ -21,7 +21,10 @@ from torch import Tensor
 
 from seq2see.core.errors import UserError
 from seq2see.sequences.tokeniser_files import MOST_BYTES, SPECIALS, build
-from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, VISIBLE, Tokeniser, asked
+from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT, PAD, UNK, VISIBLE, Tokeniser, asked
+
+BERTS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", MASK_TEXT)
+"""What controls in BERT's vocabularies."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +34,25 @@ class Renumbered:
     theirs: tuple[int | None, ...]
     beginning: int
     """Their number of what stands before every text: <bos> has its vector, even if it is their <eos> as well."""
+    mask: int | None = None
+    """Their number of [MASK], in a vocabulary that has it: with us it is the last."""
 
     @staticmethod
-    def of(size: int, *, beginning: int, end: int | None, padding: int | None, unknown: int | None) -> Renumbered:
+    def of(
+        size: int,
+        *,
+        beginning: int,
+        end: int | None,
+        padding: int | None,
+        unknown: int | None,
+        mask: int | None = None,
+    ) -> Renumbered:
         """Our numbers for a vocabulary of this size; a token that serves for several specials counts once.
 
         >>> Renumbered.of(6, beginning=5, end=5, padding=None, unknown=2).theirs
         (None, None, 5, 2, 0, 1, 3, 4)
+        >>> Renumbered.of(7, beginning=2, end=3, padding=0, unknown=1, mask=4).theirs
+        (0, 2, 3, 1, 5, 6, 4)
         """
         specials: list[int | None] = [padding, beginning, end, unknown]
         taken: set[int | None] = set()
@@ -45,8 +60,21 @@ class Renumbered:
             if specials[place] in taken:
                 specials[place] = None
             taken.add(specials[place])
-        rest = [number for number in range(size) if number not in specials]
-        return Renumbered((*specials, *rest), beginning)
+        rest = [number for number in range(size) if number not in (*specials, mask)]
+        last = [] if mask is None else [mask]
+        return Renumbered((*specials, *rest, *last), beginning, mask)
+
+    @property
+    def told(self) -> dict[str, int | None]:
+        """What `of` makes the same numbers of."""
+        return {
+            "size": len(self.theirs) - len(self.missing),
+            "beginning": self.beginning,
+            "end": self.theirs[EOS],
+            "padding": self.theirs[PAD],
+            "unknown": self.theirs[UNK],
+            "mask": self.mask,
+        }
 
     @property
     def missing(self) -> tuple[int, ...]:
@@ -82,6 +110,14 @@ class GivenTokeniser(Tokeniser):
         # A table of vectors is often filled up to a round number: what has no piece has a number to be called by.
         self._texts = [name or f"<{number}>" for number, name in enumerate(names)]
         self._texts[: len(SPECIALS)] = SPECIALS
+        if numbers.mask is not None:
+            self._texts[-1] = MASK_TEXT
+
+    @property
+    def mask_takes_space(self) -> bool:
+        """Whether [MASK] stands for a piece and the space before it: the file tells."""
+        added = self._content.get("added_tokens", [])
+        return any(each["content"] == MASK_TEXT and each.get("lstrip", False) for each in added)
 
     def normalise(self, text: str) -> str:
         """The text as it is cut, if the library changes it at all."""
@@ -122,15 +158,19 @@ class GivenTokeniser(Tokeniser):
 
 
 def read_given(folder: Path) -> dict[str, Any]:
-    """The content of a folder's `tokenizer.json`, or of the `vocab.json` and `merges.txt` that GPT-2 began with."""
+    """The content of a folder's `tokenizer.json`, or of the files that GPT-2 and BERT began with."""
     path = folder / "tokenizer.json"
     if path.exists():
         content = _json(path)
         _try(path, content)
         return content
+    if (folder / "vocab.txt").exists():
+        content = _read_word_pieces(folder)
+        _try(folder / "vocab.txt", content)
+        return content
     if not (folder / "vocab.json").exists() or not (folder / "merges.txt").exists():
         raise UserError(
-            "There is neither tokenizer.json here nor vocab.json with merges.txt.",
+            "There is neither tokenizer.json here nor vocab.txt nor vocab.json with merges.txt.",
             where=str(folder),
             remedy="Put the model's tokenizer.json beside its weights.",
         )
@@ -162,6 +202,51 @@ def byte_level(
         "decoder": bytewise,
         "model": {"type": "BPE", "vocab": vocabulary, "merges": [merge.split(" ") for merge in merges]},
     }
+
+
+def word_pieces(pieces: Sequence[str], lower: bool = True, accents: bool | None = None) -> dict[str, Any]:
+    """The longest piece that fits, again and again; `##` marks what goes on a word (Wu et al. 2016, as BERT has it).
+
+    Spaces are forgotten. `lower` makes all letters small, and `accents` says whether they are taken off, too; None: if
+    letters are made small.
+    """
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    return {
+        "version": "1.0",
+        "added_tokens": [{"id": vocabulary[text], "content": text, **flags} for text in BERTS if text in vocabulary],
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+            "strip_accents": accents,
+            "lowercase": lower,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": None,
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": "[UNK]",
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": vocabulary,
+        },
+    }
+
+
+def _read_word_pieces(folder: Path) -> dict[str, Any]:
+    """`vocab.txt` has a piece on each line; whether letters are made small is told beside it, or not at all."""
+    path, told = folder / "tokenizer_config.json", dict[str, Any]()
+    if path.exists():
+        told = _json(path)
+    try:
+        pieces = (folder / "vocab.txt").read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"This vocabulary cannot be read: {error}.", where=str(folder / "vocab.txt")) from None
+    return word_pieces(
+        [piece.removesuffix("\r") for piece in pieces], told.get("do_lower_case", True), told.get("strip_accents")
+    )
 
 
 def _json(path: Path) -> dict[str, Any]:

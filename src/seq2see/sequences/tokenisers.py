@@ -154,9 +154,18 @@ class Tokeniser:
     @property
     def mask(self) -> int:
         """The id of [MASK], in a vocabulary that has it: the last."""
-        last = len(self) - 1
-        assert self._texts[last] == MASK_TEXT, "this vocabulary has no [MASK]: see `with_mask`"
-        return last
+        assert self.has_mask, "this vocabulary has no [MASK]: see `with_mask`"
+        return len(self) - 1
+
+    @property
+    def has_mask(self) -> bool:
+        """Whether the vocabulary has [MASK]."""
+        return self._texts[-1] == MASK_TEXT
+
+    @property
+    def mask_takes_space(self) -> bool:
+        """Whether [MASK] stands for a piece and the space before it: so it is where pieces begin with theirs."""
+        return self.kind in ("bpe", "unigram")
 
     @property
     def merges(self) -> tuple[dict[str, int], list[list[str]]]:

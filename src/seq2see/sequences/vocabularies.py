@@ -22,7 +22,7 @@ def train_tokeniser(
     if isinstance(settings, Given):
         raise UserError(
             "A given vocabulary cannot be learnt: it comes with real weights.",
-            remedy="Set tokeniser.kind to characters, words, bpe or unigram.",
+            remedy="Name the folder of these weights with `--set start=FOLDER`, or set tokeniser.kind=bpe, say.",
         )
     library = build(document(settings.kind, untrained(settings.kind)))
     texts = [asked(library.normalizer.normalize_str, text) for text in texts]

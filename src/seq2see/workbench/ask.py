@@ -16,6 +16,7 @@ from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Answer, Model, Prediction, guessed
 from seq2see.workbench.questions import Said, batch_of, say_all
 from seq2see.workbench.tasks import question_of
+from seq2see.workbench.vectors import Vectors, vectors_of
 
 
 class Asker(Model):
@@ -50,6 +51,10 @@ class Asker(Model):
         """The answer, and what else was likely: it comes in one piece."""
         prediction = self(text, **settings)
         yield prediction.text + guessed(prediction)
+
+    def vectors(self, texts: Sequence[str], watch: Callable[[int], Any] = lambda count: None) -> Vectors:
+        """(text, width): a vector of length 1 for each text; `vectors @ vectors.T` tells how alike every two are."""
+        return vectors_of(self.stored, texts, watch)
 
     def score(self, source: str, target: str) -> float:
         """The log-probability of an answer to a text that asks for one."""

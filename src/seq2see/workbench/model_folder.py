@@ -111,7 +111,8 @@ def _read_real(folder: Path, device: torch.device) -> StoredModel:
     else:
         real = read_real(folder)
     config = ModelConfig(name=folder.stem, step=0, model=real.settings, decoding=real.decoding)
-    return StoredModel(config, real.module.to(device).eval(), Tokenisers(real.tokeniser, real.tokeniser))
+    tokenisers = Tokenisers(real.tokeniser, real.tokeniser, real.labels)
+    return StoredModel(config, real.module.to(device).eval(), tokenisers)
 
 
 def fingerprint_of(folder: Path) -> str:

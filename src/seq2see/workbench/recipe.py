@@ -10,7 +10,17 @@ from seq2see.core.settings import Settings, usually
 from seq2see.decoding.settings import Decoding
 from seq2see.models.counting import CountingSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings
-from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, Series, Tags, TextTarget, Tokens
+from seq2see.models.settings import (
+    Blanks,
+    BlanksAndPairs,
+    Label,
+    ModelSettings,
+    Series,
+    Tags,
+    TextTarget,
+    Tokens,
+    Vector,
+)
 from seq2see.sequences.tokenisers import BytePairs
 from seq2see.sources.catalogue import CataloguedCorpus
 from seq2see.sources.catalogued_texts import CataloguedText
@@ -56,7 +66,7 @@ class Recipe(ModelSettings):
     corpus: Corpus
     """Where the examples come from."""
     start: str | None = None
-    """Of a model that only reads: a finished run whose tokeniser and reading parts, weights and all, it starts from."""
+    """Of a model that only reads: a run, or the folder of a BERT, whose tokeniser and reading parts it starts from."""
     objective: Annotated[Objective, Field(discriminator="kind"), usually("next-token")] = NextToken()
     """What is asked of the model; it goes with the target."""
     training: Training = Training()
@@ -87,6 +97,8 @@ class Recipe(ModelSettings):
     @model_validator(mode="after")
     def check_objective(self) -> Recipe:
         """A question that the model has no answer to is refused."""
+        if isinstance(self.target, Vector):
+            raise ValueError("vectors come with real weights, and no recipe teaches them: set target.kind=label, say")
         wanted = OBJECTIVES[type(self.target)]
         if not self.writes and self.metrics:
             raise ValueError("metrics are for texts that are written: set metrics=[]")

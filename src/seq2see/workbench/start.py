@@ -1,18 +1,21 @@
-"""Starting from what another run has learnt: its tokeniser and the weights that read (Devlin et al. 2019, section 4).
+"""Starting from what a model has learnt: its tokeniser and the weights that read (Devlin et al. 2019, section 4).
 
-A head is made for one question, so it is never taken over. Everything that reads must be the same in both runs; a
-recipe that names a run to start from therefore takes that run's `[source]` and `[encoder]`.
+The model is that of a run, or one that other people trained. A head is made for one question, so it is never taken
+over. Everything that reads must be the same in both; a recipe that names a model to start from therefore takes that
+model's `[source]` and `[encoder]`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
 from seq2see.core.errors import UserError
+from seq2see.interop.folders import is_real
 from seq2see.models.packing import pack_model
 from seq2see.sequences.tokenisers import Tokeniser
 from seq2see.sequences.vocabularies import train_tokeniser
@@ -27,16 +30,17 @@ READING = ("source.", "encoder.")
 
 
 def started(recipe: Recipe) -> Recipe:
-    """The recipe with the reading parts of the run that it starts from, which is named by its full path."""
+    """The recipe with the reading parts of the model that it starts from, which is named by its full path."""
     if recipe.start is None:
         return recipe
     model = _stored(recipe.start).config.model
-    update = {"start": str(find_run(recipe.start).path.absolute()), "source": model.source, "encoder": model.encoder}
+    path = Path(recipe.start) if is_real(Path(recipe.start)) else find_run(recipe.start).path
+    update = {"start": str(path.absolute()), "source": model.source, "encoder": model.encoder}
     return recipe.model_copy(update=update)
 
 
 def learn_source(recipe: Recipe, texts: Sequence[str]) -> Tokeniser:
-    """How the source is cut: as the run that is started from does it, or learnt from texts."""
+    """How the source is cut: as the model that is started from does it, or learnt from texts."""
     assert recipe.source is not None
     if recipe.start is not None:
         return _stored(recipe.start).tokenisers.source
@@ -45,7 +49,7 @@ def learn_source(recipe: Recipe, texts: Sequence[str]) -> Tokeniser:
 
 @torch.no_grad()
 def start_from(model: nn.Module, run: str) -> None:
-    """Put the reading weights of a run into a model."""
+    """Put the reading weights of another model into this one."""
     stored = {name: tensor for name, tensor in pack_model(_stored(run).module).items() if name.startswith(READING)}
     places = {name: tensor for name, tensor in pack_model(model).items() if name.startswith(READING)}
     for name in sorted({*stored, *places}):
@@ -60,10 +64,13 @@ def start_from(model: nn.Module, run: str) -> None:
 
 
 def _stored(name: str) -> StoredModel:
-    run = find_run(name)
-    if not run.finished:
-        raise UserError("This run is not finished, so nothing can start from it.", where=str(run))
-    stored = read_model(run.model, torch.device("cpu"))
+    path = Path(name)
+    if not is_real(path):
+        run = find_run(name)
+        if not run.finished:
+            raise UserError("This run is not finished, so nothing can start from it.", where=str(run))
+        path = run.model
+    stored = read_model(path, torch.device("cpu"))
     if stored.config.model.writes:
-        raise UserError("This run's model writes; only one that reads can be started from.", where=str(run))
+        raise UserError("This model writes; only one that reads can be started from.", where=name)
     return stored

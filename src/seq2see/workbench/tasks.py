@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, Series, Tags
+from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, Series, Tags, Vector
 from seq2see.workbench.classify import Classify
 from seq2see.workbench.fill import Fill, FillPairs
 from seq2see.workbench.questions import Question, Task
 from seq2see.workbench.tag import Tag
+from seq2see.workbench.vectors import Summed
 from seq2see.workbench.waves import GoOn
 
-QUESTIONS: dict[type, Question] = {Blanks: Fill(), BlanksAndPairs: FillPairs(), Label: Classify(), Tags: Tag()}
+QUESTIONS: dict[type, Question] = {
+    Blanks: Fill(),
+    BlanksAndPairs: FillPairs(),
+    Label: Classify(),
+    Tags: Tag(),
+    Vector: Summed(),
+}
 TASKS: dict[type, Task] = {**QUESTIONS, Series: GoOn()}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
+from seq2see.sequences.given import GivenTokeniser, Renumbered, read_given
 from seq2see.sequences.series import Scale
 from seq2see.sequences.tokenisers import Tokeniser
 
@@ -44,6 +45,8 @@ class Tokenisers:
             write_json(folder / "labels.json", list(self.labels))
         if self.shared:
             self.source.save(folder / self.source.file)
+            if isinstance(self.source, GivenTokeniser):
+                write_json(folder / "numbers.json", self.source.numbers.told)
         else:
             self.source.save(folder / "source_tokenizer.json")
             self.target.save(folder / "target_tokenizer.json")
@@ -55,11 +58,20 @@ class Tokenisers:
             scale = Scale.load(folder / Scale.file)
             return Tokenisers(scale, scale)
         if (folder / "tokenizer.json").exists():
-            both = Tokeniser.load(folder / "tokenizer.json")
+            both = _given(folder) if (folder / "numbers.json").exists() else Tokeniser.load(folder / "tokenizer.json")
             return Tokenisers(both, both, _labels(folder / "labels.json"))
         return Tokenisers(
             Tokeniser.load(folder / "source_tokenizer.json"), Tokeniser.load(folder / "target_tokenizer.json")
         )
+
+
+def _given(folder: Path) -> GivenTokeniser:
+    """The vocabulary that a run took over from real weights, under the numbers that it had there."""
+    try:
+        numbers = Renumbered.of(**json.loads((folder / "numbers.json").read_bytes()))
+    except (ValueError, TypeError) as error:
+        raise UserError(f"These numbers cannot be read: {error}.", where=str(folder / "numbers.json")) from None
+    return GivenTokeniser(read_given(folder), numbers)
 
 
 def _labels(path: Path) -> tuple[str, ...]:

@@ -1,0 +1,64 @@
+"""`seq2see vectors`: texts as vectors, and how alike they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+SHOWN = 20
+"""Texts that a table of every two can be shown of."""
+
+
+def vectors(
+    run: Annotated[str, typer.Argument(help="A run folder, its name, or latest; or a Hugging Face folder.")],
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts; without any, lines from standard input.")] = None,
+    file: Annotated[list[Path] | None, typer.Option("--file", "-f", help="A file with one text a line.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the vectors to this .npy file, a row for each text.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object a text, with its vector.")] = False,
+) -> None:
+    """Give a vector for each text; without --out or --json, tell how alike every two texts are."""
+    import json
+
+    from seq2see.cli.meter import waiting
+    from seq2see.cli.predict import lines_asked
+    from seq2see.core.errors import UserError
+    from seq2see.workbench.ask import Asker
+    from seq2see.workbench.predict import load
+    from seq2see.workbench.terminal import Terminal
+    from seq2see.workbench.vectors import likeness
+
+    if out is not None and out.suffix != ".npy":
+        raise UserError("Vectors are written as a .npy file.", where=str(out), remedy=f"Say --out {out.stem}.npy.")
+    with waiting(f"opening {run}"):
+        model = load(run)
+    if not isinstance(model, Asker):
+        raise UserError("Only a model that reads gives a vector for a text; this one writes.", where=run)
+    asked = list(lines_asked(texts, file).each)
+    if len(asked) > SHOWN and out is None and not json_:
+        what = f"There are {len(asked):,} texts, and a table of every two can be shown of {SHOWN}."
+        raise UserError(what, remedy="Write the vectors with --out vectors.npy, or print them with --json.")
+    with Terminal("read", len(asked)) as terminal:
+        found = model.vectors(asked, lambda count: terminal.advance("read", count))
+    if out is not None:
+        _write(out, found)
+    if json_:
+        for text, vector in zip(asked, found, strict=True):
+            print(json.dumps({"text": text, "vector": [round(float(each), 7) for each in vector]}, ensure_ascii=False))
+    elif out is None:
+        for text, row in zip(asked, likeness(found), strict=True):
+            print(" ".join(f"{each:6.3f}" for each in row), text, sep="\t")
+
+
+def _write(path: Path, found: Any) -> None:
+    import io
+
+    import numpy as np
+
+    from seq2see.core.files import write_bytes
+
+    content = io.BytesIO()
+    np.save(content, found, allow_pickle=False)
+    write_bytes(path, content.getvalue())
+    print(f"wrote {path}: {found.shape[0]:,} vectors of {found.shape[1]:,} numbers")

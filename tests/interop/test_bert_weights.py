@@ -1,0 +1,182 @@
+"""BERT folders as a user meets them: blanks are filled, texts get vectors, and what does not fit is told by name."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from bert_folders import bert_folder
+from real_folders import change_config, real_folder
+from seq2see.cli.app import run
+from seq2see.core.errors import UserError
+from seq2see.interop.real_weights import read_real
+from seq2see.workbench.predict import load
+
+
+@pytest.fixture
+def fill(tmp_path):
+    bert_folder(tmp_path / "fill", "fill")
+    return tmp_path / "fill"
+
+
+@pytest.fixture
+def body(tmp_path):
+    bert_folder(tmp_path / "body", "body")
+    return tmp_path / "body"
+
+
+def with_weights(folder, change) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    save_file(change(tensors), folder / "model.safetensors")
+
+
+def test_blanks_are_filled_with_the_likeliest_piece(fill, capsys):
+    assert run(["predict", str(fill), "The CAT [MASK] on the mat", "我有一[MASK]笔"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert re.match(r"the cat ?[^ ]+ on the mat\t", first)
+    assert "[MASK]" not in first + second
+    model = load(fill)
+    guess = model("the cat [MASK] on the mat", top_k=0).guesses[0]
+    assert sum(choice.probability for choice in guess) <= 1 + 1e-5
+    assert len(guess) == len(model.tokenisers.source) - 5  # neither what controls nor [MASK] itself
+
+
+def test_a_text_without_a_blank_is_refused(fill, capsys):
+    assert run(["predict", str(fill), "the cat sat"]) == 2
+    assert "[MASK]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "name, text, answer", [("label", "the cat", {"good", "坏", "so-so"}), ("tags", "猫 cat", None)]
+)
+def test_labels_have_their_names(tmp_path, name, text, answer):
+    bert_folder(tmp_path / name, name)
+    found = load(tmp_path / name)(text)
+    if answer:
+        assert found.text in answer
+        assert {choice.text for choice in found.guesses[0]} == answer
+    else:
+        assert re.fullmatch(r"猫/(O|[BI]-\w+) cat/(O|[BI]-\w+)", found.text)
+
+
+def test_vectors_are_of_length_one_and_stand_in_the_order_of_the_texts(body, tmp_path, capsys):
+    texts = ["the cat", "a dog ran after the cats", "the cat", "我有一支笔"]
+    assert run(["vectors", str(body), *texts]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [row[1] for row in rows] == texts
+    table = np.array([[float(each) for each in row[0].split()] for row in rows])
+    assert np.allclose(table, table.T)
+    assert table[0, 2] == pytest.approx(1, abs=1e-3)
+    assert table[0, 1] < 0.999
+    (tmp_path / "texts.txt").write_text("\n".join([texts[1], "", texts[0]]) + "\n", encoding="utf-8")
+    assert run(["vectors", str(body), "--file", str(tmp_path / "texts.txt"), "--out", str(tmp_path / "v.npy")]) == 0
+    stored = np.load(tmp_path / "v.npy", allow_pickle=False)
+    assert stored.dtype == np.float32
+    assert np.linalg.norm(stored, axis=1) == pytest.approx([1, 0, 1], abs=1e-5)
+    assert stored[0] @ stored[2] == pytest.approx(table[0, 1], abs=1e-3)
+    capsys.readouterr()
+    assert run(["vectors", str(body), "--json", "我有一支笔"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["text"] == "我有一支笔"
+    assert len(told["vector"]) == 24
+
+
+def test_a_model_that_fills_blanks_gives_vectors_too(fill):
+    alone, together = load(fill).vectors(["the cat"]), load(fill).vectors(["a dog ran after the cats", "the cat"])
+    assert alone[0] == pytest.approx(together[1], abs=1e-5)
+
+
+def test_the_folder_says_which_vector_stands_for_a_text(body):
+    mean = load(body).vectors(["the cat"])
+    (body / "1_Pooling").mkdir()
+    told = body / "1_Pooling" / "config.json"
+    told.write_text(json.dumps({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}))
+    (body / "sentence_bert_config.json").write_text('{"max_seq_length": 12}')
+    model = load(body)
+    assert model.config.model.source.longest == 10
+    first = model.vectors(["the cat"])
+    assert np.abs(first - mean).max() > 0.01
+    told.write_text(json.dumps({"pooling_mode_max_tokens": True}))
+    with pytest.raises(UserError, match="pooling_mode_max_tokens"):
+        load(body)
+
+
+def test_who_cannot_be_asked_for_vectors_is_told(body, tmp_path, capsys):
+    real_folder(tmp_path / "gpt2", "gpt2")
+    assert run(["vectors", str(tmp_path / "gpt2"), "the cat"]) == 2
+    assert "this one writes" in capsys.readouterr().err
+    assert run(["vectors", str(body), *["the cat"] * 21]) == 2
+    assert "--out vectors.npy" in capsys.readouterr().err
+    assert run(["vectors", str(body), "the cat", "--out", "v.csv"]) == 2
+    assert ".npy" in capsys.readouterr().err
+    assert run(["predict", str(body), "the cat"]) == 2
+    assert "seq2see vectors" in capsys.readouterr().err
+
+
+def test_the_first_names_of_norms_are_known(fill):
+    expected = load(fill)("the [MASK]").guesses
+    old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+
+    def aged(tensors):
+        for new, name in old.items():
+            tensors = {key.replace(new, name): tensor for key, tensor in tensors.items()}
+        return tensors
+
+    with_weights(fill, aged)
+    assert not any("LayerNorm.weight" in name for name in load_file(fill / "model.safetensors"))
+    assert load(fill)("the [MASK]").guesses == expected
+
+
+def test_heads_that_nobody_asks_are_left_where_they_are(fill):
+    more = {"bert.pooler.dense.weight": torch.zeros(24, 24), "cls.seq_relationship.bias": torch.zeros(2)}
+    with_weights(fill, lambda tensors: tensors | more)
+    read_real(fill)
+    with_weights(fill, lambda tensors: tensors | {"bert.adapter.weight": torch.zeros(2)})
+    with pytest.raises(UserError, match=r"bert\.adapter\.weight.*no place"):
+        read_real(fill)
+
+
+@pytest.mark.parametrize(
+    "changes, told",
+    [
+        ({"hidden_act": "silu"}, "hidden_act='silu'"),
+        ({"position_embedding_type": "relative_key"}, "relative_key"),
+        ({"type_vocab_size": 1}, "type_vocab_size=1"),
+        ({"is_decoder": True}, "is_decoder"),
+        ({"tie_word_embeddings": False}, "tie_word_embeddings"),
+        ({"architectures": ["BertForQuestionAnswering"]}, "BertForQuestionAnswering"),
+        ({"architectures": ["BertForTokenClassification"]}, "labels"),
+        ({"max_position_embeddings": 41}, "position_embeddings.*40 x 24.*41 x 24"),
+        ({"vocab_size": 7}, "ends before 7"),
+        ({"intermediate_size": None}, "intermediate_size"),
+        ({"model_type": "roberta"}, "roberta"),
+    ],
+    ids=str,
+)
+def test_what_we_have_no_part_for_is_refused_by_its_name(fill, changes, told):
+    change_config(fill, **changes)
+    with pytest.raises(UserError, match=told):
+        read_real(fill)
+
+
+def test_a_text_with_several_labels_is_refused(tmp_path):
+    bert_folder(tmp_path / "it", "label")
+    change_config(tmp_path / "it", problem_type="multi_label_classification")
+    with pytest.raises(UserError, match="multi_label_classification"):
+        read_real(tmp_path / "it")
+    change_config(tmp_path / "it", problem_type=None, id2label={"0": "good", "1": "good", "2": "bad"})
+    with pytest.raises(UserError, match="3 rows for labels"):
+        read_real(tmp_path / "it")
+
+
+@pytest.mark.parametrize("name", ["[CLS]", "[MASK]"])
+def test_a_vocabulary_without_what_controls_is_refused(fill, name):
+    path = fill / "tokenizer.json"
+    path.write_text(path.read_text(encoding="utf-8").replace(name, f"{name[:-1]}2]"), encoding="utf-8")
+    with pytest.raises(UserError, match=re.escape(name)):
+        read_real(fill)

@@ -1,0 +1,104 @@
+"""Training from real weights: a BERT of other people learns to name labels, and what such a run leaves behind."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny import ANIMALS, COLOURS, fingerprint
+
+from bert_folders import bert_folder
+from real_folders import real_folder
+from seq2see.api import resolve
+from seq2see.cli.app import run as command
+from seq2see.core.errors import UserError
+from seq2see.workbench.evaluate import evaluate
+from seq2see.workbench.predict import load
+from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.train import train_recipe
+
+SHORT = {"training.steps": 6, "training.save_every": 3, "training.tokens": 128, "training.patience": 0}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    bert_folder(tmp_path_factory.mktemp("real") / "bert", "fill")
+    return tmp_path_factory.getbasetemp() / "real0" / "bert"
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "my.tsv"
+    lines = [f"The {colour} Cát, {animal}\t{colour}\n" for colour in COLOURS.values() for animal in ANIMALS.values()]
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+def recipe(folder, labelled, **changes):
+    return resolve("classify-text", [labelled], {"start": str(folder), **SHORT, **changes})
+
+
+@pytest.fixture(scope="module")
+def run(folder, labelled, tmp_path_factory) -> RunFolder:
+    return train_recipe(recipe(folder, labelled), tmp_path_factory.mktemp("runs") / "started")
+
+
+def test_the_reading_parts_are_those_of_the_folder(folder, labelled, tmp_path):
+    still = recipe(folder, labelled, **{"training.rate": 1e-12, "training.steps": 1, "encoder.dropout": 0.0})
+    assert still.encoder.epsilon == 1e-12
+    assert still.encoder.order == "post"
+    made = train_recipe(still, tmp_path / "still")
+    theirs, ours = load_file(folder / "model.safetensors"), load(made.path)
+    numbers = ours.tokenisers.source.numbers
+    table = numbers.back(ours.module.source.table.weight.detach())
+    torch.testing.assert_close(table, theirs["bert.embeddings.word_embeddings.weight"], atol=1e-6, rtol=0)
+    look = ours.module.encoder.blocks[1].look.queries_keys_values.weight[24:48]
+    key = theirs["bert.encoder.layer.1.attention.self.key.weight"]
+    torch.testing.assert_close(look.detach(), key, atol=1e-6, rtol=0)
+
+
+def test_the_run_needs_the_folder_no_more(run, folder, tmp_path, monkeypatch, capsys):
+    expected = load(run.path)("the RED cat")
+    shutil.copytree(run.path, tmp_path / "copy")
+    model = load(tmp_path / "copy")
+    assert model("the RED cat").text == expected.text
+    assert model("the RED cat").guesses == expected.guesses
+    real = load(folder).tokenisers.source
+    again = model.tokenisers.source
+    assert again.numbers == real.numbers
+    assert again.fingerprint == real.fingerprint
+    assert again.encode("The Cát 我有 [MASK]") == real.encode("the cat 我有 [MASK]")
+    assert command(["predict", str(tmp_path / "copy"), "the red cat"]) == 0
+    assert expected.text in capsys.readouterr().out
+
+
+def test_it_is_judged_and_goes_on_after_a_stop(run, folder, labelled, tmp_path):
+    assert "accuracy" in evaluate(run)["test"]
+    begun = tmp_path / "begun"
+    shutil.copytree(run.path, begun)
+    shutil.rmtree(begun / "model")
+    shutil.rmtree(begun / "eval")
+    last = sorted((begun / "checkpoints").iterdir())[-1]
+    shutil.rmtree(last)
+    resumed = train_recipe(recipe(folder, labelled), begun)
+    assert resumed.path == begun
+    assert fingerprint(resumed.path)["model/model.safetensors"] == fingerprint(run.path)["model/model.safetensors"]
+
+
+def test_who_writes_cannot_be_started_from(labelled, tmp_path):
+    real_folder(tmp_path / "gpt2", "gpt2")
+    with pytest.raises(UserError, match="only one that reads"):
+        recipe(tmp_path / "gpt2", labelled)
+
+
+def test_a_given_vocabulary_without_its_weights_is_told(labelled, tmp_path):
+    with pytest.raises(UserError, match="start=FOLDER"):
+        train_recipe(resolve("sst2-minilm", [labelled], SHORT), tmp_path / "run")
+
+
+def test_nothing_teaches_vectors(labelled):
+    with pytest.raises(UserError, match="no recipe teaches"):
+        resolve("classify-text", [labelled], {"target.kind": "vector"})
