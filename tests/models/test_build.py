@@ -15,8 +15,9 @@ from seq2see.models.build import DECODERS, ENCODERS, READERS, WRITERS, build_mod
 from seq2see.models.counting import CountingSettings
 from seq2see.models.frontends import FRONTENDS
 from seq2see.models.heads import HEADS
-from seq2see.models.settings import ModelSettings, TextTarget, Tokens
+from seq2see.models.settings import ModelSettings, Series, TextTarget, Tokens
 from seq2see.models.transformer import TransformerSettings
+from seq2see.models.window import WindowDecoderSettings
 from seq2see.training.smoothing import SMOOTHINGS
 from tiny_models import FAMILIES, SOURCE_SIZE, TARGET_SIZE, WIDTH, pair, reads, transformer, writes
 
@@ -30,12 +31,12 @@ def weights(settings: ModelSettings, start: str = "xavier", seed: int = 3) -> di
 def test_every_kind_of_settings_has_a_class_and_every_word_its_table():
     assert set(choices(ModelSettings.model_fields["encoder"].annotation)) == set(ENCODERS)
     decoders = set(choices(ModelSettings.model_fields["decoder"].annotation))
-    assert decoders == set(DECODERS) | {CountingSettings}  # counts have nothing to do with vectors and heads
+    assert decoders == set(WRITERS) | {CountingSettings}  # counts have nothing to do with vectors and heads
     assert set(typing.get_args(TextTarget.model_fields["head"].annotation)) == set(HEADS)
-    assert set(WRITERS) == set(DECODERS)
+    assert set(WRITERS) == set(DECODERS) | {WindowDecoderSettings}  # a window cannot look at a source
     assert set(typing.get_args(CountingSettings.model_fields["smoothing"].annotation)) == set(SMOOTHINGS)
     assert set(typing.get_args(Tokens.model_fields["positions"].annotation)) == set(POSITIONS)
-    assert set(choices(ModelSettings.model_fields["target"].annotation)) == {TextTarget, *READERS}
+    assert set(choices(ModelSettings.model_fields["target"].annotation)) == {TextTarget, Series, *READERS}
     assert set(typing.get_args(Tokens.model_fields["vectors"].annotation)) == set(FRONTENDS)
     assert set(typing.get_args(TransformerSettings.model_fields["think"].annotation)) == set(THINKS)
 
