@@ -69,6 +69,8 @@ WORDS = {
     "batch": "批大小", "beams": "束宽", "device": "设备", "system": "系统", "compiled": "编译",
     "forecast by": "预测方法", "1 ahead": "向前 1 步", "4 ahead": "向前 4 步", "16 ahead": "向前 16 步",
     "64 ahead": "向前 64 步", "the last value": "最后一个值", "least squares": "最小二乘",
+    "labelled sentences": "带标签的句子数", "one-hot %": "独热（%）", "learned %": "学得（%）",
+    "pre-trained %": "预训练（%）",
     "the machine did other work too": "机器同时还在做别的事",
     "compiled, one CUDA graph": "编译，整步一个 CUDA 图",
 }  # fmt: skip

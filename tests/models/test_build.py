@@ -33,7 +33,7 @@ def test_every_kind_of_settings_has_a_class_and_every_word_its_table():
     decoders = set(choices(ModelSettings.model_fields["decoder"].annotation))
     assert decoders == set(WRITERS) | {CountingSettings}  # counts have nothing to do with vectors and heads
     assert set(typing.get_args(TextTarget.model_fields["head"].annotation)) == set(HEADS)
-    assert set(WRITERS) == set(DECODERS) | {WindowDecoderSettings}  # a window cannot look across
+    assert set(WRITERS) == set(DECODERS) | {WindowDecoderSettings}  # a window cannot look at a source
     assert set(typing.get_args(CountingSettings.model_fields["smoothing"].annotation)) == set(SMOOTHINGS)
     assert set(typing.get_args(Tokens.model_fields["positions"].annotation)) == set(POSITIONS)
     assert set(choices(ModelSettings.model_fields["target"].annotation)) == {TextTarget, Series, *READERS}

@@ -13,9 +13,10 @@ from tiny import fingerprint, tiny_recipe
 from seq2see.api import resolve
 from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
+from seq2see.interop.hugging_face_causal import causal_layout
 from seq2see.training.signals import Interrupted
 from seq2see.workbench.dry import dry_run
-from seq2see.workbench.evaluate import evaluate
+from seq2see.workbench.evaluate import evaluate, judge_texts
 from seq2see.workbench.predict import load
 from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder
@@ -124,6 +125,11 @@ def test_what_has_no_meaning_for_a_series_is_refused(run: RunFolder):
         model("one two three four")
     with pytest.raises(UserError, match="no probabilities"):
         model.score("1 2 3 4", "5")
+    with pytest.raises(UserError, match="Only a language model"):
+        judge_texts(model, [run.recipe_file])
+    numbers = resolve("waves", [], {"decoder.kind": "transformer", "decoder.width": 32})
+    with pytest.raises(UserError, match=r"target\.kind=series"):
+        causal_layout(numbers.model)
     with pytest.raises(UserError, match="writes no texts"):
         evaluate(run, num_beams=2)
     with pytest.raises(UserError, match="leave out start"):

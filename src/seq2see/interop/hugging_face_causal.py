@@ -54,6 +54,8 @@ def causal_layout(settings: ModelSettings) -> str:
     if not isinstance(decoder, TransformerSettings):
         kind = decoder.kind if decoder else "none"
         raise cannot(ENGINE, f"decoder.kind={kind}", "of language models only Transformers can go there")
+    if not settings.writes:
+        raise cannot(ENGINE, f"target.kind={settings.target.kind}", "only models that write texts can go there")
     if decoder.norm not in LAYOUT_OF_NORM:
         raise cannot(ENGINE, f"decoder.norm={decoder.norm}", "GPT-2 has layer norms, Llama rms norms")
     layout = LAYOUT_OF_NORM[decoder.norm]

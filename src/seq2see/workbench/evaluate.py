@@ -74,7 +74,7 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
 
 def judge_texts(model: Model, paths: Sequence[Path]) -> dict[str, Any]:
     """How surprised a language model is by texts of one's own, in windows one behind the other; nothing is written."""
-    if model.reads:
+    if model.reads or not model.config.model.writes:
         raise UserError("Only a language model can be judged on running text.", remedy="Leave out --file.")
     texts = [read_text(path)[0] for path in paths]
     settings = model.config.model
