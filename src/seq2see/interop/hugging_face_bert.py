@@ -60,7 +60,7 @@ def write_bert(stored: Stored, folder: Path) -> None:
     """Write a folder that `transformers` opens with the class that `bert_layout` names."""
     settings = stored.config.model
     architecture, text = bert_layout(settings), stored.tokenisers.source
-    labels: tuple[str, ...] = getattr(stored.tokenisers, "labels", ())
+    labels = stored.tokenisers.labels
     numbers = text.numbers if isinstance(text, GivenTokeniser) else unchanged(len(text))
     if numbers.missing:
         raise UserError("A vocabulary without <pad>, <bos>, <eos> or <unk> cannot go into the layout of BERT.")

@@ -46,6 +46,10 @@ class BothTokenisers(Protocol):
     def shared(self) -> bool:
         """Whether they are one."""
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The answers, where they are no texts."""
+
     def save(self, folder: Path) -> None:
         """Write `tokenizer.json`, or one for each side."""
 
