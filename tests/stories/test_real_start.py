@@ -25,8 +25,9 @@ SHORT = {"training.steps": 6, "training.save_every": 3, "training.tokens": 128, 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    bert_folder(tmp_path_factory.mktemp("real") / "bert", "fill")
-    return tmp_path_factory.getbasetemp() / "real0" / "bert"
+    path = tmp_path_factory.mktemp("real") / "bert"
+    bert_folder(path, "fill")
+    return path
 
 
 @pytest.fixture(scope="module")
