@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from train_gpu import GRAPH, ROUNDS, STEPS, WARM, apart_from, peer, tokens_per_second
+from train_gpu import GRAPH, ROUNDS, STEPS, WARM, apart_from, our_steps, peer, tokens_per_second
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import describe_machine
@@ -36,14 +36,12 @@ from seq2see.decoding.quick import quicken
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.hugging_face_causal import write_causal
 from seq2see.models.build import fresh_model
+from seq2see.models.language_model import LanguageModel
 from seq2see.models.settings import ModelSettings, TextTarget, Tokens
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.tokenisers import Words
 from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.training.graphs import GraphedStep
-from seq2see.training.loop import Trainer
-from seq2see.training.objectives import NextToken
-from seq2see.training.settings import Training
 from seq2see.workbench.model_folder import ModelConfig, StoredModel
 from seq2see.workbench.tokenisers import Tokenisers
 
@@ -57,6 +55,11 @@ def settings() -> ModelSettings:
     stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.0, order="pre", think="gelu-tanh")
     tokens = Tokens(positions="learned", longest=TIMES, vectors="plain")
     return ModelSettings(decoder=stack, target=TextTarget(tokeniser=Words(), frontend=tokens, longest=TIMES))
+
+
+def fresh() -> LanguageModel:
+    """Our model with random weights."""
+    return fresh_model(settings(), (VOCABULARY, VOCABULARY), "xavier", seed=1)
 
 
 # --- training ---
@@ -110,20 +113,6 @@ class HuggingFace(nn.Module):
         return functional.cross_entropy(logits.flatten(0, 1), batch.labels.flatten())
 
 
-def ours() -> tuple[Callable[[Batch], Tensor], Callable[[Batch], Tensor]]:
-    """Our own trainer's step: launched kernel by kernel, and as it runs by default."""
-    model = fresh_model(settings(), (VOCABULARY, VOCABULARY), "xavier", seed=1)
-    training = Training(precision="bf16", compile=True, clip=1.0, steps=10_000, rate=1e-4)
-    trainer = Trainer(model, NextToken(), training, torch.device("cuda"))
-    trainer.model.train()
-
-    def launch(batch: Batch) -> Tensor:
-        trainer.launch(batch)
-        return trainer.launched.pop().figures
-
-    return trainer._step, launch
-
-
 PEERS = {"Hugging Face GPT-2": HuggingFace, "by hand": ByHand}
 
 
@@ -138,7 +127,7 @@ def texts() -> Batch:
 def measure(name: str, brief: bool) -> list[dict[str, Any]]:
     """One of them, as one graph and launched kernel by kernel; `brief` only fills the compiler's cache."""
     data = texts()
-    plain, graphed = (peer(PEERS[name]()), None) if name in PEERS else ours()
+    plain, graphed = (peer(PEERS[name]()), None) if name in PEERS else our_steps(fresh())
     rows = []
     for how, step in ((GRAPH, graphed or GraphedStep(plain, nullcontext)), ("compiled", plain)):
         try:
@@ -174,7 +163,7 @@ def writing() -> list[dict[str, Any]]:
     from transformers import AutoModelForCausalLM
 
     words = train_tokeniser(Words(), [" ".join(f"w{number}" for number in range(VOCABULARY - 4))])
-    module = fresh_model(settings(), (VOCABULARY, VOCABULARY), "xavier", seed=1).eval()
+    module = fresh().eval()
     config = ModelConfig(name="random", step=0, model=settings(), decoding=Decoding(max_new_tokens=NEW))
     prompt = torch.randint(4, VOCABULARY, (1, PROMPT), generator=torch.Generator().manual_seed(2)).cuda()
     begun = torch.cat([torch.ones_like(prompt[:, :1]), prompt], dim=1)  # <bos> is 1 on both sides

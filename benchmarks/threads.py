@@ -27,7 +27,7 @@ TRAINING = {"one thread": {"OMP_NUM_THREADS": "1"}, "default": {}, "spin 10,000"
 TRAINING["never spin"] = PASSIVE
 SHAPES = {"small": (128, 2, 4, 1000), "base": (512, 6, 8, 8000)}
 """Width, depth, heads and vocabulary of the Transformers that decode."""
-LINES = {"small": 256, "base": 128}
+LINES = {"small": 256, "base": 48}
 """How many lines are many."""
 Case = tuple[str, str, dict[str, str]]
 """What is measured, in which way, and in which environment."""

@@ -143,10 +143,14 @@ def peer(model: Any) -> Step:
 
 
 def ours() -> tuple[Step, Step]:
-    """Our own trainer's step: launched kernel by kernel, and as it runs by default."""
+    """Our own Transformer of the same shape."""
     stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.1, order="post")
     settings = ModelSettings(source=Text(), encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
-    model = fresh_model(settings, (VOCABULARY, VOCABULARY), "xavier", seed=1)
+    return our_steps(fresh_model(settings, (VOCABULARY, VOCABULARY), "xavier", seed=1))
+
+
+def our_steps(model: nn.Module) -> tuple[Step, Step]:
+    """A model's step by our own trainer: launched kernel by kernel, and as it runs by default."""
     training = Training(precision="bf16", compile=True, clip=1.0, steps=10_000, rate=1e-4)
     trainer = Trainer(model, NextToken(), training, torch.device("cuda"))
     trainer.model.train()

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import fingerprint, tiny_recipe
+from tiny import stop_and_go_on, tiny_recipe
 
 from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.models.packing import pack_model
-from seq2see.training.signals import Interrupted
 from seq2see.workbench.dry import dry_run
 from seq2see.workbench.evaluate import compare, evaluate
 from seq2see.workbench.predict import load
@@ -163,23 +162,7 @@ def test_a_dry_run_shows_text_and_label(table: Path):
 
 
 def test_a_stopped_run_goes_on_to_the_same_end(table: Path, tmp_path: Path):
-    recipe = tiny_recipe(table, "classify-text", **SMALL)
-    train_recipe(recipe, tmp_path / "whole")
-
-    class Stopper:
-        def say(self, text: str) -> None: ...
-
-        def step(self, step: int, figures: dict[str, float]) -> None:
-            if step == 6:
-                import os
-                import signal
-
-                os.kill(os.getpid(), signal.SIGINT)
-
-    with pytest.raises(Interrupted):
-        train_recipe(recipe, tmp_path / "stopped", Stopper())
-    train_recipe(recipe, tmp_path / "stopped")
-    assert fingerprint(tmp_path / "stopped") == fingerprint(tmp_path / "whole")
+    stop_and_go_on(tiny_recipe(table, "classify-text", **SMALL), tmp_path)
 
 
 def test_pieces_can_be_cut_anew_in_every_epoch(table: Path, tmp_path: Path):

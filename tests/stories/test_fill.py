@@ -6,13 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny import fingerprint, tiny_recipe
+from tiny import stop_and_go_on, tiny_recipe
 
 from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
-from seq2see.training.signals import Interrupted
 from seq2see.workbench.dry import dry_run
 from seq2see.workbench.ensemble import make_ensemble
 from seq2see.workbench.evaluate import compare, evaluate
@@ -188,23 +187,7 @@ def test_pairs_are_judged_by_whether_they_follow(tmp_path: Path, capsys):
 
 
 def test_a_stopped_run_goes_on_to_the_same_end(book: Path, tmp_path: Path):
-    recipe = tiny_recipe(book, "fill-characters", **SMALL)
-    train_recipe(recipe, tmp_path / "whole")
-
-    class Stopper:
-        def say(self, text: str) -> None: ...
-
-        def step(self, step: int, figures: dict[str, float]) -> None:
-            if step == 6:
-                import os
-                import signal
-
-                os.kill(os.getpid(), signal.SIGINT)
-
-    with pytest.raises(Interrupted):
-        train_recipe(recipe, tmp_path / "stopped", Stopper())
-    train_recipe(recipe, tmp_path / "stopped")
-    assert fingerprint(tmp_path / "stopped") == fingerprint(tmp_path / "whole")
+    stop_and_go_on(tiny_recipe(book, "fill-characters", **SMALL), tmp_path)
 
 
 def test_a_dry_run_shows_what_is_hidden_and_asked(book: Path):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
 from pathlib import Path
 
 import pytest
-from tiny import fingerprint, tiny_recipe
+from tiny import stop_and_go_on, tiny_recipe
 
 from seq2see.api import resolve
 from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.interop.hugging_face_causal import causal_layout
-from seq2see.training.signals import Interrupted
 from seq2see.workbench.dry import dry_run
 from seq2see.workbench.evaluate import evaluate, judge_texts
 from seq2see.workbench.predict import load
@@ -78,20 +75,7 @@ def test_the_report_shows_forecasts_and_errors_by_tau(run: RunFolder, capsys):
 
 @pytest.mark.parametrize("name", ["waves", "waves-gru"])
 def test_a_stopped_run_goes_on_to_the_same_end(table: Path, tmp_path: Path, name):
-    recipe = tiny_recipe(table, name, **{"training.steps": 12})
-    train_recipe(recipe, tmp_path / "whole")
-
-    class Stopper:
-        def say(self, text: str) -> None: ...
-
-        def step(self, step: int, figures: dict[str, float]) -> None:
-            if step == 6:
-                os.kill(os.getpid(), signal.SIGINT)
-
-    with pytest.raises(Interrupted):
-        train_recipe(recipe, tmp_path / "stopped", Stopper())
-    train_recipe(recipe, tmp_path / "stopped")
-    assert fingerprint(tmp_path / "stopped") == fingerprint(tmp_path / "whole")
+    stop_and_go_on(tiny_recipe(table, name, **{"training.steps": 12}), tmp_path)
 
 
 def test_a_dry_run_shows_numbers(table: Path):

@@ -6,14 +6,13 @@ import math
 from pathlib import Path
 
 import pytest
-from tiny import fingerprint, tiny_recipe
+from tiny import stop_and_go_on, tiny_recipe
 
 from seq2see.api import resolve
 from seq2see.cli.predict import converse
 from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_text
-from seq2see.training.signals import Interrupted
 from seq2see.workbench.dry import dry_run
 from seq2see.workbench.evaluate import evaluate
 from seq2see.workbench.predict import load
@@ -151,23 +150,7 @@ def test_samples_show_how_it_goes_on(run: RunFolder):
 
 @pytest.mark.parametrize("base", ["write", "write-lstm", "ptb-lstm", "ptb-awd-lstm"])
 def test_a_stopped_run_goes_on_to_the_same_end(book: Path, tmp_path: Path, base: str):
-    recipe = tiny_recipe(book, base, **SMALL)
-    train_recipe(recipe, tmp_path / "whole")
-
-    class Stopper:
-        def say(self, text: str) -> None: ...
-
-        def step(self, step: int, figures: dict[str, float]) -> None:
-            if step == 6:
-                import os
-                import signal
-
-                os.kill(os.getpid(), signal.SIGINT)
-
-    with pytest.raises(Interrupted):
-        train_recipe(recipe, tmp_path / "stopped", Stopper())
-    train_recipe(recipe, tmp_path / "stopped")
-    assert fingerprint(tmp_path / "stopped") == fingerprint(tmp_path / "whole")
+    stop_and_go_on(tiny_recipe(book, base, **SMALL), tmp_path)
 
 
 def test_a_dry_run_shows_a_window(book: Path):

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import signal
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from seq2see.api import resolve
 from seq2see.core.settings import walk
 from seq2see.recipes.table import recipe
 from seq2see.training.checkpoints import found
+from seq2see.training.signals import Interrupted
+from seq2see.workbench.audience import Nobody
 from seq2see.workbench.recipe import Recipe
+from seq2see.workbench.train import train_recipe
 
 ANIMALS = {"猫": "cat", "狗": "dog", "鸟": "bird", "鱼": "fish", "马": "horse", "牛": "cow", "羊": "sheep", "鸡": "hen"}
 COLOURS = {"红": "red", "黑": "black", "白": "white", "绿": "green", "大": "big", "小": "small", "老": "old"}
@@ -41,6 +48,21 @@ def tiny_recipe(data: Path, base: str = "pocket-transformer", **changes: Any) ->
     fixed = ("encoder.",) if "start" in changes else ()  # what reads is as it is there
     small = {path: value for path, value in small.items() if path in known and not path.startswith(fixed)}
     return resolve(base, [data], small | changes)
+
+
+def stop_and_go_on(recipe: Recipe, folder: Path) -> None:
+    """Train a recipe whole, and again with a stop after six steps: both must end with the same bytes."""
+    train_recipe(recipe, folder / "whole")
+
+    class Stopper(Nobody):
+        def step(self, step: int, figures: dict[str, float]) -> None:
+            if step == 6:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        train_recipe(recipe, folder / "stopped", Stopper())
+    train_recipe(recipe, folder / "stopped")
+    assert fingerprint(folder / "stopped") == fingerprint(folder / "whole")
 
 
 def fingerprint(run: Path) -> dict[str, str]:

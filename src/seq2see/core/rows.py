@@ -61,7 +61,9 @@ def _each_tensor(state: State, change: Callable[[Tensor], Tensor], keep: bool = 
         parts = []
         for name, about in state.__dataclass_fields__.items():
             part = getattr(state, name)
-            parts.append(part if keep and about.metadata else _each_tensor(part, change, keep))
+            parts.append(
+                part if keep and OF_INPUT.keys() <= about.metadata.keys() else _each_tensor(part, change, keep)
+            )
         return type(state)(*parts)
     if isinstance(state, tuple):
         return tuple(_each_tensor(part, change, keep) for part in state)  # type: ignore[return-value]

@@ -1,9 +1,10 @@
-"""A decoder's step as one CUDA graph: launched once, not kernel by kernel.
+"""Decoding as CUDA graphs: a step of the model, or a whole round of the loop, is launched once, not kernel by kernel.
 
-A step of decoding is a few hundred tiny kernels, and launching one takes longer than running it. A graph
-records the launches once for each shape of state and repeats them with a single call. It reads and
-writes fixed places in memory, so the state of whoever is decoding lives in the graph's own tensors, and what
-the search holds is a list of rows: picking rows of it moves nothing until the next step, which does it inside.
+A step of decoding is a few hundred tiny kernels, and launching one takes longer than running it. A graph records the
+launches once for each shape of state and repeats them with a single call. It reads and writes fixed places in memory,
+so the state of whoever is decoding lives in the graph's own tensors, and what the search holds is a list of rows:
+picking rows of it moves nothing until the next step, which does it inside. Where every round is like the others, what
+the search remembers lives there too, and choosing is recorded with reading (`RecordedRound`).
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Rows:
 
 
 class GraphedModel:
-    """Decodes what its model decodes; steps of one token a row are recorded, everything else runs as it is.
+    """Decodes what its model decodes; starts, steps of one token a row and rounds are recorded, the rest runs as it is.
 
     One search at a time: a state that was left behind when another search began is refused. Logits are valid until
     the next step.

@@ -8,6 +8,7 @@ from typing import Literal, cast
 import torch
 from torch import nn
 
+from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
 from seq2see.decoding.engine import Decodes
 from seq2see.decoding.prepacked import prepacked_twin
@@ -18,12 +19,12 @@ Precision = Literal["float32", "bf16", "int8"]
 
 
 def quicken(model: LanguageModel, precision: Precision = "float32", threads: int | None = None) -> Decodes:
-    """On a CPU the native twin, or where there can be none the prepacked one; on a GPU the step as a CUDA graph.
+    """On a CPU the native twin, or where there can be none the prepacked one; on a GPU CUDA graphs.
 
     What comes back is the model as it is now; after training on, quicken it again. `threads` is how many
     a native twin uses at each step; as many as torch does, unless told otherwise.
     """
-    device = next(model.parameters()).device
+    device = device_of(model)
     if device.type == "cpu":
         return _on_cpu(model, precision, threads or torch.get_num_threads())
     if precision == "int8":

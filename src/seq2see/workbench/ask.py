@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
 from seq2see.inspection.trace import trace
 from seq2see.workbench.attention import TextAttention
@@ -26,7 +27,7 @@ class Asker(Model):
         if engine != "own":
             raise UserError(f"The engine {engine} is for models that write.", remedy="Leave out --engine.")
         self.config, self.tokenisers, self.module = stored.config, stored.tokenisers, stored.module
-        self.device = next(stored.module.parameters()).device
+        self.device = device_of(stored.module)
         self.stored, self.question = stored, question_of(stored.config.model)
 
     def predict(

@@ -41,16 +41,14 @@ def measure(prepared: Prepared, journal: Journal, say: Callable[[str], None]) ->
     def errand(trainer: Trainer, stop: StopRequest) -> None:
         with trainer.averaged() as module:
             if isinstance(prepared.valid, SeriesSet):
-                loss = read_series(module, prepared.valid, lambda: _heed(stop))
-                journal.note(trainer.step, valid_loss=loss)
-                trainer.judge(loss)
-                say(f"step {trainer.step:>6,}   valid loss {loss:.4f}")
-                return
-            perplexity, accuracy = read_with_truth(module, prepared.valid, lambda: _heed(stop), streams=STREAMS)
-        loss = perplexity.loss / perplexity.count
-        journal.note(trainer.step, valid_loss=loss, valid_accuracy=accuracy.value)
+                loss, more = read_series(module, prepared.valid, lambda: _heed(stop)), {}
+            else:
+                perplexity, accuracy = read_with_truth(module, prepared.valid, lambda: _heed(stop), streams=STREAMS)
+                loss, more = perplexity.loss / perplexity.count, {"valid_accuracy": accuracy.value}
+        journal.note(trainer.step, valid_loss=loss, **more)
         trainer.judge(loss)
-        say(f"step {trainer.step:>6,}   valid loss {loss:.4f}   right {100 * accuracy.value:.1f} %")
+        right = "".join(f"   right {100 * share:.1f} %" for share in more.values())  # a number is never quite right
+        say(f"step {trainer.step:>6,}   valid loss {loss:.4f}{right}")
 
     return errand
 

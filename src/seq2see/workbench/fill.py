@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from seq2see.core.batch import Batch, Sequences
+from seq2see.core.devices import device_of
 from seq2see.core.files import write_json
 from seq2see.sequences.blanks import BlankedPairs, BlankedTexts, around_blanks, read_blanks
 from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT, UNK, with_mask
@@ -116,7 +117,7 @@ class FillPairs(Fill):
 @torch.inference_mode()
 def strips(stored: StoredModel, test: BlankedTexts) -> list[dict[str, Any]]:
     """The first tokens of a few windows: each piece, and -log p of it when it alone is hidden (Salazar et al. 2020)."""
-    tokeniser, device = stored.tokenisers.source, next(stored.module.parameters()).device
+    tokeniser, device = stored.tokenisers.source, device_of(stored.module)
     found = []
     for start in test.starts[:: max(1, len(test) // STRIPS)][:STRIPS]:
         ids = test.ids[start : start + min(STRIP_WIDTH, test.width)].tolist()

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
 from seq2see.decoding.numbers import forecast
 from seq2see.workbench.attention import TextAttention
@@ -24,7 +25,7 @@ class Forecaster(Model):
         if engine != "own":
             raise UserError(f"The engine {engine} is for models that write texts.", remedy="Leave out --engine.")
         self.config, self.tokenisers, self.module = stored.config, stored.tokenisers, stored.module
-        self.device = next(stored.module.parameters()).device
+        self.device = device_of(stored.module)
         self.stored = stored
 
     def predict(

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from seq2see.core.batch import NOT_ASKED, Batch, Sequences, Worded
+from seq2see.core.devices import device_of
 from seq2see.sequences.tokenisers import PAD
 from seq2see.sources.examples import Example
 from seq2see.workbench.model_folder import StoredModel
@@ -102,7 +103,7 @@ def say_all(
     question: Question, stored: StoredModel, texts: Sequence[str], most: int, watch: Watch = lambda count: None
 ) -> list[Said]:
     """The answers to many texts, in their order; texts of like length are read side by side."""
-    device = next(stored.module.parameters()).device
+    device = device_of(stored.module)
     seen = [question.read(stored, text) for text in texts]
     by_length, found = sorted(range(len(seen)), key=lambda place: len(seen[place].ids)), dict[int, Said]()
     for start in range(0, len(by_length), ROWS):
