@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from train_gpu import GRAPH, ROUNDS, STEPS, WARM, apart_from, our_steps, peer, tokens_per_second
+from train_gpu import Step, add_ratios, in_turns, measure, our_steps, peer
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import describe_machine
@@ -124,34 +124,18 @@ def texts() -> Batch:
     return Batch(None, fed, ids[:, 1:].contiguous(), torch.arange(ROWS)).to("cuda")
 
 
-def measure(name: str, brief: bool) -> list[dict[str, Any]]:
-    """One of them, as one graph and launched kernel by kernel; `brief` only fills the compiler's cache."""
-    data = texts()
-    plain, graphed = (peer(PEERS[name]()), None) if name in PEERS else our_steps(fresh())
-    rows = []
-    for how, step in ((GRAPH, graphed or GraphedStep(plain, nullcontext)), ("compiled", plain)):
-        try:
-            rate, spread = tokens_per_second(step, data, *((1, 1, 1) if brief else (WARM, ROUNDS, STEPS)))
-        except Exception as error:  # a peer may not take graphs: that is a result too
-            print(name, how, repr(error)[:300], file=sys.stderr)
-            break
-        row = {"cell": "training", "name": name, "how": how, "value": round(rate), "spread": round(spread, 3)}
-        rows.append(row)
-    return rows
+def steps_of(name: str) -> tuple[Step, Step]:
+    """Somebody's step: launched kernel by kernel, and as one graph."""
+    if name not in PEERS:
+        return our_steps(fresh())
+    plain = peer(PEERS[name]())
+    return plain, GraphedStep(plain, nullcontext)
 
 
 def training() -> list[dict[str, Any]]:
-    """All rows of training, each in a process of its own."""
-    names = [*PEERS, "seq2see"]
-    for process in [apart_from(__file__, name, "brief") for name in names]:  # all compile at once
-        process.communicate()
-    rows: list[dict[str, Any]] = []
-    for name in names:
-        rows += json.loads(apart_from(__file__, name, "long").communicate()[0].splitlines()[-1])
-        print(json.dumps(rows[-2:]), flush=True)
-    best = max(row["value"] for row in rows if row["name"] == "seq2see")
-    for row in rows:
-        row["ratio"] = round(best / row["value"], 2)  # how many times faster we are, at our best
+    """All rows of training."""
+    rows = in_turns([(__file__, name) for name in (*PEERS, "seq2see")])
+    add_ratios(rows)
     return rows
 
 
@@ -190,7 +174,7 @@ def writing() -> list[dict[str, Any]]:
     same = theirs(torch.float32)[:64] == mine(torch.float32)[:64]
     rates = {"Hugging Face generate": _rate(theirs), "seq2see": _rate(mine)}
     rows = [{"cell": "writing", "name": name, "how": "bf16", "value": round(rate)} for name, rate in rates.items()]
-    rows[0]["ratio"] = round(rates["seq2see"] / rates["Hugging Face generate"], 2)
+    rows[1]["ratio"] = round(rates["seq2see"] / rates["Hugging Face generate"], 2)
     return [*rows, {"cell": "writing", "name": "the same first 64 tokens in float32", "value": int(same)}]
 
 
@@ -207,8 +191,8 @@ def _rate(run: Callable[[torch.dtype], list[int]]) -> float:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["once"]:
-        print(json.dumps(measure(sys.argv[2], brief=sys.argv[3] == "brief")))
+    if sys.argv[1:]:
+        measure({"cell": "training", "name": sys.argv[1]}, steps_of(sys.argv[1]), texts())
     else:
         rows = writing()
         print(json.dumps(rows), flush=True)

@@ -17,7 +17,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ from seq2see.workbench.prepare import prepare
 RESULTS = Path(__file__).parent / "results" / "train_gpu.json"
 ROWS, TIMES, WIDTH, DEPTH, HEADS, VOCABULARY = 256, 32, 512, 6, 8, 32_000
 LONGEST = 128
-WARM, ROUNDS, STEPS = 12, 7, 20
+ROUNDS, STEPS = 7, 20
 
 GRAPH = "compiled, one CUDA graph"
 
@@ -162,65 +162,85 @@ def our_steps(model: nn.Module) -> tuple[Step, Step]:
     return trainer._step, launch
 
 
-def tokens_per_second(step: Step, data: Batch, warm: int, rounds: int, steps: int) -> tuple[float, float]:
+def tokens_per_second(step: Step, data: Batch) -> tuple[float, float]:
     """Median and spread (largest less smallest, as a share) over rounds of steps."""
     tokens = int(data.asked.sum())
-    for _ in range(warm):
-        step(data)
     rates = []
-    for _ in range(rounds):
+    for number in range(1 + ROUNDS):
         torch.cuda.synchronize()
         began = time.perf_counter()
-        for _ in range(steps):
+        for _ in range(STEPS):
             step(data)
         torch.cuda.synchronize()
-        rates.append(steps * tokens / (time.perf_counter() - began))
+        if number:  # the first round warms up
+            rates.append(STEPS * tokens / (time.perf_counter() - began))
     return statistics.median(rates), (max(rates) - min(rates)) / statistics.median(rates)
 
 
 PEERS = {"Hugging Face Marian": Marian, "nn.Transformer": TorchTransformer}
 
 
-def measure(name: str, cell: str, brief: bool = False) -> list[dict[str, Any]]:
-    """One of us on one batch, launched kernel by kernel and as one graph; `brief` only fills the compiler's cache."""
-    data = BATCHES[cell]()[name not in PEERS].to("cuda")
-    plain, graphed = (peer(PEERS[name]()), None) if name in PEERS else ours()
-    rows = []
+def steps_of(name: str) -> tuple[Step, Step]:
+    """Somebody's step: launched kernel by kernel, and as one graph."""
+    if name not in PEERS:
+        return ours()
+    plain = peer(PEERS[name]())
+    return plain, GraphedStep(plain, nullcontext)
+
+
+def measure(about: dict[str, Any], steps: tuple[Step, Step], data: Batch) -> None:
+    """The process of one of us on one batch: compile, say so, wait for one's turn, and say how fast both ways are."""
+    plain, graphed = steps
     # The graph first: torch remembers on which stream a gradient was first added up, and records on another.
-    for how, step in ((GRAPH, graphed or GraphedStep(plain, nullcontext)), ("compiled", plain)):
+    ways = {GRAPH: graphed, "compiled": plain}
+    for how in list(ways):
         try:
-            rate, spread = tokens_per_second(step, data, *((1, 1, 1) if brief else (WARM, ROUNDS, STEPS)))
+            ways[how](data)
         except Exception as error:  # a peer may not take graphs: that is a result too
-            print(name, how, repr(error)[:300], file=sys.stderr)
-            break  # a recording that failed leaves nothing behind that could be trusted
-        rows.append({"cell": cell, "name": name, "how": how, "value": round(rate), "spread": round(spread, 3)})
+            print(about, how, repr(error)[:300], file=sys.stderr)
+            del ways[how]
+    print("ready", flush=True)
+    input()
+    rows = []
+    for how, step in ways.items():
+        rate, spread = tokens_per_second(step, data)
+        rows.append({**about, "how": how, "value": round(rate), "spread": round(spread, 3)})
+    print(json.dumps(rows), flush=True)
+
+
+def in_turns(cases: Sequence[tuple[str, ...]]) -> list[dict[str, Any]]:
+    """The rows of all cases (a script and its words), each in a process of its own: nobody inherits the compiler's
+    state. All compile at once, and then one after the other is measured while the rest sleep."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    running = [subprocess.Popen([sys.executable, *case], **pipes) for case in cases]
+    for process in running:
+        while process.stdout.readline().strip() not in ("ready", ""):
+            pass
+    rows = []
+    for process in running:
+        said, _ = process.communicate("go\n")
+        rows += json.loads(said.splitlines()[-1]) if process.returncode == 0 else []
+        print(json.dumps(rows[-2:]), flush=True)
     return rows
 
 
-def apart_from(script: str, *words: str) -> subprocess.Popen[str]:
-    """One measurement in a process of its own: nobody inherits the compiler's state or a broken recording."""
-    return subprocess.Popen([sys.executable, script, "once", *words], stdout=subprocess.PIPE, text=True)
+def add_ratios(rows: list[dict[str, Any]]) -> None:
+    """How many times faster we are, each way, than the best of the others in each of theirs."""
+    for row in [row for row in rows if row["name"] == "seq2see"]:
+        for key, how in (("to_compiled", "compiled"), ("to_graphed", GRAPH)):
+            others = [o for o in rows if o["name"] != "seq2see" and (o["cell"], o["how"]) == (row["cell"], how)]
+            row[key] = round(row["value"] / max(other["value"] for other in others), 2) if others else None
 
 
 def main() -> None:
-    cases = [(name, cell) for cell in BATCHES for name in (*PEERS, "seq2see")]
-    for process in [apart_from(__file__, name, cell, "brief") for name, cell in cases]:  # all compile at once
-        process.communicate()
-    rows: list[dict[str, Any]] = []
-    for name, cell in cases:
-        rows += json.loads(apart_from(__file__, name, cell, "long").communicate()[0].splitlines()[-1])
-        print(json.dumps(rows[-2:]), flush=True)
-    for row in rows:
-        if row["name"] in PEERS:
-            continue
-        for key, how in (("to_compiled", "compiled"), ("to_graphed", GRAPH)):
-            others = [o for o in rows if o["name"] in PEERS and (o["cell"], o["how"]) == (row["cell"], how)]
-            row[key] = round(row["value"] / max(other["value"] for other in others), 2) if others else None
+    rows = in_turns([(__file__, name, cell) for cell in BATCHES for name in (*PEERS, "seq2see")])
+    add_ratios(rows)
     write_json(RESULTS, {"environment": describe_machine(), "command": "python benchmarks/train_gpu.py", "rows": rows})
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["once"]:
-        print(json.dumps(measure(sys.argv[2], sys.argv[3], brief=sys.argv[4] == "brief")))
+    if sys.argv[1:]:
+        name, cell = sys.argv[1:]
+        measure({"cell": cell, "name": name}, steps_of(name), BATCHES[cell]()[name not in PEERS].to("cuda"))
     else:
         main()

@@ -7,11 +7,15 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import chain
 from typing import Any
 
 import torch
 from torch import nn
+
+TRITON = find_spec("triton") is not None
+"""Whether kernels of our own can run: they are written in triton, which torch's builds for a GPU bring along."""
 
 
 def pick_device() -> torch.device:

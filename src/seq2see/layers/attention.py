@@ -1,9 +1,9 @@
 """Looking: scaled dot-product attention, and many heads of it.
 
-`attention_weights` and `plain_attention` are the definition (Vaswani et al. 2017, eq. 1);
-`fused_attention` is what runs. A test says they agree. The fused kernel never shows its weights, so
-when somebody watches (`probe` is set), the weights are computed again by the plain function: what is
-shown is exact, and the output is the one an unwatched model gives, bit for bit.
+`attention_weights` and `plain_attention` are the definition (Vaswani et al. 2017, eq. 1); `fused_attention` is
+what runs: torch's kernels, or for short texts on a GPU our own (layers/short_attention.py). Tests say they agree.
+A fused kernel never shows its weights, so when somebody watches (`probe` is set), the weights are computed again by
+the plain function: what is shown is exact, and the output is the one an unwatched model gives, bit for bit.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seq2see.core.devices import TRITON
 from seq2see.layers.layout import Padded
 from seq2see.layers.masks import MayLook, so_far
 from seq2see.layers.relative_positions import Asked, Asking, Places
@@ -48,7 +49,12 @@ def plain_attention(queries: Queries, keys: Keys, values: Keys, may_look: MayLoo
 
 
 def fused_attention(queries: Queries, keys: Keys, values: Keys, may_look: MayLook) -> Queries:
-    """The same as `plain_attention`, by torch's fused kernel."""
+    """The same as `plain_attention`, by fused kernels: ours for short texts on a GPU, else torch's."""
+    if TRITON and queries.is_cuda and queries.requires_grad and may_look.lean is None:
+        from seq2see.layers.short_attention import fits, short_attention
+
+        if fits(queries, keys):
+            return short_attention(queries, keys, values, may_look.allowed, may_look.causal)
     if queries.dtype == torch.bfloat16 and queries.device.type == "cpu" and queries.requires_grad:
         # In bf16 the fused kernel's way back takes a CPU five times as long as the plain products do.
         return plain_attention(queries, keys, values, may_look)
@@ -140,16 +146,15 @@ class SelfAttention(Attention):
         self, vectors: Float[Tensor, "line token width"], layout: Padded = AS_ROWS
     ) -> tuple[Queries, Float[Tensor, "row 2 group key size"]]:
         """Queries of every head, and keys and values of every head that has its own."""
-        all_three = layout.spread(self.queries_keys_values(vectors))
-        shared = 2 * self.key_heads * self.width // self.heads
-        queries, keys_values = all_three.split([self.width, shared], dim=-1)
-        keys_values = keys_values.unflatten(-1, (2, self.key_heads, -1))
-        return split_heads(queries, self.heads), keys_values.permute(0, 2, 3, 1, 4)
+        size = self.width // self.heads
+        pieces = layout.spread(self.queries_keys_values(vectors)).unflatten(-1, (-1, size)).transpose(1, 2)
+        queries, keys_values = pieces[:, : self.heads], pieces[:, self.heads :]
+        return queries, keys_values.unflatten(1, (2, self.key_heads))
 
     def forward(self, vectors: Vectors, may_look: MayLook, layout: Padded = AS_ROWS) -> Vectors:
         """Every time looks at the whole sequence (as far as it may)."""
         queries, keys_values = self.project(vectors, layout)
-        keys, values = keys_values.unbind(1)
+        keys, values = keys_values[:, 0], keys_values[:, 1]
         if self.places is not None:
             # Only distances count, so it does not matter if a text begins in the middle of a line.
             times = torch.arange(queries.size(2), device=queries.device)[None]
@@ -217,8 +222,8 @@ class CrossAttention(Attention):
 
     def prepare(self, memory: Float[Tensor, "line token memory"], layout: Padded = AS_ROWS) -> tuple[Tensor, Tensor]:
         """Keys and values of the memory: the same at every step, so they are computed once."""
-        keys, values = layout.spread(self.keys_values(memory)).chunk(2, dim=-1)
-        return split_heads(keys, self.heads), split_heads(values, self.heads)
+        both = split_heads(layout.spread(self.keys_values(memory)), 2 * self.heads)
+        return both[:, : self.heads], both[:, self.heads :]
 
     def forward(
         self, vectors: Vectors, keys_values: tuple[Tensor, Tensor], may_look: MayLook, layout: Padded = AS_ROWS

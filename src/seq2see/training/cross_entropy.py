@@ -6,13 +6,12 @@ the gradient of cross-entropy is "what the model thinks minus the answer". So lo
 together, chunk by chunk, and a chunk's scores give their place to the next chunk's.
 
 `plain_cross_entropy` and `plain_agreement` are the definition, on scores that are all there; `chunked_loss` is what
-runs. A test says that they agree, in the loss and in every gradient.
+runs. A test says that they agree, in the loss and in every gradient. On a GPU a kernel of our own does the work of
+`judge` (training/cross_entropy_kernel.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import torch
@@ -21,13 +20,13 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from seq2see.core.batch import NOT_ASKED
+from seq2see.core.devices import TRITON
 
-CHUNK = {"cpu": 512, "cuda": 8192}
+CHUNK = {"cpu": 512, "cuda": 16_384}
 """Hidden vectors whose scores exist at one time: few enough for a CPU's cache, enough to keep a GPU busy."""
 
 Scores = Float[Tensor, "token vocab"]
 Labels = Int[Tensor, "token"]
-Slopes = Callable[..., tuple[Tensor, Tensor]]
 
 
 def plain_cross_entropy(scores: Scores, labels: Labels, smoothing: float) -> Float[Tensor, ""]:
@@ -58,17 +57,13 @@ def chunked_loss(
     labels: Labels,
     smoothing: float = 0.0,
     agreement: float = 0.0,
-    *,
-    compiled: bool = False,
 ) -> Float[Tensor, ""]:
     """The summed loss of scores = hidden weightᵀ + bias: the copies' mean cross-entropy, and their agreement.
 
-    There is one copy of each token's vector, or there are two that shall agree. Where a label asks nothing, the
-    vectors must be zeros: then what is computed there moves no weight, and two copies agree. Compiled, the passes
-    over the scores become one or two, and the scores are never written in float32.
+    There is one copy of each token's vector, or there are two that shall agree. A label that asks nothing counts
+    nowhere and moves nothing.
     """
-    rules = (smoothing, agreement, torch.is_grad_enabled())
-    loss: Tensor = _Chunks.apply(hidden, weight, bias, labels, rules, compiled_slopes() if compiled else slopes)
+    loss: Tensor = _Chunks.apply(hidden, weight, bias, labels, (smoothing, agreement, torch.is_grad_enabled()))
     return loss
 
 
@@ -81,19 +76,17 @@ def slopes(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "copy token vocab"]]:
     """The summed loss of products with the head's matrix, and its gradient by them, in their own number format.
 
-    In float32 it is written over the products.
+    In float32, and on a GPU, it is written over the products.
     """
+    if TRITON and products.is_cuda and products.dtype != torch.float64:
+        from seq2see.training.cross_entropy_kernel import judge_quickly
+
+        return judge_quickly(products, bias, labels, smoothing, agreement)
     scores = products.to(torch.promote_types(products.dtype, torch.float32))
     if bias is not None:
         scores += bias
     loss = judge(scores, labels, smoothing, agreement)
     return loss, scores.to(products.dtype)
-
-
-@cache
-def compiled_slopes() -> Slopes:
-    """`slopes`, compiled once."""
-    return torch.compile(slopes, dynamic=False)
 
 
 def judge(
@@ -103,16 +96,17 @@ def judge(
 
     The gradient of the cross-entropy is p - answer. With d = log p - log q, that of KL(p‖q) + KL(q‖p) is
     p (d - KL(p‖q)) + p - q by the scores of p, and the same with p and q exchanged by those of q. Where nothing
-    is asked, the loss is 0, and what is written has no meaning.
+    is asked, the loss is 0 and so is the gradient.
     """
     asked, copies = labels != NOT_ASKED, len(scores)
+    counts = asked[:, None].to(scores.dtype)
     places = labels.clamp(min=0)[None, :, None].expand(copies, -1, 1)
     answer = (1 - smoothing) * scores.gather(-1, places) + smoothing * scores.mean(-1, keepdim=True)
     # d but for a constant (the two normalisers), which p - q and d - KL(p‖q) take away again.
     ahead = scores[0] - scores[1] if agreement else None
     peak = scores.amax(-1, keepdim=True)
     total = scores.sub_(peak).exp_().sum(-1, keepdim=True)
-    scores /= total  # from here on probabilities
+    scores *= counts / total  # from here on probabilities, or zeros
     normaliser = peak + total.log()
     loss = ((normaliser - answer).squeeze(-1) * asked).sum() / copies
     pull = None
@@ -123,8 +117,8 @@ def judge(
         for_p = p * (ahead - (p * ahead).sum(-1, keepdim=True)) + apart
         for_q = q * ((q * ahead).sum(-1, keepdim=True) - ahead) - apart
         pull = torch.stack([for_p, for_q]).mul_(agreement / 2)
-    scores.scatter_add_(-1, places, torch.full(places.shape, smoothing - 1, dtype=scores.dtype, device=scores.device))
-    scores -= smoothing / scores.size(-1)
+    scores.scatter_add_(-1, places, ((smoothing - 1) * counts).expand_as(places))
+    scores -= smoothing / scores.size(-1) * counts
     if pull is not None:
         scores.div_(copies).add_(pull)
     return loss
@@ -141,7 +135,6 @@ class _Chunks(torch.autograd.Function):
         bias: Tensor | None,
         labels: Tensor,
         rules: tuple[float, float, bool],
-        slopes: Slopes,
     ) -> Tensor:
         """Walk through the tokens; products run in the number format that autocast asks for, sums in float32."""
         smoothing, agreement, learning = rules
@@ -165,7 +158,7 @@ class _Chunks(torch.autograd.Function):
                     by_hidden[:, start : start + size] = (slope @ matrix).unflatten(0, (copies, -1))
                     _add_product(by_weight, slope.mT, vectors)
                     if by_bias is not None:
-                        by_bias += (some != NOT_ASKED).to(low).repeat(copies) @ slope
+                        by_bias += slope.sum(0)
         ctx.save_for_backward(by_hidden, by_weight, by_bias)
         return loss
 
@@ -173,7 +166,7 @@ class _Chunks(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients found on the way forward, times what follows the loss."""
-        return *(None if found is None else gradient * found for found in ctx.saved_tensors), None, None, None
+        return *(None if found is None else gradient * found for found in ctx.saved_tensors), None, None
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:

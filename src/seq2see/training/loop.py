@@ -75,8 +75,7 @@ class Trainer:
         self.launched: list[Launched] = []
         self.broken = torch.zeros((), device=device)  # 1 as soon as a loss or gradient was not a number
         self.pull = torch.zeros((), device=device)  # how far the average moves towards the weights
-        self.compiled = settings.compile and device.type == "cuda"
-        if self.compiled:
+        if settings.compile and device.type == "cuda":
             compile_blocks(self.model)
         # A step that draws the decoder's inputs runs the model step by step: that cannot be recorded.
         graphs = device.type == "cuda" and isinstance(objective.feeding, TeacherForcing)
@@ -151,7 +150,7 @@ class Trainer:
             piece = doubled(piece)
         with autocast(self.device, self.settings.precision):
             hidden = self.carried.hidden(piece)
-            loss = self.objective.loss(hidden, self.model.head, piece.labels, compiled=self.compiled)
+            loss = self.objective.loss(hidden, self.model.head, piece.labels)
         loss.backward()
         return loss.detach()
 

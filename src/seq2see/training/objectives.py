@@ -43,9 +43,7 @@ class NextToken(Settings):
         """How many times `loss` must be given every row: 2 if two passes shall agree (see `doubled`)."""
         return 2 if self.agreement else 1
 
-    def loss(
-        self, hidden: Sequences, head: Any, labels: Int[Tensor, "row time"], *, compiled: bool = False
-    ) -> Float[Tensor, ""]:
+    def loss(self, hidden: Sequences, head: Any, labels: Int[Tensor, "row time"]) -> Float[Tensor, ""]:
         """The summed loss of the answers asked for, each counted once.
 
         With agreement, the rows come twice: the loss is the mean of the two cross-entropies plus
@@ -54,10 +52,10 @@ class NextToken(Settings):
         """
         vectors = hidden.values.unflatten(0, (self.copies, -1)).flatten(1, -2)
         answers = labels[: len(labels) // self.copies].flatten()
-        way = picked if vectors.device.type == "cpu" else masked
-        vectors, answers = way(vectors, answers)
+        if vectors.device.type == "cpu":
+            vectors, answers = picked(vectors, answers)
         weight, bias = head.matrix()
-        loss = chunked_loss(vectors, weight, bias, answers, self.smoothing, self.agreement, compiled=compiled)
+        loss = chunked_loss(vectors, weight, bias, answers, self.smoothing, self.agreement)
         return loss + self.unrest(hidden.values, labels != NOT_ASKED) if self.activation or self.change else loss
 
     def unrest(self, hidden: Float[Tensor, "row time width"], asked: Bool[Tensor, "row time"]) -> Float[Tensor, ""]:
@@ -79,11 +77,9 @@ class MaskedToken(Settings):
     copies: ClassVar[int] = 1
     feeding: ClassVar[TeacherForcing] = TeacherForcing()  # a model that only reads is fed nothing of its own
 
-    def loss(
-        self, hidden: Sequences, head: Any, labels: Int[Tensor, "row time"], *, compiled: bool = False
-    ) -> Float[Tensor, ""]:
+    def loss(self, hidden: Sequences, head: Any, labels: Int[Tensor, "row time"]) -> Float[Tensor, ""]:
         """The summed cross-entropy of the tokens asked for."""
-        return NextToken().loss(hidden, head, labels, compiled=compiled)
+        return NextToken().loss(hidden, head, labels)
 
 
 class NextSentence:
@@ -101,12 +97,10 @@ class MaskedTokenNextSentence(Settings):
     copies: ClassVar[int] = 1
     feeding: ClassVar[TeacherForcing] = TeacherForcing()
 
-    def loss(
-        self, hidden: Sequences, head: Any, labels: Int[Tensor, "row time"], *, compiled: bool = False
-    ) -> Float[Tensor, ""]:
+    def loss(self, hidden: Sequences, head: Any, labels: Int[Tensor, "row time"]) -> Float[Tensor, ""]:
         """The sum of both losses."""
         first, places = (Sequences(part, hidden.lengths) for part in hidden.values.tensor_split([1], dim=1))
-        hidden_loss = MaskedToken().loss(places, head.tokens, labels[:, 1:], compiled=compiled)
+        hidden_loss = MaskedToken().loss(places, head.tokens, labels[:, 1:])
         return hidden_loss + NextSentence().loss(first, head.follows, labels[:, :1])
 
 
@@ -119,11 +113,9 @@ class Classify(Settings):
     smoothing: float = Field(0.0, ge=0, lt=1)
     """Label smoothing: this share of the answer is spread evenly over all labels."""
 
-    def loss(
-        self, hidden: Sequences, head: Any, labels: Int[Tensor, "row place"], *, compiled: bool = False
-    ) -> Float[Tensor, ""]:
+    def loss(self, hidden: Sequences, head: Any, labels: Int[Tensor, "row place"]) -> Float[Tensor, ""]:
         """The summed cross-entropy of the labels asked for."""
-        return NextToken(smoothing=self.smoothing).loss(hidden, head, labels, compiled=compiled)
+        return NextToken(smoothing=self.smoothing).loss(hidden, head, labels)
 
 
 class NextValue(Settings):
@@ -133,9 +125,7 @@ class NextValue(Settings):
     copies: ClassVar[int] = 1
     feeding: ClassVar[TeacherForcing] = TeacherForcing()
 
-    def loss(
-        self, hidden: Sequences, head: Any, labels: Float[Tensor, "row time"], *, compiled: bool = False
-    ) -> Float[Tensor, ""]:
+    def loss(self, hidden: Sequences, head: Any, labels: Float[Tensor, "row time"]) -> Float[Tensor, ""]:
         """The summed squared error of the numbers asked for; what is not asked for is NaN."""
         # Chosen before it is squared: behind a square, the gradient of what was not chosen would be 0 times NaN.
         return ((head(hidden.values).squeeze(-1) - labels).where(~labels.isnan(), 0) ** 2).sum()
@@ -146,17 +136,12 @@ Objective = NextToken | MaskedToken | MaskedTokenNextSentence | Classify | NextV
 
 
 def picked(vectors: Vectors, labels: Labels) -> tuple[Vectors, Labels]:
-    """The tokens that are asked for, and no others: how many they are decides the shapes."""
+    """The tokens that are asked for, and no others: less to compute.
+
+    A GPU takes all of them: how many are asked for decides the shapes, and it would have to wait to be told.
+    """
     places = (labels != NOT_ASKED).nonzero().squeeze(1)
     return vectors.index_select(1, places), labels[places]
-
-
-def masked(vectors: Vectors, labels: Labels) -> tuple[Vectors, Labels]:
-    """All tokens, with zeros where nothing is asked: a GPU need not wait to be told how many there are.
-
-    Zeros move no weight, whatever is computed from them, and nothing flows back to what stood there.
-    """
-    return vectors.masked_fill((labels == NOT_ASKED)[:, None], 0), labels
 
 
 def doubled(batch: Batch) -> Batch:

@@ -1,0 +1,182 @@
+"""Attention over short texts on a GPU: all scores of a head fit on the chip, so it is the formula as it stands.
+
+Kernels made for long texts walk over the keys in tiles, keep running sums, and go back over everything for the
+gradient. With at most 128 keys none of this is needed: one program takes a head of a row, and queries, keys, values
+and scores all lie beside it. What is saved for the way back is nothing: the weights are computed again.
+
+The plain twin is `plain_attention` in layers/attention.py; a test on a GPU compares output and gradients. Only a GPU
+can run this file: `triton` comes with torch's builds for one.
+"""
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+LONGEST = 128
+SIZES = (16, 32, 64)
+"""Numbers a head works on."""
+
+
+@triton.jit
+def _tile(numbers, time_step, times, heads, TIMES: tl.constexpr, SIZE: tl.constexpr):
+    """Where the vectors of one head in one row lie, and which of them there are."""
+    row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
+    time, number = tl.arange(0, TIMES), tl.arange(0, SIZE)
+    places = numbers + (row * times + time[:, None]) * time_step + head * SIZE + number[None, :]
+    return places, (time < times)[:, None]
+
+
+@triton.jit
+def _weights(
+    queries, keys, table, row_step, query_step, heads, asking, asked,
+    SIZE: tl.constexpr, CAUSAL: tl.constexpr, TABLE: tl.constexpr,
+):  # fmt: skip
+    """softmax(Q Kᵀ / √size) where one may look, and zeros elsewhere; zeros also for who may look at nothing."""
+    scores = tl.dot(queries, tl.trans(keys)) * (SIZE**-0.5)
+    query, key = tl.arange(0, queries.shape[0])[:, None], tl.arange(0, keys.shape[0])[None, :]
+    may_look = (query < asking) & (key < asked)
+    if CAUSAL:
+        may_look = may_look & (key <= query)
+    if TABLE:
+        row = (tl.program_id(0) // heads).to(tl.int64)
+        may_look = may_look & (tl.load(table + row * row_step + query * query_step + key, may_look, 0) != 0)
+    scores = tl.where(may_look, scores, -1e30)
+    raised = tl.where(may_look, tl.exp(scores - tl.max(scores, 1)[:, None]), 0.0)
+    return raised / tl.maximum(tl.sum(raised, 1), 1e-30)[:, None]
+
+
+@triton.jit
+def _forward(
+    found, queries, keys, values, table, query_step, key_step, value_step, table_row, table_query, heads, asking, asked,
+    ASKING: tl.constexpr, ASKED: tl.constexpr, SIZE: tl.constexpr, CAUSAL: tl.constexpr, TABLE: tl.constexpr,
+):  # fmt: skip
+    """weights · V."""
+    at_q, is_q = _tile(queries, query_step, asking, heads, ASKING, SIZE)
+    at_k, is_k = _tile(keys, key_step, asked, heads, ASKED, SIZE)
+    at_v, is_v = _tile(values, value_step, asked, heads, ASKED, SIZE)
+    q, k, v = tl.load(at_q, is_q, 0.0), tl.load(at_k, is_k, 0.0), tl.load(at_v, is_v, 0.0)
+    weights = _weights(q, k, table, table_row, table_query, heads, asking, asked, SIZE, CAUSAL, TABLE)
+    at_found, is_found = _tile(found, heads * SIZE, asking, heads, ASKING, SIZE)
+    tl.store(at_found, tl.dot(weights.to(v.dtype), v).to(v.dtype), is_found)
+
+
+@triton.jit
+def _backward(
+    by_queries, by_keys, by_values, slope,
+    queries, keys, values, table, query_step, key_step, value_step, table_row, table_query, heads, asking, asked,
+    ASKING: tl.constexpr, ASKED: tl.constexpr, SIZE: tl.constexpr, CAUSAL: tl.constexpr, TABLE: tl.constexpr,
+):  # fmt: skip
+    """With P = softmax(S), O = P V and G the slope by O: dV = Pᵀ G, dP = G Vᵀ, dS = P ⊙ (dP - rowsum(P ⊙ dP))."""
+    at_q, is_q = _tile(queries, query_step, asking, heads, ASKING, SIZE)
+    at_k, is_k = _tile(keys, key_step, asked, heads, ASKED, SIZE)
+    at_v, is_v = _tile(values, value_step, asked, heads, ASKED, SIZE)
+    at_slope, is_slope = _tile(slope, heads * SIZE, asking, heads, ASKING, SIZE)
+    q, k, v = tl.load(at_q, is_q, 0.0), tl.load(at_k, is_k, 0.0), tl.load(at_v, is_v, 0.0)
+    g = tl.load(at_slope, is_slope, 0.0)
+    weights = _weights(q, k, table, table_row, table_query, heads, asking, asked, SIZE, CAUSAL, TABLE)
+    at_by, is_by = _tile(by_values, heads * SIZE, asked, heads, ASKED, SIZE)
+    tl.store(at_by, tl.dot(tl.trans(weights.to(g.dtype)), g).to(g.dtype), is_by)
+    by_weights = tl.dot(g, tl.trans(v))
+    by_scores = weights * (by_weights - tl.sum(weights * by_weights, 1)[:, None]) * (SIZE**-0.5)
+    by_scores = by_scores.to(q.dtype)
+    at_by, is_by = _tile(by_keys, heads * SIZE, asked, heads, ASKED, SIZE)
+    tl.store(at_by, tl.dot(tl.trans(by_scores), q).to(q.dtype), is_by)
+    at_by, is_by = _tile(by_queries, heads * SIZE, asking, heads, ASKING, SIZE)
+    tl.store(at_by, tl.dot(by_scores, k).to(q.dtype), is_by)
+
+
+def fits(queries: Tensor, keys: Tensor) -> bool:
+    """Whether these can be looked at here: 16-bit numbers, few of them, and a gradient that is wanted."""
+    few = max(queries.size(2), keys.size(2)) <= LONGEST and queries.size(3) in SIZES
+    return few and queries.dtype == keys.dtype == torch.bfloat16 and queries.requires_grad
+
+
+def _laid(numbers: Tensor) -> Tensor:
+    """The same, with the heads of a time side by side, and row after row: as a layer's product lies."""
+    _, _, times, size = numbers.shape
+    row_step, head_step, time_step, step = numbers.stride()
+    if (row_step, head_step, step) == (times * time_step, size, 1):
+        return numbers
+    return numbers.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+def _like(numbers: Tensor) -> Tensor:
+    """Room for as much, laid the same way, so that joining heads costs nothing."""
+    rows, heads, times, size = numbers.shape
+    return numbers.new_empty(rows, times, heads, size).transpose(1, 2)
+
+
+def _given(queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None) -> list[Tensor | int]:
+    """What both kernels are given; where a table is the same for all rows or queries, its step is 0."""
+    queries, keys, values = _laid(queries), _laid(keys), _laid(values)
+    steps, allowed = (0, 0), queries
+    if table is not None:
+        allowed = table.contiguous().view(torch.uint8)
+        steps = (allowed.stride(0) * (table.size(0) > 1), allowed.stride(2) * (table.size(2) > 1))
+    _, heads, asking, _ = queries.shape
+    times = [each.stride(2) for each in (queries, keys, values)]
+    return [queries, keys, values, allowed, *times, *steps, heads, asking, keys.size(2)]
+
+
+def _shape(queries: Tensor, keys: Tensor, table: Tensor | None, causal: bool) -> dict[str, int | bool]:
+    """What the kernels are compiled for: the smallest tiles that hold the texts, and what is masked."""
+    asking, asked = (max(16, triton.next_power_of_2(each.size(2))) for each in (queries, keys))
+    return {
+        "ASKING": asking, "ASKED": asked, "SIZE": queries.size(3), "CAUSAL": causal, "TABLE": table is not None,
+        "num_warps": 8 if asking * asked > 64 * 64 else 4,
+    }  # fmt: skip
+
+
+@torch.library.custom_op(
+    "seq2see::short_attention",
+    mutates_args=(),
+    schema="(Tensor queries, Tensor keys, Tensor values, Tensor? table, bool causal) -> Tensor",
+)
+def short_attention(queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool) -> Tensor:
+    """The weighted sum of the values; `table` says who may look where, True: may."""
+    found, rows_heads = _like(queries), queries.size(0) * queries.size(1)
+    _forward[(rows_heads,)](found, *_given(queries, keys, values, table), **_shape(queries, keys, table, causal))
+    return found
+
+
+@torch.library.custom_op(
+    "seq2see::short_attention_slopes",
+    mutates_args=(),
+    schema="(Tensor slope, Tensor queries, Tensor keys, Tensor values, Tensor? table, bool causal)"
+    " -> (Tensor, Tensor, Tensor)",
+)
+def _slopes(
+    slope: Tensor, queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    found, rows_heads = (_like(queries), _like(keys), _like(values)), queries.size(0) * queries.size(1)
+    slope = slope.transpose(1, 2).contiguous()
+    given, shape = _given(queries, keys, values, table), _shape(queries, keys, table, causal)
+    _backward[(rows_heads,)](*found, slope, *given, **shape)
+    return found
+
+
+@short_attention.register_fake
+def _(queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool) -> Tensor:
+    return _like(queries)
+
+
+@_slopes.register_fake
+def _(
+    slope: Tensor, queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    return _like(queries), _like(keys), _like(values)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    *tensors, ctx.causal = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _back(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+    return *_slopes(slope, *ctx.saved_tensors, ctx.causal), None, None
+
+
+short_attention.register_autograd(_back, setup_context=_keep)

@@ -1,0 +1,83 @@
+"""The kernel for short texts gives what the plain formula gives, forward and backward; only a GPU can say so."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from seq2see.core.devices import TRITON
+from seq2see.layers.attention import SelfAttention, fused_attention, plain_attention
+from seq2see.layers.masks import MayLook, causal
+
+pytestmark = pytest.mark.skipif(not (torch.cuda.is_available() and TRITON), reason="needs a GPU")
+
+CASES = [  # queries, keys, size of a head, causal, table
+    (32, 32, 64, True, False),
+    (7, 7, 16, True, False),
+    (20, 33, 32, False, True),
+    (128, 128, 64, False, True),
+    (100, 128, 64, False, False),
+    (1, 5, 64, False, False),
+]
+
+
+def pieces(rows: int, heads: int, times: int, size: int, parts: int) -> list[Tensor]:
+    """Parts of one product, as a layer cuts them: not contiguous."""
+    product = torch.randn(rows, times, parts * heads * size, device="cuda", dtype=torch.bfloat16)
+    return [part.unflatten(-1, (heads, size)).transpose(1, 2) for part in product.chunk(parts, dim=-1)]
+
+
+def table_for(rows: int, queries: int, keys: int) -> Tensor:
+    """Anything may be hidden; the first query of the first row may look at nothing."""
+    allowed = torch.rand(rows, 1, queries, keys, device="cuda") > 0.4
+    allowed[0, 0, 0] = False
+    return allowed
+
+
+@pytest.mark.parametrize("queries, keys, size, is_causal, has_table", CASES)
+def test_it_is_the_plain_formula_in_the_output_and_in_every_gradient(queries, keys, size, is_causal, has_table):
+    from seq2see.layers.short_attention import short_attention
+
+    torch.manual_seed(1)
+    q, (k, v) = pieces(3, 2, queries, size, 1)[0], pieces(3, 2, keys, size, 2)
+    allowed = table_for(3, queries, keys) if has_table else None
+    slope = torch.randn_like(q)
+    found, expected = [], []
+    for way, dtype, results in ((short_attention, torch.bfloat16, found), (plain_attention, torch.float64, expected)):
+        parts = [each.detach().to(dtype).requires_grad_() for each in (q, k, v)]
+        look = (allowed, is_causal) if way is short_attention else (MayLook(allowed, is_causal),)
+        output = way(*parts, *look)
+        results += [output, *torch.autograd.grad(output, parts, slope.to(dtype))]
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.dtype == torch.bfloat16
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=0.02 * float(theirs.detach().abs().max()))
+
+
+def test_a_layer_takes_it_where_it_fits_and_only_there(monkeypatch):
+    from seq2see.layers import short_attention
+
+    taken: list[int] = []
+    own = short_attention.short_attention
+    monkeypatch.setattr(short_attention, "short_attention", lambda q, *rest: taken.append(q.size(2)) or own(q, *rest))
+    q, k, v = (part.detach().requires_grad_() for part in pieces(2, 2, 128, 64, 3))
+    fused_attention(q, k, v, causal())
+    fused_attention(q.float(), k.float(), v.float(), causal())
+    fused_attention(*(part.detach().requires_grad_() for part in pieces(2, 2, 129, 64, 3)), causal())
+    fused_attention(*(part.detach().requires_grad_() for part in pieces(2, 2, 9, 48, 3)), causal())
+    with torch.no_grad():
+        fused_attention(q.detach(), k, v, causal())
+    assert taken == [128]
+
+
+def test_compiled_it_is_the_same():
+    torch.manual_seed(1)
+    layer = nn.ModuleList([SelfAttention(128, 2)]).cuda()[0]
+    vectors = torch.randn(4, 20, 128, device="cuda", requires_grad=True)
+    results = []
+    for way in (layer, torch.compile(layer, dynamic=False)):
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            output = way(vectors, causal())
+        results.append([output, *torch.autograd.grad(output.float().square().sum(), [vectors, *layer.parameters()])])
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours.float(), theirs.float(), rtol=0, atol=0.02 * float(theirs.detach().abs().max()))

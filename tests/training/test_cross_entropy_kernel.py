@@ -1,0 +1,47 @@
+"""The kernel that judges scores says what the plain definition says; only a GPU can run it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from seq2see.core.batch import NOT_ASKED
+from seq2see.core.devices import TRITON
+from seq2see.training.cross_entropy import chunked_loss, judge
+
+pytestmark = pytest.mark.skipif(not (torch.cuda.is_available() and TRITON), reason="needs a GPU")
+
+
+@pytest.mark.parametrize("vocab", [5, 4096, 10_007])
+@pytest.mark.parametrize("smoothing, agreement", [(0.0, 0.0), (0.3, 0.0), (0.0, 2.5), (0.1, 1.3)])
+@pytest.mark.parametrize("biased", [True, False])
+def test_loss_and_gradient_are_those_of_the_plain_definition(vocab, smoothing, agreement, biased):
+    from seq2see.training.cross_entropy_kernel import judge_quickly
+
+    torch.manual_seed(1)
+    scores = 3 * torch.randn(2 if agreement else 1, 9, vocab, device="cuda")
+    scores[:, 0] += 300 * torch.randn(vocab, device="cuda")  # far apart: nothing may overflow
+    bias = torch.randn(vocab, device="cuda") if biased else None
+    labels = torch.randint(0, vocab, (9,), device="cuda")
+    labels[[2, 8]] = NOT_ASKED
+    expected = (scores + (bias if biased else 0)).double()
+    loss = judge(expected, labels, smoothing, agreement)
+    found, slope = judge_quickly(scores, bias, labels, smoothing, agreement)
+    assert float(found) == pytest.approx(float(loss), rel=1e-5)
+    torch.testing.assert_close(slope.double(), expected, rtol=1e-4, atol=1e-6)
+    assert not slope[:, [2, 8]].any()
+
+
+@pytest.mark.parametrize("agreement", [0.0, 1.3])
+def test_a_loss_in_bf16_is_near_that_of_a_cpu(agreement):
+    torch.manual_seed(1)
+    hidden, weight = torch.randn(2 if agreement else 1, 300, 64) / 8, torch.randn(5000, 64)
+    labels = torch.randint(0, 5000, (300,))
+    results = []
+    for device in ("cpu", "cuda"):
+        parts = [hidden.to(device).requires_grad_(), weight.to(device).requires_grad_()]
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=device == "cuda"):
+            loss = chunked_loss(*parts, None, labels.to(device), 0.1, agreement)
+        results.append([loss, *torch.autograd.grad(loss, parts)])
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(theirs.cpu(), ours, rtol=0, atol=0.02 * float(ours.detach().abs().max()))
