@@ -5,7 +5,7 @@ python benchmarks/gpt2_gpu.py         writes results/gpt2_gpu.json; needs a GPU 
 training   16 texts of 1,024 tokens, bf16, fused AdamW, clipping, everyone compiled and as one CUDA graph as well. The
            peers are Hugging Face's GPT-2 and a model as one writes it by hand: blocks of torch's own layers around
            torch's fused attention.
-writing    one text of 32 tokens is gone on from by 256, greedily, in bf16, with the same weights on both sides; in
+writing    one text of 32 tokens is gone on from by 128, greedily, in bf16, with the same weights on both sides; in
            float32 both must say the same.
 """
 
@@ -47,7 +47,7 @@ from seq2see.workbench.tokenisers import Tokenisers
 
 RESULTS = Path(__file__).parent / "results" / "gpt2_gpu.json"
 ROWS, TIMES, WIDTH, DEPTH, HEADS, VOCABULARY = 16, 1024, 768, 12, 12, 50_304
-PROMPT, NEW = 32, 256
+PROMPT, NEW, TURNS = 32, 128, 3
 
 
 def settings() -> ModelSettings:
@@ -180,7 +180,7 @@ def writing() -> list[dict[str, Any]]:
 
 def _rate(run: Callable[[torch.dtype], list[int]]) -> float:
     rates = []
-    for turn in range(6):
+    for turn in range(TURNS):
         torch.cuda.synchronize()
         began = time.perf_counter()
         said = len(run(torch.bfloat16))

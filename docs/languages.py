@@ -73,6 +73,9 @@ WORDS = {
     "pre-trained %": "预训练（%）",
     "the machine did other work too": "机器同时还在做别的事",
     "compiled, one CUDA graph": "编译，整步一个 CUDA 图",
+    "to compiled": "与编译者之比", "to graphed": "与录成图者之比", "full rows": "满行", "real sentences": "真实句子",
+    "plain": "原有的", "own": "自己的", "training": "训练", "writing": "写作", "by hand": "手写",
+    "the same first 64 tokens in float32": "float32 下前 64 个词元相同",
 }  # fmt: skip
 """Titles and short words: English, Chinese."""
 

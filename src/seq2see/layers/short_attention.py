@@ -126,7 +126,7 @@ def _shape(queries: Tensor, keys: Tensor, table: Tensor | None, causal: bool) ->
     asking, asked = (max(16, triton.next_power_of_2(each.size(2))) for each in (queries, keys))
     return {
         "ASKING": asking, "ASKED": asked, "SIZE": queries.size(3), "CAUSAL": causal, "TABLE": table is not None,
-        "num_warps": 8 if asking * asked > 64 * 64 else 4,
+        "num_warps": {16: 2, 32: 2, 64: 4, 128: 8}[max(asking, asked)],
     }  # fmt: skip
 
 
