@@ -30,6 +30,12 @@ help:
 	@$(PIP) --editable '.[zh,test,dev]'
 	@touch $@
 
+# Builds of torch for a GPU bring triton along. Without one it interprets our kernels, which only the tests need.
+.venv/.kernels: .venv/.dev
+	@$(BIN)/python -c 'import triton' 2>/dev/null || test "$$(uname -s)" != Linux || \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check triton==3.9.0
+	@touch $@
+
 # --- for newcomers ---
 
 demo: .venv/.core
@@ -42,7 +48,7 @@ demo: .venv/.core
 test: .venv/.dev $(WEIGHTS)/.done
 	$(BIN)/python -m pytest -n 2 -m "not long" -rs
 
-test-all: .venv/.dev $(WEIGHTS)/.done
+test-all: .venv/.kernels $(WEIGHTS)/.done
 	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 -rs
 
 lint: .venv/.dev

@@ -21,9 +21,9 @@ from torch.nn import functional
 
 from seq2see.core.devices import aside, describe_machine
 from seq2see.core.files import write_json
-from seq2see.layers.short_attention import short_attention
+from seq2see.kernels.cross_entropy import judge_quickly
+from seq2see.kernels.short_attention import short_attention
 from seq2see.training.cross_entropy import judge
-from seq2see.training.cross_entropy_kernel import judge_quickly
 
 RESULTS = Path(__file__).parent / "results" / "kernels_gpu.json"
 TIMES, ROUNDS = 10, 15

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from source_tree import PACKAGE, Module, modules
 
 ORDER = (
-    "core", "sources", "sequences", "layers", "models", "training", "decoding", "metrics", "inspection", "interop",
-    "workbench", "recipes", "explorer", "labs", "api", "cli",
+    "core", "kernels", "sources", "sequences", "layers", "models", "training", "decoding", "metrics", "inspection",
+    "interop", "workbench", "recipes", "explorer", "labs", "api", "cli",
 )  # fmt: skip
 """From top to bottom; `api` is the one module at the root of the package."""
 STRANGERS = {"training", "decoding", "metrics"}

@@ -1,7 +1,7 @@
 """Looking: scaled dot-product attention, and many heads of it.
 
 `attention_weights` and `plain_attention` are the definition (Vaswani et al. 2017, eq. 1); `fused_attention` is
-what runs: torch's kernels, or for short texts on a GPU our own (layers/short_attention.py). Tests say they agree.
+what runs: torch's kernels, or for short texts on a GPU our own (kernels/short_attention.py). Tests say they agree.
 A fused kernel never shows its weights, so when somebody watches (`probe` is set), the weights are computed again by
 the plain function: what is shown is exact, and the output is the one an unwatched model gives, bit for bit.
 """
@@ -51,7 +51,7 @@ def plain_attention(queries: Queries, keys: Keys, values: Keys, may_look: MayLoo
 def fused_attention(queries: Queries, keys: Keys, values: Keys, may_look: MayLook) -> Queries:
     """The same as `plain_attention`, by fused kernels: ours for short texts on a GPU, else torch's."""
     if TRITON and queries.is_cuda and queries.requires_grad and may_look.lean is None:
-        from seq2see.layers.short_attention import fits, short_attention
+        from seq2see.kernels.short_attention import fits, short_attention
 
         if fits(queries, keys):
             return short_attention(queries, keys, values, may_look.allowed, may_look.causal)

@@ -7,7 +7,7 @@ together, chunk by chunk, and a chunk's scores give their place to the next chun
 
 `plain_cross_entropy` and `plain_agreement` are the definition, on scores that are all there; `chunked_loss` is what
 runs. A test says that they agree, in the loss and in every gradient. On a GPU a kernel of our own does the work of
-`judge` (training/cross_entropy_kernel.py).
+`judge` (kernels/cross_entropy.py).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def slopes(
     In float32, and on a GPU, it is written over the products.
     """
     if TRITON and products.is_cuda and products.dtype != torch.float64:
-        from seq2see.training.cross_entropy_kernel import judge_quickly
+        from seq2see.kernels.cross_entropy import judge_quickly
 
         return judge_quickly(products, bias, labels, smoothing, agreement)
     scores = products.to(torch.promote_types(products.dtype, torch.float32))
