@@ -78,8 +78,8 @@ class NgramFrontend(nn.Module):
     """x = z_w + Σ z_g / √|G|: a word's own vector, and those of its n-grams g; the root keeps long words in bounds.
 
     Bojanowski et al. 2017, section 3.2, where it is the sum alone. While training some words are left out at random and
-    must be known by their n-grams, as they will be by those who have never read them (compare Lample et al. 2016,
-    section 4.3). What comes out has words for times; its time 0 is no word, but the beginning.
+    must be known by their n-grams, as they will be by those who have never read them (Lample et al. 2016 leave out rare
+    ones). What comes out has words for times; its time 0 is no word, but the beginning.
     """
 
     def __init__(self, rows: int, width: int, longest: int, left_out: float, dropout: float):
