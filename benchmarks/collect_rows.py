@@ -79,7 +79,7 @@ METRICS = {
     "phoneme_errors_with_stress": "phonemes wrong %, with stress",
 }
 """How a metric is called in a table; figures that are not here are kept in the results and not shown."""
-DIGITS = {"loss": 4, "bits_per_character": 3, "perplexity": 2}
+DIGITS = {"accuracy": 2, "loss": 4, "bits_per_character": 3, "perplexity": 2}
 """How many digits of it matter, if not one."""
 
 
