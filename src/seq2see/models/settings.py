@@ -53,9 +53,9 @@ class Ngrams(Settings):
     """Words become vectors by the n-grams of their letters, each looked up by its hash; for taggers."""
 
     kind: Literal["ngrams"] = "ngrams"
-    letters: PositiveInt = 4
+    letters: PositiveInt = 3
     """Letters in the longest n-gram; a whole word has a vector of its own besides, whatever its length."""
-    rows: PositiveInt = 32_768
+    rows: PositiveInt = 16_384
     """Rows of the table; words and n-grams that fall into the same row share a vector."""
     left_out: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of the words that are known by their n-grams alone, drawn anew at every step of training."""
