@@ -63,6 +63,12 @@ def column(key: str, title: str, digits: int | None = None, sign: bool = False) 
 
 
 METRICS = {
+    "loss": "loss",
+    "bits_per_character": "bits per character",
+    "perplexity": "perplexity",
+    "accuracy": "right %",
+    "macro_f1": "macro F1 %",
+    "spans_f1": "F1 of spans %",
     "bleu": "BLEU",
     "bleu-tokenised": "BLEU, lower-cased and tokenised",
     "chrf": "chrF2",
@@ -73,10 +79,12 @@ METRICS = {
     "phoneme_errors_with_stress": "phonemes wrong %, with stress",
 }
 """How a metric is called in a table; figures that are not here are kept in the results and not shown."""
+DIGITS = {"accuracy": 2, "loss": 4, "bits_per_character": 3, "perplexity": 2}
+"""How many digits of it matter, if not one."""
 
 
-def figures_table(rows: Sequence[Row]) -> Table:
-    """A row for each recipe and change, with all its figures."""
+def figures_table(rows: Sequence[Row], metrics: Sequence[str] = tuple(METRICS)) -> Table:
+    """A row for each recipe and change, with all its figures; some of the metrics get a column."""
     systems: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         systems.setdefault((row.recipe, row.label), []).append(row)
@@ -84,7 +92,9 @@ def figures_table(rows: Sequence[Row]) -> Table:
         {"recipe": recipe, "change": label, "seeds": len(found), **_figures(found)}
         for (recipe, label), found in systems.items()
     ]
-    scores = [column(f"{split}_{key}", f"{split} {title}", 1) for key, title in METRICS.items() for split in SPLITS]
+    scores = [
+        column(f"{split}_{key}", f"{split} {METRICS[key]}", DIGITS.get(key, 1)) for key in metrics for split in SPLITS
+    ]
     present = {key for row in told for key in row}
     return {
         "columns": [

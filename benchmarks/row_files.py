@@ -1,7 +1,7 @@
-"""One measured run, one file: train a recipe, translate what it is judged on, and write down the figures.
+"""One measured run, one file: train a recipe, judge it as `seq2see eval` does, and write down the figures.
 
-A row file is written by one process and read by `collect`, so that many runs can go on side by side. It
-also carries the outputs, so that whatever needs them (significance, examples, a score that wants another
+A row file is written by one process and read by `collect`, so that many runs can go on side by side. That of a
+translator also carries its outputs, so that whatever needs them (significance, examples, a score that wants another
 package) can be computed later and elsewhere.
 """
 
@@ -17,16 +17,30 @@ from typing import Any
 
 from seq2see.api import resolve
 from seq2see.core.devices import describe_machine
+from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
-from seq2see.workbench.evaluate import score_outputs
-from seq2see.workbench.predict import load
-from seq2see.workbench.prepare import read_corpus
+from seq2see.models.counting import CountingSettings
+from seq2see.models.settings import Series
+from seq2see.workbench.evaluate import evaluate, score_outputs, test_size
+from seq2see.workbench.predict import Model, load
+from seq2see.workbench.prepare import encode, read_corpus
+from seq2see.workbench.reading import read_with_truth
+from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
 from seq2see.workbench.terminal import Terminal
 from seq2see.workbench.train import count_weights, train_recipe
 
 SPLITS = ("valid", "test")
-"""What is translated: everything is chosen on valid, and test is only told."""
+"""What is judged: everything is chosen on valid, and test is only told."""
+FIGURES = {
+    "accuracy": "accuracy",
+    "macro_f1": "macro_f1",
+    "per_token": "perplexity",
+    "perplexity": "perplexity",
+    "bits_per_character": "bits_per_character",
+    "token_accuracy": "accuracy",
+}
+"""What an evaluation tells of a split, and how a row calls it; tables of classes and confusions stay in the run."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +53,7 @@ class Row:
     """What was changed, in words; empty for the recipe as it is."""
     overrides: dict[str, Any] = field(default_factory=dict)
     figures: dict[str, float] = field(default_factory=dict)
-    """steps, weights, seconds (training), and every score of both splits as valid_bleu, test_bleu, ..."""
+    """steps, weights, seconds (training), and every score of both splits as valid_bleu, test_accuracy, ..."""
     signatures: dict[str, str] = field(default_factory=dict)
     outputs: dict[str, list[str]] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
@@ -65,24 +79,57 @@ def make_row(asked: Row, out: Path) -> Row:
 
 
 def score_row(asked: Row, run: RunFolder, figures: Mapping[str, float]) -> Row:
-    """Translate valid and test with a finished run; figures that only training knows are handed in."""
+    """Judge a finished run on valid and test; figures that only training knows are handed in."""
     model, recipe = load(run.path), run.recipe()
+    if isinstance(recipe.target, Series):
+        raise UserError("A series has no row here.", remedy="`python benchmarks/series.py` measures series.")
+    known = dict(figures)
+    if not isinstance(recipe.decoder, CountingSettings):  # it has no weights, and takes no steps to find them
+        known |= {"steps": model.config.step, "weights": count_weights(model.module)}
+    done = Row(asked.recipe, asked.seed, asked.label, asked.overrides, known, environment=describe_machine())
+    if recipe.writes and recipe.source is not None:
+        _translate(done, model, recipe)
+    else:
+        done.figures.update(_read_valid(model, recipe))
+        with Terminal("eval", test_size(run)) as terminal:
+            done.figures.update(_told(evaluate(run, terminal.advance)))
+    return done
+
+
+def _translate(row: Row, model: Model, recipe: Recipe) -> None:
+    """Translate valid and test, and score that; the outputs are kept."""
     corpus, _ = read_corpus(recipe)
-    found: dict[str, float] = {"steps": model.config.step, "weights": count_weights(model.module), **figures}
-    outputs: dict[str, list[str]] = {}
-    signatures: dict[str, str] = {}
     for split in SPLITS:
         began = time.monotonic()
         predictions = model.predict([example.source for example in corpus[split]])
-        found[f"{split}_decoding_seconds"] = round(time.monotonic() - began, 1)
-        outputs[split] = [prediction.text for prediction in predictions]
+        row.figures[f"{split}_decoding_seconds"] = round(time.monotonic() - began, 1)
+        row.outputs[split] = [prediction.text for prediction in predictions]
         references, answers = [each.target for each in corpus[split]], [each.right for each in corpus[split]]
-        scores = score_outputs(recipe, references, outputs[split], answers)
-        found |= {f"{split}_{name}": value for name, value in _values(scores)}
-        signatures |= {name: score["signature"] for name, score in scores.items() if _is_signed(score)}
-    return Row(
-        asked.recipe, asked.seed, asked.label, asked.overrides, found, signatures, outputs, describe_machine()
-    )  # fmt: skip
+        scores = score_outputs(recipe, references, row.outputs[split], answers)
+        row.figures.update({f"{split}_{name}": value for name, value in _values(scores)})
+        row.signatures.update({name: score["signature"] for name, score in scores.items() if _is_signed(score)})
+
+
+def _read_valid(model: Model, recipe: Recipe) -> dict[str, float]:
+    """What training watched, of the model as it was kept: it may be the best or the mean of several."""
+    corpus, _ = read_corpus(recipe)
+    valid = encode(recipe, model.tokenisers, corpus["valid"])
+    perplexity, accuracy = read_with_truth(model.module, valid)
+    found = {"valid_loss": perplexity.loss / perplexity.count, "valid_accuracy": 100 * accuracy.value}
+    if recipe.writes:
+        found |= {"valid_perplexity": perplexity.value, "valid_bits_per_character": perplexity.bits_per_character}
+    return found
+
+
+def _told(scores: dict[str, Any]) -> dict[str, float]:
+    """The figures of an evaluation, by split."""
+    found: dict[str, float] = {}
+    for name, part in scores.items():
+        split = {"hidden": "test", "follows": "test_follows"}.get(name, part.get("split", name))
+        found |= {f"{split}_{FIGURES[key]}": float(value) for key, value in part.items() if key in FIGURES}
+        if "spans" in part:
+            found[f"{split}_spans_f1"] = 100 * part["spans"]["f1"]
+    return found
 
 
 def _is_signed(score: Any) -> bool:

@@ -5,6 +5,7 @@ python benchmarks/rows.py row g2p --set encoder.depth=1 --label "one layer" --ou
 python benchmarks/rows.py score RUN --out FOLDER                              score a run that is there
 python benchmarks/rows.py table FOLDER --results benchmarks/results/g2p.json  all rows as one table
 
+Any recipe goes that reads or writes texts; its figures are those of `seq2see eval`, and of valid what training watches.
 Rows are independent of each other, so many can be made side by side (then with --shared, which leaves out how long
 it took); a row that is there is not made again.
 """

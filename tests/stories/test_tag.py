@@ -12,6 +12,7 @@ from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.workbench.dry import dry_run
+from seq2see.workbench.embeddings import Words
 from seq2see.workbench.evaluate import evaluate
 from seq2see.workbench.predict import load
 from seq2see.workbench.report import write_report
@@ -21,6 +22,8 @@ from seq2see.workbench.train import train_recipe
 WHO = {"Ann": "B-PER", "Bob": "B-PER", "Eve": "B-PER", "小明": "B-PER"}
 WHERE = {"Rome": "B-LOC", "Oslo": "B-LOC", "Bern": "B-LOC", "北京": "B-LOC"}
 SMALL = {"source.tokeniser.size": 330, "training.tokens": 128, "training.patience": 0}
+WHOLE = {"source.tokeniser.kind": "characters", "source.frontend.kind": "ngrams", "source.frontend.rows": 2000}
+WHOLE |= {"training.tokens": 256, "training.patience": 0}
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +97,24 @@ def test_a_dry_run_shows_words_and_tags(names: Path):
     assert any("answers B-PER I-PER O O B-LOC" in line for line in said)
 
 
-def test_a_stopped_run_goes_on_to_the_same_end(names: Path, tmp_path: Path):
-    stop_and_go_on(tiny_recipe(names, "tag", **SMALL), tmp_path)
+@pytest.mark.parametrize("changes", [SMALL, WHOLE | {"source.frontend.left_out": 0.2}], ids=["pieces", "words"])
+def test_a_stopped_run_goes_on_to_the_same_end(names: Path, tmp_path: Path, changes):
+    stop_and_go_on(tiny_recipe(names, "tag", **changes), tmp_path)
+
+
+def test_words_can_be_read_whole_and_one_never_read_is_known_by_its_letters(names: Path, tmp_path: Path, capsys):
+    much = {"training.steps": 60, "training.save_every": 30, "training.rate": 1e-2, "encoder.width": 32}
+    run = train_recipe(tiny_recipe(names, "tag", **WHOLE | much), tmp_path / "run")
+    assert evaluate(run)["test"]["accuracy"] == 100
+    model = load(run.path)
+    assert model("小明 Smith loves old 北京").text == "小明/B-PER Smith/I-PER loves/O old/O 北京/B-LOC"
+    assert model("Ann Smith adoves old Rome").text.split()[2] == "adoves/O"
+    assert write_report(run).exists()
+    assert command(["predict", str(run.path), "Bob Smith visits old Oslo"]) == 0
+    assert "Oslo/B-LOC" in capsys.readouterr().out
+    assert model.vectors(["Ann sees Rome", "Bob"]).shape == (2, 32)
+    with pytest.raises(UserError, match="no table of vectors"):
+        Words(model.stored)
 
 
 def test_a_tag_that_was_never_learnt_is_told_with_its_line(names: Path, tmp_path: Path):

@@ -24,7 +24,7 @@ from seq2see.interop.hugging_face_config import ENGINE
 from seq2see.interop.position_tables import position_table
 from seq2see.interop.stored import Stored, cannot
 from seq2see.models.packing import pack_model
-from seq2see.models.settings import Label, ModelSettings, Tags
+from seq2see.models.settings import Label, ModelSettings, Sentences, Tags
 from seq2see.sequences.given import GivenTokeniser
 from seq2see.sequences.tokenisers import BOS, BOS_TEXT, EOS, EOS_TEXT, MASK_TEXT, PAD, UNK, Tokeniser
 
@@ -88,6 +88,7 @@ def _with_places(settings: ModelSettings) -> ModelSettings:
 
 def _places(settings: ModelSettings) -> int:
     assert settings.source is not None
+    assert isinstance(settings.source.frontend, Sentences)
     return settings.source.frontend.longest
 
 

@@ -41,15 +41,18 @@ from seq2see.models.settings import (
     Encoder,
     Label,
     ModelSettings,
+    Ngrams,
     Sentences,
     Series,
     Tags,
     Text,
     TextTarget,
+    Tokens,
     Vector,
     table_width,
 )
-from seq2see.models.tagger import TAGGERS
+from seq2see.models.spelling import NgramFrontend
+from seq2see.models.tagger import TAGGERS, Tagger, WholeTagger
 from seq2see.models.transformer import TransformerDecoder, TransformerEncoder, TransformerSettings
 from seq2see.models.window import WindowDecoder, WindowDecoderSettings
 
@@ -69,15 +72,13 @@ WRITERS: dict[type, Callable[[Any, str], nn.Module]] = {  # decoders that have n
     RecurrentDecoderSettings: lambda settings, positions: RecurrentDecoder.of(settings, memory_width=None),
     WindowDecoderSettings: lambda settings, positions: WindowDecoder(settings),
 }
-READERS: dict[type, Callable[[TokenFrontend, nn.Module, Any, int], Reader]] = {
+READERS: dict[type, Callable[[Any, nn.Module, Any, int], Reader]] = {
     Blanks: lambda source, body, settings, answers: BERT(source, body, _rethink(settings.encoder)),
     BlanksAndPairs: lambda source, body, settings, answers: PairBERT(source, body, _rethink(settings.encoder)),
     Label: lambda source, body, settings, answers: CLASSIFIERS[settings.target.summary](
         source, body, settings.encoder, answers
     ),
-    Tags: lambda source, body, settings, answers: TAGGERS[settings.target.word](
-        source, body, settings.encoder, answers
-    ),
+    Tags: lambda source, body, settings, answers: _tagger(settings)(source, body, settings.encoder, answers),
     Vector: lambda source, body, settings, answers: EMBEDDERS[settings.target.summary](source, body),
 }
 
@@ -102,7 +103,12 @@ def _reader(settings: ModelSettings, source_size: int, answers: int) -> Reader:
     text, encoder = settings.source, settings.encoder
     assert text is not None
     assert encoder is not None
-    source = _frontend(text, nn.Embedding(source_size, encoder.width), encoder.dropout, _epsilon(encoder))
+    source: nn.Module
+    if isinstance(text.frontend, Ngrams):
+        look = text.frontend
+        source = NgramFrontend(look.rows, encoder.width, look.letters, look.left_out, encoder.dropout)
+    else:
+        source = _frontend(text, nn.Embedding(source_size, encoder.width), encoder.dropout, _epsilon(encoder))
     body = ENCODERS[type(encoder)](encoder, text.frontend.positions)
     return READERS[type(settings.target)](source, body, settings, answers)
 
@@ -152,9 +158,17 @@ def _frontend(text: Text, table: nn.Embedding, dropout: float, epsilon: float = 
     frontend, width = text.frontend, table.embedding_dim
     if isinstance(frontend, Sentences):
         return SentenceFrontend(table, LearnedPositions(width, frontend.longest), dropout, epsilon)
+    assert isinstance(frontend, Tokens)
     learned = frontend.positions == "learned"
     positions = LearnedPositions(width, frontend.longest) if learned else POSITIONS[frontend.positions](width)
     return FRONTENDS[frontend.vectors](table, positions, dropout)
+
+
+def _tagger(settings: ModelSettings) -> type[Tagger]:
+    """What a word is told from: from what was read of it as a whole, or from its pieces."""
+    assert settings.source is not None
+    assert isinstance(settings.target, Tags)
+    return WholeTagger if isinstance(settings.source.frontend, Ngrams) else TAGGERS[settings.target.word]
 
 
 def _head(target: TextTarget, table: nn.Embedding) -> nn.Module:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
 from seq2see.core.settings import Settings, usually
 from seq2see.models.convolutional import ConvolutionalEncoderSettings, WindowEncoderSettings
@@ -49,13 +49,30 @@ class Sentences(Settings):
         return "learned"
 
 
+class Ngrams(Settings):
+    """Words become vectors by the n-grams of their letters, each looked up by its hash; for taggers."""
+
+    kind: Literal["ngrams"] = "ngrams"
+    letters: PositiveInt = 3
+    """Letters in the longest n-gram; a whole word has a vector of its own besides, whatever its length."""
+    rows: PositiveInt = 16_384
+    """Rows of the table; words and n-grams that fall into the same row share a vector."""
+    left_out: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of the words that are known by their n-grams alone, drawn anew at every step of training."""
+
+    @property
+    def positions(self) -> Literal["none"]:
+        """How a model is told where a word stands."""
+        return "none"
+
+
 class Text(Settings):
     """Text that is read."""
 
     kind: Literal["text"] = "text"
     tokeniser: AnyTokeniser = BytePairs()
     """How text is cut into tokens."""
-    frontend: Annotated[Tokens | Sentences, Field(discriminator="kind"), usually("tokens")] = Tokens()
+    frontend: Annotated[Tokens | Sentences | Ngrams, Field(discriminator="kind"), usually("tokens")] = Tokens()
     """How tokens become vectors."""
     longest: int = Field(256, ge=2)
     """Tokens kept of one text; what lies beyond is cut off, and that is reported."""
@@ -156,6 +173,13 @@ class ModelSettings(Settings):
         """The text that is written."""
         assert isinstance(self.target, TextTarget), "this model does not write"
         return self.target
+
+    @model_validator(mode="after")
+    def check_words(self) -> ModelSettings:
+        """N-grams are those of words, and only taggers are told which letters are a word."""
+        if self.source and isinstance(self.source.frontend, Ngrams) and self.target != Tags():
+            raise ValueError("source.frontend.kind=ngrams needs target.kind=tags and target.word=mean")
+        return self
 
     @model_validator(mode="after")
     def check(self) -> ModelSettings:

@@ -2,7 +2,8 @@
 
 A word may be rare, but its pieces seldom are: what ends in "-ly" is an adverb. So the encoder reads pieces of words, or
 characters, and a word's vector is the mean of its pieces' (compare Ling et al. 2015, who read characters, and Devlin
-et al. 2019, section 5.3, who take the first piece). Compare `classifier.py`: the same question, asked of each word.
+et al. 2019, section 5.3, who take the first piece). Or it reads words that were put together from their letters before,
+in which case there is nothing to take the mean of. Compare `classifier.py`: the same question, asked of each word.
 """
 
 from __future__ import annotations
@@ -48,6 +49,17 @@ class FirstTagger(Tagger):
         assert batch.source is not None, "a tagger needs a text"
         read = self.encode(batch.source)
         return Sequences(self.dropout(read.values), read.lengths)
+
+
+class WholeTagger(Tagger):
+    """One answer a word, where the encoder has read whole words (`spelling.py`)."""
+
+    def hidden(self, batch: Batch) -> Sequences:
+        """The vector of its word, at every letter."""
+        assert isinstance(batch.source, Worded), "a tagger needs words"
+        read = self.dropout(self.encode(batch.source).values)
+        words = batch.source.words[..., None].expand(-1, -1, read.size(-1))
+        return Sequences(read.gather(1, words), batch.source.lengths)
 
 
 TAGGERS = {"mean": Tagger, "first": FirstTagger}

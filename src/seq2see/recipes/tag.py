@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from seq2see.decoding.settings import Decoding
 from seq2see.models.recurrent import RecurrentEncoderSettings
-from seq2see.models.settings import Tags, Text, Tokens
+from seq2see.models.settings import Ngrams, Tags, Text, Tokens
 from seq2see.sequences.tokenisers import BytePairs, Characters
 from seq2see.sources.catalogue import CataloguedCorpus
 from seq2see.sources.pocket.corpus import PocketCorpus
@@ -37,8 +37,11 @@ def tag_zh() -> Recipe:
 
 
 def ud_english_ewt() -> Recipe:
-    """Parts of speech of English on the web (Universal Dependencies), from pieces of words."""
-    return _treebank("ud-english-ewt").with_(**{"source.tokeniser.size": 6000})
+    """Parts of speech of English on the web (Universal Dependencies), from whole words and their n-grams."""
+    text = Text(tokeniser=Characters(min_count=2), frontend=Ngrams(letters=4, rows=32_768, left_out=0.1), longest=1024)
+    base = _treebank("ud-english-ewt").model_copy(update={"source": text})
+    # Four letters and a bit are a word, so a step reads as many words as one of pieces would.
+    return base.with_(**{"encoder.width": 256, "encoder.dropout": 0.33, "training.tokens": 6144, "training.steps": 600})
 
 
 def ud_chinese_gsd() -> Recipe:

@@ -18,10 +18,12 @@ from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
 from seq2see.models.embedder import meaning
 from seq2see.models.reader import Reader
+from seq2see.models.settings import Tags
 from seq2see.sources.examples import Example
 from seq2see.workbench.classify import Classify
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.questions import ROWS, Said, Seen, Splits, batch_of
+from seq2see.workbench.tag import Tag
 from seq2see.workbench.tokenisers import Tokenisers
 
 if TYPE_CHECKING:
@@ -52,7 +54,8 @@ def vectors_of(stored: StoredModel, texts: Sequence[str], watch: Callable[[int],
     if not isinstance(stored.module, Reader):
         raise UserError("Only a model that reads gives a vector for a text; this one writes.")
     device = device_of(stored.module)
-    seen = {place: Classify().read(stored, text) for place, text in enumerate(texts) if text.strip()}
+    reads = Tag() if isinstance(stored.config.model.target, Tags) else Classify()  # a tagger knows words alone
+    seen = {place: reads.read(stored, text) for place, text in enumerate(texts) if text.strip()}
     assert stored.config.model.encoder is not None
     found = np.zeros((len(texts), stored.config.model.encoder.width), np.float32)
     by_length = sorted(seen, key=lambda place: len(seen[place].ids))

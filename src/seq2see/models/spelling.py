@@ -1,0 +1,106 @@
+"""Words from their letters: a word's vector is its own, and what the vectors of its n-grams add up to.
+
+Bojanowski et al. 2017, section 3.2: "where" is <where>, and <wh, whe, her, ere, re>. Whoever has never read
+"unfriendly" has read "<un", "friend" and "ly>", and so knows that it is no verb. Compare `frontends.py`: there each
+piece of a word is a token of its own, and an encoder must put them together; here it reads words, one vector for each.
+
+N-grams are not listed but hashed, each into one row of a table. Two that share a row must get along, which costs
+little: they seldom meet. So no vocabulary of words is learnt or kept, and no word is unknown.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Int, Shaped
+from torch import Tensor, nn
+from torch.nn import functional
+
+from seq2see.core.batch import Sequences, Worded
+from seq2see.layers.dropout import Dropout
+
+BASE, PRIME = 1_000_003, 2**31 - 1
+"""Of the hashes: BASE times any number below PRIME still fits into 64 bits."""
+
+
+def before(values: Int[Tensor, "row time"]) -> Int[Tensor, "row time"]:
+    """At each time what stood one earlier; 0 at the first."""
+    return functional.pad(values, (1, 0))[:, :-1]
+
+
+def places_in_words(words: Int[Tensor, "row time"]) -> Int[Tensor, "row time"]:
+    """How many letters of its word stand before each letter.
+
+    >>> places_in_words(torch.tensor([[0, 1, 1, 1, 2, 2, 0]])).tolist()
+    [[0, 0, 1, 2, 0, 1, 0]]
+    """
+    times = torch.arange(words.size(1), device=words.device).expand_as(words)
+    begins = words != before(words)
+    return times - torch.where(begins, times, 0).cummax(1).values
+
+
+def ngrams(
+    letters: Int[Tensor, "row time"], words: Int[Tensor, "row time"], longest: int
+) -> tuple[Int[Tensor, "row time order"], Bool[Tensor, "row time order"]]:
+    """The hashes of the n-grams of 1, 2, ... `longest` letters that end at each place, and which of them there are.
+
+    An n-gram at the beginning or the end of a word is another one than the same letters in its middle: that is what
+    < and > stand for.
+    """
+    places, ends = places_in_words(words), words != functional.pad(words, (0, 1))[:, 1:]
+    hashes, found = [], []
+    hashed = torch.zeros_like(letters)
+    for size in range(1, longest + 1):
+        # The n-gram that is shorter by a letter and ends one earlier, and behind it this letter.
+        hashed = (before(hashed) * BASE + letters) % PRIME
+        begins = places == size - 1
+        hashes.append(4 * hashed + 2 * begins + ends)
+        found.append(places >= size - 1)
+    return torch.stack(hashes, -1), torch.stack(found, -1) & (words > 0)[..., None]
+
+
+def whole_words(
+    letters: Int[Tensor, "row time"], words: Int[Tensor, "row time"], width: int
+) -> Int[Tensor, "row word"]:
+    """The hash of each whole word: the sum of its letters, each with a weight that its place gives it."""
+    weights = ((places_in_words(words) + 1) * BASE % PRIME) ** 2 % PRIME
+    return add_up((letters * weights % PRIME)[..., None], words, width)[..., 0] % PRIME
+
+
+def add_up(
+    values: Shaped[Tensor, "row time size"], words: Int[Tensor, "row time"], width: int
+) -> Shaped[Tensor, "row word size"]:
+    """The sums over each word's letters."""
+    sums = values.new_zeros(values.size(0), width, values.size(2))
+    return sums.scatter_add(1, words[..., None].expand_as(values), values)
+
+
+class NgramFrontend(nn.Module):
+    """x = z_w + Σ z_g / √|G|: a word's own vector, and those of its n-grams g; the root keeps long words in bounds.
+
+    Bojanowski et al. 2017, section 3.2, where it is the sum alone. While training some words are left out at random and
+    must be known by their n-grams, as they will be by those who have never read them (Lample et al. 2016 leave out rare
+    ones). What comes out has words for times; its time 0 is no word, but the beginning.
+    """
+
+    def __init__(self, rows: int, width: int, longest: int, left_out: float, dropout: float):
+        super().__init__()
+        self.ngrams = nn.Embedding(rows, width)
+        self.longest = longest
+        self.left_out, self.dropout = Dropout(left_out), Dropout(dropout)
+
+    def forward(self, letters: Sequences) -> Sequences:
+        """A vector for each word."""
+        assert isinstance(letters, Worded), "n-grams need words"
+        words, rows = letters.words, self.ngrams.num_embeddings
+        # Asking a GPU how many words there are would hold it up, so there rows are as wide as their letters.
+        width = words.size(1) if words.is_cuda else int(words.max()) + 1
+        hashes, found = ngrams(letters.values, words, self.longest)
+        shares = found.to(self.ngrams.weight.dtype)
+        parts = functional.embedding_bag(
+            (hashes % rows).flatten(0, 1), self.ngrams.weight, mode="sum", per_sample_weights=shares.flatten(0, 1)
+        ).unflatten(0, words.shape)
+        counts = add_up(shares.sum(-1, keepdim=True), words, width)
+        own = self.ngrams(whole_words(letters.values, words, width) % rows)
+        stays = self.left_out((counts > 0).to(own.dtype))  # nothing but a word has a vector of its own
+        vectors = stays * own + add_up(parts, words, width) / counts.clamp(min=1).sqrt()
+        return Sequences(self.dropout(vectors), words.amax(1) + 1)

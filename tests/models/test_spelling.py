@@ -1,0 +1,105 @@
+"""A word's vector is made of its n-grams alone: what stands beside it, and how rows are padded, change nothing."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from seq2see.core.batch import Batch, Sequences, Worded
+from seq2see.core.errors import UserError
+from seq2see.core.settings import read_tree
+from seq2see.models.build import fresh_model
+from seq2see.models.settings import ModelSettings, Ngrams, Tags, Text
+from seq2see.models.spelling import BASE, PRIME, NgramFrontend, ngrams, whole_words
+from tiny_models import reads
+
+CAT, AT, A = [5, 6, 7], [6, 7], [6]
+
+
+def worded(*rows: list[list[int]]) -> Worded:
+    """Rows of words, with <bos> before and <eos> behind them."""
+    letters = Sequences.of([[1, *(letter for word in row for letter in word), 2] for row in rows])
+    words = [[0, *(number for number, word in enumerate(row, 1) for _ in word), 0] for row in rows]
+    return Worded(letters.values, letters.lengths, Sequences.of(words).values)
+
+
+def by_hand(word: list[int], longest: int) -> list[int]:
+    """The hashes of a word's n-grams, one after another."""
+    found = []
+    for size in range(1, longest + 1):
+        for start in range(len(word) - size + 1):
+            hashed = 0
+            for letter in word[start : start + size]:
+                hashed = (hashed * BASE + letter) % PRIME
+            found.append(4 * hashed + 2 * (start == 0) + (start + size == len(word)))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("longest", [1, 2, 5])
+def test_the_ngrams_of_a_word_by_hand(longest):
+    source = worded([CAT, AT, A])
+    hashes, found = ngrams(source.values, source.words, longest)
+    for number, word in enumerate((CAT, AT, A), 1):
+        here = source.words[0] == number
+        assert sorted(hashes[0, here][found[0, here]].tolist()) == by_hand(word, longest)
+    assert not found[0, source.words[0] == 0].any()
+
+
+def test_the_ends_of_a_word_are_marked():
+    first, second = by_hand(CAT, 2), by_hand(AT, 2)
+    # "at" at the end of "cat" is not the word "at", but "t" is the last letter of both.
+    assert len({*first} & {*second}) == 1
+
+
+def test_a_whole_word_has_a_number_of_its_own():
+    source = worded([CAT, AT, [7, 6, 5], CAT])
+    cat, at, tac, again = whole_words(source.values, source.words, 5)[0, 1:].tolist()
+    assert cat == again
+    assert len({cat, at, tac}) == 3  # the same letters in another order are another word
+
+
+def test_the_vector_of_a_word_by_hand():
+    frontend = NgramFrontend(rows=1000, width=2, longest=2, left_out=0.0, dropout=0.0)
+    torch.nn.init.ones_(frontend.ngrams.weight)
+    vectors = frontend(worded([CAT, A]))
+    assert vectors.lengths.tolist() == [3]
+    # c, a, t, ca and at are five n-grams; "a" is one, and time 0 is no word.
+    torch.testing.assert_close(vectors.values[0, :, 0], torch.tensor([0, 1 + 5 / 5**0.5, 1 + 1]))
+
+
+def test_a_word_that_is_left_out_is_still_known_by_its_ngrams():
+    torch.manual_seed(1)
+    frontend = NgramFrontend(rows=1000, width=1, longest=1, left_out=0.5, dropout=0.0)
+    torch.nn.init.ones_(frontend.ngrams.weight)
+    source = worded([A] * 20)
+    assert {*frontend(source).values[0, 1:, 0].tolist()} == {1.0, 3.0}  # left out, or twice as loud
+    assert {*frontend.eval()(source).values[0, 1:, 0].tolist()} == {2.0}
+
+
+def test_what_lies_behind_a_row_has_no_meaning():
+    frontend = NgramFrontend(rows=1000, width=3, longest=2, left_out=0.0, dropout=0.0)
+    source = worded([CAT, AT], [A])
+    spoilt = Worded(source.values.masked_fill(~source.real, 9), source.lengths, source.words)
+    assert torch.equal(frontend(source).values, frontend(spoilt).values)
+
+
+@torch.no_grad()
+def test_padding_and_other_rows_change_nothing_and_a_word_has_one_answer():
+    settings = ModelSettings(source=Text(frontend=Ngrams(rows=101)), target=Tags(), encoder=reads("lstm"))
+    model = fresh_model(settings, (23, 4), "xavier", 3).eval()
+
+    def answers(source):
+        return model(Batch(source, None, source.values, source.lengths))
+
+    alone, together = answers(worded([CAT, AT])), answers(worded([AT, CAT, CAT, A, AT], [CAT, AT]))
+    assert together.shape == (2, 13, 4)
+    torch.testing.assert_close(together[1, 1:6], alone[0, 1:6], atol=1e-5, rtol=1e-5)
+    assert torch.equal(alone[0, 1], alone[0, 3])
+    assert not torch.equal(alone[0, 1], alone[0, 4])
+
+
+@pytest.mark.parametrize("target", [{"kind": "label"}, {"kind": "tags", "word": "first"}])
+def test_ngrams_without_words_are_refused(target):
+    source = {"frontend": {"kind": "ngrams"}}
+    with pytest.raises(UserError, match=r"target\.kind=tags"):
+        read_tree(ModelSettings, {"source": source, "target": target, "encoder": {"kind": "recurrent"}})

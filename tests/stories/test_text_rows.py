@@ -1,0 +1,143 @@
+"""Measured runs of text tasks: a row tells what `seq2see eval` tells, and a table shows the rows of its task."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+import row_files
+import rows as row_command
+import texts
+from row_files import Row, read_rows, write_row
+from tiny import tiny_recipe
+
+from seq2see.api import resolve
+from seq2see.core.errors import UserError
+from seq2see.recipes.table import RECIPES
+from seq2see.training.journal import read_journal
+from seq2see.workbench.evaluate import evaluate
+from seq2see.workbench.run_folder import RunFolder
+
+TAGGED = "".join(
+    f"{who} B-PER\n{verb} O\n{where} B-LOC\n\n"
+    for who in ("Ann", "Bob", "小明") for verb in ("sees", "loves", "visits") for where in ("Rome", "Oslo", "北京")
+)  # fmt: skip
+LABELLED = "".join(
+    f"the {thing} is {word}\t{label}\n"
+    for thing in ("film", "book", "song", "电影", "书") for word, label in (("good", "praise"), ("坏", "blame"))
+)  # fmt: skip
+WRITTEN = "the cat sat on the mat. 猫坐在垫子上。\n" * 60
+DATA = {
+    "tag": ("names.conll", TAGGED, {"source.tokeniser.size": 330}),
+    "classify-text": ("my.tsv", LABELLED, {"source.tokeniser.size": 330, "training.patience": 1}),
+    "write": ("book.txt", WRITTEN, {"target.longest": 24}),
+    "fill-bert": ("book.txt", WRITTEN, {"source.longest": 24, "source.tokeniser.size": 330}),
+    "count": ("book.txt", WRITTEN, {}),
+}
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch, request) -> tuple[Row, RunFolder]:
+    """A row by the command line, and its run."""
+    name, text, changes = DATA[request.param]
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    small = resolve if request.param == "count" else lambda base, data, given: tiny_recipe(data[0], base, **given)
+    monkeypatch.setattr(row_files, "resolve", lambda base, _, given: small(base, [tmp_path / name], changes | given))
+    row_command.main(["row", request.param, "--out", str(tmp_path / "rows")])
+    (row,) = read_rows(tmp_path / "rows")
+    assert (tmp_path / "rows" / f"{row.name}.json").stat().st_size < 4096
+    return row, RunFolder(tmp_path / "rows" / "runs" / row.name)
+
+
+def kept_loss(run: RunFolder) -> float:
+    """The validation loss of the weights that were kept, as the journal has it."""
+    losses = [note["valid_loss"] for note in read_journal(run.path / "metrics.jsonl") if "valid_loss" in note]
+    return min(losses) if run.recipe().training.patience else losses[-1]
+
+
+@pytest.mark.parametrize("made", ["tag", "classify-text"], indirect=True)
+def test_what_is_told_of_words_and_of_texts_is_how_many_are_right(made):
+    row, run = made
+    scores = evaluate(run)["test"]
+    assert row.figures["test_accuracy"] == scores["accuracy"]
+    assert row.figures["test_macro_f1"] == scores["macro_f1"]
+    assert row.figures["valid_loss"] == pytest.approx(kept_loss(run), rel=1e-5)
+    assert 0 <= row.figures["valid_accuracy"] <= 100
+    assert row.figures["weights"] > 0
+    assert row.figures["seconds"] > 0
+    assert ("test_spans_f1" in row.figures) == (row.recipe == "tag")
+    assert "test_perplexity" not in row.figures
+    assert row.outputs == {}
+
+
+@pytest.mark.parametrize("made", ["write"], indirect=True)
+def test_what_is_told_of_running_text_is_how_surprising_it_is(made):
+    row, run = made
+    told = evaluate(run)["perplexity"]
+    assert row.figures["test_perplexity"] == told["per_token"]
+    assert row.figures["test_bits_per_character"] == told["bits_per_character"]
+    assert row.figures["test_accuracy"] == told["token_accuracy"]
+    assert row.figures["valid_loss"] == pytest.approx(kept_loss(run), rel=1e-5)
+    assert row.figures["valid_perplexity"] == pytest.approx(math.exp(row.figures["valid_loss"]))
+    assert row.figures["valid_bits_per_character"] == pytest.approx(row.figures["valid_loss"] / math.log(2))
+
+
+@pytest.mark.parametrize("made", ["fill-bert"], indirect=True)
+def test_hidden_tokens_and_the_order_of_texts_are_told_apart(made):
+    row, run = made
+    scores = evaluate(run)
+    assert row.figures["test_accuracy"] == scores["hidden"]["accuracy"]
+    assert row.figures["test_follows_accuracy"] == scores["follows"]["accuracy"]
+
+
+@pytest.mark.parametrize("made", ["count"], indirect=True)
+def test_a_model_that_counts_has_neither_steps_nor_weights(made):
+    row, _ = made
+    assert row.figures.keys().isdisjoint({"steps", "weights"})
+    assert row.figures["test_perplexity"] > 1
+
+
+def test_a_series_is_measured_elsewhere(tmp_path, monkeypatch):
+    numbers = tmp_path / "numbers.csv"
+    numbers.write_text("".join(f"{math.sin(place / 5)}\n" for place in range(400)), encoding="utf-8")
+    monkeypatch.setattr(row_files, "resolve", lambda base, _, given: tiny_recipe(numbers, base, **given))
+    with pytest.raises(UserError, match="series"):
+        row_command.main(["row", "waves-linear", "--out", str(tmp_path / "rows")])
+
+
+def test_each_task_has_its_table_in_the_order_of_its_page(tmp_path):
+    found = {"steps": 5, "weights": 7, "valid_loss": 1.5, "valid_accuracy": 90.0, "test_accuracy": 91.0}
+    words = {"valid_perplexity": 90.5, "test_perplexity": 80.25, "test_bits_per_character": 1.25}
+    for name, more in (("ptb-awd-lstm", words), ("ptb-lstm", words), ("ud-chinese-gsd", {"test_macro_f1": 80.0})):
+        for seed in (1, 2):
+            write_row(Row(name, seed, figures=found | more), tmp_path / "rows")
+    results = tmp_path / "texts.json"
+    texts.main(["collect", str(tmp_path / "rows"), "--results", str(results)])
+    tables = json.loads(results.read_text())["tables"]
+    assert [row["recipe"] for row in tables["ptb"]["rows"]] == ["ptb-lstm", "ptb-awd-lstm"]
+    assert tables["ptb"]["rows"][1]["test_perplexity"] == [80.25, 80.25]
+    assert [each["title"] for each in tables["ptb"]["columns"]][-3:] == [
+        "valid perplexity", "test perplexity", "test bits per character",
+    ]  # fmt: skip
+    assert [each["title"] for each in tables["tags"]["columns"]][-3:] == [
+        "valid right %", "test right %", "test macro F1 %",
+    ]  # fmt: skip
+    assert tables["shakespeare"]["rows"] == tables["labels"]["rows"] == []
+
+
+def test_a_row_that_no_table_shows_is_refused(tmp_path):
+    write_row(Row("g2p", 1), tmp_path)
+    with pytest.raises(UserError, match="g2p"):
+        texts.main(["collect", str(tmp_path), "--results", str(tmp_path / "texts.json")])
+
+
+def test_every_table_shows_recipes_that_there_are():
+    shown = [name for names, _ in texts.TABLES.values() for name in names]
+    assert set(shown) <= RECIPES.keys()
+    assert len(set(shown)) == len(shown)
