@@ -22,7 +22,7 @@ from seq2see.training.optimisers import BETAS, EPSILON, SGD, AdamW
 from seq2see.training.schedules import Constant
 from seq2see.training.settings import Training
 
-ROWS, USUAL, VECTORS, WIDTH, CLIP = 5, 14, 12, 20, 0.25
+ROWS, USUAL, VECTORS, WIDTH, CLIP = 5, 14, 12, 20, 0.1
 TEXT = "".join(np.random.default_rng(1).choice(list("abcdefg \n甲乙"), 1200))
 
 
@@ -62,7 +62,7 @@ def plain_losses(model: Plain, ids: np.ndarray, streams: Streams, steps: int, op
         ours = streams.batch_at(step)
         times = ours.labels.size(1)
         if begin + times > length or not step:  # what is left of the text fills no stretch: an epoch is over
-            shift = next(at for at in range(length) if (ids[at : at + times] == ours.labels[0].numpy()).all())
+            shift = next(at for at in range(len(ids)) if (np.roll(ids, -at)[:times] == ours.labels[0].numpy()).all())
             columns = torch.from_numpy(
                 np.stack([np.roll(ids, -shift - row * length)[:length] for row in range(ROWS)], 1)
             )
