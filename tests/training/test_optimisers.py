@@ -34,7 +34,7 @@ def test_two_steps_of_sgd_with_momentum_by_hand():
 
 def test_sgd_shrinks_matrices_and_nothing_else():
     matrix, bias = weight([[1.0]], [[2.0]]), weight([1.0], [2.0])
-    SGD(decay=0.5).build(named(matrix, bias), rate=0.1).step()
+    SGD(penalty=0.5).build(named(matrix, bias), rate=0.1).step()
     assert matrix.item() == pytest.approx(1 - 0.1 * 2 - 0.1 * 0.5)
     assert bias.item() == pytest.approx(1 - 0.1 * 2)
 

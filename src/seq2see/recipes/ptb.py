@@ -46,7 +46,7 @@ def ptb_awd_lstm() -> Recipe:
     """The same, trained as in the paper: SGD, averaged once validation gets no better (Merity et al. 2018)."""
     sgd = Training(
         steps=332_000, rate=30.0, tokens=1400, clip=0.25, save_every=664, batches="streams",
-        optimiser=SGD(decay=1.2e-6), schedule=Constant(), average=TriggeredAverage(),
+        optimiser=SGD(penalty=1.2e-6), schedule=Constant(), average=TriggeredAverage(),
     )  # fmt: skip
     shape = {"decoder.width": 1150, "decoder.depth": 3, "decoder.vectors": 400, "decoder.narrowing": "layer"}
     return ptb_lstm().model_copy(update={"name": "ptb-awd-lstm", "training": sgd}).with_(**shape)

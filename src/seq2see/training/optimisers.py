@@ -22,13 +22,14 @@ class SGD(Settings):
     kind: Literal["sgd"] = "sgd"
     momentum: float = Field(0.0, ge=0, lt=1)
     """Share of the last step that is kept in the next."""
-    decay: float = Field(0.0, ge=0)
-    """How much weight matrices shrink: by rate · decay at every step. Biases and norms do not."""
+    # Not named as in AdamW: rates of SGD are far larger, and `--set training.optimiser.kind=sgd` would take it over.
+    penalty: float = Field(0.0, ge=0)
+    """What weight matrices cost: half of this times their squares. So they shrink by rate · penalty at every step."""
 
     def build(self, named: Mapping[str, nn.Parameter], rate: float) -> torch.optim.Optimizer:
         """The optimiser for these weights."""
         weights = list(named.values())
-        groups = _shrinking(weights, self.decay)
+        groups = _shrinking(weights, self.penalty)
         return torch.optim.SGD(groups, lr=_rate(weights, rate), momentum=self.momentum, fused=True)
 
 
