@@ -82,6 +82,10 @@ WRITERS = {
             vectors=5, locked=LockedSettings(words=0.1, inputs=0.2, weights=0.3, outputs=0.4)
         ),
     ),
+    "language model, narrow at last": ModelSettings(
+        target=TextTarget(frontend=Tokens(positions="none")),
+        decoder=writes("lstm", "first-state").with_(depth=2, vectors=5, narrowing="layer"),
+    ),
 }
 
 # These differ from the others in nothing that the exam asks about.

@@ -305,6 +305,29 @@ def test_a_head_shares_a_table_that_is_narrower_than_the_state():
     assert_close(logits, model(text))
 
 
+@pytest.mark.parametrize("cell", ["elman", "gru", "lstm"])
+def test_a_last_layer_can_be_as_narrow_as_a_tokens_vector(cell):
+    model, text = writer(cell=cell, vectors=7, depth=3, narrowing="layer").eval(), a_text()
+    assert [each.width for each in model.decoder.stack.cells] == [24, 24, 7]
+    assert not [name for name, _ in model.decoder.give.named_parameters()]
+    hidden = model.hidden(text).values
+    assert hidden.shape == (3, 7, 7)
+    assert hidden.abs().max() < 1  # cells give nothing larger
+    state, found = model.start(None, 3, 0), []
+    for tokens in text.target.values.split([3, 1, 3], dim=1):
+        logits, state = model.step(tokens, state)
+        found.append(logits)
+        assert (state.decoder.hidden[:, 2, 7:] == 0).all()  # as wide as the others, but nothing is there
+        assert (state.decoder.hidden[:, 2, :7] != 0).all()
+    assert_close(torch.cat(found, dim=1), model(text))
+
+
+def test_a_narrow_last_layer_is_for_language_models():
+    settings = RecurrentDecoderSettings(width=8, vectors=4, narrowing="layer")
+    with pytest.raises(UserError, match=r"decoder\.narrowing=matrix"):
+        RecurrentDecoder.of(settings, memory_width=8)
+
+
 @pytest.mark.parametrize("part", ["words", "inputs", "weights", "outputs", "between"])
 def test_each_dropout_acts_in_training_and_only_there(part):
     others = dict.fromkeys(("words", "inputs", "weights", "outputs"), 0.0)

@@ -41,16 +41,20 @@ class TestStreams:
         asked = torch.cat([each.labels for each in stretches], dim=1)
         length, read = len(found.ids) // 3, asked.size(1)
         assert length - 14 < read <= length
-        texts_read = [[found.ids[at + row * length : at + row * length + read].tolist() for row in range(3)]
-                      for at in range(length - read + 1)]  # fmt: skip
+        texts_read = [[np.roll(found.ids, -at - row * length)[:read].tolist() for row in range(3)]
+                      for at in range(len(found.ids))]  # fmt: skip
         assert asked.tolist() in texts_read
 
-    def test_what_is_left_over_is_left_out_at_either_end(self):
-        """Over the epochs every token of the streams is asked for."""
+    def test_epochs_begin_elsewhere_and_go_on_behind_the_end_with_the_beginning(self):
+        """No place is always read beside the same others; and over the epochs every token is asked for."""
         found = texts("".join(chr(0x4E00 + place) for place in range(380)))
         streams = Streams(found, tokens=21, seed=3)
-        asked = {token for step in range(2000) for token in streams.batch_at(step).labels.flatten().tolist()}
-        assert asked == set(found.ids[: 3 * (380 // 3)].tolist())
+        batches = [streams.batch_at(step) for step in range(2000)]
+        assert {token for batch in batches for token in batch.labels.flatten().tolist()} == set(found.ids.tolist())
+        assert len({int(batch.labels[0, 0]) for batch in batches if batch.fresh.all()}) > 80
+        assert all(len(set(batch.labels.flatten().tolist())) == batch.labels.numel() for batch in batches)
+        for batch in batches:
+            assert found.text_at(int(batch.indices[2]))  # wherever a row stands, it can be named
 
     def test_each_token_is_fed_where_the_next_is_asked_for(self):
         stretches = epoch_of(Streams(texts(), tokens=21, seed=3), 1)

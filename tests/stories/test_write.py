@@ -13,8 +13,10 @@ from seq2see.cli.predict import converse
 from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_text
+from seq2see.decoding.settings import Decoding
 from seq2see.workbench.dry import dry_run
 from seq2see.workbench.evaluate import evaluate
+from seq2see.workbench.model_folder import ModelConfig
 from seq2see.workbench.predict import load
 from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder
@@ -211,6 +213,35 @@ def test_a_recurrent_model_learns_by_reading_on(book: Path, tmp_path: Path, name
     assert evaluate(run)["perplexity"]["per_token"] < 1.2
     page = write_report(run).read_text(encoding="utf-8")
     assert "bits per character" in page
+
+
+def test_a_recurrent_model_writes_on_without_a_window(book: Path, tmp_path: Path, monkeypatch):
+    """What stands far before the end of a text still matters, and nothing is forgotten while it writes."""
+    run = train_recipe(tiny_recipe(book, "write-lstm", **SMALL, **{"training.steps": 60}), tmp_path / "run")
+    model, long = load(run.path), {"max_new_tokens": 50, "do_sample": False}
+    near = SENTENCE * 2 + "the cat"
+    found = model("猫" + near, **long)
+    assert len(found.text) == 1 + len(near) + 50
+    assert not found.truncated
+    assert found.answers[0].log_probability != model("垫" + near, **long).answers[0].log_probability
+    written = found.text[1 + len(near) :]
+    assert found.answers[0].log_probability == pytest.approx(model.score("", "猫" + near + written), abs=1e-3)
+    assert "".join(model.stream("猫" + near, **long)) == written
+    assert len(model.predict(["the cat"], num_beams=2, num_return_sequences=2, **long)[0].answers) == 2
+    monkeypatch.setattr("seq2see.decoding.engine.PIECE", 7)  # in pieces it is read like at once
+    again = model("猫" + near, **long)
+    assert again.text == found.text
+    assert again.answers[0].log_probability == pytest.approx(found.answers[0].log_probability, abs=1e-4)
+
+
+def test_an_ensemble_sees_as_far_as_all_of_its_members():
+    endless, short, shorter = (resolve(name, [], {"target.longest": longest}).model
+                               for name, longest in (("write-lstm", 24), ("write", 24), ("write", 20)))  # fmt: skip
+    config = ModelConfig(name="x", step=1, model=endless, decoding=Decoding(max_new_tokens=8))
+    assert config.sight > 10**9
+    assert config.model_copy(update={"members": (short, shorter)}).sight == 10
+    learned = resolve("write-lstm", [], {"training.batches": "buckets", "target.frontend.positions": "learned"})
+    assert learned.model.sight == learned.written.longest // 2  # its places have numbers, and those come to an end
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,13 @@ def test_two_steps_of_sgd_with_momentum_by_hand():
     assert one.item() == pytest.approx(0.5)  # velocity 2 + 0.5 · 2 = 3
 
 
+def test_sgd_shrinks_matrices_and_nothing_else():
+    matrix, bias = weight([[1.0]], [[2.0]]), weight([1.0], [2.0])
+    SGD(penalty=0.5).build(named(matrix, bias), rate=0.1).step()
+    assert matrix.item() == pytest.approx(1 - 0.1 * 2 - 0.1 * 0.5)
+    assert bias.item() == pytest.approx(1 - 0.1 * 2)
+
+
 def test_two_steps_of_adam_by_hand():
     one = weight([1.0], [2.0])
     optimiser = Adam().build(named(one), rate=0.1)

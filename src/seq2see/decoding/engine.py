@@ -31,6 +31,8 @@ IMPOSSIBLE = -1e4
 """Counted for a token that must be taken although its probability is 0: finite, so that sums stay numbers."""
 UNSAID = slice(PAD, BOS + 1)
 """PAD and BOS, which stand side by side."""
+PIECE = 128
+"""Tokens of a prompt that are read at one time: each has a score for every token of the vocabulary."""
 LOOK = 8
 """On a GPU, steps between two looks at what is done."""
 
@@ -58,6 +60,7 @@ class Decodes(Protocol):
 
 Read = Callable[[Tensor, Any], tuple[Tensor, Any]]
 """(tokens (row, new), state) -> (log-probabilities (row, new, vocab) in a tensor of their own, state)"""
+Scores = Float[Tensor, "row vocab"]
 GoRound = Callable[[Search, Step, Any], tuple[Step, Any]]
 
 
@@ -195,7 +198,7 @@ def _recorder(model: Decodes, task: _Task) -> GoRound | None:
     return getattr(model, "go_round", None) if task.chooser.steady and not task.rules else None
 
 
-def _choose(search: Search, scores: Float[Tensor, "row vocab"], prompt: Sequences, rules: Sequence[Rule]) -> Step:
+def _choose(search: Search, scores: Scores, prompt: Sequences, rules: Sequence[Rule]) -> Step:
     """Let the search choose among what the rules allow and the prompt leaves open."""
     return search.choose(_forced(_allowed(scores, search.history, rules), scores, prompt, search.history.time))
 
@@ -236,17 +239,15 @@ def _reader(model: Decodes) -> Read:
     return getattr(model, "step_scores", read)
 
 
-def _read_prompt(
-    read: Read, state: Any, prompt: Sequences, room: int
-) -> tuple[Float[Tensor, "row vocab"], History, Any]:
-    """Read <bos> and as much of the prompt as every row has, in one step."""
-    common = int(prompt.lengths.min())
-    given = prompt.values[:, :common]
-    scores, state = read(torch.nn.functional.pad(given, (1, 0), value=BOS), state)
+def _read_prompt(read: Read, state: Any, prompt: Sequences, room: int) -> tuple[Scores, History, Any]:
+    """Read <bos> and as much of the prompt as every row has, in as few steps as memory allows."""
+    given = prompt.values[:, : int(prompt.lengths.min())]
     history = History.empty(prompt.lengths, room)
-    known = scores[:, :-1].gather(2, given[:, :, None]).squeeze(2).clamp(min=IMPOSSIBLE)
-    for time in range(common):
-        history = history.append(given[:, time], known[:, time])
+    for piece in torch.nn.functional.pad(given, (1, 0), value=BOS).split(PIECE, dim=1):
+        scores, state = read(piece, state)
+        for time, tokens in enumerate(given[:, history.time : history.time + PIECE].unbind(1)):
+            known = scores[:, time].gather(1, tokens[:, None]).squeeze(1)
+            history = history.append(tokens, known.clamp(min=IMPOSSIBLE))
     return sayable(scores[:, -1]), history, state
 
 
@@ -255,13 +256,13 @@ def log_probabilities(logits: Float[Tensor, "*any vocab"]) -> Float[Tensor, "*an
     return logits.float().log_softmax(dim=-1)
 
 
-def sayable(scores: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
+def sayable(scores: Scores) -> Scores:
     """The scores themselves, changed: PAD and BOS are never said."""
     scores[:, UNSAID] = -torch.inf
     return scores
 
 
-def _allowed(scores: Float[Tensor, "row vocab"], history: History, rules: Sequence[Rule]) -> Float[Tensor, "row vocab"]:
+def _allowed(scores: Scores, history: History, rules: Sequence[Rule]) -> Scores:
     """The scores after all rules; where they leave nothing, the row ends. A softmax always leaves something."""
     allowed = scores
     for rule in rules:
@@ -276,9 +277,7 @@ def _allowed(scores: Float[Tensor, "row vocab"], history: History, rules: Sequen
     return allowed
 
 
-def _forced(
-    allowed: Float[Tensor, "row vocab"], scores: Float[Tensor, "row vocab"], prompt: Sequences, time: int
-) -> Float[Tensor, "row vocab"]:
+def _forced(allowed: Scores, scores: Scores, prompt: Sequences, time: int) -> Scores:
     """Where a row's prompt still goes on, only its next token is left, whatever rules say of it."""
     if time >= prompt.values.size(1):
         return allowed

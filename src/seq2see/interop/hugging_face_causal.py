@@ -85,7 +85,7 @@ def write_causal(stored: Stored, folder: Path) -> None:
         specials = _specials(numbers)
         write_json(temporary / "config.json", _CONFIGS[layout](said) | _head(layout, said, size) | specials)
         unsaid = [number for number in (numbers.theirs[PAD], numbers.theirs[BOS]) if number is not None]
-        answers = decoding_json(stored.config.decoding, unsaid, said.written.half)
+        answers = decoding_json(stored.config.decoding, unsaid, said.sight)
         write_json(temporary / "generation_config.json", answers | specials)
         causal_tokenizer_files(text, temporary, said.written.longest, specials)
         weights = _weights(module, stored.config.model, said)

@@ -37,16 +37,23 @@ class CellState:
     hidden: Float[Tensor, "row *layer width"]
     cell: Float[Tensor, "row *layer width"] | None = None
 
-    def layer(self, place: int) -> CellState:
-        """The state of one layer of a stack."""
-        return CellState(self.hidden[:, place], None if self.cell is None else self.cell[:, place])
+    def layer(self, place: int, width: int) -> CellState:
+        """The state of one layer of a stack, which is so wide."""
+        cell = None if self.cell is None else self.cell[:, place, :width]
+        return CellState(self.hidden[:, place, :width], cell)
 
     @staticmethod
     def stack(layers: Sequence[CellState]) -> CellState:
-        """The state of a stack, (row, layer, width), from those of its layers."""
-        cells = [layer.cell for layer in layers if layer.cell is not None]
-        hidden = torch.stack([layer.hidden for layer in layers], dim=1)
-        return CellState(hidden, torch.stack(cells, dim=1) if cells else None)
+        """The state of a stack, (row, layer, width), from those of its layers; zeros fill up what is narrower."""
+        widest = max(layer.hidden.size(-1) for layer in layers)
+        hidden = [_filled(layer.hidden, widest) for layer in layers]
+        cells = [_filled(layer.cell, widest) for layer in layers if layer.cell is not None]
+        return CellState(torch.stack(hidden, dim=1), torch.stack(cells, dim=1) if cells else None)
+
+
+def _filled(vectors: Float[Tensor, "row own"], width: int) -> Float[Tensor, "row width"]:
+    missing = width - vectors.size(-1)
+    return functional.pad(vectors, (0, missing)) if missing else vectors
 
 
 class Cell(nn.Module):

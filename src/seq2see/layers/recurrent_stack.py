@@ -39,7 +39,7 @@ class CellStack(nn.Module):
         """Read all times, layer by layer; the state is that of all layers, (row, layer, width)."""
         layers = []
         for place, cell in enumerate(self.cells):
-            inputs, last = cell.read(self.between(inputs) if place else inputs, state.layer(place))
+            inputs, last = cell.read(self.between(inputs) if place else inputs, state.layer(place, cell.width))
             layers.append(last)
         return self.above(inputs), CellState.stack(layers)
 

@@ -100,22 +100,34 @@ class RecurrentDecoderSettings(Settings):
     locked: LockedSettings | None = None
     """Dropout whose masks hold for all times; without it, each number falls out by itself."""
     vectors: PositiveInt | None = None
-    """Numbers in a token's vector, if not `width`; a matrix brings what the cells give to so many."""
+    """Numbers in a token's vector, if not `width`; what the cells give is brought to so many."""
+    narrowing: Literal["matrix", "layer"] = "matrix"
+    """How that is done: by a matrix behind the cells, or by a last layer of cells that is only so wide."""
 
 
 def build_cells(
-    word: str, input_width: int, between: int, width: int, depth: int, weight_dropout: float = 0.0
+    word: str,
+    input_width: int,
+    between: int,
+    width: int,
+    depth: int,
+    weight_dropout: float = 0.0,
+    last: int | None = None,
 ) -> list[Cell]:
-    """Cells for `depth` layers: the first reads the input, the others `between` numbers from below."""
-    cell, widths = CELLS[word], [between if layer else input_width for layer in range(depth)]
+    """Cells for `depth` layers: the first reads the input, the others `between` numbers from below.
+
+    The last may have a width of its own.
+    """
+    below = [between if layer else input_width for layer in range(depth)]
+    cell, widths = CELLS[word], zip(below, [width] * (depth - 1) + [last or width], strict=True)
     if not weight_dropout:
-        return [cell(below, width) for below in widths]
+        return [cell(*both) for both in widths]
     if not issubclass(cell, FusedCell):
         raise UserError(
             f"The weights of '{word}' cannot be dropped: no kernel reads with them.",
             remedy="Set decoder.locked.weights=0, or decoder.cell=gru.",
         )
-    return [cell(below, width, weight_dropout) for below in widths]
+    return [cell(*both, weight_dropout) for both in widths]
 
 
 class RecurrentEncoder(nn.Module):
@@ -156,7 +168,8 @@ class RecurrentDecoder(nn.Module):
     Three parts make it: a bridge (what the first state is), a stack of cells (how it reads on) and a
     look (how it sees the source while it does). Without a memory it is a language model, and its first
     state is zeros. What it gives passes through `give`: nothing, or a matrix that makes it as wide as a token's vector,
-    so that a head can share the table (Melis, Dyer & Blunsom 2018, "down-projection"), and dropout.
+    so that a head can share the table (Melis, Dyer & Blunsom 2018, "down-projection"), and dropout. Or the last layer
+    is that wide (Merity et al. 2018, section 5): what it gives lies between -1 and 1, and SGD may take large steps.
     """
 
     def __init__(self, stack: CellStack, bridge: Bridge | None, look: Look, give: nn.Module | None = None):
@@ -179,9 +192,15 @@ class RecurrentDecoder(nn.Module):
             raise UserError(  # who looks before each token reads one at a time, and would draw a mask for each
                 "Masks that hold for all times are for language models.", remedy="Leave out decoder.locked."
             )
+        last = settings.vectors if settings.narrowing == "layer" else None
+        if memory_width is not None and last:
+            raise UserError(  # what looks at the source does so with vectors as wide as the state
+                "A last layer as wide as a token's vector is for language models.",
+                remedy="Set decoder.narrowing=matrix.",
+            )
         look, locked = LOOKS[settings.look](width, memory_width or 0), settings.locked
         input_width = (input_width or settings.vectors or width) + look.context_width
-        cells = build_cells(word, input_width, width, width, depth, locked.weights if locked else 0.0)
+        cells = build_cells(word, input_width, width, width, depth, locked.weights if locked else 0.0, last)
         bridge = None if memory_width is None else ProjectedStart(memory_width, width, depth, cells[0].parts)
         stack = (LockedStack if locked else CellStack)(cells, settings.dropout)
         return RecurrentDecoder(stack, bridge, look, _giving(settings))
@@ -213,7 +232,7 @@ class RecurrentDecoder(nn.Module):
 def _giving(settings: RecurrentDecoderSettings) -> nn.Sequential:
     """What stands between the cells and the head."""
     parts: list[nn.Module] = []
-    if settings.vectors:
+    if settings.vectors and settings.narrowing == "matrix":
         parts.append(nn.Linear(settings.width, settings.vectors, bias=False))
     if settings.locked:
         parts.append(LockedDropout(settings.locked.outputs))

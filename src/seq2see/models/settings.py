@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, model_validator
@@ -90,11 +91,6 @@ class TextTarget(Text):
     missing: tuple[int, ...] = ()
     """Numbers that name no token and are never probable: real weights may have no <pad>, say."""
 
-    @property
-    def half(self) -> int:
-        """Tokens that a language model goes on from, at most, and so many more it may say: both fit in its window."""
-        return self.longest // 2
-
 
 class Blanks(Settings):
     """The tokens that were hidden in what is read."""
@@ -173,6 +169,15 @@ class ModelSettings(Settings):
         """The text that is written."""
         assert isinstance(self.target, TextTarget), "this model does not write"
         return self.target
+
+    @property
+    def sight(self) -> int:
+        """Tokens that a language model goes on from, at most, and so many more it may say: both fit in its window.
+
+        A recurrent one whose tokens have no numbered places has no window: its state takes in any text.
+        """
+        endless = isinstance(self.decoder, RecurrentDecoderSettings) and self.written.frontend.positions == "none"
+        return sys.maxsize if endless else self.written.longest // 2
 
     @model_validator(mode="after")
     def check_words(self) -> ModelSettings:

@@ -32,7 +32,9 @@ class Streams:
     """The batches of a whole training, by step number: every epoch goes once through the streams.
 
     A stretch is about as long as a window of these texts. Were it always as long, the same tokens would stand behind
-    every cut and never send a gradient back; so lengths are drawn anew in each epoch.
+    every cut and never send a gradient back; so lengths are drawn anew in each epoch. So is the place where the first
+    stream begins, and behind the end of the text comes its beginning: else the same places would be read side by side
+    in every epoch, and the last step of each would always be about the same ones.
     """
 
     def __init__(self, texts: TextSet, tokens: int, seed: int):
@@ -60,11 +62,10 @@ class Streams:
         epoch = int(np.searchsorted(self._before, step, side="right")) - 1
         place = step - int(self._before[epoch])
         begin = int(self._ends[epoch][place - 1]) if place else 0
-        # What does not fill one more stretch is left out: in each epoch more of it before a stream, or more behind.
-        spare = self.length - int(self._ends[epoch][-1])
-        first = int(chance(self.seed, "stream shift", epoch) * (spare + 1))
+        # What does not fill one more stretch is left out, in each epoch something else.
+        first = int(chance(self.seed, "stream shift", epoch) * len(self.texts.ids))
         starts = first + self.length * np.arange(self.rows)
-        return stretch(self.texts, starts, begin, int(self._ends[epoch][place]), self.length)
+        return stretch(self.texts, starts, begin, np.full(self.rows, self._ends[epoch][place] - begin))
 
 
 def stretch_ends(length: int, usual: int, seed: int, epoch: int) -> Numbers:
@@ -82,20 +83,19 @@ def stretch_ends(length: int, usual: int, seed: int, epoch: int) -> Numbers:
     return ends[ends <= length] if ends[0] <= length else np.array([length])
 
 
-def stretch(texts: TextSet, starts: Numbers, begin: int, end: int, length: int) -> Stretch:
-    """Tokens `begin` to `end` of streams that start at these places and have this length; the text may end before.
+def stretch(texts: TextSet, starts: Numbers, begin: int, lengths: Numbers) -> Stretch:
+    """The next tokens of streams that start at these places and have been read up to `begin`: so many of each.
 
     Each token is asked for where the one before it is fed; at the start of a stream that is <bos>.
     """
-    times = np.arange(begin, min(end, length))
+    times = begin + np.arange(int(lengths.max()))
     places = starts[:, None] + times
-    lengths = np.clip(len(texts.ids) - starts - begin, 0, len(times))
-    real = np.arange(len(times)) < lengths[:, None]
-    ids = texts.ids.take(places, mode="clip").astype(np.int64)
-    before = texts.ids.take(places - 1, mode="clip").astype(np.int64)
+    real = times - begin < lengths[:, None]
+    ids = texts.ids.take(places, mode="wrap").astype(np.int64)
+    before = texts.ids.take(places - 1, mode="wrap").astype(np.int64)
     fed = np.where(real, np.where(times == 0, BOS, before), PAD)
     fresh = torch.full((len(starts),), begin == 0)
-    windows = torch.from_numpy((starts + begin) // texts.width).clamp(max=len(texts) - 1)
+    windows = torch.from_numpy((starts + begin) % len(texts.ids) // texts.width)
     target = Sequences(torch.from_numpy(fed), torch.from_numpy(lengths))
     labels = torch.from_numpy(np.where(real, ids, NOT_ASKED))
     return Stretch(None, target, labels, windows, fresh, len(times) / texts.width)
@@ -105,5 +105,6 @@ def whole(texts: TextSet, rows: int) -> Iterator[Stretch]:
     """All tokens of the texts, each once, in this many streams: with one, nothing is ever forgotten."""
     length = -(-len(texts.ids) // rows)
     starts = length * np.arange(rows)
+    ends = np.clip(len(texts.ids) - starts, 0, length)  # the text may end before the last streams do
     for begin in range(0, length, texts.width):
-        yield stretch(texts, starts, begin, begin + texts.width, length)
+        yield stretch(texts, starts, begin, np.clip(ends - begin, 0, texts.width))

@@ -62,7 +62,8 @@ class NextToken(Settings):
         """activation · |h_t|² + change · |h_t - h_t-1|², means over the width, summed over the answers asked for.
 
         Merity et al. 2018, section 4.6. They leave dropout out of the second; a mask that holds for all times
-        takes the same numbers from both, so that here it only loses what no head sees.
+        takes the same numbers from both, so that here it only loses what no head sees. What stays is larger, so that
+        with dropout p a weight of 1 there is 1 - p here.
         """
         size = hidden.float().square().mean(-1).masked_fill(~asked, 0).sum()
         both = asked[:, 1:] & asked[:, :-1]

@@ -22,11 +22,15 @@ class SGD(Settings):
     kind: Literal["sgd"] = "sgd"
     momentum: float = Field(0.0, ge=0, lt=1)
     """Share of the last step that is kept in the next."""
+    # Not named as in AdamW: rates of SGD are far larger, and `--set training.optimiser.kind=sgd` would take it over.
+    penalty: float = Field(0.0, ge=0)
+    """What weight matrices cost: half of this times their squares. So they shrink by rate · penalty at every step."""
 
     def build(self, named: Mapping[str, nn.Parameter], rate: float) -> torch.optim.Optimizer:
         """The optimiser for these weights."""
         weights = list(named.values())
-        return torch.optim.SGD(weights, lr=_rate(weights, rate), momentum=self.momentum, fused=True)
+        groups = _shrinking(weights, self.penalty)
+        return torch.optim.SGD(groups, lr=_rate(weights, rate), momentum=self.momentum, fused=True)
 
 
 class Adam(Settings):
@@ -50,11 +54,7 @@ class AdamW(Settings):
     def build(self, named: Mapping[str, nn.Parameter], rate: float) -> torch.optim.Optimizer:
         """The optimiser for these weights; fused is the same arithmetic in one kernel."""
         weights = list(named.values())
-        groups = [
-            {"params": [weight for weight in weights if weight.dim() >= 2], "weight_decay": self.decay},
-            {"params": [weight for weight in weights if weight.dim() < 2], "weight_decay": 0.0},
-        ]
-        return torch.optim.AdamW(groups, lr=_rate(weights, rate), **_options(weights))
+        return torch.optim.AdamW(_shrinking(weights, self.decay), lr=_rate(weights, rate), **_options(weights))
 
 
 class Muon(Settings):
@@ -79,6 +79,13 @@ class Muon(Settings):
 
 
 Optimiser = SGD | Adam | AdamW | Muon
+
+
+def _shrinking(weights: list[nn.Parameter], decay: float) -> list[dict[str, Any]]:
+    """Matrices, which shrink, and the rest, which does not: a bias has nothing to gain by being small."""
+    matrices = [weight for weight in weights if weight.dim() >= 2]
+    others = [weight for weight in weights if weight.dim() < 2]
+    return [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
 
 
 def _options(weights: list[nn.Parameter]) -> dict[str, Any]:

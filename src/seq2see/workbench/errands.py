@@ -93,7 +93,7 @@ def _answers(
     limits = limits_of(recipe.decoding, lambda: bool(stop))
     if recipe.source is None:
         prompts = Sequences.of(ids).to(device)
-        limits = replace(limits, max_new_tokens=min(limits.max_new_tokens, recipe.written.half))
+        limits = replace(limits, max_new_tokens=min(limits.max_new_tokens, recipe.model.sight))
         answers = decode(module, None, chooser_of(recipe.decoding, seed=1), limits, prefix=prompts)  # type: ignore[arg-type]
         said = [answer[0].tokens[len(prompt) :] for answer, prompt in zip(answers, ids, strict=True)]
     else:

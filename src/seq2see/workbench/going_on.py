@@ -2,6 +2,7 @@
 
 A model of running text knows places up to the end of its window. So a long text is written half a window at a time,
 each time from the end of what is there: the model forgets what has slid out of its sight, as it would in training.
+A recurrent model has no window (`ModelSettings.sight`): its state carries all it has read, and it writes in one go.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ def as_it_comes(model: Model, text: str, seed: int = 0, **settings: Any) -> Iter
 
 
 def _tokens(model: Model, ids: list[int], decoding: Any, seed: int) -> Iterator[int]:
-    """The tokens of an answer; half a window at a time if it is a language model that writes."""
-    left, half = decoding.max_new_tokens, model.config.model.written.half
+    """The tokens of an answer; half a window at a time if a language model with a window writes."""
+    left, half = decoding.max_new_tokens, model.config.sight
     source = Sequences.of([ids]).to(model.device) if model.reads else None
     while left > 0:
         stretch = decoding.with_(max_new_tokens=left if model.reads else min(left, half))

@@ -56,6 +56,11 @@ class ModelConfig(Settings):
         """What is to be said of a recipe's model."""
         return ModelConfig(name=recipe.name, step=step, model=recipe.model, decoding=recipe.decoding)
 
+    @property
+    def sight(self) -> int:
+        """Tokens that it goes on from, at most: an ensemble sees as far as all of its members do."""
+        return min(each.sight for each in (self.model, *self.members))
+
 
 @dataclass(frozen=True)
 class StoredModel:

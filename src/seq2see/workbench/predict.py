@@ -137,7 +137,7 @@ class Model:
         if self.reads:
             found = self.engine.answer(asked, watch)
         else:
-            found = answer_at_length(self.engine, asked, self.config.model.written.half, watch)
+            found = answer_at_length(self.engine, asked, self.config.sight, watch)
         return [
             Prediction(text, self._answers(text, self._seen(ids), hypotheses), len(ids) > self._longest, self._explain)
             for text, ids, hypotheses in zip(texts, sources, found, strict=True)
@@ -187,9 +187,9 @@ class Model:
 
     @property
     def _longest(self) -> int:
-        """The most tokens of a source that are read; a language model keeps half of its window for what follows."""
+        """The most tokens of a source that are read; a language model with a window keeps half for what follows."""
         source = self.config.model.source
-        return self.config.model.written.half if source is None else source.longest
+        return self.config.sight if source is None else source.longest
 
     def _seen(self, ids: list[int]) -> list[int]:
         """What the model sees of a text: its beginning, or before going on from it, its end."""

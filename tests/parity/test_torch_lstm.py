@@ -1,0 +1,113 @@
+"""Training on streams is what everybody writes in plain torch: the same weights give the same losses, step by step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from seq2see.models.build import fresh_model
+from seq2see.models.recurrent import RecurrentDecoderSettings
+from seq2see.models.settings import ModelSettings, TextTarget, Tokens
+from seq2see.sequences.streams import Streams
+from seq2see.sequences.tokenisers import BOS, Characters
+from seq2see.sequences.vocabularies import train_tokeniser
+from seq2see.sequences.windows import TextSet
+from seq2see.sources.examples import Example
+from seq2see.training.loop import Trainer
+from seq2see.training.objectives import NextToken
+from seq2see.training.optimisers import BETAS, EPSILON, SGD, AdamW
+from seq2see.training.schedules import Constant
+from seq2see.training.settings import Training
+
+ROWS, USUAL, VECTORS, WIDTH, CLIP = 5, 14, 12, 20, 0.1
+TEXT = "".join(np.random.default_rng(1).choice(list("abcdefg \n甲乙"), 1200))
+
+
+class Plain(nn.Module):
+    """Embedding, two layers of nn.LSTM with times first, a matrix back to the embedding's width, tied scores."""
+
+    def __init__(self, words: int):
+        super().__init__()
+        self.table, self.back = nn.Embedding(words, VECTORS), nn.Linear(WIDTH, VECTORS, bias=False)
+        self.cells = nn.LSTM(VECTORS, WIDTH, num_layers=2)
+
+    def forward(self, fed: Tensor, state: tuple[Tensor, ...] | None) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+        read, state = self.cells(self.table(fed), state)
+        hidden = self.back(read)
+        return hidden, hidden @ self.table.weight.T, state
+
+    @torch.no_grad()
+    def copy(self, weights: dict[str, Tensor]) -> None:
+        self.table.weight.copy_(weights["target.table.weight"])
+        self.back.weight.copy_(weights["decoder.give.0.weight"])
+        for layer in range(2):
+            for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+                theirs = getattr(self.cells, f"{part}_l{layer}")
+                theirs.copy_(weights[f"decoder.stack.cells.{layer}.kernel.{part}_l0"])
+
+
+OPTIMISERS = {
+    "adamw": (AdamW(decay=0.0), 0.01, lambda weights: torch.optim.AdamW(weights, 0, BETAS, EPSILON, weight_decay=0)),
+    "sgd": (SGD(), 1.0, lambda weights: torch.optim.SGD(weights, 0)),
+}
+
+
+def plain_losses(model: Plain, ids: np.ndarray, streams: Streams, steps: int, optimiser, rate: float) -> list[float]:
+    """The textbook's loop over columns of text; it asks ours how long a step is, and where an epoch begins."""
+    losses, state, begin, length = [], None, 0, len(ids) // ROWS
+    for step in range(steps):
+        ours = streams.batch_at(step)
+        times = ours.labels.size(1)
+        if begin + times > length or not step:  # what is left of the text fills no stretch: an epoch is over
+            shift = next(at for at in range(len(ids)) if (np.roll(ids, -at)[:times] == ours.labels[0].numpy()).all())
+            columns = torch.from_numpy(
+                np.stack([np.roll(ids, -shift - row * length)[:length] for row in range(ROWS)], 1)
+            )
+            fed = torch.cat([torch.full((1, ROWS), BOS), columns])
+            state, begin = None, 0
+        hidden, scores, state = model(fed[begin : begin + times], state)
+        answers = columns[begin : begin + times]
+        loss = functional.cross_entropy(scores.flatten(0, 1), answers.flatten())
+        tokens = answers.numel()
+        loss = loss + 2 * hidden.pow(2).mean() + (hidden[1:] - hidden[:-1]).pow(2).mean(-1).sum() / tokens
+        state, begin = tuple(part.detach() for part in state), begin + times
+        optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        for group in optimiser.param_groups:
+            group["lr"] = rate * times / USUAL
+        optimiser.step()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_training_on_streams_is_the_loop_in_plain_torch(name):
+    tokeniser = train_tokeniser(Characters(), [TEXT])
+    texts = TextSet([Example("", TEXT)], tokeniser, USUAL)
+    cells = RecurrentDecoderSettings(
+        cell="lstm", look="first-state", width=WIDTH, depth=2, vectors=VECTORS, dropout=0.0
+    )
+    settings = ModelSettings(target=TextTarget(frontend=Tokens(positions="none", vectors="plain")), decoder=cells)
+    model, theirs = (
+        fresh_model(settings, (len(tokeniser),) * 2, "xavier", seed=1).double(),
+        Plain(len(tokeniser)).double(),
+    )
+    theirs.copy(dict(model.named_parameters()))
+    optimiser, rate, other = OPTIMISERS[name]
+    training = Training(
+        rate=rate, tokens=ROWS * USUAL, clip=CLIP, batches="streams", optimiser=optimiser, schedule=Constant()
+    )
+    trainer, streams = (
+        Trainer(model, NextToken(activation=2, change=1), training, torch.device("cpu")),
+        Streams(texts, ROWS * USUAL, 1),
+    )
+    steps = 60  # three epochs
+    figures = [trainer.advance(streams.batch_at(step)) for step in range(steps)]
+    assert sum(bool(streams.batch_at(step).fresh.all()) for step in range(steps)) >= 3
+    assert any(each["gradient_norm"] > CLIP for each in figures)
+    expected = plain_losses(theirs, texts.ids.astype(np.int64), streams, steps, other(theirs.parameters()), rate)
+    assert [each["loss"] for each in figures] == pytest.approx(expected, rel=1e-6)
