@@ -220,3 +220,10 @@ def test_a_loss_that_is_no_number_names_the_text(book: Path, tmp_path: Path):
 def test_what_would_be_ignored_is_refused(book: Path, changes, complaint):
     with pytest.raises(UserError, match=complaint):
         resolve("fill", [book], changes)
+
+
+def test_a_text_shorter_than_two_windows_is_refused_with_a_setting_that_helps(tmp_path: Path):
+    (tmp_path / "short.txt").write_text("我有一支笔，你有一本书。\n" * 6, encoding="utf-8")
+    changes = {"training.tokens": 256, "source.longest": 64}
+    with pytest.raises(UserError, match=r"short\.txt: The text to learn from has \d+ tokens.* source\.longest to \d+"):
+        train_recipe(tiny_recipe(tmp_path / "short.txt", "fill", **changes), tmp_path / "run")

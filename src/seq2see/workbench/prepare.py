@@ -97,6 +97,9 @@ def prepare(recipe: Recipe, say: Callable[[str], None]) -> Prepared:
     tokenisers = learn_tokenisers(recipe, splits["train"])
     train = encode(recipe, tokenisers, splits["train"])
     valid = encode(recipe, tokenisers, splits["valid"])
+    if not recipe.writes:  # an answer that nobody can learn is told now, not when everything is learnt
+        for name in splits.keys() - {"train", "valid"}:
+            encode(recipe, tokenisers, splits[name])
     say(f"data   {_told(splits, recipe, tokenisers)}")
     read = [line for report in reports for line in report.summary(shown=1)]
     for warning in [*read, *train.warnings(), *valid.warnings()]:
