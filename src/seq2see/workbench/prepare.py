@@ -91,9 +91,17 @@ def recut(recipe: Recipe, train: PairSet) -> RecutPairs:
 
 def prepare(recipe: Recipe, say: Callable[[str], None]) -> Prepared:
     """Read, hold out, learn the vocabularies, encode; everything worth knowing is said."""
+    try:
+        return _prepare(recipe, say)
+    except UserError as error:  # what a set as a whole is blamed for has no line, but it has files
+        files = ", ".join(getattr(recipe.corpus, "paths", ()))
+        raise UserError(error.what, where=error.where or files, remedy=error.remedy) from None
+
+
+def _prepare(recipe: Recipe, say: Callable[[str], None]) -> Prepared:
     splits, reports = read_corpus(recipe)
     if not splits["train"]:
-        raise UserError("There are no training pairs.", where=str(recipe.corpus.kind))
+        raise UserError("There is nothing to learn from.", remedy="Give more data.")
     tokenisers = learn_tokenisers(recipe, splits["train"])
     train = encode(recipe, tokenisers, splits["train"])
     valid = encode(recipe, tokenisers, splits["valid"])
