@@ -72,6 +72,12 @@ def test_a_score_is_the_logarithm_of_the_guess(run: RunFolder):
         model.score("the c[MASK]t s[MASK]t", "a")
 
 
+def test_a_line_without_a_blank_is_told_with_its_number(run: RunFolder, tmp_path: Path, capsys):
+    (tmp_path / "new.txt").write_text("the [MASK] sat\n\nthe cat sat\n", encoding="utf-8")
+    assert command(["predict", str(run.path), "--file", str(tmp_path / "new.txt")]) == 2
+    assert "line 3: There is no [MASK] in 'the cat sat'" in capsys.readouterr().err
+
+
 def test_a_text_without_a_blank_is_refused(run: RunFolder):
     with pytest.raises(UserError, match=r"no \[MASK\]"):
         load(run.path)("the cat")
