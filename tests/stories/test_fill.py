@@ -233,3 +233,4 @@ def test_a_text_shorter_than_two_windows_is_refused_with_a_setting_that_helps(tm
     changes = {"training.tokens": 256, "source.longest": 64}
     with pytest.raises(UserError, match=r"short\.txt: The text to learn from has \d+ tokens.* source\.longest to \d+"):
         train_recipe(tiny_recipe(tmp_path / "short.txt", "fill", **changes), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
