@@ -112,6 +112,35 @@ def test_a_file_that_is_none_is_told(content, tmp_path, capsys):
     assert "cannot be read" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "name, value, told",
+    [
+        (
+            "intermediate_size",
+            40,
+            r".*gate_proj\.weight' is 35 x 24, but by its config it should be 40 x 24.*different models",
+        ),
+        ("num_hidden_layers", 1, r"model\.layers\.1\..* has no place.*different models"),
+        ("num_hidden_layers", 3, r"model\.layers\.2\..* is missing"),
+    ],
+)
+def test_weights_that_do_not_fit_the_config_are_told(name, value, told, tmp_path):
+    model = real_folder(tmp_path / "it", LLAMA)
+    setattr(model.config, name, value)
+    written(tmp_path / "it.gguf", tmp_path / "it", model)
+    with pytest.raises(UserError, match=rf"it\.gguf: The weight '{told}"):
+        read_gguf(tmp_path / "it.gguf")
+
+
+@pytest.mark.parametrize("kept", [0.1, 0.5, 0.95])
+def test_a_file_that_is_cut_off_is_told(kept, tmp_path, capsys):
+    written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA))
+    whole = (tmp_path / "it.gguf").read_bytes()
+    (tmp_path / "it.gguf").write_bytes(whole[: int(kept * len(whole))])
+    assert run(["predict", str(tmp_path / "it.gguf"), "the cat"]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
 def test_pairs_that_were_put_side_by_side_are_put_back():
     weight = torch.randn(24, 5)
     assert torch.equal(halves_apart(side_by_side(weight, 3), 3), weight)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -139,8 +140,13 @@ class TestRefused:
 
     def test_a_weight_that_has_no_place(self, gpt2):
         with_weights(gpt2, lambda tensors: tensors.update({"score.weight": torch.zeros(2, 24)}))
-        with pytest.raises(UserError, match=r"'score\.weight' has no place"):
+        with pytest.raises(UserError, match=r"'score\.weight' has no place.*belong to different models"):
             read_real(gpt2)
+
+    def test_a_config_that_is_no_json(self, gpt2, capsys):
+        (gpt2 / "config.json").write_text('{"model_type": "gpt2", ')
+        assert run(["predict", str(gpt2), "the cat"]) == 2
+        assert re.search(r"config\.json: This cannot be read.*Get the file again", capsys.readouterr().err, re.DOTALL)
 
     def test_pickles_with_a_remedy(self, gpt2):
         (gpt2 / "model.safetensors").rename(gpt2 / "pytorch_model.bin")
@@ -168,7 +174,8 @@ class TestRefused:
     @pytest.mark.parametrize(
         "changes, told",
         [
-            ({"model_type": "gpt3"}, r"'gpt3'\. Did you mean 'gpt2'"),
+            ({"model_type": "roberta"}, r"no layers for the model_type 'roberta'; there are gpt2, llama, bert\. Give"),
+            ({"model_type": "distilbert"}, r"no layers for the model_type 'distilbert'"),
             ({"n_embd": None}, "no 'n_embd'"),
             ({"n_head": "three"}, "'n_head' is 'three'"),
             ({"n_head": 5}, "multiple of twice its 5 heads"),

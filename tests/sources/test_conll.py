@@ -50,7 +50,9 @@ def test_plain_columns_take_the_last_for_the_tag(tmp_path):
         ("a.conll", "I PRON\nsee\nyou PRON\n", 2),
         ("a.conll", "I PRON\nsee VERB NOUN\n", 2),
         ("a.conll", "alone\n", 1),
+        ("a.conll", "I PRON PRON\nsee VERB\nyou PRON\n", 1),  # most words say how many columns there are
         ("a.conllu", UNIVERSAL.replace("3\tgo\tgo\tVERB", "3\tgo\tVERB"), 6),
+        ("a.conllu", UNIVERSAL.replace("\t", " "), 3),
     ],
 )
 def test_words_and_tags_that_do_not_match_are_told_with_file_and_line(tmp_path, name, text, line):
@@ -58,8 +60,21 @@ def test_words_and_tags_that_do_not_match_are_told_with_file_and_line(tmp_path, 
         read_tagged(write(tmp_path, name, text))
 
 
+@pytest.mark.parametrize(
+    "old, new, complaint", [("\tVERB", "\t", "'go' has no tag"), ("\tgo\tgo", "\t\tgo", "tag without a word")]
+)
+def test_an_empty_cell_is_no_tag_and_no_word(tmp_path, old, new, complaint):
+    with pytest.raises(UserError, match=rf"a\.conllu:6: .*{complaint}.*with tabs between"):
+        read_tagged(write(tmp_path, "a.conllu", UNIVERSAL.replace(old, new)))
+
+
+def test_a_plain_file_may_have_ten_columns(tmp_path):
+    ((first,), _) = read_tagged(write(tmp_path, "a.conll", "猫 2 3 4 5 6 7 8 9 NOUN\n"))
+    assert (first.source_words, first.source_tags) == (("猫",), ("NOUN",))
+
+
 def test_a_file_without_a_word_is_refused(tmp_path):
-    with pytest.raises(UserError, match="not one tagged word"):
+    with pytest.raises(UserError, match=r"/a\.conllu: There is not one tagged word.*its tag on each line"):
         read_tagged(write(tmp_path, "a.conllu", "# nothing\n"))
 
 

@@ -37,6 +37,8 @@ def table(tmp_path):
         "target,source\nb,a\n",
         "id,Source , TARGET\n1,a,b\n",
         '"source","target"\n"a","b"\n',
+        "label,id,Text\nb,1,a\n",
+        "sentence,label\na,b\n",
         "a,b\n",
         "a,b,c\n",
     ],

@@ -90,3 +90,11 @@ def test_a_line_break_in_a_text_is_told(table):
     examples, report = read_pairs([write(table, '{"source": "a\\nb", "target": "c"}')])
     assert examples[0].source == "a\nb"
     assert list(report.counts) == ["line break inside"]
+
+
+@pytest.mark.parametrize("keys", [("text", "label"), ("sentence", "label"), ("source", "target")])
+def test_a_text_and_its_label_may_be_called_so(tmp_path, keys):
+    path = tmp_path / "my.jsonl"
+    path.write_text(json.dumps({keys[1]: "正面", "id": 1, keys[0]: "好"}) + "\n", encoding="utf-8")
+    examples, _ = read_pairs([path])
+    assert [(each.source, each.target) for each in examples] == [("好", "正面")]

@@ -49,6 +49,20 @@ def test_further_columns_are_ignored_if_every_line_has_them(tsv):
     assert not report.counts
 
 
+@pytest.mark.parametrize("head", ["source\ttarget", "Text\tlabel", "sentence\tlabel\tid"])
+def test_a_first_line_that_names_the_columns_is_no_pair(tsv, head):
+    more = "\t1" * (head.count("\t") - 1)
+    examples, report = read_pairs([write(tsv, f"{head}\n好\tgood{more}\ntext\tlabel{more}\n")])
+    assert [(example.source, example.target) for example in examples] == [("好", "good"), ("text", "label")]
+    assert examples[0].place == f"{tsv}:2"
+    assert books(report) == (2, 2, 0, 0)
+
+
+def test_a_first_line_that_names_one_column_is_a_pair(tsv):
+    examples, _ = read_pairs([write(tsv, "text\tTexte\na\tb\n")])
+    assert len(examples) == 2
+
+
 def test_a_tsv_knows_no_quotes(tsv):
     examples, _ = read_pairs([write(tsv, '"a\tb"\nc\t"d"\n')])
     assert (examples[0].source, examples[0].target) == ('"a', 'b"')

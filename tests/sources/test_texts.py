@@ -39,13 +39,13 @@ def test_nothing_is_lost_or_moved(contents):
 
 def test_what_is_given_is_not_held_out(tmp_path):
     for name in ("a", "b", "c"):
-        (tmp_path / name).write_text(name * 40 + "\n", encoding="utf-8")
+        (tmp_path / name).write_text(f"{name}." * 20 + "\n", encoding="utf-8")
     paths = {name: (str(tmp_path / name),) for name in "abc"}
     splits = OwnTexts(paths=paths["a"], valid=paths["b"], test=paths["c"]).splits()
     assert [joined(splits[name])[0] for name in ("train", "valid", "test")] == ["a", "b", "c"]
-    assert joined(splits["train"]) == "a" * 40 + "\n"
+    assert joined(splits["train"]) == "a." * 20 + "\n"
     splits = OwnTexts(paths=paths["a"], test=paths["c"]).splits()
-    assert joined(splits["train"] + splits["valid"]) == "a" * 40 + "\n"
+    assert joined(splits["train"] + splits["valid"]) == "a." * 20 + "\n"
     assert splits["valid"]
 
 
@@ -71,8 +71,26 @@ def test_what_is_not_utf8_is_refused_with_its_line(tmp_path):
 
 def test_one_endless_line_is_refused(tmp_path):
     (tmp_path / "long.txt").write_bytes(b"x" * (3 << 20))
-    with pytest.raises(UserError, match="bytes"):
+    with pytest.raises(
+        UserError, match=r"long\.txt:1: The line has 3,145,728 bytes.*break up what stands on this line"
+    ):
         read_text(tmp_path / "long.txt")
+
+
+@pytest.mark.parametrize("content", ["猫" * 500, "猫猫 猫\n\t猫\u3000\n" * 90], ids=["one line", "white space between"])
+def test_one_symbol_is_refused_with_the_file(tmp_path, content):
+    (tmp_path / "one.txt").write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=r"one\.txt: The text consists of nothing but '猫'.*two different characters"):
+        OwnTexts(paths=(str(tmp_path / "one.txt"),)).read()
+
+
+def test_a_text_of_which_nothing_can_be_held_out_is_refused_with_the_file(tmp_path):
+    (tmp_path / "short.txt").write_text("你好，世界", encoding="utf-8")
+    (tmp_path / "judged.txt").write_text("猫", encoding="utf-8")
+    short, judged = (str(tmp_path / name) for name in ("short.txt", "judged.txt"))
+    with pytest.raises(UserError, match=r"short\.txt: The text is too short: of 6 characters .*corpus\.valid"):
+        OwnTexts(paths=(short,)).read()
+    assert joined(OwnTexts(paths=(short,), valid=(judged,), test=(judged,)).splits()["train"]) == "你好，世界\n"
 
 
 def test_python_comes_with_text_of_its_own():

@@ -194,8 +194,9 @@ def test_the_report_shows_orders_and_frequencies(run: RunFolder):
 def test_a_text_shorter_than_the_order_is_refused(tmp_path: Path):
     (tmp_path / "short.txt").write_text("abcabc\n" * 3, encoding="utf-8")
     files = [tmp_path / "short.txt"]
-    with pytest.raises(UserError, match="too few for n-grams of 7"):
+    with pytest.raises(UserError, match=r"short\.txt: .*too few for n-grams of 7"):
         train_recipe(resolve("count", files, {"target.tokeniser.kind": "spaces"}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_text_of_one_symbol_is_refused(tmp_path: Path):

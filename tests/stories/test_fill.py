@@ -72,6 +72,12 @@ def test_a_score_is_the_logarithm_of_the_guess(run: RunFolder):
         model.score("the c[MASK]t s[MASK]t", "a")
 
 
+def test_a_line_without_a_blank_is_told_with_its_number(run: RunFolder, tmp_path: Path, capsys):
+    (tmp_path / "new.txt").write_text("the [MASK] sat\n\nthe cat sat\n", encoding="utf-8")
+    assert command(["predict", str(run.path), "--file", str(tmp_path / "new.txt")]) == 2
+    assert "line 3: There is no [MASK] in 'the cat sat'" in capsys.readouterr().err
+
+
 def test_a_text_without_a_blank_is_refused(run: RunFolder):
     with pytest.raises(UserError, match=r"no \[MASK\]"):
         load(run.path)("the cat")
@@ -220,3 +226,11 @@ def test_a_loss_that_is_no_number_names_the_text(book: Path, tmp_path: Path):
 def test_what_would_be_ignored_is_refused(book: Path, changes, complaint):
     with pytest.raises(UserError, match=complaint):
         resolve("fill", [book], changes)
+
+
+def test_a_text_shorter_than_two_windows_is_refused_with_a_setting_that_helps(tmp_path: Path):
+    (tmp_path / "short.txt").write_text("我有一支笔，你有一本书。\n" * 6, encoding="utf-8")
+    changes = {"training.tokens": 256, "source.longest": 64}
+    with pytest.raises(UserError, match=r"short\.txt: The text to learn from has \d+ tokens.* source\.longest to \d+"):
+        train_recipe(tiny_recipe(tmp_path / "short.txt", "fill", **changes), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

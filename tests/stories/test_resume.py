@@ -16,6 +16,7 @@ import torch
 from tiny import fingerprint, tiny_recipe, write_pairs
 
 from seq2see.core.errors import UserError
+from seq2see.training import resume as training_resume
 from seq2see.training.checkpoints import DiskFull
 from seq2see.training.signals import Interrupted
 from seq2see.workbench.train import Nobody, train_recipe
@@ -112,6 +113,21 @@ def test_changed_data_are_not_resumed_on(pairs: Path, tmp_path: Path):
         train_recipe(recipe, tmp_path / "run", StopAt(6))
     pairs.write_text(pairs.read_text(encoding="utf-8").replace("cat", "dog"), encoding="utf-8")
     with pytest.raises(UserError, match="data changed since this run was started"):
+        train_recipe(recipe, tmp_path / "run")
+
+
+def test_a_checkpoint_of_an_older_version_is_refused_with_a_remedy(pairs: Path, tmp_path: Path, monkeypatch):
+    recipe, save, written = tiny_recipe(pairs), training_resume.save, list[set[str]]()
+
+    def older(folder, step, tensors, state, keep):
+        written.append(set(state))
+        return save(folder, step, tensors, {name: state[name] for name in state if name != "averaged_since"}, keep)
+
+    monkeypatch.setattr(training_resume, "save", older)
+    with pytest.raises(Interrupted):
+        train_recipe(recipe, tmp_path / "run", StopAt(6))
+    assert written[-1] == set(training_resume.STORED)
+    with pytest.raises(UserError, match=r"step-000006: .*another version.*does not tell averaged_since\. .*--out"):
         train_recipe(recipe, tmp_path / "run")
 
 

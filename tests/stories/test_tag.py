@@ -120,9 +120,15 @@ def test_words_can_be_read_whole_and_one_never_read_is_known_by_its_letters(name
 def test_a_tag_that_was_never_learnt_is_told_with_its_line(names: Path, tmp_path: Path):
     (tmp_path / "test.conll").write_text("Ann B-PER\n\nMars B-PLANET\n", encoding="utf-8")
     recipe = tiny_recipe(names, "tag", **SMALL | {"corpus.test": [str(tmp_path / "test.conll")]})
-    run = train_recipe(recipe, tmp_path / "run")
-    with pytest.raises(UserError, match=r"test\.conll:3: The tag 'B-PLANET' does not occur"):
-        evaluate(run)
+    with pytest.raises(UserError, match=r"test\.conll:3: The tag 'B-PLANET' \(of the word 'Mars'\) does not occur"):
+        train_recipe(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()  # it is known before anything is learnt
+
+
+def test_one_tag_for_all_words_is_refused(tmp_path: Path):
+    (tmp_path / "my.conll").write_text("".join(f"词{n} O\n\n" for n in range(30)), encoding="utf-8")
+    with pytest.raises(UserError, match=r"my\.conll:\d+: All words to learn from have the tag 'O'"):
+        train_recipe(tiny_recipe(tmp_path / "my.conll", "tag", **SMALL), tmp_path / "run")
 
 
 def test_words_are_cut_once(names: Path):

@@ -17,7 +17,7 @@ from seq2see.workbench.evaluate import evaluate, judge_texts
 from seq2see.workbench.predict import load
 from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder
-from seq2see.workbench.train import train_recipe
+from seq2see.workbench.train import prepare, train_recipe
 
 
 def sine(time: int) -> float:
@@ -118,3 +118,17 @@ def test_what_has_no_meaning_for_a_series_is_refused(run: RunFolder):
         evaluate(run, num_beams=2)
     with pytest.raises(UserError, match="leave out start"):
         resolve("waves", [], {}).with_(start="runs/fill")
+
+
+@pytest.mark.parametrize(
+    "content, told",
+    [
+        ("0.1 0.2 0.3 0.4\n", r"my\.csv: There is not one number in it\. Write one number a line"),
+        ("7\n" * 90, r"my\.csv: All values to learn from are 7"),
+        ("1\n2\n3\n", r"my\.csv: There are 3 values"),
+    ],
+)
+def test_every_complaint_names_the_file(tmp_path: Path, content, told):
+    (tmp_path / "my.csv").write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=told):
+        prepare(resolve("waves", [tmp_path / "my.csv"], {}), lambda text: None)

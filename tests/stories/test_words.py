@@ -54,6 +54,16 @@ def test_a_word_is_the_same_before_attention_and_another_after_it(run: RunFolder
         assert max(found.cosines[layer]) < 0.9999
 
 
+def test_bytes_that_no_text_has_are_no_neighbours(text: Path, tmp_path: Path):
+    made = train_recipe(tiny_recipe(text, "fill", **SMALL | {"source.tokeniser.size": 300}), tmp_path / "run")
+    found = words(made)
+    pieces = found.tokeniser.pieces(range(len(found.tokeniser)))
+    assert "<0x90>" in pieces
+    told = [*found.neighbours("mole", 999), *found.analogy(["mole", "打", "garden"], 999)[0]]
+    assert told
+    assert not [each for each in told if each.piece.startswith("<0x")]
+
+
 def test_the_same_sentence_twice_gives_the_same_vectors_everywhere(run: RunFolder):
     cosines = words(run).contexts("mole", [MOLES[0], MOLES[0]]).cosines
     assert all(value == pytest.approx([1], abs=1e-5) for value in cosines.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -121,6 +122,21 @@ def test_it_is_judged_by_perplexity(run: RunFolder):
     page = write_report(run).read_text(encoding="utf-8")
     assert "lines read = kept + skipped + rejected" in page
     assert "120 = 120 + 0 + 0" in page
+
+
+def test_the_report_shows_how_much_each_token_surprised(run: RunFolder):
+    evaluate(run)
+    strips = json.loads((run.evaluation / "strips.json").read_text(encoding="utf-8"))
+    text = SENTENCE.replace(" ", "▁").replace("\n", "⏎")
+    assert strips
+    for strip in strips:
+        shown = "".join(strip["pieces"])
+        assert shown in text * 3
+        plain = shown.replace("▁", " ").replace("⏎", "\n")
+        assert sum(strip["loss"]) == pytest.approx(-load(run.path).score("", plain), abs=0.02)
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "each token guessed from those before it" in page
+    assert page.count(' title="') >= sum(len(strip["pieces"]) for strip in strips)
 
 
 def test_scores_are_printed_without_a_table_of_translations(run: RunFolder, capsys):

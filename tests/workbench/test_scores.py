@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seq2see.cli.scores import print_scores
+from seq2see.cli.scores import in_brief, print_scores
 from seq2see.core.errors import UserError
 from seq2see.metrics.tokenised_bleu import has_moses
 from seq2see.recipes.table import recipe
@@ -68,3 +68,20 @@ def test_runs_that_were_tested_on_other_pairs_are_not_compared(tmp_path):
     runs = [evaluated(tmp_path / name, [(name, "x", 1.0)]) for name in "ab"]
     with pytest.raises(UserError, match="not tested on the same pairs"):
         changed_most(*runs)
+
+
+@pytest.mark.parametrize(
+    "scores, told",
+    [
+        ({}, ""),
+        ({"test": {"bleu": {"value": 31.26}, "exact": 5.0}, "perplexity": {"bits_per_character": 1.0}}, "BLEU 31.3"),
+        ({"test": {"exact": 97.35}, "perplexity": {"bits_per_character": 1.0}}, "97.3 % exact"),
+        ({"test": {"accuracy": 99.51, "macro_f1": 90.0}}, "99.5 % right"),
+        ({"test": {"pronunciation": {"word_errors": 28.04}}}, "28.0 % words wrong"),
+        ({"hidden": {"accuracy": 65.4, "perplexity": 5.0}}, "65.4 % of hidden right"),
+        ({"series": {"rows": [{"name": "model", "errors": {"1": 0.2104, "4": 0.3}}]}}, "error 0.2104"),
+        ({"perplexity": {"bits_per_character": 0.9087}}, "0.909 bits per character"),
+    ],
+)
+def test_every_task_has_one_figure_in_the_list_of_runs(scores, told):
+    assert in_brief(scores) == told

@@ -14,7 +14,7 @@ def evaluate(
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, as decoding.num_beams=5.")] = None,
     file: Annotated[list[Path] | None, typer.Option("--file", "-f", help="A text to judge language models on.")] = None,
 ) -> None:
-    """Translate the test splits and score them; with two runs, tell whether they really differ, and where most."""
+    """Score a run on its test splits; with two runs, tell whether they really differ, and where most."""
     if file:
         _judge([run, *([other] if other else [])], file, set_)
         return

@@ -8,6 +8,7 @@ def runs() -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from seq2see.cli.scores import in_brief
     from seq2see.training.journal import read_journal
     from seq2see.workbench.evaluate import read_scores
     from seq2see.workbench.run_folder import all_runs
@@ -17,13 +18,12 @@ def runs() -> None:
         print("There is no run yet. Make one with `seq2see train pocket-transformer`.")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("run", "recipe", "step", "state", "test BLEU"):
+    for title in ("run", "recipe", "step", "state", "test score"):
         table.add_column(title)
     for run in found:
         notes = read_journal(run.metrics)
-        bleu = read_scores(run).get("test", {}).get("bleu", {}).get("value")
         table.add_row(
             str(run), run.recipe().name, f"{notes[-1]['step']:,}" if notes else "0",
-            "finished" if run.finished else "unfinished", "" if bleu is None else f"{bleu:.1f}",
+            "finished" if run.finished else "unfinished", in_brief(read_scores(run)),
         )  # fmt: skip
     Console().print(table)

@@ -148,3 +148,25 @@ def _number(value: Any, digits: int) -> str:
     if value is None:
         return ""
     return f"{value['value'] if isinstance(value, dict) else value:.{digits}f}"
+
+
+def in_brief(scores: dict[str, Any]) -> str:
+    """The one figure that says most about an evaluation; nothing if there was none.
+
+    >>> in_brief({"perplexity": {"bits_per_character": 0.9092}})
+    '0.909 bits per character'
+    """
+    test = scores.get("test", {})
+    if "bleu" in test:
+        return f"BLEU {test['bleu']['value']:.1f}"
+    if "accuracy" in test:
+        return f"{test['accuracy']:.1f} % right"
+    if "pronunciation" in test:
+        return f"{test['pronunciation']['word_errors']:.1f} % words wrong"
+    if "hidden" in scores:
+        return f"{scores['hidden']['accuracy']:.1f} % of hidden right"
+    if "series" in scores:
+        return f"error {next(iter(scores['series']['rows'][0]['errors'].values())):.4g}"
+    if "exact" in test:
+        return f"{test['exact']:.1f} % exact"
+    return f"{scores['perplexity']['bits_per_character']:.3f} bits per character" if "perplexity" in scores else ""

@@ -9,10 +9,12 @@ import typer
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(help="A recipe, a task (translate) or a TOML file.")],
+    recipe: Annotated[str, typer.Argument(help="A recipe, a task (translate, write, tag, ...) or a TOML file.")],
     data: Annotated[
         list[Path] | None,
-        typer.Argument(help="Your own pairs: a .tsv, .csv or .jsonl file, or two aligned files."),
+        typer.Argument(
+            help="Your own data: pairs or labels (.tsv, .csv, .jsonl, two aligned files), text, CoNLL, numbers."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; without it, runs/<recipe>.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, as path=value.")] = None,

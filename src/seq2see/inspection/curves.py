@@ -21,6 +21,8 @@ Row = dict[str, Any]
 Series = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Steps, and the value noted at each."""
 
+BEHIND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
+"""What makes words on top of a line readable."""
 WIDE_SPAN = 8
 """Values whose largest is this many times their smallest get a logarithmic axis."""
 
@@ -53,7 +55,8 @@ def draw_curves(notes: list[Row], timing: list[Row], path: Path, clip: float = 0
     _draw_norm(panels["gradient_norm"], _series(notes, "gradient_norm"), clip, in_words("clipped", chinese))
     speed = _series(timing, "tokens_per_second")
     _draw_line(panels["tokens_per_second"], speed, GREEN, "o-", "{:,.0f}")
-    panels["valid_accuracy"].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
+    # "99.5%" and "99%" are two ticks, but not if both are rounded to whole per cents.
+    panels["valid_accuracy"].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g}%"))
     panels["tokens_per_second"].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     panels["tokens_per_second"].set_ylim(0, 1.15 * speed[1].max(initial=1))
     save(figure, path)
@@ -80,7 +83,9 @@ def _draw_norm(panel: Axes, series: Series, clip: float, clipped: str) -> None:
         return
     panel.axhline(clip, color=ORANGE, linewidth=1.8, linestyle="--")
     share = f"> {clip:g}: {np.mean(series[1] > clip):.0%} {clipped}"
-    panel.text(0.98, clip, share, transform=panel.get_yaxis_transform(), ha="right", va="bottom", color=ORANGE)
+    panel.text(
+        0.98, clip, share, transform=panel.get_yaxis_transform(), ha="right", va="bottom", color=ORANGE, bbox=BEHIND
+    )
 
 
 def _draw_smoothed(panel: Axes, series: Series, colour: str) -> NDArray[np.float64]:

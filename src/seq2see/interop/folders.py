@@ -11,6 +11,7 @@ from pathlib import Path
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import sync_folder
+from seq2see.core.manifests import MANIFEST
 
 
 @contextmanager
@@ -40,7 +41,9 @@ def is_real(path: Path) -> bool:
         return path.is_file()
     try:
         return "model_type" in json.loads((path / "config.json").read_bytes())
-    except (OSError, ValueError, TypeError):
+    except ValueError:
+        return not (path / MANIFEST).exists()  # damaged, and not of ours: whoever reads it will tell
+    except (OSError, TypeError):
         return False
 
 

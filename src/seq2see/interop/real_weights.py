@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seq2see.core.errors import UserError, unknown
+from seq2see.core.errors import UserError
 from seq2see.core.settings import read_tree
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.bert_configs import bert_labels, bert_numbers, bert_settings
@@ -50,7 +50,9 @@ def read_real(folder: Path) -> RealModel:
     config = Config(_tree(folder / "config.json"), str(folder / "config.json"))
     kind = config.need("model_type")
     if kind not in (*LAYOUTS, "bert"):
-        raise unknown("kind of model that we have layers for", str(kind), (*LAYOUTS, "bert"), where=config.where)
+        # No likeness of names: RoBERTa, DistilBERT and GPT-J are no BERT and no GPT-2, whatever they are called.
+        what = f"We have no layers for the model_type '{kind}'; there are {', '.join((*LAYOUTS, 'bert'))}."
+        raise UserError(what, where=config.where, remedy="Give a folder of one of these.")
     weights = WeightFiles(folder)
     if kind == "bert":
         return _bert(folder, config, weights, read_given(folder))
@@ -105,7 +107,8 @@ def _tree(path: Path) -> dict[str, Any]:
         if not isinstance(tree, dict):
             raise ValueError("it is no table")
     except (OSError, ValueError) as error:
-        raise UserError(f"This cannot be read: {error}.", where=str(path)) from None
+        remedy = "Get the file again from where the model is from."
+        raise UserError(f"This cannot be read: {error}.", where=str(path), remedy=remedy) from None
     return tree
 
 

@@ -41,7 +41,8 @@ class WeightFiles:
             try:
                 opened = safe_open(path, framework="pt")
             except (OSError, SafetensorError) as error:
-                raise UserError(f"These weights cannot be read: {error}.", where=str(path)) from None
+                remedy = "Get the file again; it may be incomplete."
+                raise UserError(f"These weights cannot be read: {error}.", where=str(path), remedy=remedy) from None
             self._files |= dict.fromkeys(opened.keys(), opened)
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -78,7 +79,8 @@ def _no_weights(folder: Path) -> UserError:
             where=str(folder),
             remedy="Save the model as safetensors: `model.save_pretrained(folder)` in transformers writes them.",
         )
-    return UserError("There is no model.safetensors here.", where=str(folder))
+    remedy = "Put the model's safetensors beside its config.json."
+    return UserError("There is no model.safetensors here.", where=str(folder), remedy=remedy)
 
 
 def matched(tensors: Tensors, places: Iterable[Place], body: str, ignored: tuple[str, ...]) -> dict[str, str]:
@@ -101,21 +103,22 @@ def matched(tensors: Tensors, places: Iterable[Place], body: str, ignored: tuple
             raise UserError(
                 f"The weight '{names[name]}' ({shown(shape)}) is missing.",
                 where=tensors.where,
-                remedy="config.json speaks of another model than these weights are, or a file is incomplete.",
+                remedy="The config speaks of another model than these weights are, or a file is incomplete.",
             )
         if found != shape:
             raise UserError(
-                f"The weight '{names[name]}' is {shown(found)}, but by config.json it should be {shown(shape)}.",
+                f"The weight '{names[name]}' is {shown(found)}, but by its config it should be {shown(shape)}.",
                 where=tensors.where,
-                remedy="The weights and config.json belong to different models.",
+                remedy="The weights and the config belong to different models.",
             )
     strange = [
         name for name in stored if name not in names.values() and not name.endswith((*ignored, "lm_head.weight"))
     ]
     if strange:
+        more = f", and {len(strange) - 1} more have none" if len(strange) > 1 else ""
         raise UserError(
-            f"The weight '{strange[0]}' has no place in a model of this kind.",
+            f"The weight '{strange[0]}' has no place in the model that its config tells of{more}.",
             where=tensors.where,
-            remedy=f"So it is with {len(strange) - 1} more." if len(strange) > 1 else "",
+            remedy="The weights and the config belong to different models.",
         )
     return names

@@ -55,6 +55,8 @@ class BlankedTexts(TextSet):
     In training they are hidden anew at every step; when a model is judged, by the number of the window alone.
     """
 
+    setting = "source.longest"
+
     def batch(self, indices: Numbers) -> Batch:
         """These windows, as a model is judged on them."""
         drawn = [generator(HELD_OUT, "blanks", int(index)).random((4, self.room)) for index in indices]

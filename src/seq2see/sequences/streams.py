@@ -43,13 +43,16 @@ class Streams:
         if self.rows < 1:
             raise UserError(
                 f"A batch of {tokens} tokens is too small for stretches of {texts.width}.",
-                remedy=f"Set training.tokens to at least {texts.width}, or target.longest to at most {tokens}.",
+                remedy=f"Set training.tokens to at least {texts.width}, or {texts.setting} to at most {tokens}.",
             )
         self.length = len(texts.ids) // self.rows
         if self.length < texts.width:
+            # As many tokens as the text has make streams that are just long enough, unless it is shorter than one.
+            few, setting = len(texts.ids), "training.tokens" if len(texts.ids) >= texts.width else texts.setting
             raise UserError(
-                f"The text has {len(texts.ids)} tokens: too few for {self.rows} streams of {texts.width} or more.",
-                remedy="Give a longer text, or set training.tokens to less.",
+                f"The text to learn from has {few} tokens: too few for {self.rows} streams of {texts.width} or more.",
+                where=texts.where,
+                remedy=f"Give a longer text, or set {setting} to {few} or less.",
             )
         self._ends: list[Numbers] = []  # of each epoch: where its stretches end in every stream
         self._before = np.zeros(1, np.int64)  # steps before each epoch

@@ -97,16 +97,16 @@ def _tag_numbers(
     numbers = {tag: number for number, tag in enumerate(tags)}
     found: list[int] = []
     for example, (_, words) in zip(examples, rows, strict=True):
-        for tag in example.source_tags:
+        for word, tag in zip(example.source_words, example.source_tags, strict=True):
             if tag not in numbers:
                 raise UserError(
-                    f"The tag {tag[:40]!r} does not occur in the training sentences.",
+                    f"The tag {tag[:40]!r} (of the word {word[:40]!r}) does not occur in the training sentences.",
                     where=example.place,
                     remedy="Add sentences with this tag to the training data, or correct it.",
                 )
         before = 0
-        for word in words:
-            found.append(NOT_ASKED if word == before else numbers[example.source_tags[word - 1]])
-            before = word
+        for place in words:
+            found.append(NOT_ASKED if place == before else numbers[example.source_tags[place - 1]])
+            before = place
         found.append(NOT_ASKED)  # <eos>
     return np.array(found, np.int64)

@@ -37,6 +37,9 @@ class TextSet:
     asked for again: a model that sees no further back is then judged as if the text were never cut.
     """
 
+    setting = "target.longest"
+    """What a person sets to make windows wider or narrower."""
+
     def __init__(self, examples: Sequence[Example], tokeniser: Tokeniser, width: int, shown: int = 0):
         self.examples, self.tokeniser, self.width, self.shown = examples, tokeniser, width, shown
         self.ids, self.line_starts = _encode([example.target for example in examples], tokeniser)
@@ -98,6 +101,11 @@ class TextSet:
         return Batch(None, target, torch.from_numpy(labels), torch.from_numpy(np.array(indices, np.int64)))
 
     @property
+    def where(self) -> str:
+        """The files that the texts are from."""
+        return ", ".join(dict.fromkeys(example.place for example in self.examples if example.place))
+
+    @property
     def fingerprint(self) -> str:
         """The SHA-256 of all ids and of the tokeniser that made them."""
         digest = hashlib.sha256(f"{self.tokeniser.fingerprint} {len(self.ids)} ".encode())
@@ -119,14 +127,17 @@ class Windows:
         if self.rows < 1:
             raise UserError(
                 f"A batch of {tokens} tokens is too small for windows of {texts.width}.",
-                remedy=f"Set training.tokens to at least {texts.width}, or target.longest to at most {tokens}.",
+                remedy=f"Set training.tokens to at least {texts.width}, or {texts.setting} to at most {tokens}.",
             )
         # An epoch begins up to one window late, so there are as many whole windows as fit behind that.
         self.whole = len(texts.ids) // texts.width - 1
         if self.whole < 1:
+            half = len(texts.ids) // 2
+            smaller = f", or set {texts.setting} to {half} or less" if half > 1 else ""
             raise UserError(
-                f"The text has {len(texts.ids)} tokens: too few for two windows of {texts.width}.",
-                remedy="Give a longer text, or set target.longest to less than half of that.",
+                f"The text to learn from has {len(texts.ids)} tokens: too few for two windows of {texts.width}.",
+                where=texts.where,
+                remedy=f"Give a longer text{smaller}.",
             )
         self.per_epoch = -(-self.whole // self.rows)
         self._epoch, self._order = -1, np.zeros(0, np.int64)

@@ -51,7 +51,7 @@ KINDS: dict[str, Kind] = {
     "NUL character": Kind("error", "Delete it: `tr -d '\\000'` does for a whole file."),
     "byte order mark inside": Kind("error", "Delete it; it is usually left where files were joined."),
     "lone surrogate": Kind("error", "Write the character itself, or both halves of its \\u escape."),
-    "over-long line": Kind("error", "Check that the file has line ends (\\n) and one pair a line."),
+    "over-long line": Kind("error", "Check that the file has line ends (\\n), and break up what stands on this line."),
     "empty side": Kind("error", "Fill it in, or leave out the whole pair."),
     "wrong column count": Kind("error", "Give every line the same number of columns: source, target."),
     "bare quote": Kind("error", 'Put the whole field in quotes and double those inside: "say ""hi""".'),

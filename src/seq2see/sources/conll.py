@@ -13,7 +13,8 @@ from seq2see.sources.complaints import DataReport, OnBad
 from seq2see.sources.compression import bare_name
 from seq2see.sources.examples import Example
 from seq2see.sources.holding_out import Splits, hold_out
-from seq2see.sources.lines import Line, read_lines
+from seq2see.sources.lines import Line, is_blank, read_lines
+from seq2see.sources.tables import usual_number
 
 COLUMNS, WORD, TAG = 10, 1, 3
 """CoNLL-U: how many columns there are, and which hold the word and its universal part of speech."""
@@ -56,10 +57,13 @@ def read_tagged(path: Path) -> tuple[list[Example], DataReport]:
             cells = line.text.split("\t") if universal else line.text.split()
             if _is_word(cells, universal):
                 sentences[-1].append((line, cells))
-    examples = [_example(words, universal, report) for words in sentences if words]
+    # A file has as many columns as most of its words, so that one bad first word does not decide.
+    columns = COLUMNS if universal else usual_number(len(cells) for words in sentences for _, cells in words)
+    examples = [_example(words, columns, universal, report) for words in sentences if words]
     report.read = report.kept = len(examples)
     if not examples and report.first_error is None:
-        report.complain("no pairs", Line(path.name, 0, 0, "").place(), "There is not one tagged word in it.")
+        where, what = Line(report.files[-1], 0, 0, "").place(), "There is not one tagged word in it."
+        report.complain("no pairs", where, what, remedy="Give a file with a word and its tag on each line.")
     report.judge(OnBad())
     return examples, report
 
@@ -69,17 +73,21 @@ def _is_word(cells: Sequence[str], universal: bool) -> bool:
     return cells[0].isdigit() or len(cells) != COLUMNS if universal else cells[0] != "-DOCSTART-"
 
 
-def _example(lines: Sequence[tuple[Line, list[str]]], universal: bool, report: DataReport) -> Example:
+def _example(lines: Sequence[tuple[Line, list[str]]], columns: int, universal: bool, report: DataReport) -> Example:
     words, tags = [], []
-    expected = COLUMNS if universal else len(lines[0][1])
+    remedy = "Give every word one tag" + (", with tabs between the ten columns." if universal else ".")
     for line, cells in lines:
-        if len(cells) != expected or len(cells) < 2:
-            what = f"This word has {len(cells)} columns, and {max(expected, 2)} are expected: a word and its tag."
-            report.complain("wrong column count", line.place(), what, text=line.text, remedy="Give every word one tag.")
+        if len(cells) != columns:
+            what = f"This word has {len(cells)} columns, and {columns} are expected: a word and its tag."
+            report.complain("wrong column count", line.place(), what, text=line.text, remedy=remedy)
             continue
-        # A word with a space inside ("1 000") is one word all the same.
-        words.append((cells[WORD] if universal else cells[0]).replace(" ", "\u00a0"))
-        tags.append(cells[TAG] if universal else cells[-1])
+        word, tag = (cells[WORD], cells[TAG]) if universal else (cells[0], cells[-1])
+        if is_blank(word) or is_blank(tag):
+            what = "There is a tag without a word." if is_blank(word) else f"The word {word[:40]!r} has no tag."
+            report.complain("empty side", line.place(), what, text=line.text, remedy=remedy)
+            continue
+        words.append(word.replace(" ", "\u00a0"))  # a word with a space inside ("1 000") is one word all the same
+        tags.append(tag)
     first = lines[0][0]
     place = f"{first.file}:{first.number}"
     return Example(" ".join(words), " ".join(tags), source_words=tuple(words), source_tags=tuple(tags), place=place)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from seq2see.sources.lines import MOST_BYTES, Line, is_blank, read_lines
-from seq2see.sources.tables import SAMPLE, SIDES, Intake, complain_of_columns, usual_number
+from seq2see.sources.tables import SAMPLE, Intake, complain_of_columns, sides_among, usual_number
 
 MOST_LINES = 1000
 """The most lines of one record; a quote that is still open then was forgotten."""
@@ -115,7 +115,8 @@ def read_csv(path: Path, intake: Intake) -> None:
     expected = len(header) if header else usual_number(len(row.fields) for row in sample if row.fields)
     if header and not _header_is_clear(header, sample.pop(0), intake):
         return
-    source, target = (header.index(side) for side in SIDES) if header else (0, 1)
+    sides = sides_among(header) if header else None
+    source, target = (header.index(side) for side in sides) if header and sides else (0, 1)
     for row in chain(sample, rows):
         line, fields = row.line, row.fields
         if fields is None:
@@ -134,12 +135,12 @@ def read_csv(path: Path, intake: Intake) -> None:
 def _header(row: Record) -> list[str] | None:
     """The names of the columns, if the first record is a header."""
     names = [field.strip().lower() for field in row.fields or []]
-    return names if set(SIDES) <= set(names) else None
+    return names if sides_among(names) else None
 
 
 def _header_is_clear(header: list[str], row: Record, intake: Intake) -> bool:
     """Two columns of one name leave open which is meant, so nothing can be read."""
-    for side in SIDES:
+    for side in sides_among(header) or ():
         if header.count(side) > 1:
             what = f"Two columns are called '{side}'."
             intake.report.complain("ambiguous header", row.line.place(), what, text=row.line.text)

@@ -1,4 +1,4 @@
-"""Pairs of texts from JSON Lines: one object a line, with texts under the keys `source` and `target`."""
+"""Pairs of texts from JSON Lines: one object a line, with texts under `source` and `target` (or `text` and `label`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from seq2see.sources.complaints import escape
 from seq2see.sources.lines import FORBIDDEN, Line, file_name, is_blank, read_lines
-from seq2see.sources.tables import SIDES, Intake
+from seq2see.sources.tables import SIDES, Intake, sides_among
 
 
 class _Fault(Exception):
@@ -21,7 +21,7 @@ class _Fault(Exception):
 
 
 def read_jsonl(path: Path, intake: Intake) -> None:
-    """One object a line; keys other than `source` and `target` are ignored."""
+    """One object a line; keys other than the names of the two sides are ignored."""
     for line in read_lines(path, intake.report):
         if not line.sound:
             intake.reject()
@@ -48,14 +48,15 @@ def _texts_of(line: Line) -> tuple[str, str]:
     found = _parse(line.text)
     if not isinstance(found, dict):
         raise _Fault("wrong type", 1, f"Expected an object, found {_json_name(found)}.")
-    for key in SIDES:
+    sides = sides_among(found) or SIDES
+    for key in sides:
         if key not in found:
             raise _Fault("missing key", 1, f"The key '{key}' is missing.")
         if not isinstance(found[key], str):
             what = f"'{key}' must be a text, but is {_json_name(found[key])}."
             raise _Fault("wrong type", _column_of(line.text, key), what)
         _check_text(found[key], key, line)
-    return found["source"], found["target"]
+    return found[sides[0]], found[sides[1]]
 
 
 def _parse(text: str) -> Any:

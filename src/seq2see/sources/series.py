@@ -96,6 +96,8 @@ def read_column(path: Path, column: str, report: DataReport) -> list[float]:
                 remedy="Every line must have one, written as 12.5 or 1e-3; fill gaps, or leave these lines out.",
             )
         found.append(float(cells[place]))
+    if not found:
+        raise UserError("There is not one number in it.", where=str(path), remedy="Write one number a line.")
     report.kept = len(found)
     report.skipped = report.read - report.kept  # blank lines, and the names of the columns
     return found

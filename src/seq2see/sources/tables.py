@@ -7,7 +7,7 @@ writes that down. A reader never decides alone to leave something out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import chain, islice, zip_longest
 from math import log
 from pathlib import Path
@@ -19,6 +19,8 @@ from seq2see.sources.lines import Line, file_name, is_blank, read_lines
 from seq2see.sources.suspicions import Suspicions
 
 SIDES = ("source", "target")
+NAMES = (SIDES, ("text", "label"), ("sentence", "label"))
+"""What the two sides may be called, in a header and as keys."""
 
 SAMPLE = 1000
 """How many lines decide how many columns a table has, so that one bad first line does not."""
@@ -71,6 +73,15 @@ class Intake:
             self.report.complain("no pairs", where, "There is not one pair of texts in it.")
 
 
+def sides_among(names: Collection[str]) -> tuple[str, str] | None:
+    """What the two sides are called here, if all these names are of columns.
+
+    >>> sides_among(["id", "label", "text"]), sides_among(["text", "Quelle"])
+    (('text', 'label'), None)
+    """
+    return next((sides for sides in NAMES if set(sides) <= set(names)), None)
+
+
 def usual_number(numbers: Iterable[int]) -> int:
     """The number of columns that most records have, at least 2; of two equally frequent ones the smaller.
 
@@ -82,9 +93,14 @@ def usual_number(numbers: Iterable[int]) -> int:
 
 
 def read_tsv(path: Path, intake: Intake) -> None:
-    """Columns between tabs: source, target, and further ones that are ignored (attributions). No quoting."""
+    """Columns between tabs: source, target, and further ones that are ignored (attributions). No quoting.
+
+    A first line that only names these two is left out: else `label` would be learnt as one of the labels.
+    """
     lines = read_lines(path, intake.report)
     sample = list(islice(lines, SAMPLE))
+    if sample and tuple(cell.strip().lower() for cell in sample[0].text.split("\t", 2)[:2]) in NAMES:
+        sample.pop(0)
     expected = usual_number(line.text.count("\t") + 1 for line in sample if line.sound and not is_blank(line.text))
     for line in chain(sample, lines):
         text = line.text

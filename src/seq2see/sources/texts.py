@@ -49,7 +49,22 @@ class OwnTexts(Settings):
             found = [read_text(Path(path)) for path in paths]
             given[name] = [text for text, _ in found]
             reports += [report for _, report in found]
-        return hold_out_end(given), reports
+        splits = hold_out_end(given)
+        self._check(given["train"], splits)
+        return splits, reports
+
+    def _check(self, texts: Sequence[Example], splits: Splits) -> None:
+        """Refuse what nothing can be learnt from, or judged by, however a model reads it."""
+        where, size = ", ".join(self.paths), sum(len(text.target) for text in texts)
+        if not all(splits.values()):
+            what = f"The text is too short: of {size} characters nothing is left to validate or test on."
+            raise UserError(
+                what, where=where, remedy="Give a longer text, or files of their own as corpus.valid and test."
+            )
+        letters = set().union(*(text.target for text in texts))
+        if len(seen := sorted(letter for letter in letters if not letter.isspace())) < 2:
+            what = f"The text consists of nothing but '{seen[0]}': there is nothing to guess."
+            raise UserError(what, where=where, remedy="Give a text of at least two different characters.")
 
 
 class PythonLibrary(Settings):

@@ -20,6 +20,8 @@ from seq2see.training.checkpoints import Checkpoint, found, load, newest, save
 from seq2see.training.loop import Best, Trainer
 from seq2see.training.packing import pack_optimiser, unpack_optimiser
 
+STORED = ("step", "errands_done", "best_loss", "best_ago", "losses", "averaged_since", "optimiser", "fingerprints")
+"""What a checkpoint tells beside its tensors."""
 KEEP = 3
 """Checkpoints that stay on disk; more if the last few are to be averaged."""
 
@@ -52,6 +54,7 @@ def resume(trainer: Trainer, folder: Path, fingerprints: Mapping[str, str], say:
     checkpoint = newest(folder, say)
     if checkpoint is None:
         return False
+    _check_version(checkpoint)
     _check_fingerprints(checkpoint, fingerprints)
     state = checkpoint.state
     unpack_model(trainer.model, checkpoint.tensors("model"))
@@ -88,6 +91,17 @@ def final_weights(trainer: Trainer, folder: Path) -> dict[str, Tensor]:
 def _averaged(trainer: Trainer) -> int:
     average = trainer.settings.average
     return average.count if isinstance(average, LastCheckpoints) else 0
+
+
+def _check_version(checkpoint: Checkpoint) -> None:
+    """Refuse what an older version wrote, which knew less of what a step depends on."""
+    missing = [name for name in STORED if name not in checkpoint.state]
+    if missing:
+        raise UserError(
+            f"This checkpoint is of another version of seq2see: it does not tell {', '.join(missing)}.",
+            where=str(checkpoint.path),
+            remedy="Go on with the version that env.json of the run names, or start a new run with --out.",
+        )
 
 
 def _check_fingerprints(checkpoint: Checkpoint, fingerprints: Mapping[str, str]) -> None:

@@ -46,7 +46,8 @@ class Asker(Model):
             given = "prefix" if prefix else min(settings.keys() - {"top_k"})
             raise UserError(f"This model only reads, so '{given}' has no meaning.", remedy="It knows decoding.top_k.")
         most = self.config.decoding.with_(**settings).top_k
-        return [self._prediction(each) for each in say_all(self.question, self.stored, texts, most, watch)]
+        said = say_all(self.question, self.stored, texts, most, watch, numbers)
+        return [self._prediction(each) for each in said]
 
     def stream(self, text: str, *, seed: int = 0, **settings: Any) -> Iterator[str]:
         """The answer, and what else was likely: it comes in one piece."""

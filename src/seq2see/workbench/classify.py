@@ -37,7 +37,9 @@ class Classify:
         labels = sorted({example.target for example in train})
         if len(labels) < 2:
             raise UserError(
-                f"All training texts have the label {labels[0]!r}.", remedy="Give texts of other labels too."
+                f"All training texts have the label {labels[0]!r}.",
+                where=train[0].place,
+                remedy="Give texts of other labels too.",
             )
         return Tokenisers(tokeniser, tokeniser, tuple(labels))
 

@@ -41,7 +41,6 @@ def count_recipe(recipe: Recipe, prepared: Prepared, run: RunFolder, audience: A
     assert isinstance(texts, TextSet)
     assert isinstance(held_out, TextSet)
     settings = _settings(recipe)
-    check_countable(texts, settings.order)
     audience.say(f"model  counting, n-grams of 1 to {settings.order} tokens, smoothed by {settings.smoothing}")
     journal, grams = Journal(run.path, 0), list[Grams]()
     with StopRequest() as stop:
@@ -71,12 +70,14 @@ def check_countable(texts: TextSet, order: int) -> None:
     if len(texts.ids) < order:
         raise UserError(
             f"The text to learn from has {len(texts.ids)} {texts.unit}s: too few for n-grams of {order}.",
+            where=texts.where,
             remedy="Give a longer text, or set decoder.order to less.",
         )
     if len(np.unique(texts.ids)) < 2:
         (only,) = texts.tokeniser.pieces(texts.ids[:1].tolist())
         raise UserError(
             f"The text consists of nothing but '{only}': there is nothing to guess.",
+            where=texts.where,
             remedy="Give another text, or another target.tokeniser.",
         )
 

@@ -19,6 +19,8 @@ from seq2see.inspection.streams import watch_stream
 from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT, UNK, Tokeniser
 from seq2see.workbench.model_folder import StoredModel
 
+BYTE = re.compile("<0x[0-9A-F]{2}>")
+"""How vocabularies of pieces call the bytes that rare characters fall into."""
 CONTROLS = UNK + 1
 """So many ids at the beginning of a vocabulary are no pieces of text."""
 
@@ -57,7 +59,7 @@ class Words:
 
     def neighbours(self, word: str, count: int) -> list[Near]:
         """The pieces nearest to a word, less its own."""
-        return self.embeddings.near(self.vector(word), count, {*self._controls(), *self.ids(word)})
+        return self.embeddings.near(self.vector(word), count, {*self._no_words(), *self.ids(word)})
 
     def analogy(self, words: Sequence[str], count: int) -> tuple[list[Near], list[Near]]:
         """What is to the third word as the first to the second: first - second + third.
@@ -67,7 +69,7 @@ class Words:
         """
         first, second, third = (self.vector(word) for word in words)
         wanted, given = first - second + third, {number for word in words for number in self.ids(word)}
-        near, controls = self.embeddings.near, self._controls()
+        near, controls = self.embeddings.near, self._no_words()
         return near(wanted, count, controls), near(wanted, count, controls | given)
 
     def contexts(self, word: str, sentences: Sequence[str]) -> Contexts:
@@ -84,10 +86,11 @@ class Words:
     def _table(self) -> Tensor:
         return self.frontend.table.weight.detach().float().cpu()
 
-    def _controls(self) -> set[int]:
-        pieces = len(self.tokeniser)
-        last = {pieces - 1} if self.tokeniser.pieces([pieces - 1]) == [MASK_TEXT] else set()
-        return {*range(CONTROLS), *last}
+    def _no_words(self) -> set[int]:
+        """Rows of the table that control, or stand for a single byte: no text may ever have had that byte."""
+        pieces = self.tokeniser.pieces(range(len(self.tokeniser)))
+        last = {len(pieces) - 1} if pieces[-1] == MASK_TEXT else set()
+        return {*range(CONTROLS), *last, *(number for number, piece in enumerate(pieces) if BYTE.fullmatch(piece))}
 
     def _places(self, word: str, sentence: str) -> list[int]:
         """Which pieces of a sentence the word is made of, where it stands first."""

@@ -28,7 +28,7 @@ from seq2see.workbench.ask import Asker
 from seq2see.workbench.forecast import Forecaster
 from seq2see.workbench.predict import Model, Prediction, load
 from seq2see.workbench.prepare import Splits, encode, read_corpus, shown_before
-from seq2see.workbench.reading import batches_of, read_attention, read_with_truth
+from seq2see.workbench.reading import batches_of, read_attention, read_with_truth, surprises
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
 from seq2see.workbench.tasks import task_of
@@ -63,6 +63,10 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
         scores[name] = score_outputs(recipe, references, outputs, [each.right for each in examples])
         write_text(run.evaluation / f"{name}.tsv", _table(examples, predictions))
     scores |= _read(model, recipe, splits, watch)
+    if recipe.source is None:
+        shown = encode(recipe, model.tokenisers, splits[judged(splits)])
+        assert isinstance(shown, TextSet)
+        write_json(run.evaluation / "strips.json", surprises(model.module, shown))
     chosen = HeadChoice.of(scores["alignment"]["chosen_on_valid"]) if "alignment" in scores else None
     if model.reads and not model.config.members:  # an ensemble looks with several models at once
         draw_attention(run, model, splits["test"], chosen)

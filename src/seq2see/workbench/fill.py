@@ -19,7 +19,7 @@ from seq2see.sources.examples import Example
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Choice
 from seq2see.workbench.questions import Said, Seen, Splits, Watch
-from seq2see.workbench.reading import ROWS, read_with_truth
+from seq2see.workbench.reading import ROWS, STRIPS, read_with_truth
 from seq2see.workbench.run_folder import RunFolder
 from seq2see.workbench.start import learn_source
 from seq2see.workbench.tokenisers import Tokenisers
@@ -27,8 +27,8 @@ from seq2see.workbench.tokenisers import Tokenisers
 if TYPE_CHECKING:
     from seq2see.workbench.recipe import Recipe
 
-STRIPS, STRIP_WIDTH = 4, 64
-"""Test windows whose every token is judged for the report, and how many tokens of each."""
+STRIP_WIDTH = 64
+"""Tokens of a test window that are judged one by one for the report: each needs a row of its own."""
 FIRST = UNK + 1
 """The first id that is a piece of text; what stands before it controls."""
 

@@ -11,6 +11,7 @@ from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
 from seq2see.decoding.numbers import forecast
 from seq2see.workbench.attention import TextAttention
+from seq2see.workbench.lines import blamed
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Answer, Model, Prediction
 from seq2see.workbench.waves import context_of
@@ -46,8 +47,9 @@ class Forecaster(Model):
                 f"A series is not decoded, so '{given}' has no meaning.", remedy=f"It knows decoding.{COUNT}."
             )
         count, found = self.config.decoding.with_(**settings).max_new_tokens, []
-        for text in texts:
-            found.append(self._go_on(text, count))
+        for place, text in enumerate(texts):
+            with blamed(numbers, place):
+                found.append(self._go_on(text, count))
             watch(1)
         return found
 

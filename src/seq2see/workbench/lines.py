@@ -13,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from itertools import islice
@@ -106,6 +107,16 @@ def _lines_from(pipe: BufferedReader, name: str) -> Iterator[str]:
             yield raw.decode("utf-8").rstrip("\r")
         except UnicodeDecodeError:
             raise UserError("This is not UTF-8.", where=f"{name}:{number}") from None
+
+
+@contextmanager
+def blamed(numbers: Sequence[int] | None, place: int) -> Iterator[None]:
+    """What is wrong with one of many texts is told with the number of its line, where texts are lines at all."""
+    try:
+        yield
+    except UserError as error:
+        where = error.where or (f"line {numbers[place] + 1}" if numbers is not None else "")
+        raise UserError(error.what, where=where, remedy=error.remedy) from None
 
 
 def _count(pipe: BufferedReader) -> int | None:

@@ -91,12 +91,23 @@ def recut(recipe: Recipe, train: PairSet) -> RecutPairs:
 
 def prepare(recipe: Recipe, say: Callable[[str], None]) -> Prepared:
     """Read, hold out, learn the vocabularies, encode; everything worth knowing is said."""
+    try:
+        return _prepare(recipe, say)
+    except UserError as error:  # what a set as a whole is blamed for has no line, but it has files
+        files = ", ".join(getattr(recipe.corpus, "paths", ()))
+        raise UserError(error.what, where=error.where or files, remedy=error.remedy) from None
+
+
+def _prepare(recipe: Recipe, say: Callable[[str], None]) -> Prepared:
     splits, reports = read_corpus(recipe)
     if not splits["train"]:
-        raise UserError("There are no training pairs.", where=str(recipe.corpus.kind))
+        raise UserError("There is nothing to learn from.", remedy="Give more data.")
     tokenisers = learn_tokenisers(recipe, splits["train"])
     train = encode(recipe, tokenisers, splits["train"])
     valid = encode(recipe, tokenisers, splits["valid"])
+    if not recipe.writes:  # an answer that nobody can learn is told now, not when everything is learnt
+        for name in splits.keys() - {"train", "valid"}:
+            encode(recipe, tokenisers, splits[name])
     say(f"data   {_told(splits, recipe, tokenisers)}")
     read = [line for report in reports for line in report.summary(shown=1)]
     for warning in [*read, *train.warnings(), *valid.warnings()]:

@@ -18,6 +18,7 @@ from seq2see.core.batch import NOT_ASKED, Batch, Sequences, Worded
 from seq2see.core.devices import device_of
 from seq2see.sequences.tokenisers import PAD
 from seq2see.sources.examples import Example
+from seq2see.workbench.lines import blamed
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Choice
 from seq2see.workbench.run_folder import RunFolder
@@ -100,11 +101,19 @@ def batch_of(seen: Sequence[Seen]) -> Batch:
 
 @torch.inference_mode()
 def say_all(
-    question: Question, stored: StoredModel, texts: Sequence[str], most: int, watch: Watch = lambda count: None
+    question: Question,
+    stored: StoredModel,
+    texts: Sequence[str],
+    most: int,
+    watch: Watch = lambda count: None,
+    numbers: Sequence[int] | None = None,
 ) -> list[Said]:
     """The answers to many texts, in their order; texts of like length are read side by side."""
     device = device_of(stored.module)
-    seen = [question.read(stored, text) for text in texts]
+    seen = []
+    for place, text in enumerate(texts):
+        with blamed(numbers, place):
+            seen.append(question.read(stored, text))
     by_length, found = sorted(range(len(seen)), key=lambda place: len(seen[place].ids)), dict[int, Said]()
     for start in range(0, len(by_length), ROWS):
         places = by_length[start : start + ROWS]

@@ -25,6 +25,8 @@ from seq2see.sources.examples import Example
 from seq2see.workbench.tokenisers import Tokenisers
 
 ROWS = 64
+STRIPS, STRIP_WIDTH = 4, 128
+"""Windows of which every token is shown with its loss, and how many tokens of each."""
 SCORES = 2**27
 """Scores that are held at one time, at most: half a gigabyte of them."""
 
@@ -58,6 +60,23 @@ def read_with_truth(
     # A pair's <eos> is guessed too, so a text of so many characters is more than so many guesses.
     unit = pairs.unit if isinstance(pairs, TextSet) else "token"
     return Perplexity(loss, asked, unit, pairs.characters), Accuracy(right, asked)
+
+
+@torch.inference_mode()
+def surprises(module: nn.Module, texts: TextSet) -> list[dict[str, Any]]:
+    """The first tokens of a few windows, as pieces and -log p of each after those before it: for the eye."""
+    found = []
+    for index in range(0, len(texts), max(1, len(texts) // STRIPS))[:STRIPS]:
+        batch = texts.batch(np.array([index])).to(device_of(module))
+        asked = batch.labels[0] != NOT_ASKED
+        scores, ids = (
+            module(batch)[0][asked][:STRIP_WIDTH].float().log_softmax(-1),
+            batch.labels[0][asked][:STRIP_WIDTH],
+        )
+        lost = -scores.gather(1, ids[:, None])[:, 0]
+        pieces = texts.tokeniser.pieces(ids.tolist())
+        found.append({"pieces": pieces, "loss": [round(each, 3) for each in lost.tolist()]})
+    return found
 
 
 def remembers(module: nn.Module) -> bool:

@@ -53,7 +53,9 @@ def write_report(run: RunFolder) -> Path:
         "predictions": predictions(run.evaluation / "test.tsv"),
         "confusion": _picture(run.evaluation / "confusion.png", "confusion"),
         "mistakes": mistakes(run.evaluation / "test-answers.tsv"),
-        "strips": strips(run.evaluation / "strips.json"),
+        "strips": strips(
+            run.evaluation / "strips.json", "strips_note" if "source" in recipe else "written_strips_note"
+        ),
         "forecasts": forecasts(run),
         "attention": _attention(run),
         "recipe": f"<details><summary>{say('recipe_note')}</summary><pre>{escape(toml)}</pre></details>",
@@ -214,12 +216,12 @@ def _number(value: Any, digits: int = 1) -> str:
 def _words(tree: Tree, without: tuple[str, ...] = ()) -> str:
     """A branch of the recipe in one line: its kind, then its settings.
 
-    >>> _words({"kind": "transformer", "width": 128, "optimiser": {"kind": "adamw", "decay": 0.01}})
+    >>> _words({"kind": "transformer", "width": 128, "test": [], "optimiser": {"kind": "adamw", "decay": 0.01}})
     'transformer, width 128, optimiser adamw (decay 0.01)'
     """
     parts = [str(tree["kind"])] if "kind" in tree else []
     for name, value in tree.items():
-        if name == "kind" or name in without:
+        if name == "kind" or name in without or value == []:
             continue
         if isinstance(value, dict):
             inner = _words(value)

@@ -81,13 +81,13 @@ def mistakes(path: Path) -> str:
     return f'<p class="note">{say("mistakes_note")}</p>{table([heads, *rows])}'
 
 
-def strips(path: Path) -> str:
-    """Texts whose every token is coloured by how much it surprised the model."""
+def strips(path: Path, note: str) -> str:
+    """Texts whose every token is coloured by how much it surprised the model; `note` tells how it was asked."""
     if not path.exists():
         return ""
     found = json.loads(path.read_text(encoding="utf-8"))
     shown = [f'<p class="strip">{"".join(map(_token, each["pieces"], each["loss"]))}</p>' for each in found]
-    return f'<p class="note">{say("strips_note")}</p>{"".join(shown)}'
+    return f'<p class="note">{say(note)}</p>{"".join(shown)}'
 
 
 def _token(piece: str, loss: float) -> str:

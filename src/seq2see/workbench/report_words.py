@@ -122,13 +122,13 @@ TEXTS = {
         "sacreBLEU 签名（比较分数时必须一致）",
     ),
     "samples_note": (
-        "Validation sentences, translated at every evaluation while the model learnt. "
+        "What was held out to validate on, asked at every evaluation while the model learnt. "
         "Marked: what the reference does not say.",
-        "训练过程中每次验证时都翻译同样的句子。标记部分与参考译文不同。",
+        "训练过程中每次验证时都问同样的问题。标记部分与参考答案不同。",
     ),
     "step": ("step", "步"),
     "source": ("source", "原文"),
-    "reference": ("reference", "参考译文"),
+    "reference": ("reference", "参考答案"),
     "output": ("output", "模型输出"),
     "best": ("Best", "最好"),
     "worst": ("Worst", "最差"),
@@ -147,6 +147,11 @@ TEXTS = {
         "Test text with each token hidden in turn, and nothing else: the darker, the less the model expected it. "
         "The number, −log p, shows when you point at a token.",
         "测试文本：每次只遮住一个词元；颜色越深，模型越没有料到。鼠标指向词元可看到 −log p。",
+    ),
+    "written_strips_note": (
+        "Test text, each token guessed from those before it in its line here: the darker, the less the model expected "
+        "it. The number, −log p, shows when you point at a token.",
+        "测试文本：每个词元根据本段中它前面的词元来猜；颜色越深，模型越没有料到。鼠标指向词元可看到 −log p。",
     ),
     "recipe_note": ("Everything that decides this run, as TOML", "决定本次训练的一切设置（TOML）"),
     "nothing": ("(nothing)", "（空）"),

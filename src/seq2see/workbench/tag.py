@@ -39,6 +39,9 @@ class Tag(Classify):
         tags = sorted({tag for example in train for tag in example.source_tags})
         if not tags:
             raise UserError("There are no tagged words to learn from.", remedy="Give CoNLL or CoNLL-U files.")
+        if len(tags) < 2:
+            what = f"All words to learn from have the tag {tags[0]!r}."
+            raise UserError(what, where=train[0].place, remedy="Give words of other tags too.")
         return Tokenisers(tokeniser, tokeniser, tuple(tags))
 
     def encode(self, recipe: Recipe, tokenisers: Tokenisers, examples: Sequence[Example]) -> Any:

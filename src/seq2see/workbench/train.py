@@ -26,7 +26,7 @@ from seq2see.training.loop import NonFinite, Trainer, train
 from seq2see.training.resume import final_weights, resume, save_trainer
 from seq2see.training.signals import Interrupted
 from seq2see.workbench.audience import Audience, Nobody
-from seq2see.workbench.counting import count_recipe
+from seq2see.workbench.counting import check_countable, count_recipe
 from seq2see.workbench.errands import measure, show
 from seq2see.workbench.model_folder import ModelConfig, StoredModel, write_model
 from seq2see.workbench.prepare import Prepared, prepare, recut
@@ -40,6 +40,7 @@ def train_recipe(recipe: Recipe, out: Path | None = None, audience: Audience | N
     audience = audience or Nobody()
     run = folder_for(recipe, out)
     prepared = prepare(recipe, audience.say)
+    _check_length(recipe, prepared)
     _open_folder(run, recipe, prepared)
     learn = count_recipe if isinstance(recipe.decoder, CountingSettings) else take_steps
     try:
@@ -130,6 +131,15 @@ def _name_batch(error: NonFinite, prepared: Prepared, run: RunFolder) -> UserErr
         unit, named = "pairs", "; ".join(f"{each.place or 'example'} {each.source[:40]!r}" for each in examples)
     what = f"{error.what} The batch holds {len(error.indices)} {unit}, first {named}."
     return UserError(what, where=str(run), remedy=error.remedy)
+
+
+def _check_length(recipe: Recipe, prepared: Prepared) -> None:
+    """Refuse a text that is too short to be learnt from, before there is a folder for it."""
+    if isinstance(prepared.train, TextSet):
+        if isinstance(recipe.decoder, CountingSettings):
+            check_countable(prepared.train, recipe.decoder.order)
+        else:
+            batches(recipe, prepared)
 
 
 def _open_folder(run: RunFolder, recipe: Recipe, prepared: Prepared) -> None:
