@@ -118,7 +118,8 @@ def judge(
         for_q = q * ((q * ahead).sum(-1, keepdim=True) - ahead) - apart
         pull = torch.stack([for_p, for_q]).mul_(agreement / 2)
     scores.scatter_add_(-1, places, ((smoothing - 1) * counts).expand_as(places))
-    scores -= smoothing / scores.size(-1) * counts
+    if smoothing:  # else it would be one more walk over all scores, for nothing
+        scores -= smoothing / scores.size(-1) * counts
     if pull is not None:
         scores.div_(copies).add_(pull)
     return loss
