@@ -18,14 +18,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from train_gpu import Step, add_ratios, in_turns, measure, our_steps, peer
+from train_gpu import add_ratios, in_turns, measure, our_steps, peer
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import describe_machine
@@ -41,7 +40,6 @@ from seq2see.models.settings import ModelSettings, TextTarget, Tokens
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.tokenisers import Words
 from seq2see.sequences.vocabularies import train_tokeniser
-from seq2see.training.graphs import GraphedStep
 from seq2see.workbench.model_folder import ModelConfig, StoredModel
 from seq2see.workbench.tokenisers import Tokenisers
 
@@ -124,14 +122,6 @@ def texts() -> Batch:
     return Batch(None, fed, ids[:, 1:].contiguous(), torch.arange(ROWS)).to("cuda")
 
 
-def steps_of(name: str) -> tuple[Step, Step]:
-    """Somebody's step: launched kernel by kernel, and as one graph."""
-    if name not in PEERS:
-        return our_steps(fresh())
-    plain = peer(PEERS[name]())
-    return plain, GraphedStep(plain, nullcontext)
-
-
 def training() -> list[dict[str, Any]]:
     """All rows of training."""
     rows = in_turns([(__file__, name) for name in (*PEERS, "seq2see")])
@@ -192,7 +182,10 @@ def _rate(run: Callable[[torch.dtype], list[int]]) -> float:
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        measure({"cell": "training", "name": sys.argv[1]}, steps_of(sys.argv[1]), texts())
+        name = sys.argv[1]
+        measure(
+            {"cell": "training", "name": name}, peer(PEERS[name]()) if name in PEERS else our_steps(fresh()), texts()
+        )
     else:
         rows = writing()
         print(json.dumps(rows), flush=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from collect_rows import Corpus, collect
 from row_files import Row, read_rows
-from rows import obey, parser
+from rows import obey_or_collect
 
 from seq2see.core.files import write_json
 from seq2see.metrics.tokenised_bleu import corpus_bleu_tokenised
@@ -58,15 +58,7 @@ def with_tokenised(row: Row, corpus: dict[str, Corpus]) -> Row:
 
 def main(words: Sequence[str] | None = None) -> None:
     """The command line: that of `rows.py`, and `collect`."""
-    root, verbs = parser((__doc__ or "").split("\n")[0])
-    both = verbs.add_parser("collect")
-    both.add_argument("folder", type=Path)
-    both.add_argument("--results", type=Path, default=RESULTS)
-    asked = root.parse_args(words)
-    if asked.verb == "collect":
-        gather(asked.folder, asked.results)
-    else:
-        obey(asked)
+    obey_or_collect(__doc__ or "", gather, RESULTS, words)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,21 @@ def obey(asked: argparse.Namespace) -> None:
     else:
         name = asked.recipe or find_run(asked.name).recipe().name
         score(asked.name, Row(name, asked.seed, asked.label, changes), asked.out)
+
+
+def obey_or_collect(
+    about: str, gather: Callable[[Path, Path], None], results: Path, words: Sequence[str] | None
+) -> None:
+    """The command line of a script that puts the rows of a folder together in a way of its own: `collect`."""
+    root, verbs = parser(about.split("\n")[0])
+    both = verbs.add_parser("collect")
+    both.add_argument("folder", type=Path)
+    both.add_argument("--results", type=Path, default=results)
+    asked = root.parse_args(words)
+    if asked.verb == "collect":
+        gather(asked.folder, asked.results)
+    else:
+        obey(asked)
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -123,8 +123,8 @@ class Marian(nn.Module):
         return self.model(**fed, labels=batch.labels, use_cache=False).loss
 
 
-def peer(model: Any) -> Step:
-    """A training step as one would write it: autocast, compiled forward, clip, fused AdamW."""
+def peer(model: Any) -> tuple[Step, Step]:
+    """A training step as one would write it: autocast, compiled forward, clip, fused AdamW. And the same as one graph."""
     model = model.cuda().train()
     weights = list(model.parameters())
     optimiser = torch.optim.AdamW(weights, lr=torch.tensor(1e-4, device="cuda"), fused=True, capturable=True)
@@ -139,7 +139,7 @@ def peer(model: Any) -> Step:
         optimiser.zero_grad(set_to_none=True)
         return loss.detach()
 
-    return step
+    return step, GraphedStep(step, nullcontext)
 
 
 def ours() -> tuple[Step, Step]:
@@ -178,14 +178,6 @@ def tokens_per_second(step: Step, data: Batch) -> tuple[float, float]:
 
 
 PEERS = {"Hugging Face Marian": Marian, "nn.Transformer": TorchTransformer}
-
-
-def steps_of(name: str) -> tuple[Step, Step]:
-    """Somebody's step: launched kernel by kernel, and as one graph."""
-    if name not in PEERS:
-        return ours()
-    plain = peer(PEERS[name]())
-    return plain, GraphedStep(plain, nullcontext)
 
 
 def measure(about: dict[str, Any], steps: tuple[Step, Step], data: Batch) -> None:
@@ -241,6 +233,7 @@ def main() -> None:
 if __name__ == "__main__":
     if sys.argv[1:]:
         name, cell = sys.argv[1:]
-        measure({"cell": cell, "name": name}, steps_of(name), BATCHES[cell]()[name not in PEERS].to("cuda"))
+        steps = peer(PEERS[name]()) if name in PEERS else ours()
+        measure({"cell": cell, "name": name}, steps, BATCHES[cell]()[name not in PEERS].to("cuda"))
     else:
         main()
