@@ -124,7 +124,7 @@ class Marian(nn.Module):
 
 
 def peer(model: Any) -> tuple[Step, Step]:
-    """A training step as one would write it: autocast, compiled forward, clip, fused AdamW. And the same as one graph."""
+    """A training step as people write it: autocast, compiled forward, clip, fused AdamW; and the same as one graph."""
     model = model.cuda().train()
     weights = list(model.parameters())
     optimiser = torch.optim.AdamW(weights, lr=torch.tensor(1e-4, device="cuda"), fused=True, capturable=True)
