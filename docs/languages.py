@@ -79,6 +79,13 @@ WORDS = {
     "the machine did other work too": "机器同时还在做别的事",
     "compiled, one CUDA graph": "编译，整步一个 CUDA 图",
     "to compiled": "与编译者之比", "to graphed": "与录成图者之比", "full rows": "满行", "real sentences": "真实句子",
+    "question": "问题", "first letter": "第一个字母", "write on": "接着写", "other alphabet": "另一套字母",
+    "what": "内容", "case": "情形", "busy neighbour": "另有任务", "size": "规模",
+    "lines": "行数", "lines a second": "行/秒", "seconds to the first answer": "首个答案前的秒数",
+    "as they come": "依次取用", "like length": "长度相近",
+    "valid words wrong %": "验证集词错误率（%）", "valid phonemes wrong %": "验证集音素错误率（%）",
+    "valid words wrong %, with stress": "验证集词错误率（%，计重音）",
+    "valid phonemes wrong %, with stress": "验证集音素错误率（%，计重音）",
     "plain": "原有的", "own": "自己的", "training": "训练", "writing": "写作", "by hand": "手写",
     "the same first 64 tokens in float32": "float32 下前 64 个词元相同",
 }  # fmt: skip
