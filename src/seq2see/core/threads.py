@@ -26,8 +26,8 @@ MOST_WORKERS = 16
 """More would only wait for Python, which lets one of them work at a time between two products."""
 LARGE = 100_000_000
 """From this many weights on, one sentence is worth splitting. Below, threads that sleep between two products gain
-nothing (at 50 million weights: 0.24 s with one, 0.26 s with two), and threads that spin lose the tenfold when
-something else uses a core."""
+little (at 50 million weights 0.28 s with one and 0.31 s with two; the native twin 0.11 s and 0.09 s), and lose more
+when something else uses a core (the native twin 0.10 s and 0.25 s); threads that spin lose more still."""
 FAIR_SHARE = 2
 """Pieces that every worker should get before a time is worth comparing."""
 

@@ -39,12 +39,7 @@ class Streams:
 
     def __init__(self, texts: TextSet, tokens: int, seed: int):
         self.texts, self.seed = texts, seed
-        self.rows = tokens // texts.width
-        if self.rows < 1:
-            raise UserError(
-                f"A batch of {tokens} tokens is too small for stretches of {texts.width}.",
-                remedy=f"Set training.tokens to at least {texts.width}, or {texts.setting} to at most {tokens}.",
-            )
+        self.rows = texts.rows_in(tokens, "stretches")
         self.length = len(texts.ids) // self.rows
         if self.length < texts.width:
             # As many tokens as the text has make streams that are just long enough, unless it is shorter than one.

@@ -112,6 +112,15 @@ class TextSet:
         digest.update(self.ids.astype("<i4").tobytes())
         return digest.hexdigest()
 
+    def rows_in(self, tokens: int, what: str) -> int:
+        """How many rows as wide as a window a batch of so many tokens has; `what` such rows are called."""
+        if tokens < self.width:
+            raise UserError(
+                f"A batch of {tokens} tokens is too small for {what} of {self.width}.",
+                remedy=f"Set training.tokens to at least {self.width}, or {self.setting} to at most {tokens}.",
+            )
+        return tokens // self.width
+
     def warnings(self) -> list[str]:
         """What a person should know about these texts: how much of them nobody knows."""
         unknown = np.count_nonzero(self.ids == UNK) / len(self.ids)
@@ -123,12 +132,7 @@ class Windows:
 
     def __init__(self, texts: TextSet, tokens: int, seed: int):
         self.texts, self.seed = texts, seed
-        self.rows = tokens // texts.width
-        if self.rows < 1:
-            raise UserError(
-                f"A batch of {tokens} tokens is too small for windows of {texts.width}.",
-                remedy=f"Set training.tokens to at least {texts.width}, or {texts.setting} to at most {tokens}.",
-            )
+        self.rows = texts.rows_in(tokens, "windows")
         # An epoch begins up to one window late, so there are as many whole windows as fit behind that.
         self.whole = len(texts.ids) // texts.width - 1
         if self.whole < 1:

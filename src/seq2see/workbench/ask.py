@@ -14,7 +14,7 @@ from seq2see.core.errors import UserError
 from seq2see.inspection.trace import trace
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.model_folder import StoredModel
-from seq2see.workbench.predict import Answer, Model, Prediction, guessed
+from seq2see.workbench.predict import Answer, Model, Prediction, guessed, refuse_others
 from seq2see.workbench.questions import Said, batch_of, say_all
 from seq2see.workbench.tasks import question_of
 from seq2see.workbench.vectors import Vectors, vectors_of
@@ -42,9 +42,7 @@ class Asker(Model):
         **settings: Any,
     ) -> list[Prediction]:
         """Predictions for many texts, in their order; `top_k` is how many likely answers are told, 0 all of them."""
-        if prefix or settings.keys() - {"top_k"}:
-            given = "prefix" if prefix else min(settings.keys() - {"top_k"})
-            raise UserError(f"This model only reads, so '{given}' has no meaning.", remedy="It knows decoding.top_k.")
+        refuse_others("top_k", prefix, settings, "This model only reads")
         most = self.config.decoding.with_(**settings).top_k
         said = say_all(self.question, self.stored, texts, most, watch, numbers)
         return [self._prediction(each) for each in said]

@@ -13,10 +13,8 @@ from seq2see.decoding.numbers import forecast
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.lines import blamed
 from seq2see.workbench.model_folder import StoredModel
-from seq2see.workbench.predict import Answer, Model, Prediction
+from seq2see.workbench.predict import Answer, Model, Prediction, refuse_others
 from seq2see.workbench.waves import context_of
-
-COUNT = "max_new_tokens"
 
 
 class Forecaster(Model):
@@ -41,11 +39,7 @@ class Forecaster(Model):
         **settings: Any,
     ) -> list[Prediction]:
         """How each series goes on; `max_new_tokens` is by how many values."""
-        if prefix or settings.keys() - {COUNT}:
-            given = "prefix" if prefix else min(settings.keys() - {COUNT})
-            raise UserError(
-                f"A series is not decoded, so '{given}' has no meaning.", remedy=f"It knows decoding.{COUNT}."
-            )
+        refuse_others("max_new_tokens", prefix, settings, "A series is not decoded")
         count, found = self.config.decoding.with_(**settings).max_new_tokens, []
         for place, text in enumerate(texts):
             with blamed(numbers, place):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -87,6 +87,13 @@ def guessed(prediction: Prediction | None) -> str:
     guesses = prediction.guesses if prediction else ()
     shown = [", ".join(f"{_visible(each.text)} {each.probability:.3f}" for each in guess) for guess in guesses]
     return "".join(f"\t{guess}" for guess in shown)
+
+
+def refuse_others(known: str, prefix: str, settings: Collection[str], why: str) -> None:
+    """Of all that can be asked for, a model that does not decode knows one setting."""
+    if prefix or set(settings) - {known}:
+        given = "prefix" if prefix else min(set(settings) - {known})
+        raise UserError(f"{why}, so '{given}' has no meaning.", remedy=f"It knows decoding.{known}.")
 
 
 def _visible(piece: str) -> str:
