@@ -24,8 +24,8 @@ def texts(limit: int = 9, labels=("bad", "good")) -> LabelledTexts:
 def test_a_row_begins_and_ends_and_has_one_label():
     batch = texts().batch(np.array([1, 2]))
     assert batch.source.values.tolist() == [
-        [BOS, *TOKENISER.encode("b"), EOS, PAD, PAD],
-        [BOS, *TOKENISER.encode("猫狗"), EOS, PAD],
+        [BOS, *TOKENISER.encode("b"), EOS, PAD],
+        [BOS, *TOKENISER.encode("猫狗"), EOS],
     ]
     assert batch.source.lengths.tolist() == [3, 4]
     assert batch.labels.tolist() == [[0], [1]]

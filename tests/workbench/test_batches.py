@@ -1,15 +1,18 @@
 """The batch of a step, as training asks for it: by its number alone, and cut anew in each epoch if so set."""
 
 import pytest
+import torch
 
 from seq2see.core.batch import Batch
 from seq2see.core.errors import UserError
+from seq2see.recipes.classify import classify_text
+from seq2see.recipes.tag import tag, tag_zh, ud_english_ewt
 from seq2see.recipes.translate import translate
 from seq2see.sequences.buckets import Buckets
 from seq2see.sequences.packs import Packs
 from seq2see.sequences.pairs import NOBODY
 from seq2see.sources.examples import Example
-from seq2see.workbench.prepare import Prepared, encode, learn_tokenisers, recut
+from seq2see.workbench.prepare import Prepared, encode, learn_tokenisers, prepare, recut
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.train import batches
 
@@ -80,6 +83,20 @@ def test_full_batches_say_the_same_in_one_shape_for_each_width(dropout):
         assert other.source.values.shape == other.target.values.shape == other.labels.shape
         shapes.add(tuple(other.labels.shape))
     assert len(shapes) == len({width for _, width in shapes})
+
+
+@pytest.mark.parametrize("chosen", [tag(), tag_zh(), classify_text(), ud_english_ewt()], ids=lambda each: each.name)
+def test_full_batches_with_something_in_front_of_each_text_fill_their_bucket(chosen):
+    """<bos> counts: a text that fills its bucket without it belongs to the next."""
+    chosen = chosen.with_(corpus=tag().corpus if chosen.name.startswith("ud") else chosen.corpus)
+    chosen = chosen.with_(**{"corpus.size": 200, "training.tokens": 400})
+    data = prepare(chosen, say=lambda line: None)
+    plan = Buckets(data.train.lengths, 400, chosen.training.seed)
+    loose, full = batches(chosen, data), batches(chosen, data, full=True)
+    for step in range(plan.per_epoch):
+        one, other = loose(step + 1).source.values, full(step + 1).source.values
+        assert other.shape == (plan.batch_at(step).rows, plan.batch_at(step).width)
+        assert torch.equal(other[: len(one), : one.size(1)], one)
 
 
 def test_nothing_but_training_is_recut():

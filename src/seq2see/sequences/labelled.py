@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.sequences.buckets import Numbers
-from seq2see.sequences.pairs import PairSet, Side
+from seq2see.sequences.pairs import PairSet, Side, read_at
 from seq2see.sequences.tokenisers import BOS, PAD, Tokeniser
 from seq2see.sources.examples import Example
 
@@ -20,15 +20,12 @@ from seq2see.sources.examples import Example
 class LabelledTexts(PairSet):
     """Pairs whose target is no text but one of a few labels: `<bos> x1 .. xn <eos>`, and the number of the label."""
 
+    before = 1  # <bos>
+
     def __init__(self, examples: Sequence[Example], tokeniser: Tokeniser, labels: Sequence[str], limit: int):
         self.examples, self.limits, self.tokenisers = examples, {"source": limit}, {"source": tokeniser}
         self.sides = {"source": Side.of([example.source for example in examples], tokeniser, limit)}
         self.labels = _numbers(examples, labels)
-
-    @property
-    def lengths(self) -> Numbers:
-        """(example, 1): how long each row is, <bos> and <eos> counted."""
-        return super().lengths + 1
 
     @property
     def characters(self) -> int:
@@ -37,8 +34,10 @@ class LabelledTexts(PairSet):
 
     def batch(self, indices: Numbers) -> Batch:
         """These texts and their labels, one a row."""
-        values, lengths, _ = self.sides["source"].gather(indices, PAD)
-        source = Sequences(torch.from_numpy(np.insert(values, 0, BOS, axis=1)), torch.from_numpy(lengths + 1))
+        side = self.sides["source"]
+        values = read_at(side.ids, *side.places(indices, self.before), PAD)
+        values[:, 0] = BOS
+        source = Sequences(torch.from_numpy(values), torch.from_numpy(side.lengths[indices] + self.before))
         labels = torch.from_numpy(self.labels[indices][:, None])
         return Batch(source, None, labels, torch.from_numpy(np.array(indices, np.int64)))
 

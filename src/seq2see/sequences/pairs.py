@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
@@ -61,14 +62,27 @@ class Side:
 
     def gather(self, indices: Numbers, padding: int) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
         """Some texts as rows `x1 .. xn <eos>` of one width, with padding behind; their lengths; what is real."""
-        starts = self.starts[indices]
-        lengths = self.starts[indices + 1] - starts
-        times = np.arange(int(padded_width(int(lengths.max()))))
-        real = times < lengths[:, None]
-        values = np.full(real.shape, padding, dtype=np.int64)
-        # Behind a text stands the next one, and behind the last nothing: those places are read and not used.
-        np.copyto(values, self.ids.take(starts[:, None] + times, mode="clip"), where=real)
-        return values, lengths, real
+        places, real = self.places(indices)
+        return read_at(self.ids, places, real, padding), self.lengths[indices], real
+
+    def places(self, indices: Numbers, before: int = 0) -> tuple[Numbers, NDArray[np.bool_]]:
+        """Where the tokens of some texts lie, in rows of one width with `before` places free in front; what is real.
+
+        The width is that of their bucket: what stands in front counts, as it does in the lengths buckets are made of.
+        """
+        starts, lengths = self.starts[indices], self.lengths[indices]
+        times = np.arange(int(padded_width(int(lengths.max()) + before))) - before
+        return starts[:, None] + times, (times >= 0) & (times < lengths[:, None])
+
+
+def read_at(column: NDArray[Any], places: Numbers, real: NDArray[np.bool_], padding: int) -> Numbers:
+    """The numbers at these places, and padding where nothing is real.
+
+    Behind a text stands the next one, and behind the last nothing: those places are read and not used.
+    """
+    values = np.full(real.shape, padding, dtype=np.int64)
+    np.copyto(values, column.take(places, mode="clip"), where=real)
+    return values
 
 
 class PairSet:
@@ -77,6 +91,9 @@ class PairSet:
     A text is cut to `limit` tokens (a source to its own limit, if it has one); its row in a batch is one
     longer, for <bos> or <eos>. Without a tokeniser for the source (a language model) batches have no source.
     """
+
+    before = 0
+    """Tokens that stand in front of each text in its row, and are not among those of its side."""
 
     def __init__(
         self,
@@ -106,8 +123,8 @@ class PairSet:
 
     @property
     def lengths(self) -> Numbers:
-        """(example, side): how long each row is, <bos> or <eos> counted."""
-        return np.stack([side.lengths for side in self.sides.values()], axis=1)
+        """(example, side): how long each row is, <bos> and <eos> counted where they stand."""
+        return np.stack([side.lengths for side in self.sides.values()], axis=1) + self.before
 
     @property
     def characters(self) -> int:

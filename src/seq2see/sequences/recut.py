@@ -107,15 +107,12 @@ class RecutPairs:
             for name, side in pairs.sides.items()
             if (chance := dropouts[name]) > 0
         }
-        self.lengths = np.stack(
-            [
-                self.sides[name].room_for(pairs.limits[name], PACKED_MARGIN if packed else MARGIN)
-                if name in self.sides
-                else side.lengths
-                for name, side in pairs.sides.items()
-            ],
-            axis=1,
-        )
+        margin = PACKED_MARGIN if packed else MARGIN
+        rooms = [
+            self.sides[name].room_for(pairs.limits[name], margin) if name in self.sides else side.lengths
+            for name, side in pairs.sides.items()
+        ]
+        self.lengths = np.stack(rooms, axis=1) + pairs.before
         """(example, side): how long each row may be in any epoch; what buckets are to be planned by."""
         widths = bucket_widths(self.lengths)
         self.room = np.full_like(widths, max(LINE, self.lengths.max())) if packed else widths
@@ -128,7 +125,7 @@ class RecutPairs:
             recut = {}
             for name, side in self.sides.items():
                 bits = generator(self.seed, f"cuts of the {name}", number).bytes(2 * len(side.words))
-                room = np.minimum(self.room, self.pairs.limits[name] + 1)
+                room = np.minimum(self.room - self.pairs.before, self.pairs.limits[name] + 1)
                 recut[name] = side.cut(np.frombuffer(bits, dtype="<u2").astype(np.int64), room)
             self._epoch, self._now = number, self.pairs.with_sides(recut)
         return self._now

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from seq2see.core.batch import NOT_ASKED, Batch, Worded
 from seq2see.core.errors import UserError
-from seq2see.sequences.buckets import Numbers, padded_width
-from seq2see.sequences.pairs import PairSet, Side
+from seq2see.sequences.buckets import Numbers
+from seq2see.sequences.pairs import PairSet, Side, read_at
 from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, Tokeniser
 from seq2see.sources.examples import Example
 
@@ -42,6 +42,8 @@ def cut_words(words: Sequence[str], tokeniser: Tokeniser, limit: int) -> tuple[l
 class TaggedTexts(PairSet):
     """Sentences of words: `<bos> pieces <eos>`; at the first piece of each word its tag is asked for."""
 
+    before = 1  # <bos>
+
     def __init__(self, examples: Sequence[Example], tokeniser: Tokeniser, tags: Sequence[str], limit: int):
         self.examples, self.limits, self.tokenisers = examples, {"source": limit}, {"source": tokeniser}
         rows = [cut_words(example.source_words, tokeniser, limit) for example in examples]
@@ -57,11 +59,6 @@ class TaggedTexts(PairSet):
         self.tags = _tag_numbers(examples, rows, tags)
 
     @property
-    def lengths(self) -> Numbers:
-        """(example, 1): how long each row is, <bos> and <eos> counted."""
-        return super().lengths + 1
-
-    @property
     def characters(self) -> int:
         """How long all words are together, in characters."""
         return sum(len(word) for example in self.examples for word in example.source_words)
@@ -69,15 +66,11 @@ class TaggedTexts(PairSet):
     def batch(self, indices: Numbers) -> Batch:
         """These sentences, and the tag of each word."""
         side = self.sides["source"]
-        starts, lengths = side.starts[indices], side.lengths[indices]
-        times = np.arange(int(padded_width(int(lengths.max()))))
-        real, places = times < lengths[:, None], starts[:, None] + times
-        rows = [
-            np.insert(np.where(real, column.take(places, mode="clip"), empty), 0, first, axis=1)
-            for column, empty, first in ((side.ids, PAD, BOS), (self.words, 0, 0), (self.tags, NOT_ASKED, NOT_ASKED))
-        ]
-        values, words, labels = (torch.from_numpy(row.astype(np.int64)) for row in rows)
-        source = Worded(values, torch.from_numpy(lengths + 1), words)
+        places, real = side.places(indices, self.before)
+        columns = ((side.ids, PAD), (self.words, 0), (self.tags, NOT_ASKED))
+        values, words, labels = (torch.from_numpy(read_at(column, places, real, empty)) for column, empty in columns)
+        values[:, 0] = BOS
+        source = Worded(values, torch.from_numpy(side.lengths[indices] + self.before), words)
         return Batch(source, None, labels, torch.from_numpy(np.array(indices, np.int64)))
 
     @property
