@@ -77,6 +77,23 @@ def test_it_does_not_matter_how_the_numbers_lie():
         assert torch.equal(short_attention(*map(way, parts), None, True), expected)
 
 
+def test_it_does_not_matter_how_the_slope_lies():
+    from seq2see.kernels.short_attention import short_attention
+
+    torch.manual_seed(1)
+    parts = [part.requires_grad_() for part in pieces(2, 3, 20, 16, 3)]
+    slope = torch.randn(2, 20, 3, 16, device=DEVICE, dtype=DTYPE).transpose(1, 2)  # as the heads were joined
+    other_ways = (lambda part: part.contiguous(), lambda part: part.mT.contiguous().mT)
+    expected = torch.autograd.grad(short_attention(*parts, None, True), parts, slope)
+    for way in other_ways:
+        found = torch.autograd.grad(short_attention(*parts, None, True), parts, way(slope))
+        assert all(map(torch.equal, found, expected))
+    # The slope of a sum is one number for all, with steps of 0.
+    summed = torch.autograd.grad(short_attention(*parts, None, True).sum(), parts)
+    ones = torch.autograd.grad(short_attention(*parts, None, True), parts, torch.ones_like(slope))
+    assert all(map(torch.equal, summed, ones))
+
+
 @needs_gpu
 def test_a_layer_takes_it_where_it_fits_and_only_there(monkeypatch):
     from seq2see.kernels import short_attention

@@ -21,12 +21,18 @@ SIZES = (16, 32, 64)
 
 
 @triton.jit
-def _tile(numbers, time_step, times, heads, TIMES: tl.constexpr, SIZE: tl.constexpr):
+def _tile(numbers, row_step, head_step, time_step, times, heads, TIMES: tl.constexpr, SIZE: tl.constexpr):
     """Where the vectors of one head in one row lie, and which of them there are."""
     row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
     time, number = tl.arange(0, TIMES), tl.arange(0, SIZE)
-    places = numbers + (row * times + time[:, None]) * time_step + head * SIZE + number[None, :]
+    places = numbers + row * row_step + head * head_step + time[:, None] * time_step + number[None, :]
     return places, (time < times)[:, None]
+
+
+@triton.jit
+def _room(numbers, times, heads, TIMES: tl.constexpr, SIZE: tl.constexpr):
+    """The same in a tensor of our own, where the heads of a time lie side by side."""
+    return _tile(numbers, times * heads * SIZE, SIZE, heads * SIZE, times, heads, TIMES, SIZE)
 
 
 @triton.jit
@@ -50,41 +56,43 @@ def _weights(
 
 @triton.jit
 def _forward(
-    found, queries, keys, values, table, query_step, key_step, value_step, table_row, table_query, heads, asking, asked,
+    found, queries, q_row, q_head, q_time, keys, k_row, k_head, k_time, values, v_row, v_head, v_time,
+    table, table_row, table_query, heads, asking, asked,
     ASKING: tl.constexpr, ASKED: tl.constexpr, SIZE: tl.constexpr, CAUSAL: tl.constexpr, TABLE: tl.constexpr,
 ):  # fmt: skip
     """weights · V."""
-    at_q, is_q = _tile(queries, query_step, asking, heads, ASKING, SIZE)
-    at_k, is_k = _tile(keys, key_step, asked, heads, ASKED, SIZE)
-    at_v, is_v = _tile(values, value_step, asked, heads, ASKED, SIZE)
+    at_q, is_q = _tile(queries, q_row, q_head, q_time, asking, heads, ASKING, SIZE)
+    at_k, is_k = _tile(keys, k_row, k_head, k_time, asked, heads, ASKED, SIZE)
+    at_v, is_v = _tile(values, v_row, v_head, v_time, asked, heads, ASKED, SIZE)
     q, k, v = tl.load(at_q, is_q, 0.0), tl.load(at_k, is_k, 0.0), tl.load(at_v, is_v, 0.0)
     weights = _weights(q, k, table, table_row, table_query, heads, asking, asked, SIZE, CAUSAL, TABLE)
-    at_found, is_found = _tile(found, heads * SIZE, asking, heads, ASKING, SIZE)
+    at_found, is_found = _room(found, asking, heads, ASKING, SIZE)
     tl.store(at_found, tl.dot(weights.to(v.dtype), v).to(v.dtype), is_found)
 
 
 @triton.jit
 def _backward(
-    by_queries, by_keys, by_values, slope,
-    queries, keys, values, table, query_step, key_step, value_step, table_row, table_query, heads, asking, asked,
+    by_queries, by_keys, by_values, slope, s_row, s_head, s_time,
+    queries, q_row, q_head, q_time, keys, k_row, k_head, k_time, values, v_row, v_head, v_time,
+    table, table_row, table_query, heads, asking, asked,
     ASKING: tl.constexpr, ASKED: tl.constexpr, SIZE: tl.constexpr, CAUSAL: tl.constexpr, TABLE: tl.constexpr,
 ):  # fmt: skip
     """With P = softmax(S), O = P V and G the slope by O: dV = Pᵀ G, dP = G Vᵀ, dS = P ⊙ (dP - rowsum(P ⊙ dP))."""
-    at_q, is_q = _tile(queries, query_step, asking, heads, ASKING, SIZE)
-    at_k, is_k = _tile(keys, key_step, asked, heads, ASKED, SIZE)
-    at_v, is_v = _tile(values, value_step, asked, heads, ASKED, SIZE)
-    at_slope, is_slope = _tile(slope, heads * SIZE, asking, heads, ASKING, SIZE)
+    at_q, is_q = _tile(queries, q_row, q_head, q_time, asking, heads, ASKING, SIZE)
+    at_k, is_k = _tile(keys, k_row, k_head, k_time, asked, heads, ASKED, SIZE)
+    at_v, is_v = _tile(values, v_row, v_head, v_time, asked, heads, ASKED, SIZE)
+    at_slope, is_slope = _tile(slope, s_row, s_head, s_time, asking, heads, ASKING, SIZE)
     q, k, v = tl.load(at_q, is_q, 0.0), tl.load(at_k, is_k, 0.0), tl.load(at_v, is_v, 0.0)
     g = tl.load(at_slope, is_slope, 0.0)
     weights = _weights(q, k, table, table_row, table_query, heads, asking, asked, SIZE, CAUSAL, TABLE)
-    at_by, is_by = _tile(by_values, heads * SIZE, asked, heads, ASKED, SIZE)
+    at_by, is_by = _room(by_values, asked, heads, ASKED, SIZE)
     tl.store(at_by, tl.dot(tl.trans(weights.to(g.dtype)), g).to(g.dtype), is_by)
     by_weights = tl.dot(g, tl.trans(v))
     by_scores = weights * (by_weights - tl.sum(weights * by_weights, 1)[:, None]) * (SIZE**-0.5)
     by_scores = by_scores.to(q.dtype)
-    at_by, is_by = _tile(by_keys, heads * SIZE, asked, heads, ASKED, SIZE)
+    at_by, is_by = _room(by_keys, asked, heads, ASKED, SIZE)
     tl.store(at_by, tl.dot(tl.trans(by_scores), q).to(q.dtype), is_by)
-    at_by, is_by = _tile(by_queries, heads * SIZE, asking, heads, ASKING, SIZE)
+    at_by, is_by = _room(by_queries, asking, heads, ASKING, SIZE)
     tl.store(at_by, tl.dot(by_scores, k).to(q.dtype), is_by)
 
 
@@ -94,13 +102,10 @@ def fits(queries: Tensor, keys: Tensor) -> bool:
     return few and queries.dtype == keys.dtype == torch.bfloat16 and queries.requires_grad
 
 
-def _laid(numbers: Tensor) -> Tensor:
-    """The same, with the heads of a time side by side, and row after row: as a layer's product lies."""
-    _, _, times, size = numbers.shape
-    row_step, head_step, time_step, step = numbers.stride()
-    if (row_step, head_step, step) == (times * time_step, size, 1):
-        return numbers
-    return numbers.transpose(1, 2).contiguous().transpose(1, 2)
+def _laid(numbers: Tensor) -> list[Tensor | int]:
+    """A tensor and its steps from row to row, head to head, and time to time; the numbers of a head lie in a line."""
+    numbers = numbers if numbers.stride(3) == 1 else numbers.contiguous()
+    return [numbers, *numbers.stride()[:3]]
 
 
 def _like(numbers: Tensor) -> Tensor:
@@ -111,14 +116,12 @@ def _like(numbers: Tensor) -> Tensor:
 
 def _given(queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None) -> list[Tensor | int]:
     """What both kernels are given; where a table is the same for all rows or queries, its step is 0."""
-    queries, keys, values = _laid(queries), _laid(keys), _laid(values)
     steps, allowed = (0, 0), queries
     if table is not None:
         allowed = table.contiguous().view(torch.uint8)
         steps = (allowed.stride(0) * (table.size(0) > 1), allowed.stride(2) * (table.size(2) > 1))
     _, heads, asking, _ = queries.shape
-    times = [each.stride(2) for each in (queries, keys, values)]
-    return [queries, keys, values, allowed, *times, *steps, heads, asking, keys.size(2)]
+    return [*_laid(queries), *_laid(keys), *_laid(values), allowed, *steps, heads, asking, keys.size(2)]
 
 
 def _shape(queries: Tensor, keys: Tensor, table: Tensor | None, causal: bool) -> dict[str, int | bool]:
@@ -152,9 +155,8 @@ def _slopes(
     slope: Tensor, queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     found, rows_heads = (_like(queries), _like(keys), _like(values)), queries.size(0) * queries.size(1)
-    slope = slope.transpose(1, 2).contiguous()
     given, shape = _given(queries, keys, values, table), _shape(queries, keys, table, causal)
-    _backward[(rows_heads,)](*found, slope, *given, **shape)
+    _backward[(rows_heads,)](*found, *_laid(slope), *given, **shape)
     return found
 
 

@@ -38,10 +38,11 @@ def tag_zh() -> Recipe:
 
 def ud_english_ewt() -> Recipe:
     """Parts of speech of English on the web (Universal Dependencies), from whole words and their n-grams."""
-    text = Text(tokeniser=Characters(min_count=2), frontend=Ngrams(letters=4, rows=32_768, left_out=0.1), longest=1024)
+    text = Text(tokeniser=Characters(min_count=2), frontend=Ngrams(letters=4, rows=32_768, left_out=0.25), longest=1024)
     base = _treebank("ud-english-ewt").model_copy(update={"source": text})
     # Four letters and a bit are a word, so a step reads as many words as one of pieces would.
-    return base.with_(**{"encoder.width": 256, "encoder.dropout": 0.33, "training.tokens": 6144, "training.steps": 600})
+    wide = {"encoder.width": 384, "encoder.depth": 2, "encoder.dropout": 0.33}
+    return base.with_(**wide, **{"training.tokens": 6144, "training.steps": 1500, "training.patience": 0})
 
 
 def ud_chinese_gsd() -> Recipe:

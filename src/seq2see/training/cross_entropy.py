@@ -25,6 +25,9 @@ from seq2see.core.devices import TRITON
 CHUNK = {"cpu": 512, "cuda": 16_384}
 """Hidden vectors whose scores exist at one time: few enough for a CPU's cache, enough to keep a GPU busy."""
 
+SMALL = 1024
+"""A vocabulary for which compiling a kernel, some seconds before the first step, takes longer than it could save."""
+
 Scores = Float[Tensor, "token vocab"]
 Labels = Int[Tensor, "token"]
 
@@ -78,7 +81,7 @@ def slopes(
 
     In float32, and on a GPU, it is written over the products.
     """
-    if TRITON and products.is_cuda and products.dtype != torch.float64:
+    if TRITON and products.is_cuda and products.size(-1) > SMALL and products.dtype != torch.float64:
         from seq2see.kernels.cross_entropy import judge_quickly
 
         return judge_quickly(products, bias, labels, smoothing, agreement)
