@@ -111,6 +111,11 @@ def test_characters_are_themselves_and_strangers_are_unknown():
     assert tokeniser.decode([4, UNK, 5]) == "a<unk>b"
 
 
+def test_characters_are_counted_the_most_frequent_first():
+    counted = train_tokeniser(Characters(min_count=2), ["猫 cab猫", "猫bac", "a👩b\n"])
+    assert counted.pieces(range(4, len(counted))) == ["a", "b", "猫", "c"]
+
+
 def test_rare_words_are_unknown():
     tokeniser = train_tokeniser(Words(min_count=2), ["red red blue blue green"])
     assert tokeniser.encode("red green blue") == [5, UNK, 4]  # equally frequent: by the alphabet

@@ -6,9 +6,10 @@ import contextlib
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from itertools import chain
+from threading import Thread
 from typing import Any
 
 import torch
@@ -21,6 +22,20 @@ TRITON = find_spec("triton") is not None
 def pick_device() -> torch.device:
     """The GPU if there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def meanwhile(work: Callable[[], Any]) -> Thread:
+    """Begin in the background what will be needed soon."""
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def wake() -> None:
+    """What a GPU does before its first product takes a second or two; called early, it is done while data are read."""
+    if torch.cuda.is_available():
+        some = torch.ones(8, 8, device="cuda")
+        some @ some
 
 
 def device_of(module: nn.Module) -> torch.device:

@@ -32,7 +32,12 @@ def train_tokeniser(
     return Tokeniser(settings.kind, document(settings.kind, vocabulary))
 
 
-def _learn_words(settings: Characters | Words | Spaced, library: Tokenizer, texts: list[str]) -> dict[str, Any]:
+def _learn_characters(settings: Characters, library: Tokenizer, texts: list[str]) -> dict[str, Any]:
+    kept = [letter for letter, count in _ranked_letters(texts) if count >= settings.min_count]
+    return {"vocab": {piece: number for number, piece in enumerate([*SPECIALS, *kept][:MOST_PIECES])}}
+
+
+def _learn_words(settings: Words | Spaced, library: Tokenizer, texts: list[str]) -> dict[str, Any]:
     trainer = trainers.WordLevelTrainer(
         vocab_size=MOST_PIECES,
         min_frequency=settings.min_count,
@@ -68,7 +73,7 @@ def _learn_unigram(settings: Unigram, library: Tokenizer, texts: list[str]) -> d
 
 
 _LEARN: dict[type, Callable[..., dict[str, Any]]] = {
-    Characters: _learn_words,
+    Characters: _learn_characters,
     Words: _learn_words,
     Spaced: _learn_words,
     BytePairs: _learn_byte_pairs,
@@ -78,11 +83,15 @@ _LEARN: dict[type, Callable[..., dict[str, Any]]] = {
 
 def _letters(texts: list[str], settings: BytePairs | Unigram) -> list[str]:
     """The characters that get a piece of their own: all, or the most frequent that fit."""
+    return [letter for letter, _ in _ranked_letters(texts)][: settings.size - len(fixed_pieces(settings.kind))]
+
+
+def _ranked_letters(texts: list[str]) -> list[tuple[str, int]]:
+    """All characters and how often they occur, the most frequent first."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(text)
-    ranked = sorted(counts, key=lambda letter: (-counts[letter], letter))
-    return ranked[: settings.size - len(fixed_pieces(settings.kind))]
+    return sorted(counts.items(), key=lambda each: (-each[1], each[0]))
 
 
 def _trained(library: Tokenizer, texts: list[str], trainer: Any, *parts: str) -> dict[str, Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import torch
 
 import seq2see
 from seq2see.core.batch import Batch
-from seq2see.core.devices import describe_machine, pick_device
+from seq2see.core.devices import describe_machine, meanwhile, pick_device, wake
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
 from seq2see.models.build import fresh_model
@@ -38,10 +39,12 @@ from seq2see.workbench.start import start_from
 def train_recipe(recipe: Recipe, out: Path | None = None, audience: Audience | None = None) -> RunFolder:
     """Train a recipe to its end, resuming its unfinished run if there is one."""
     audience = audience or Nobody()
+    waking = meanwhile(wake)
     run = folder_for(recipe, out)
     prepared = prepare(recipe, audience.say)
     _check_length(recipe, prepared)
     _open_folder(run, recipe, prepared)
+    waking.join()  # whoever records a CUDA graph must be alone
     learn = count_recipe if isinstance(recipe.decoder, CountingSettings) else take_steps
     try:
         learn(recipe, prepared, run, audience)
@@ -65,6 +68,8 @@ def take_steps(recipe: Recipe, prepared: Prepared, run: RunFolder, audience: Aud
     journal = Journal(run.path, trainer.step)
     errands = [measure(prepared, journal, audience.say), show(recipe, prepared, run)]
     batch_at = batches(recipe, prepared, full=trainer.device.type == "cuda")
+    if trainer.device.type == "cuda":  # while it works, this process has time for what is needed afterwards
+        meanwhile(lambda: import_module("seq2see.inspection.curves"))
     train(trainer, batch_at, errands, _saver(run, prepared, audience), journal, audience.step)
     finish(trainer, recipe, prepared, run)
 
