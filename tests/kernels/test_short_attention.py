@@ -5,6 +5,9 @@ Without a GPU triton interprets it, which is slow but the same arithmetic (conft
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -75,6 +78,28 @@ def test_it_does_not_matter_how_the_numbers_lie():
     expected = short_attention(*parts, None, True)
     for way in other_ways:
         assert torch.equal(short_attention(*map(way, parts), None, True), expected)
+
+
+def test_torch_finds_it_a_proper_operator():
+    """Its shapes as it tells them, its gradient, and what torch.compile makes of it."""
+    import seq2see.kernels.short_attention  # noqa: F401
+
+    parts = [part.detach().requires_grad_() for part in pieces(2, 3, 20, 16, 3)]
+    torch.library.opcheck(torch.ops.seq2see.short_attention.default, (*parts, table_for(2, 20, 20), False))
+
+
+CALL = """
+import sys, torch
+from seq2see.kernels.short_attention import short_attention
+part = torch.randn(1, 1, 4, 16, device=sys.argv[1], requires_grad=True)
+short_attention(part, part, part, None, True).sum().backward()
+assert part.grad is not None
+sys.exit("torch._dynamo" in sys.modules)
+"""
+
+
+def test_a_call_imports_no_compiler():
+    subprocess.run([sys.executable, "-c", CALL, DEVICE], check=True, timeout=100)
 
 
 @needs_gpu
