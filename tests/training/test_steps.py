@@ -53,9 +53,9 @@ def gradients_at(step: int, device: str) -> dict[str, Tensor | None]:
     return drawn | {"table": None} if step == 3 else drawn
 
 
-def step_torch(optimiser: torch.optim.Optimizer, rate: float) -> None:
+def step_torch(optimiser: torch.optim.Optimizer, rate: float, device: str) -> None:
     for group in optimiser.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate if device == "cpu" else torch.tensor(rate, device=device)
     optimiser.step()
 
 
@@ -78,7 +78,7 @@ def test_steps_are_those_of_torch_to_the_last_bit(kind: str, device: str):
             theirs[name].grad = None if gradient is None else gradient / divisor
         mine.rate.fill_(rate)
         mine.step(divisor, go)
-        step_torch(other, float(mine.rate))
+        step_torch(other, rate, device)
         for name, weight in ours.items():
             assert torch.equal(weight, theirs[name]), (step, name)
 
