@@ -1,4 +1,4 @@
-"""`seq2see --help` answers at once, because nothing heavy is imported until a verb runs."""
+"""`seq2see --help` answers at once, because nothing heavy is imported until a verb runs; nor does a verb import all."""
 
 from __future__ import annotations
 
@@ -40,3 +40,25 @@ def test_importing_the_package_imports_nothing_heavy():
     program = "import seq2see, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert not set(done.stdout.split()) & HEAVY
+
+
+TRAIN = """
+import sys
+from seq2see.cli.app import run
+small = {"corpus.size": 60, "training.steps": 2, "encoder.width": 16, "decoder.width": 16, "training.save_every": 1}
+more = {"training.optimiser.kind": "muon", "training.average.kind": "moving", "training.precision": "bf16"}
+sets = [word for path, value in (small | more).items() for word in ("--set", f"{path}={value}")]
+codes = [run(["train", "pocket-transformer", "--out", sys.argv[1], *sets]), run(["predict", sys.argv[1], "我有一支笔"])]
+assert codes == [0, 0], codes
+print("imported:", *sys.modules)
+"""
+
+
+def test_training_on_a_cpu_imports_no_compiler(tmp_path):
+    """torch's compiler takes seconds to import, and the classes of `torch.optim` import it when they are made."""
+    command = [sys.executable, "-c", TRAIN, str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr
+    imported = done.stdout.rpartition("imported:")[2].split()
+    assert "torch" in imported
+    assert not [name for name in imported if name.startswith("torch._dynamo")]

@@ -5,6 +5,9 @@ Without a GPU triton interprets it, which is slow but the same arithmetic (conft
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -92,6 +95,28 @@ def test_it_does_not_matter_how_the_slope_lies():
     summed = torch.autograd.grad(short_attention(*parts, None, True).sum(), parts)
     ones = torch.autograd.grad(short_attention(*parts, None, True), parts, torch.ones_like(slope))
     assert all(map(torch.equal, summed, ones))
+
+
+def test_torch_finds_it_a_proper_operator():
+    """Its shapes as it tells them, its gradient, and what torch.compile makes of it."""
+    import seq2see.kernels.short_attention  # noqa: F401
+
+    parts = [part.detach().requires_grad_() for part in pieces(2, 3, 20, 16, 3)]
+    torch.library.opcheck(torch.ops.seq2see.short_attention.default, (*parts, table_for(2, 20, 20), False))
+
+
+CALL = """
+import sys, torch
+from seq2see.kernels.short_attention import short_attention
+part = torch.randn(1, 1, 4, 16, device=sys.argv[1], requires_grad=True)
+short_attention(part, part, part, None, True).sum().backward()
+assert part.grad is not None
+sys.exit("torch._dynamo" in sys.modules)
+"""
+
+
+def test_a_call_imports_no_compiler():
+    subprocess.run([sys.executable, "-c", CALL, DEVICE], check=True, timeout=100)
 
 
 @needs_gpu

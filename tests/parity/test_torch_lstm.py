@@ -18,9 +18,10 @@ from seq2see.sequences.windows import TextSet
 from seq2see.sources.examples import Example
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimisers import BETAS, EPSILON, SGD, AdamW
+from seq2see.training.optimisers import SGD, AdamW
 from seq2see.training.schedules import Constant
 from seq2see.training.settings import Training
+from seq2see.training.steps import BETAS, EPSILON
 
 ROWS, USUAL, VECTORS, WIDTH, CLIP = 5, 14, 12, 20, 0.1
 TEXT = "".join(np.random.default_rng(1).choice(list("abcdefg \n甲乙"), 1200))

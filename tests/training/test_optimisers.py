@@ -10,7 +10,10 @@ from torch import nn
 from torch.nn import functional
 
 from seq2see.training.muon import orthogonalise
-from seq2see.training.optimisers import SGD, Adam, AdamW, Muon, average_and_clip, set_rate, step_unless
+from seq2see.training.optimisers import SGD, Adam, AdamW, Muon, norm_and_divisor
+from seq2see.training.steps import Steps
+
+ONE, GO, BROKEN = torch.ones(()), torch.zeros(()), torch.ones(())
 
 
 def weight(values: list, gradient: list) -> nn.Parameter:
@@ -26,15 +29,15 @@ def named(*weights: nn.Parameter) -> dict[str, nn.Parameter]:
 def test_two_steps_of_sgd_with_momentum_by_hand():
     one = weight([1.0], [2.0])
     optimiser = SGD(momentum=0.5).build(named(one), rate=0.1)
-    optimiser.step()
+    optimiser.step(ONE, GO)
     assert one.item() == pytest.approx(0.8)  # 1 - 0.1 · 2
-    optimiser.step()
+    optimiser.step(ONE, GO)
     assert one.item() == pytest.approx(0.5)  # velocity 2 + 0.5 · 2 = 3
 
 
 def test_sgd_shrinks_matrices_and_nothing_else():
     matrix, bias = weight([[1.0]], [[2.0]]), weight([1.0], [2.0])
-    SGD(penalty=0.5).build(named(matrix, bias), rate=0.1).step()
+    SGD(penalty=0.5).build(named(matrix, bias), rate=0.1).step(ONE, GO)
     assert matrix.item() == pytest.approx(1 - 0.1 * 2 - 0.1 * 0.5)
     assert bias.item() == pytest.approx(1 - 0.1 * 2)
 
@@ -42,11 +45,11 @@ def test_sgd_shrinks_matrices_and_nothing_else():
 def test_two_steps_of_adam_by_hand():
     one = weight([1.0], [2.0])
     optimiser = Adam().build(named(one), rate=0.1)
-    optimiser.step()
+    optimiser.step(ONE, GO)
     # Corrected for their start at 0, both averages are the gradient's own: 0.1 · 2 / √4.
     assert one.item() == pytest.approx(0.9, rel=1e-6)
     one.grad = torch.tensor([-1.0])
-    optimiser.step()
+    optimiser.step(ONE, GO)
     mean = (0.9 * 0.1 * 2 + 0.1 * -1) / (1 - 0.9**2)
     square = (0.98 * 0.02 * 4 + 0.02 * 1) / (1 - 0.98**2)
     assert one.item() == pytest.approx(0.9 - 0.1 * mean / math.sqrt(square), rel=1e-5)
@@ -55,7 +58,7 @@ def test_two_steps_of_adam_by_hand():
 def test_adamw_shrinks_matrices_and_nothing_else():
     matrix, bias = weight([[1.0]], [[0.0]]), weight([1.0], [0.0])
     stack = weight([[[1.0]]], [[[0.0]]])
-    AdamW(decay=0.5).build(named(matrix, bias, stack), rate=0.1).step()
+    AdamW(decay=0.5).build(named(matrix, bias, stack), rate=0.1).step(ONE, GO)
     assert matrix.item() == pytest.approx(0.95)  # 1 - 0.1 · 0.5
     assert stack.item() == pytest.approx(0.95)  # a convolution's kernels are matrices side by side
     assert bias.item() == 1.0
@@ -63,7 +66,7 @@ def test_adamw_shrinks_matrices_and_nothing_else():
 
 def test_one_step_of_adamw_by_hand():
     matrix, bias = weight([[2.0]], [[3.0]]), weight([2.0], [-3.0])
-    AdamW(decay=0.5).build(named(matrix, bias), rate=0.1).step()
+    AdamW(decay=0.5).build(named(matrix, bias), rate=0.1).step(ONE, GO)
     assert matrix.item() == pytest.approx(2.0 * 0.95 - 0.1, rel=1e-6)
     assert bias.item() == pytest.approx(2.1, rel=1e-6)
 
@@ -71,27 +74,25 @@ def test_one_step_of_adamw_by_hand():
 def test_the_rate_of_the_next_step_can_be_changed_for_all_weights():
     matrix, bias = weight([[2.0]], [[3.0]]), weight([2.0], [3.0])
     optimiser = AdamW(decay=0.0).build(named(matrix, bias), rate=0.1)
-    set_rate(optimiser, 0.5)
-    optimiser.step()
+    optimiser.rate.fill_(0.5)
+    optimiser.step(ONE, GO)
     assert matrix.item() == pytest.approx(1.5, rel=1e-6)
     assert bias.item() == pytest.approx(1.5, rel=1e-6)
 
 
 def test_clipping_by_hand():
-    one, two = weight([0.0, 0.0], [3.0, 0.0]), weight([[0.0]], [[4.0]])
-    norm = average_and_clip([one.grad, two.grad], torch.tensor(2), 0.5)
+    one, two = torch.tensor([3.0, 0.0]), torch.tensor([[4.0]])
+    norm, divisor = norm_and_divisor([one, two], torch.tensor(2), 0.5)
     assert float(norm) == pytest.approx(2.5)  # the length of (3, 0, 4) / 2, as it was
-    assert one.grad.tolist() == pytest.approx([0.3, 0.0])
-    assert two.grad.item() == pytest.approx(0.4)
+    assert float(divisor) == pytest.approx(10)  # the length of (3, 0, 4) / 10 is 0.5
+    assert one.tolist() == [3.0, 0.0]
 
 
-def test_a_short_gradient_is_not_touched_and_zero_never_clips():
-    one = weight([0.0, 0.0], [0.3, 0.4])
-    assert float(average_and_clip([one.grad], torch.tensor(2), 1.0)) == pytest.approx(0.25)
-    assert one.grad.tolist() == pytest.approx([0.15, 0.2])
-    large = weight([0.0], [1e6])
-    assert float(average_and_clip([large.grad], torch.tensor(1), 0.0)) == pytest.approx(1e6)
-    assert large.grad.item() == 1e6
+def test_a_short_gradient_is_only_averaged_and_zero_never_clips():
+    norm, divisor = norm_and_divisor([torch.tensor([0.3, 0.4])], torch.tensor(2), 1.0)
+    assert (float(norm), float(divisor)) == (pytest.approx(0.25), 2.0)
+    norm, divisor = norm_and_divisor([torch.tensor([1e6])], torch.tensor(3), 0.0)
+    assert (float(norm), float(divisor)) == (pytest.approx(1e6 / 3), 3.0)
 
 
 # Muon
@@ -109,7 +110,7 @@ def test_all_directions_count_alike():
         assert functional.cosine_similarity(found.flatten(1), (left @ right).flatten(1)).min() > 0.95
 
 
-def muon(*gradients: list, rate: float = 0.1) -> tuple[dict[str, nn.Parameter], torch.optim.Optimizer]:
+def muon(*gradients: list, rate: float = 0.1) -> tuple[dict[str, nn.Parameter], Steps]:
     names = [f"decoder.blocks.{number}.weight" for number in range(len(gradients))]
     weights = {name: weight([[0.0] * 3] * 2, each) for name, each in zip(names, gradients, strict=True)}
     return weights, Muon().build(weights, rate)
@@ -117,7 +118,7 @@ def muon(*gradients: list, rate: float = 0.1) -> tuple[dict[str, nn.Parameter], 
 
 def test_the_first_step_of_muon_goes_along_its_gradient_as_far_as_adam_would():
     weights, optimiser = muon([[3.0, 0.0, 0.0], [0.0, 0.1, 0.0]])
-    optimiser.step()
+    optimiser.step(ONE, GO)
     step = -weights["decoder.blocks.0.weight"].detach() / 0.1
     assert step[0, 0].item() == pytest.approx(0.2 * math.sqrt(3), rel=0.35)
     assert step[1, 1].item() == pytest.approx(step[0, 0].item(), rel=0.8)  # thirty times smaller in the gradient
@@ -128,28 +129,35 @@ def test_muon_keeps_its_direction_and_shrinks():
     weights, optimiser = muon([[0.0] * 3] * 2)
     one = weights["decoder.blocks.0.weight"]
     one.data.fill_(1.0)
-    optimiser.step()
+    optimiser.step(ONE, GO)
     assert one.flatten().tolist() == pytest.approx([1 - 0.1 * 0.01] * 6)  # no direction yet: it only shrinks
-    assert optimiser.state[one]["momentum"].abs().max() == 0
+    assert optimiser.memory["momentum"]["decoder.blocks.0.weight"].abs().max() == 0
     one.grad = torch.tensor([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    optimiser.step()
-    assert optimiser.state[one]["momentum"][0, 0].item() == pytest.approx(0.05 * 2)
+    optimiser.step(ONE, GO)
+    assert optimiser.memory["momentum"]["decoder.blocks.0.weight"][0, 0].item() == pytest.approx(0.05 * 2)
 
 
 def test_only_matrices_of_blocks_move_by_muon():
     names = ["decoder.blocks.0.weight", "decoder.blocks.0.bias", "target.table.weight"]
     weights = dict(zip(names, (weight([[1.0]], [[1.0]]), weight([1.0], [1.0]), weight([[1.0]], [[1.0]])), strict=True))
     optimiser = Muon().build(weights, 0.1)
-    assert [[id(each) for each in group["params"]] for group in optimiser.param_groups] == [
-        [id(weights[name])] for name in (names[0], names[2], names[1])
-    ]
-    optimiser.step()
-    assert "exp_avg" in optimiser.state[weights["target.table.weight"]]
-    assert "exp_avg" not in optimiser.state[weights["decoder.blocks.0.weight"]]
+    optimiser.step(ONE, GO)
+    assert {what: list(by_name) for what, by_name in optimiser.memory.items()} == {
+        "momentum": [names[0]],
+        "exp_avg": [names[2], names[1]],
+        "exp_avg_sq": [names[2], names[1]],
+        "step": [names[2], names[1]],
+    }
+    moved = {name: 1 - each.item() for name, each in weights.items()}
+    assert moved == {
+        names[0]: pytest.approx(0.1 * 0.2, rel=0.3),
+        names[1]: pytest.approx(0.1),
+        names[2]: pytest.approx(0.101),
+    }
 
 
 def test_a_broken_step_moves_nothing_by_muon():
     weights, optimiser = muon([[float("nan"), 0.0, 0.0], [0.0, 1.0, 0.0]], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    step_unless(optimiser, torch.ones(()))
+    optimiser.step(ONE, BROKEN)
     assert all(each.abs().max() == 0 for each in weights.values())
-    assert all(optimiser.state[each]["momentum"].abs().max() == 0 for each in weights.values())
+    assert all(each.abs().max() == 0 for each in optimiser.memory["momentum"].values())

@@ -133,24 +133,30 @@ def _shape(queries: Tensor, keys: Tensor, table: Tensor | None, causal: bool) ->
     }  # fmt: skip
 
 
-@torch.library.custom_op(
-    "seq2see::short_attention",
-    mutates_args=(),
-    schema="(Tensor queries, Tensor keys, Tensor values, Tensor? table, bool causal) -> Tensor",
+# Operators, which torch.compile leaves as they are; it is told the shapes of what they give. The shorter way to say so,
+# `torch.library.custom_op`, imports the compiler at the first call, even where nothing is compiled: seconds.
+ATTEND, SLOPES = "seq2see::short_attention", "seq2see::short_attention_slopes"
+torch.library.define(
+    ATTEND,
+    "(Tensor queries, Tensor keys, Tensor values, Tensor? table, bool causal) -> Tensor",
+    tags=torch.Tag.pt2_compliant_tag,
 )
-def short_attention(queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool) -> Tensor:
-    """The weighted sum of the values; `table` says who may look where, True: may."""
+torch.library.define(
+    SLOPES,
+    "(Tensor slope, Tensor queries, Tensor keys, Tensor values, Tensor? table, bool causal)"
+    " -> (Tensor, Tensor, Tensor)",
+    tags=torch.Tag.pt2_compliant_tag,
+)
+
+
+@torch.library.impl(ATTEND, "default")
+def _attend(queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool) -> Tensor:
     found, rows_heads = _like(queries), queries.size(0) * queries.size(1)
     _forward[(rows_heads,)](found, *_given(queries, keys, values, table), **_shape(queries, keys, table, causal))
     return found
 
 
-@torch.library.custom_op(
-    "seq2see::short_attention_slopes",
-    mutates_args=(),
-    schema="(Tensor slope, Tensor queries, Tensor keys, Tensor values, Tensor? table, bool causal)"
-    " -> (Tensor, Tensor, Tensor)",
-)
+@torch.library.impl(SLOPES, "default")
 def _slopes(
     slope: Tensor, queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -160,12 +166,12 @@ def _slopes(
     return found
 
 
-@short_attention.register_fake
+@torch.library.register_fake(ATTEND)
 def _(queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool) -> Tensor:
     return _like(queries)
 
 
-@_slopes.register_fake
+@torch.library.register_fake(SLOPES)
 def _(
     slope: Tensor, queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -178,7 +184,12 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _back(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-    return *_slopes(slope, *ctx.saved_tensors, ctx.causal), None, None
+    return *torch.ops.seq2see.short_attention_slopes(slope, *ctx.saved_tensors, ctx.causal), None, None
 
 
-short_attention.register_autograd(_back, setup_context=_keep)
+torch.library.register_autograd(ATTEND, _back, setup_context=_keep)
+
+
+def short_attention(queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool) -> Tensor:
+    """The weighted sum of the values; `table` says who may look where, True: may."""
+    return torch.ops.seq2see.short_attention(queries, keys, values, table, causal)

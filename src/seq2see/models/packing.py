@@ -28,20 +28,24 @@ def pack_model(module: nn.Module) -> dict[str, Tensor]:
     return packed
 
 
-@torch.no_grad()
 def unpack_model(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Put stored values into a model that must have exactly these names, shapes and kinds of number."""
     for name, part in module.named_modules():
         if isinstance(part, Table):  # only the text knew how much there would be to count
             inside = f"{name}."
             part.make_room({key[len(inside) :]: tensor for key, tensor in tensors.items() if key.startswith(inside)})
-    places = pack_model(module)
-    same_names(places, tensors, "weight")
+    fill(pack_model(module), tensors, "weight")
+
+
+@torch.no_grad()
+def fill(places: Mapping[str, Tensor], tensors: Mapping[str, Tensor], kind: str) -> None:
+    """Put stored values where their names are, if all of them fit."""
+    same_names(places, tensors, kind)
     for name, place in places.items():
         stored = tensors[name]
         if stored.shape != place.shape or stored.dtype != place.dtype:
             raise UserError(
-                f"The stored weight '{name}' is {_form(stored)}, and the model's is {_form(place)}.",
+                f"The stored {kind} '{name}' is {_form(stored)}, and the model's is {_form(place)}.",
                 remedy="The weights belong to a model with other settings.",
             )
     for name, place in places.items():  # only now: a model is never left half filled

@@ -27,9 +27,10 @@ from seq2see.training.feeding import TeacherForcing, feed
 from seq2see.training.graphs import GraphedStep
 from seq2see.training.journal import Journal
 from seq2see.training.objectives import Objective, doubled
-from seq2see.training.optimisers import average_and_clip, set_rate, step_unless
+from seq2see.training.optimisers import norm_and_divisor
 from seq2see.training.settings import Training
 from seq2see.training.signals import Abandoned, Interrupted, StopRequest
+from seq2see.training.steps import gradients_of
 
 
 @dataclass
@@ -75,7 +76,8 @@ class Trainer:
         self.launched: list[Launched] = []
         self.broken = torch.zeros((), device=device)  # 1 as soon as a loss or gradient was not a number
         self.pull = torch.zeros((), device=device)  # how far the average moves towards the weights
-        if settings.compile and device.type == "cuda":
+        self.compiled = settings.compile and device.type == "cuda"
+        if self.compiled:
             compile_blocks(self.model)
         # A step that draws the decoder's inputs runs the model step by step: that cannot be recorded.
         graphs = device.type == "cuda" and isinstance(objective.feeding, TeacherForcing)
@@ -94,7 +96,7 @@ class Trainer:
         # A short stretch of text speaks for few tokens, so it moves the weights less (Merity et al. 2018, section 4.1).
         pace = batch.pace if isinstance(batch, Stretch) else 1.0
         rate = self.settings.rate * self.settings.schedule.factor(self.step, self.settings.steps) * pace
-        set_rate(self.optimiser, rate)
+        self.optimiser.rate.fill_(rate)
         if isinstance(self.settings.average, MovingAverage | TriggeredAverage):
             self.pull.fill_(self.settings.average.pull(self.step, self.averaged_since))
         seed_torch(self.settings.seed, "dropout", self.step)
@@ -122,11 +124,11 @@ class Trainer:
         losses = [self._backward(piece, number) for number, piece in enumerate(self._pieces(batch))]
         self.carried.keep()
         loss = torch.stack(losses).sum() / asked
-        gradients = [weight.grad for weight in self.weights.values() if weight.grad is not None]
-        norm = average_and_clip(gradients, asked, self.settings.clip)
+        gradients = gradients_of(self.weights)
+        norm, divisor = norm_and_divisor(gradients, asked, self.settings.clip)
         self.broken.copy_(torch.maximum(self.broken, (~(loss + norm).isfinite()).float()))
-        step_unless(self.optimiser, self.broken)
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimiser.step(divisor, self.broken)
+        self.optimiser.drop_gradients()
         if self.average:
             move_average(self.average.values(), self.weights.values(), self.pull)
         return torch.stack([loss, norm, asked])
@@ -169,7 +171,7 @@ class Trainer:
             self.pull.copy_(pull)
             for buffer, before in buffers:
                 buffer.copy_(before)
-            self.optimiser.zero_grad(set_to_none=True)
+            self.optimiser.drop_gradients()
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[nn.Module]:
@@ -179,7 +181,8 @@ class Trainer:
         self.model.eval()
         try:
             # What is compiled is the step, in its few shapes; for other shapes it would be compiled again.
-            with torch.compiler.set_stance("force_eager"):
+            # Elsewhere nothing is, and saying so would import torch's compiler for nothing.
+            with torch.compiler.set_stance("force_eager") if self.compiled else contextlib.nullcontext():
                 yield self.model
         finally:
             self.put(own)

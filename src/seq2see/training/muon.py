@@ -9,12 +9,13 @@ near 1 with a few products.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
+
+from seq2see.training.steps import AdamWSteps, Group, Scalar, gradients_of, zeros
 
 ITERATIONS = 5
 MOMENTUM, SHRINKING = 0.95, 0.01
@@ -38,41 +39,40 @@ def orthogonalise(matrices: Float[Tensor, "matrix row column"]) -> Float[Tensor,
     return (found if wide is matrices else found.mT).to(matrices.dtype)
 
 
-class MuonSteps(torch.optim.AdamW):
-    """Muon for the groups that ask for it, AdamW for the others; recorded in a CUDA graph like any other."""
+class MuonSteps(AdamWSteps):
+    """Muon for matrices of blocks, AdamW for the other groups.
 
-    found_inf: Tensor  # 1 where a step must not be taken; fused kernels look for this name
+    M ← μ M + (1 - μ) g,  w ← w - rate · (0.2 √max(rows, columns) · orthogonalise((1 - μ) g + μ M) + shrinking · w)
+    """
+
+    kind = "MuonSteps"
+
+    def __init__(self, blocks: Group, groups: Sequence[Group], rate: Scalar):
+        super().__init__(groups, rate)
+        self.blocks = blocks
+        self.memory["momentum"] = zeros(blocks.named)
+        self.weights |= blocks.named
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:
+    def step(self, divisor: Scalar, broken: Scalar) -> None:
         """One step of all weights."""
-        asked, others = ([group for group in self.param_groups if group["muon"] == wanted] for wanted in (True, False))
-        for group in asked:
-            by_shape: dict[tuple[int, ...], list[Tensor]] = defaultdict(list)
-            for weight in group["params"]:
-                by_shape[tuple(weight.shape)].append(weight)
-            for weights in by_shape.values():  # equal shapes in one product
-                self._move(weights, group)
-        groups, self.param_groups = self.param_groups, others
-        try:
-            return super().step(closure)
-        finally:
-            self.param_groups = groups
+        super().step(divisor, broken)
+        by_shape: dict[tuple[int, ...], dict[str, nn.Parameter]] = defaultdict(dict)
+        for name, weight in self.blocks.moving().items():
+            by_shape[tuple(weight.shape)][name] = weight
+        for weights in by_shape.values():  # equal shapes in one product
+            self._turn(weights, divisor, 1 - broken)
 
-    def _move(self, weights: Sequence[Tensor], group: dict[str, Any]) -> None:
-        gradients = torch.stack([weight.grad for weight in weights if weight.grad is not None])
-        go = 1 - self.found_inf if hasattr(self, "found_inf") else 1
-        for weight, gradient in zip(weights, gradients, strict=True):
-            memory = self.state[weight]
-            if not memory:
-                memory["momentum"] = torch.zeros_like(weight)
-            memory["momentum"].lerp_(torch.where(gradient.isfinite(), gradient, 0), go * (1 - MOMENTUM))
-        remembered = torch.stack([self.state[weight]["momentum"] for weight in weights])
-        ahead = torch.lerp(gradients, remembered, MOMENTUM)  # Nesterov: where it will be after this step
-        rows, columns = weights[0].shape
+    def _turn(self, weights: Mapping[str, nn.Parameter], divisor: Scalar, go: Scalar) -> None:
+        """One step of matrices of one shape; where `go` is 0 everything stays as it is."""
+        # What is no number would stay none even when multiplied by 0. Such a step is broken, so 0 serves as well.
+        gradients = (torch.stack(gradients_of(weights)) / divisor).nan_to_num(0, 0, 0)
+        memory = self._memory("momentum", weights)
+        remembered = torch.stack(memory).lerp(gradients, go * (1 - MOMENTUM))
+        torch._foreach_copy_(memory, remembered.unbind())
+        ahead = gradients.lerp(remembered, MOMENTUM)  # Nesterov: where it will be after this step
+        rows, columns = gradients.shape[1:]
         # AdamW changes a number by about the rate; this is scaled to change it by as much (Liu et al. 2025).
-        size = 0.2 * max(rows, columns) ** 0.5
-        steps = orthogonalise(torch.where(ahead.isfinite(), ahead, 0)) * size
-        for weight, step in zip(weights, steps, strict=True):
-            rate = go * group["lr"]
-            weight.sub_(rate * (step + group["weight_decay"] * weight))
+        steps = orthogonalise(ahead) * (0.2 * max(rows, columns) ** 0.5)
+        for weight, step in zip(weights.values(), steps, strict=True):
+            weight.sub_(go * self.rate * (step + self.blocks.shrinking * weight))

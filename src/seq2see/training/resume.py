@@ -28,7 +28,7 @@ KEEP = 3
 
 def save_trainer(trainer: Trainer, folder: Path, fingerprints: Mapping[str, str]) -> None:
     """Write a checkpoint of the trainer as it is now."""
-    optimiser, options = pack_optimiser(trainer.optimiser, trainer.weights)
+    optimiser, options = pack_optimiser(trainer.optimiser)
     tensors = {"model": pack_model(trainer.model), "optimiser": optimiser}
     if trainer.average:
         tensors["average"] = trainer.average
@@ -58,7 +58,7 @@ def resume(trainer: Trainer, folder: Path, fingerprints: Mapping[str, str], say:
     _check_fingerprints(checkpoint, fingerprints)
     state = checkpoint.state
     unpack_model(trainer.model, checkpoint.tensors("model"))
-    unpack_optimiser(trainer.optimiser, trainer.weights, checkpoint.tensors("optimiser"), state["optimiser"])
+    unpack_optimiser(trainer.optimiser, checkpoint.tensors("optimiser"), state["optimiser"])
     if trainer.average:
         for name, tensor in checkpoint.tensors("average").items():
             trainer.average[name].copy_(tensor)
