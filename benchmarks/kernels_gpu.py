@@ -1,10 +1,11 @@
-"""Kernels of our own beside what they replace: attention over short texts, and the loss over a vocabulary.
+"""Kernels of our own beside what they replace: attention over short texts, the loss over a vocabulary, and decoding.
 
 python benchmarks/kernels_gpu.py        writes results/kernels_gpu.json; needs a GPU
 
 Attention is forward and backward together, in bf16, beside torch's fused kernel. The loss is what happens between the
-scores and their gradient, beside the same lines compiled by torch. Each is recorded ten times in a CUDA graph, so
-that only the GPU's own time counts.
+scores and their gradient, beside the same lines compiled by torch. What decoding asks for is one row, or the four of
+a beam, in bf16, beside torch's kernels one after another. Each is recorded ten times in a CUDA graph, so that only
+the GPU's own time counts; and matrices are as many as a Transformer has, so that each must be fetched anew.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ from torch.nn import functional
 from seq2see.core.devices import aside, describe_machine
 from seq2see.core.files import write_json
 from seq2see.kernels.cross_entropy import judge_quickly
+from seq2see.kernels.few_rows import Layer, Norm, plain_product, product
+from seq2see.kernels.one_query import look_across, look_back
 from seq2see.kernels.short_attention import short_attention
+from seq2see.layers.attention import KeyValueCache, join_heads, split_heads
+from seq2see.layers.masks import for_kernel, so_far
 from seq2see.training.cross_entropy import judge
 
 RESULTS = Path(__file__).parent / "results" / "kernels_gpu.json"
@@ -89,9 +94,65 @@ def losses() -> Iterator[dict[str, Any]]:
         }
 
 
+def products() -> Iterator[dict[str, Any]]:
+    """The products of a Transformer's block, each with what stands around it; and that of a head."""
+    for rows, inputs, outputs, around in (
+        (1, 512, 512, ""), (1, 512, 1536, "norm"), (1, 512, 512, "rest"), (1, 512, 2048, "norm, relu"),
+        (1, 2048, 512, "rest"), (4, 512, 1536, "norm"), (4, 2048, 512, "rest"), (1, 512, 32_000, ""),
+    ):  # fmt: skip
+        curve = "relu" if "relu" in around else "none"
+        copies = max(2, (100 << 20) // (2 * inputs * outputs))  # more than a GPU keeps at hand
+        layers = [
+            Layer(torch.randn(outputs, inputs, **BF16) / inputs**0.5, torch.randn(outputs, **BF16), curve)
+            for _ in range(copies)
+        ]
+        norm = Norm(torch.randn(inputs, **BF16), torch.randn(inputs, **BF16), 1e-5) if "norm" in around else None
+        rest = torch.randn(rows, outputs, **BF16) if "rest" in around else None
+        given = (torch.randn(rows, inputs, **BF16), layers, norm, rest)
+
+        def each(way: Callable[..., Any], given: Any = given) -> None:
+            vectors, layers, norm, rest = given
+            for layer in layers:
+                way(vectors, layer, norm, rest)
+
+        case = f"product, {rows} of {inputs:,} by {outputs:,}" + (f", {around}" if around else "")
+        plain, own = (microseconds(lambda way=way: each(way)) / copies for way in (plain_product, product))
+        yield {"case": case, "plain": plain, "own": own}
+
+
+def queries() -> Iterator[dict[str, Any]]:
+    """One query a row, eight heads: at its past, which the new key joins, and at a source."""
+    for rows, room, said in ((1, 32, 16), (1, 128, 100), (4, 32, 16), (1, 1024, 1000)):
+        new, cache = torch.randn(rows, 1536, **BF16), KeyValueCache(torch.randn(rows, 2, 8, room, 64, **BF16))
+        filled = torch.full((rows,), said, device="cuda")
+        at_past = for_kernel(so_far(filled[:, None], room), new)
+
+        def plain(
+            new: Tensor = new, cache: KeyValueCache = cache, filled: Tensor = filled, added: Any = at_past.added
+        ) -> None:
+            heads = split_heads(new[:, None], 24)
+            cache.write(heads[:, 8:].unflatten(1, (2, 8)), filled[:, None])
+            join_heads(functional.scaled_dot_product_attention(heads[:, :8], cache.keys, cache.values, attn_mask=added))
+
+        own = microseconds(lambda new=new, cache=cache, filled=filled: look_back(new, cache.keys_values, filled))
+        yield {"case": f"one query back, {rows} rows, {said} of {room} keys", "plain": microseconds(plain), "own": own}
+    for rows, times in ((1, 32), (4, 32), (1, 128)):
+        asked = torch.randn(rows, 512, **BF16)
+        keys, values = (torch.randn(rows, 8, times, 64, **BF16) for _ in range(2))
+        allowed = torch.ones(rows, 1, 1, times, dtype=torch.bool, device="cuda")
+        added = torch.zeros_like(allowed, dtype=torch.bfloat16)
+
+        def torchs(asked: Tensor = asked, keys: Tensor = keys, values: Tensor = values, added: Tensor = added) -> None:
+            heads = split_heads(asked[:, None], 8)
+            join_heads(functional.scaled_dot_product_attention(heads, keys, values, attn_mask=added))
+
+        own = microseconds(lambda given=(asked, keys, values, allowed): look_across(*given))
+        yield {"case": f"one query across, {rows} rows, {times} keys", "plain": microseconds(torchs), "own": own}
+
+
 if __name__ == "__main__":
     rows = []
-    for row in (*attention(), *losses()):
+    for row in (*attention(), *losses(), *products(), *queries()):
         rows.append({name: round(value, 1) if name != "case" else value for name, value in row.items()})
         rows[-1]["ratio"] = round(row["plain"] / row["own"], 2)
         print(rows[-1], flush=True)
