@@ -13,6 +13,8 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,10 @@ from torch.nn import functional
 
 from seq2see.core.devices import aside, describe_machine
 from seq2see.core.files import write_json
+from seq2see.decoding.choosers import Greedy, Walks
+from seq2see.decoding.engine import log_probabilities, sayable
+from seq2see.decoding.greedy_turn import take_turn
+from seq2see.decoding.hypotheses import History
 from seq2see.kernels.cross_entropy import judge_quickly
 from seq2see.kernels.few_rows import Layer, Norm, plain_product, product
 from seq2see.kernels.one_query import look_across, look_back
@@ -150,9 +156,34 @@ def queries() -> Iterator[dict[str, Any]]:
         yield {"case": f"one query across, {rows} rows, {times} keys", "plain": microseconds(torchs), "own": own}
 
 
+def greedy_search(rows: int) -> Walks:
+    """One that has said nothing yet; its time is a tensor, as in a recorded round."""
+    nothing = torch.zeros(rows, dtype=torch.long, device="cuda")
+    empty = replace(History.empty(nothing, 1024), time=torch.zeros(1, dtype=torch.long, device="cuda"))
+    search = Greedy().begin(History.empty(nothing, 1024), nothing + 1024, list(range(rows)))
+    assert isinstance(search, Walks)
+    search.standing = (empty, search.done)
+    return search
+
+
+def turns() -> Iterator[dict[str, Any]]:
+    """From logits to the most probable token, written down."""
+    for rows in (1, 64):
+        logits = torch.randn(rows, 32_000, **BF16)
+
+        def plain(search: Walks, logits: Tensor) -> None:
+            search.take_turn(sayable(log_probabilities(logits)))
+
+        taken = {}
+        for name, way in (("plain", plain), ("own", take_turn)):
+            search = greedy_search(rows)
+            taken[name] = microseconds(partial(way, search, logits))
+        yield {"case": f"greedy turn, {rows} rows of 32,000", **taken}
+
+
 if __name__ == "__main__":
     rows = []
-    for row in (*attention(), *losses(), *products(), *queries()):
+    for row in (*attention(), *losses(), *products(), *queries(), *turns()):
         rows.append({name: round(value, 1) if name != "case" else value for name, value in row.items()})
         rows[-1]["ratio"] = round(row["plain"] / row["own"], 2)
         print(rows[-1], flush=True)

@@ -107,7 +107,8 @@ def _is_few(vectors: Vectors) -> bool:
 def _ended(stream: Stream, ending: nn.Module | None) -> Vectors:
     """What a stack gives: the stream after its last norm."""
     vectors, norm = stream.rows[:, None], stream.norm or ending
-    return vectors if norm is None else norm(vectors, torch.ones_like(vectors[..., 0], dtype=torch.bool))
+    unasked = torch.empty(vectors.shape[:2], dtype=torch.bool, device=vectors.device)
+    return vectors if norm is None else norm(vectors, unasked)  # a layer norm does not ask which vectors are real
 
 
 class FewRowsTransformer(TransformerDecoder):
@@ -136,7 +137,7 @@ class FewRowsTransformer(TransformerDecoder):
             stream = _back(stream, block.around_back, block.look_back, known.past.keys_values, state.filled)
             stream = _across(stream, block.around_across, block.look_across, known.memory, allowed)
             stream = _think(stream, block.around_think, block.think)
-        return _ended(stream, self.ending), replace(state, filled=state.filled + 1)
+        return _ended(stream, self.ending), replace(state, filled=state.filled.add_(1))
 
 
 class FewRowsGPT(GPTDecoder):
@@ -154,7 +155,7 @@ class FewRowsGPT(GPTDecoder):
         for block, past in zip(self.blocks, state.blocks, strict=True):
             stream = _back(stream, block.around_look, block.look, past.keys_values, state.filled)
             stream = _think(stream, block.around_think, block.think)
-        return _ended(stream, self.ending), replace(state, filled=state.filled + 1)
+        return _ended(stream, self.ending), replace(state, filled=state.filled.add_(1))
 
 
 TWINS: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
