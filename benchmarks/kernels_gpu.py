@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2see.core.devices import aside, describe_machine
@@ -30,10 +30,13 @@ from seq2see.decoding.greedy_turn import take_turn
 from seq2see.decoding.hypotheses import History
 from seq2see.kernels.cross_entropy import judge_quickly
 from seq2see.kernels.few_rows import Layer, Norm, plain_product, product
+from seq2see.kernels.look_up import Lookup, look_up
 from seq2see.kernels.one_query import look_across, look_back
 from seq2see.kernels.short_attention import short_attention
 from seq2see.layers.attention import KeyValueCache, join_heads, split_heads
 from seq2see.layers.masks import for_kernel, so_far
+from seq2see.layers.positions import SinusoidalPositions
+from seq2see.models.frontends import TokenFrontend
 from seq2see.training.cross_entropy import judge
 
 RESULTS = Path(__file__).parent / "results" / "kernels_gpu.json"
@@ -104,7 +107,7 @@ def products() -> Iterator[dict[str, Any]]:
     """The products of a Transformer's block, each with what stands around it; and that of a head."""
     for rows, inputs, outputs, around in (
         (1, 512, 512, ""), (1, 512, 1536, "norm"), (1, 512, 512, "rest"), (1, 512, 2048, "norm, relu"),
-        (1, 2048, 512, "rest"), (4, 512, 1536, "norm"), (4, 2048, 512, "rest"), (1, 512, 32_000, ""),
+        (1, 2048, 512, "rest"), (4, 512, 1536, "norm"), (4, 2048, 512, "rest"), (1, 512, 32_000, "norm"),
     ):  # fmt: skip
         curve = "relu" if "relu" in around else "none"
         copies = max(2, (100 << 20) // (2 * inputs * outputs))  # more than a GPU keeps at hand
@@ -156,6 +159,17 @@ def queries() -> Iterator[dict[str, Any]]:
         yield {"case": f"one query across, {rows} rows, {times} keys", "plain": microseconds(torchs), "own": own}
 
 
+def lookups() -> Iterator[dict[str, Any]]:
+    """A token's vector, and sines and cosines of its time."""
+    table, positions = nn.Embedding(32_000, 512, **BF16), SinusoidalPositions(512).to("cuda")
+    frontend = TokenFrontend(table, positions, 0.1).eval()
+    lookup = Lookup(table.weight, frontend.scale, "sines", positions.frequencies)
+    tokens, times = torch.full((1, 1), 5, device="cuda"), torch.full((1,), 7, device="cuda")
+    with torch.no_grad():
+        plain = microseconds(lambda: frontend.at(tokens, times[:, None]))
+        yield {"case": "a token's vector", "plain": plain, "own": microseconds(lambda: look_up(lookup, tokens, times))}
+
+
 def greedy_search(rows: int) -> Walks:
     """One that has said nothing yet; its time is a tensor, as in a recorded round."""
     nothing = torch.zeros(rows, dtype=torch.long, device="cuda")
@@ -183,7 +197,7 @@ def turns() -> Iterator[dict[str, Any]]:
 
 if __name__ == "__main__":
     rows = []
-    for row in (*attention(), *losses(), *products(), *queries(), *turns()):
+    for row in (*attention(), *losses(), *products(), *queries(), *lookups(), *turns()):
         rows.append({name: round(value, 1) if name != "case" else value for name, value in row.items()})
         rows[-1]["ratio"] = round(row["plain"] / row["own"], 2)
         print(rows[-1], flush=True)

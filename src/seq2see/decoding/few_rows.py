@@ -1,8 +1,8 @@
-"""A twin of a model whose Transformer takes in one token of a few rows by eight kernels a block: one sentence on a GPU.
+"""A Transformer that takes in one token of a few rows by eight kernels a block: for one sentence on a GPU.
 
-Written out, a block of the decoder is sixteen kernels, and a kernel for one row takes longer to launch than to run. The
-twin leaves norms, curves and sums to the products beside them (kernels/few_rows.py), and the writing of keys to those
-who look back at them (kernels/one_query.py). With more rows, or several tokens at a time, it runs as its model does.
+Written out, a block of the decoder is sixteen kernels, and a kernel for one row takes longer to launch than to run.
+Here norms, curves and sums are left to the products beside them (kernels/few_rows.py), and the writing of keys to those
+who look back at them (kernels/one_query.py). With more rows, or several tokens at a time, the model steps by itself.
 
 The stream runs through a block without its last norm: whoever reads it next takes that norm, too. So both places of
 the norm become one sentence, n = norm(x), x ← rest + f(n):
@@ -13,39 +13,33 @@ the norm become one sentence, n = norm(x), x ← rest + f(n):
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from seq2see.core.batch import Sequences
 from seq2see.kernels.few_rows import FEW, Layer, Norm, product
+from seq2see.kernels.look_up import Lookup, look_up
 from seq2see.kernels.one_query import look_across, look_back
 from seq2see.layers.attention import CrossAttention, SelfAttention
 from seq2see.layers.feed_forward import FeedForward, GeluFeedForward, TanhFeedForward
 from seq2see.layers.norms import LayerNorm
+from seq2see.layers.positions import LearnedPositions, SinusoidalPositions
 from seq2see.layers.residual import PostNorm, PreNorm
+from seq2see.models.frontends import PlainTokenFrontend, TokenFrontend
 from seq2see.models.gpt import GPTDecoder, GPTState
-from seq2see.models.language_model import LanguageModel
-from seq2see.models.memory import Memory
+from seq2see.models.heads import FreeHead, PartialHead, PlainHead, TiedHead
+from seq2see.models.language_model import LanguageModel, WritingState
 from seq2see.models.transformer import TransformerDecoder, TransformerState
 
-Vectors = Float[Tensor, "row time width"]
 Rows = Float[Tensor, "row width"]
 CURVES: dict[type[nn.Module], str] = {FeedForward: "relu", GeluFeedForward: "gelu", TanhFeedForward: "gelu-tanh"}
-
-
-def few_rows_twin(model: LanguageModel) -> LanguageModel:
-    """A model that shares everything with the given one but how its decoder steps; the model itself if that stays."""
-    decoder = model.decoder
-    if type(decoder) not in TWINS or not all(_is_known(part) for block in decoder.blocks for part in block.children()):
-        return model
-    twin = copy.copy(model)
-    twin._modules = {**model._modules, "decoder": TWINS[type(decoder)](decoder)}
-    return twin
+HEADS = (TiedHead, FreeHead, PlainHead, PartialHead)
+KINDS = (torch.bfloat16, torch.float32)  # sums are float32
 
 
 def _is_known(part: nn.Module) -> bool:
@@ -98,67 +92,79 @@ def _think(stream: Stream, around: Any, think: Any) -> Stream:
     return stream.through(around, _layer(think.widen, CURVES[type(think)]), lambda found: found, think.narrow)
 
 
-def _is_few(vectors: Vectors) -> bool:
-    """One token of a few rows, in no more than the kernels' precision."""
-    rows, times, _ = vectors.shape
-    return times == 1 and rows <= FEW and vectors.dtype != torch.float64
+def _through_gpt(decoder: GPTDecoder, stream: Stream, state: GPTState) -> Stream:
+    for block, past in zip(decoder.blocks, state.blocks, strict=True):
+        stream = _back(stream, block.around_look, block.look, past.keys_values, state.filled)
+        stream = _think(stream, block.around_think, block.think)
+    return stream
 
 
-def _ended(stream: Stream, ending: nn.Module | None) -> Vectors:
-    """What a stack gives: the stream after its last norm."""
-    vectors, norm = stream.rows[:, None], stream.norm or ending
-    unasked = torch.empty(vectors.shape[:2], dtype=torch.bool, device=vectors.device)
-    return vectors if norm is None else norm(vectors, unasked)  # a layer norm does not ask which vectors are real
+def _through_transformer(decoder: TransformerDecoder, stream: Stream, state: TransformerState) -> Stream:
+    allowed = state.at_source.allowed
+    assert allowed is not None, "a source is a table of what is real"
+    for block, known in zip(decoder.blocks, state.blocks, strict=True):
+        stream = _back(stream, block.around_back, block.look_back, known.past.keys_values, state.filled)
+        stream = _across(stream, block.around_across, block.look_across, known.memory, allowed)
+        stream = _think(stream, block.around_think, block.think)
+    return stream
 
 
-class FewRowsTransformer(TransformerDecoder):
-    """The decoder of a Transformer."""
+THROUGH: dict[type[nn.Module], Callable[[Any, Stream, Any], Stream]] = {
+    GPTDecoder: _through_gpt,
+    TransformerDecoder: _through_transformer,
+}
+"""How the stream runs through each kind of decoder."""
 
-    def __init__(self, decoder: TransformerDecoder):
-        nn.Module.__init__(self)
-        self.__dict__.update(decoder.__dict__)
 
-    def start(self, memory: Memory, rows: int, room: int) -> TransformerState:
-        """The state before the first token, with the source's keys and values each in one piece."""
-        state = super().start(memory, rows, room)
+class FewRows:
+    """Decodes what its model decodes, and is the model as it is now: its head is taken apart once."""
+
+    def __init__(self, model: LanguageModel, lookup: Lookup):
+        self.model, self.lookup = model, lookup
+        head: Any = model.head
+        self.head = Layer(*head.matrix())
+        self.through = THROUGH[type(model.decoder)]
+
+    def start(self, source: Sequences | None, rows: int, room: int) -> WritingState:
+        """The state before the first token, with the keys and values of a source each in one piece."""
+        state = self.model.start(source, rows, room)
+        if rows > FEW or not isinstance(state.decoder, TransformerState):
+            return state
         blocks = []
-        for block in state.blocks:
+        for block in state.decoder.blocks:
             keys, values = block.memory
             blocks.append(replace(block, memory=(keys.contiguous(), values.contiguous())))
-        return replace(state, blocks=tuple(blocks))
+        return replace(state, decoder=replace(state.decoder, blocks=tuple(blocks)))
 
-    def step(self, vectors: Vectors, state: TransformerState) -> tuple[Vectors, TransformerState]:
-        """Take in one or more new tokens a row."""
-        if not _is_few(vectors):
-            return super().step(vectors, state)
-        stream, allowed = Stream(vectors[:, 0]), state.at_source.allowed
-        assert allowed is not None, "a source is a table of what is real"
-        for block, known in zip(self.blocks, state.blocks, strict=True):
-            stream = _back(stream, block.around_back, block.look_back, known.past.keys_values, state.filled)
-            stream = _across(stream, block.around_across, block.look_across, known.memory, allowed)
-            stream = _think(stream, block.around_think, block.think)
-        return _ended(stream, self.ending), replace(state, filled=state.filled.add_(1))
-
-
-class FewRowsGPT(GPTDecoder):
-    """GPT, which has no source."""
-
-    def __init__(self, decoder: GPTDecoder):
-        nn.Module.__init__(self)
-        self.__dict__.update(decoder.__dict__)
-
-    def step(self, vectors: Vectors, state: GPTState) -> tuple[Vectors, GPTState]:
-        """Take in one or more new tokens a row."""
-        if not _is_few(vectors):
-            return super().step(vectors, state)
-        stream = Stream(vectors[:, 0])
-        for block, past in zip(self.blocks, state.blocks, strict=True):
-            stream = _back(stream, block.around_look, block.look, past.keys_values, state.filled)
-            stream = _think(stream, block.around_think, block.think)
-        return _ended(stream, self.ending), replace(state, filled=state.filled.add_(1))
+    def step(
+        self, tokens: Int[Tensor, "row new"], state: WritingState
+    ) -> tuple[Float[Tensor, "row new vocab"], WritingState]:
+        """Take in one or more new tokens a row; how far each row is, is counted in place."""
+        if tokens.size(1) > 1 or tokens.size(0) > FEW:
+            return self.model.step(tokens, state)
+        decoder, known = self.model.decoder, state.decoder
+        stream = self.through(decoder, Stream(look_up(self.lookup, tokens, state.time)), known)
+        logits, _ = product(stream.rows, self.head, _norm(stream.norm or decoder.ending))
+        after = replace(known, filled=known.filled.add_(1))
+        return logits[:, None], replace(state, time=state.time.add_(1), decoder=after)
 
 
-TWINS: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
-    TransformerDecoder: FewRowsTransformer,
-    GPTDecoder: FewRowsGPT,
-}
+def few_rows_twin(model: LanguageModel) -> LanguageModel | FewRows:
+    """What decodes like this model, with few kernels where rows are few; the model itself if they do not know it."""
+    decoder, lookup = model.decoder, _lookup(model.target)
+    parts = [part for block in getattr(decoder, "blocks", ()) for part in block.children()]
+    if type(decoder) not in THROUGH or lookup is None or lookup.vectors.dtype not in KINDS:
+        return model
+    return FewRows(model, lookup) if all(map(_is_known, parts)) and type(model.head) in HEADS else model
+
+
+def _lookup(frontend: Any) -> Lookup | None:
+    """How a frontend finds the vectors of tokens; None if it is not one of those that the kernel knows."""
+    if type(frontend) not in (TokenFrontend, PlainTokenFrontend):
+        return None
+    vectors, positions = frontend.table.weight, frontend.positions
+    if isinstance(positions, SinusoidalPositions):
+        return Lookup(vectors, frontend.scale, "sines", positions.frequencies)
+    if isinstance(positions, LearnedPositions):
+        return Lookup(vectors, frontend.scale, "table", positions.table.weight)
+    return Lookup(vectors, frontend.scale, "none", vectors)

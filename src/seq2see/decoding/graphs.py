@@ -24,8 +24,7 @@ from seq2see.core.batch import Sequences
 from seq2see.core.devices import REHEARSALS, TRITON, aside
 from seq2see.core.rows import fork, pick_rows, tensors_of
 from seq2see.decoding.choosers import Greedy, Search, Standing, Step, Walks
-from seq2see.decoding.engine import log_probabilities, sayable
-from seq2see.models.language_model import LanguageModel
+from seq2see.decoding.engine import Decodes, log_probabilities, sayable
 from seq2see.sequences.tokenisers import PAD
 
 WIDTH_STEP, ROOM_STEP = 16, 32
@@ -58,7 +57,7 @@ class GraphedModel:
     the next step.
     """
 
-    def __init__(self, model: LanguageModel):
+    def __init__(self, model: Decodes):
         self.model = model
         self.latest: Held | None = None  # what was started last
         self.starts: dict[tuple[int, ...], RecordedStart] = {}
@@ -114,7 +113,7 @@ class GraphedModel:
 class RecordedStart:
     """The graph that reads sources of one shape."""
 
-    def __init__(self, model: LanguageModel, source: Sequences, room: int, pool: Any):
+    def __init__(self, model: Decodes, source: Sequences, room: int, pool: Any):
         self.source = Sequences(source.values.clone(), source.lengths.clone())
         rows = source.lengths.size(0)
         with aside():
@@ -135,7 +134,7 @@ class RecordedStart:
 class RecordedStep:
     """The graphs of one shape: a step from where the rows are, and one from where other rows were."""
 
-    def __init__(self, model: LanguageModel, tokens: Tensor, state: Rows, pool: Any):
+    def __init__(self, model: Decodes, tokens: Tensor, state: Rows, pool: Any):
         self.model, self.pool, self.tokens = model, pool, tokens.clone()
         # A recorded start writes where it wrote before: from there its step reads, and writes on.
         in_place = state.rows is state.held.rows

@@ -48,8 +48,8 @@ def _on_gpu(model: LanguageModel, precision: Precision) -> Decodes:
     if TRITON and device_of(model).type == "cuda":
         from seq2see.decoding.few_rows import few_rows_twin
 
-        model = few_rows_twin(model)
-    return cast(Decodes, GraphedModel(model))
+        return GraphedModel(few_rows_twin(model))
+    return GraphedModel(model)
 
 
 def in_bf16(model: LanguageModel) -> LanguageModel:
