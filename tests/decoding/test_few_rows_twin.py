@@ -140,6 +140,13 @@ def test_a_frontend_or_a_head_of_another_kind_stays_as_it_is():
     assert twin_of(model) is not model
 
 
+def test_weights_that_lie_otherwise_stay_as_they_are():
+    model = stirred(FAMILIES["transformer, pre-norm"])
+    widen = model.decoder.blocks[1].think.widen
+    widen.weight = torch.nn.Parameter(widen.weight.detach().mT.contiguous().mT)
+    assert twin_of(model) is model
+
+
 def test_a_forked_state_goes_its_own_way():
     twin = twin_of(tiny("transformer, pre-norm"))
     with torch.inference_mode():

@@ -43,12 +43,12 @@ KINDS = (torch.bfloat16, torch.float32)  # sums are float32
 
 
 def _is_known(part: nn.Module) -> bool:
-    """Whether the kernels know this part of a block."""
+    """Whether the kernels know this part of a block, or this head."""
     if isinstance(part, PostNorm):
         return type(part) in (PostNorm, PreNorm) and type(part.norm) is LayerNorm
     if isinstance(part, SelfAttention):
         return type(part) is SelfAttention and part.places is None
-    return type(part) in (CrossAttention, *CURVES)
+    return type(part) in (CrossAttention, *CURVES, *HEADS)
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,8 @@ def few_rows_twin(model: LanguageModel) -> LanguageModel | FewRows:
     parts = [part for block in getattr(decoder, "blocks", ()) for part in block.children()]
     if type(decoder) not in THROUGH or lookup is None or lookup.vectors.dtype not in KINDS:
         return model
-    return FewRows(model, lookup) if all(map(_is_known, parts)) and type(model.head) in HEADS else model
+    lies_well = all(weight.is_contiguous() for weight in model.parameters())  # as the kernels will read it
+    return FewRows(model, lookup) if all(map(_is_known, [*parts, model.head])) and lies_well else model
 
 
 def _lookup(frontend: Any) -> Lookup | None:
