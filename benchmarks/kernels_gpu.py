@@ -1,10 +1,11 @@
-"""Kernels of our own beside what they replace: attention over short texts, and the loss over a vocabulary.
+"""Kernels of our own beside what they replace: attention over short texts, the loss over a vocabulary, and decoding.
 
 python benchmarks/kernels_gpu.py        writes results/kernels_gpu.json; needs a GPU
 
 Attention is forward and backward together, in bf16, beside torch's fused kernel. The loss is what happens between the
-scores and their gradient, beside the same lines compiled by torch. Each is recorded ten times in a CUDA graph, so
-that only the GPU's own time counts.
+scores and their gradient, beside the same lines compiled by torch. What decoding asks for is one row, or the four of
+a beam, in bf16, beside torch's kernels one after another. Each is recorded ten times in a CUDA graph, so that only
+the GPU's own time counts; and matrices are as many as a Transformer has, so that each must be fetched anew.
 """
 
 from __future__ import annotations
@@ -12,17 +13,30 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2see.core.devices import aside, describe_machine
 from seq2see.core.files import write_json
+from seq2see.decoding.choosers import Greedy, Walks
+from seq2see.decoding.engine import log_probabilities, sayable
+from seq2see.decoding.greedy_turn import take_turn
+from seq2see.decoding.hypotheses import History
 from seq2see.kernels.cross_entropy import judge_quickly
+from seq2see.kernels.few_rows import Layer, Norm, plain_product, product
+from seq2see.kernels.look_up import Lookup, look_up
+from seq2see.kernels.one_query import look_across, look_back
 from seq2see.kernels.short_attention import short_attention
+from seq2see.layers.attention import KeyValueCache, join_heads, split_heads
+from seq2see.layers.masks import for_kernel, so_far
+from seq2see.layers.positions import SinusoidalPositions
+from seq2see.models.frontends import TokenFrontend
 from seq2see.training.cross_entropy import judge
 
 RESULTS = Path(__file__).parent / "results" / "kernels_gpu.json"
@@ -89,9 +103,101 @@ def losses() -> Iterator[dict[str, Any]]:
         }
 
 
+def products() -> Iterator[dict[str, Any]]:
+    """The products of a Transformer's block, each with what stands around it; and that of a head."""
+    for rows, inputs, outputs, around in (
+        (1, 512, 512, ""), (1, 512, 1536, "norm"), (1, 512, 512, "rest"), (1, 512, 2048, "norm, relu"),
+        (1, 2048, 512, "rest"), (4, 512, 1536, "norm"), (4, 2048, 512, "rest"), (1, 512, 32_000, "norm"),
+    ):  # fmt: skip
+        curve = "relu" if "relu" in around else "none"
+        copies = max(2, (100 << 20) // (2 * inputs * outputs))  # more than a GPU keeps at hand
+        layers = [
+            Layer(torch.randn(outputs, inputs, **BF16) / inputs**0.5, torch.randn(outputs, **BF16), curve)
+            for _ in range(copies)
+        ]
+        norm = Norm(torch.randn(inputs, **BF16), torch.randn(inputs, **BF16), 1e-5) if "norm" in around else None
+        rest = torch.randn(rows, outputs, **BF16) if "rest" in around else None
+        given = (torch.randn(rows, inputs, **BF16), layers, norm, rest)
+
+        def each(way: Callable[..., Any], given: Any = given) -> None:
+            vectors, layers, norm, rest = given
+            for layer in layers:
+                way(vectors, layer, norm, rest)
+
+        case = f"product, {rows} of {inputs:,} by {outputs:,}" + (f", {around}" if around else "")
+        plain, own = (microseconds(lambda way=way: each(way)) / copies for way in (plain_product, product))
+        yield {"case": case, "plain": plain, "own": own}
+
+
+def queries() -> Iterator[dict[str, Any]]:
+    """One query a row, eight heads: at its past, which the new key joins, and at a source."""
+    for rows, room, said in ((1, 32, 16), (1, 128, 100), (4, 32, 16), (1, 1024, 1000)):
+        new, cache = torch.randn(rows, 1536, **BF16), KeyValueCache(torch.randn(rows, 2, 8, room, 64, **BF16))
+        filled = torch.full((rows,), said, device="cuda")
+        at_past = for_kernel(so_far(filled[:, None], room), new)
+
+        def plain(
+            new: Tensor = new, cache: KeyValueCache = cache, filled: Tensor = filled, added: Any = at_past.added
+        ) -> None:
+            heads = split_heads(new[:, None], 24)
+            cache.write(heads[:, 8:].unflatten(1, (2, 8)), filled[:, None])
+            join_heads(functional.scaled_dot_product_attention(heads[:, :8], cache.keys, cache.values, attn_mask=added))
+
+        own = microseconds(lambda new=new, cache=cache, filled=filled: look_back(new, cache.keys_values, filled))
+        yield {"case": f"one query back, {rows} rows, {said} of {room} keys", "plain": microseconds(plain), "own": own}
+    for rows, times in ((1, 32), (4, 32), (1, 128)):
+        asked = torch.randn(rows, 512, **BF16)
+        keys, values = (torch.randn(rows, 8, times, 64, **BF16) for _ in range(2))
+        allowed = torch.ones(rows, 1, 1, times, dtype=torch.bool, device="cuda")
+        added = torch.zeros_like(allowed, dtype=torch.bfloat16)
+
+        def torchs(asked: Tensor = asked, keys: Tensor = keys, values: Tensor = values, added: Tensor = added) -> None:
+            heads = split_heads(asked[:, None], 8)
+            join_heads(functional.scaled_dot_product_attention(heads, keys, values, attn_mask=added))
+
+        own = microseconds(lambda given=(asked, keys, values, allowed): look_across(*given))
+        yield {"case": f"one query across, {rows} rows, {times} keys", "plain": microseconds(torchs), "own": own}
+
+
+def lookups() -> Iterator[dict[str, Any]]:
+    """A token's vector, and sines and cosines of its time."""
+    table, positions = nn.Embedding(32_000, 512, **BF16), SinusoidalPositions(512).to("cuda")
+    frontend = TokenFrontend(table, positions, 0.1).eval()
+    lookup = Lookup(table.weight, frontend.scale, "sines", positions.frequencies)
+    tokens, times = torch.full((1, 1), 5, device="cuda"), torch.full((1,), 7, device="cuda")
+    with torch.no_grad():
+        plain = microseconds(lambda: frontend.at(tokens, times[:, None]))
+        yield {"case": "a token's vector", "plain": plain, "own": microseconds(lambda: look_up(lookup, tokens, times))}
+
+
+def greedy_search(rows: int) -> Walks:
+    """One that has said nothing yet; its time is a tensor, as in a recorded round."""
+    nothing = torch.zeros(rows, dtype=torch.long, device="cuda")
+    empty = replace(History.empty(nothing, 1024), time=torch.zeros(1, dtype=torch.long, device="cuda"))
+    search = Greedy().begin(History.empty(nothing, 1024), nothing + 1024, list(range(rows)))
+    assert isinstance(search, Walks)
+    search.standing = (empty, search.done)
+    return search
+
+
+def turns() -> Iterator[dict[str, Any]]:
+    """From logits to the most probable token, written down."""
+    for rows in (1, 64):
+        logits = torch.randn(rows, 32_000, **BF16)
+
+        def plain(search: Walks, logits: Tensor) -> None:
+            search.take_turn(sayable(log_probabilities(logits)))
+
+        taken = {}
+        for name, way in (("plain", plain), ("own", take_turn)):
+            search = greedy_search(rows)
+            taken[name] = microseconds(partial(way, search, logits))
+        yield {"case": f"greedy turn, {rows} rows of 32,000", **taken}
+
+
 if __name__ == "__main__":
     rows = []
-    for row in (*attention(), *losses()):
+    for row in (*attention(), *losses(), *products(), *queries(), *lookups(), *turns()):
         rows.append({name: round(value, 1) if name != "case" else value for name, value in row.items()})
         rows[-1]["ratio"] = round(row["plain"] / row["own"], 2)
         print(rows[-1], flush=True)

@@ -55,6 +55,22 @@ def test_recorded_steps_give_the_same_answers(kind, chooser):
         ]
 
 
+@pytest.mark.parametrize("order", ["pre", "post"])
+@pytest.mark.parametrize("rows, chooser", [(1, Greedy()), (4, Greedy()), (1, Beam(4, Average())), (2, Beam(3))])
+def test_few_kernels_for_few_rows_give_the_same_answers(order, rows, chooser):
+    stack = TransformerSettings(width=72, depth=3, heads=3, order=order)  # no power of two
+    settings = ModelSettings(source=Text(), encoder=stack, decoder=stack)
+    model = fresh_model(settings, (50, 40), "xavier", seed=1).eval().cuda()
+    quickened = quicken(model)
+    assert quickened.model is not model
+    for seed in range(4):
+        plain = decode(model, sources(rows, seed), chooser, Limits(40))
+        quick = decode(quickened, sources(rows, seed), chooser, Limits(40))
+        assert [[each.tokens for each in answers] for answers in quick] == [
+            [each.tokens for each in answers] for answers in plain
+        ]
+
+
 def test_a_prefix_is_read_first():
     model = fresh_model(KINDS["transformer"], (50, 40), "xavier", seed=1).eval().cuda()
     prefix = Sequences.of([[7, 8, 9], [5], [6, 6]]).to("cuda")

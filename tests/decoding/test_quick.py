@@ -1,6 +1,8 @@
 """The fastest twin: which one is taken where."""
 
 import copy
+import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -48,6 +50,18 @@ def test_on_a_gpu_the_step_becomes_a_graph_of_the_precision_asked_for(elsewhere)
     half = quicken(elsewhere, "bf16").model
     assert {weight.dtype for weight in half.parameters()} == {torch.bfloat16}
     assert {weight.dtype for weight in elsewhere.parameters()} == {torch.float32}
+
+
+def test_on_a_gpu_with_triton_it_is_the_twin_for_few_rows_that_is_recorded(elsewhere, monkeypatch):
+    asked, twin = [], TableModel()
+    kernels = SimpleNamespace(few_rows_twin=lambda model: asked.append(model) or twin)
+    monkeypatch.setitem(sys.modules, "seq2see.decoding.few_rows", kernels)
+    monkeypatch.setattr(quick, "device_of", lambda model: torch.device("cuda"))
+    monkeypatch.setattr(quick, "TRITON", True)
+    assert quicken(elsewhere, "bf16").model is twin
+    assert {weight.dtype for weight in asked[0].parameters()} == {torch.bfloat16}
+    monkeypatch.setattr(quick, "TRITON", False)
+    assert quicken(elsewhere, "float32").model is elsewhere
 
 
 def test_int8_on_a_gpu_is_refused_with_a_remedy(elsewhere):

@@ -10,8 +10,9 @@ the search remembers lives there too, and choosing is recorded with reading (`Re
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,11 +21,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from seq2see.core.batch import Sequences
-from seq2see.core.devices import REHEARSALS, aside
+from seq2see.core.devices import REHEARSALS, TRITON, aside
 from seq2see.core.rows import fork, pick_rows, tensors_of
-from seq2see.decoding.choosers import Search, Standing, Step
-from seq2see.decoding.engine import log_probabilities, sayable
-from seq2see.models.language_model import LanguageModel
+from seq2see.decoding.choosers import Greedy, Search, Standing, Step, Walks
+from seq2see.decoding.engine import Decodes, log_probabilities, sayable
 from seq2see.sequences.tokenisers import PAD
 
 WIDTH_STEP, ROOM_STEP = 16, 32
@@ -57,7 +57,7 @@ class GraphedModel:
     the next step.
     """
 
-    def __init__(self, model: LanguageModel):
+    def __init__(self, model: Decodes):
         self.model = model
         self.latest: Held | None = None  # what was started last
         self.starts: dict[tuple[int, ...], RecordedStart] = {}
@@ -113,7 +113,7 @@ class GraphedModel:
 class RecordedStart:
     """The graph that reads sources of one shape."""
 
-    def __init__(self, model: LanguageModel, source: Sequences, room: int, pool: Any):
+    def __init__(self, model: Decodes, source: Sequences, room: int, pool: Any):
         self.source = Sequences(source.values.clone(), source.lengths.clone())
         rows = source.lengths.size(0)
         with aside():
@@ -134,7 +134,7 @@ class RecordedStart:
 class RecordedStep:
     """The graphs of one shape: a step from where the rows are, and one from where other rows were."""
 
-    def __init__(self, model: LanguageModel, tokens: Tensor, state: Rows, pool: Any):
+    def __init__(self, model: Decodes, tokens: Tensor, state: Rows, pool: Any):
         self.model, self.pool, self.tokens = model, pool, tokens.clone()
         # A recorded start writes where it wrote before: from there its step reads, and writes on.
         in_place = state.rows is state.held.rows
@@ -210,7 +210,7 @@ class RecordedRound:
 
     def _choose(self, logits: Tensor, standing: Standing) -> Step:
         self.search.standing = standing
-        return self.search.take_turn(sayable(log_probabilities(logits.select(1, -1))))
+        return turn_of(self.search)(logits.select(1, -1))
 
     def _round(self) -> Step:
         recorded = self.recorded
@@ -241,6 +241,15 @@ class RecordedRound:
         search.standing = (replace(history, time=time + 1), *others)
         search.meet_deadlines()
         return self.step
+
+
+def turn_of(search: Search) -> Callable[[Tensor], Step]:
+    """How a search whose time is a tensor takes its turn, given logits: greedy ones by a kernel of our own."""
+    if TRITON and isinstance(search, Walks) and isinstance(search.chooser, Greedy):
+        from seq2see.decoding.greedy_turn import take_turn
+
+        return partial(take_turn, search)
+    return lambda logits: search.take_turn(sayable(log_probabilities(logits)))
 
 
 def bring_back(new: Any, mine: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Literal, cast
 import torch
 from torch import nn
 
-from seq2see.core.devices import device_of
+from seq2see.core.devices import TRITON, device_of
 from seq2see.core.errors import UserError
 from seq2see.decoding.engine import Decodes
 from seq2see.decoding.prepacked import prepacked_twin
@@ -19,7 +19,7 @@ Precision = Literal["float32", "bf16", "int8"]
 
 
 def quicken(model: LanguageModel, precision: Precision = "float32", threads: int | None = None) -> Decodes:
-    """On a CPU the native twin, or where there can be none the prepacked one; on a GPU CUDA graphs.
+    """On a CPU the native twin, or where there can be none the prepacked one; on a GPU CUDA graphs of few kernels.
 
     What comes back is the model as it is now; after training on, quicken it again. `threads` is how many
     a native twin uses at each step; as many as torch does, unless told otherwise.
@@ -44,7 +44,12 @@ def _on_cpu(model: LanguageModel, precision: Precision, threads: int) -> Decodes
 def _on_gpu(model: LanguageModel, precision: Precision) -> Decodes:
     from seq2see.decoding.graphs import GraphedModel  # here, because only a GPU needs it
 
-    return cast(Decodes, GraphedModel(in_bf16(model) if precision == "bf16" else model))
+    model = in_bf16(model) if precision == "bf16" else model
+    if TRITON and device_of(model).type == "cuda":
+        from seq2see.decoding.few_rows import few_rows_twin
+
+        return GraphedModel(few_rows_twin(model))
+    return GraphedModel(model)
 
 
 def in_bf16(model: LanguageModel) -> LanguageModel:

@@ -1,0 +1,157 @@
+"""A twin that steps a few rows by kernels of its own says what its model says.
+
+Without a GPU triton interprets the kernels, which is slow but the same arithmetic (conftest.py).
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from seq2see.core.batch import Sequences
+from seq2see.core.devices import TRITON
+from seq2see.core.rows import fork, tensors_of
+from seq2see.decoding.beam import Beam
+from seq2see.decoding.choosers import Greedy
+from seq2see.decoding.engine import Limits, decode
+from seq2see.models.settings import ModelSettings, TextTarget, Tokens
+from tiny_models import FAMILIES, sources, stirred, tiny, transformer
+
+pytestmark = pytest.mark.skipif(not TRITON, reason="needs triton, which `make test-all` installs")
+
+WITH_TWIN = [
+    "transformer, pre-norm", "transformer, post-norm", "convolutional to transformer", "recurrent to transformer"
+]  # fmt: skip
+
+
+def writes(
+    head: str = "free", missing: tuple[int, ...] = (), frontend: Tokens | None = None, **changes
+) -> ModelSettings:
+    """GPT, or something near it."""
+    target = TextTarget(frontend=frontend or Tokens(positions="learned"), head=head, missing=missing)
+    return ModelSettings(decoder=transformer(**changes), target=target)
+
+
+GPTS = {
+    "pre-norm": writes(think="gelu-tanh"),
+    "post-norm": writes(think="gelu", order="post", frontend=Tokens(positions="none", vectors="plain")),
+    "few positions": writes(head="plain", frontend=Tokens(positions="learned", longest=3, vectors="plain")),
+    "tokens are missing": writes(missing=(1, 5), frontend=Tokens()),
+}
+OTHERS = {
+    "rms norm": writes(norm="rms"),
+    "swiglu": writes(think="swiglu"),
+    "rotary": writes(frontend=Tokens(positions="rotary")),
+    "alibi": writes(frontend=Tokens(positions="alibi")),
+    "shared keys": writes(key_heads=1),
+}
+
+
+@pytest.fixture(autouse=True)
+def few_programs(monkeypatch):
+    """An interpreter walks through one program after another."""
+    from seq2see.kernels import few_rows
+
+    monkeypatch.setattr(few_rows, "PROGRAMS", 4)
+
+
+def twin_of(model):
+    from seq2see.decoding.few_rows import few_rows_twin
+
+    return few_rows_twin(model)
+
+
+def read_both(model, source, rows, lots):
+    """Logits of both, after reading the same tokens in lots of so many at a time."""
+    twin = twin_of(model)
+    assert twin is not model
+    with torch.inference_mode():
+        states = [each.start(source, rows, 9) for each in (model, twin)]
+        for new in lots:
+            tokens = torch.randint(3, 11, (rows, new))
+            logits = []
+            for number, each in enumerate((model, twin)):
+                scores, states[number] = each.step(tokens, states[number])
+                logits.append(scores)
+            yield logits, states
+
+
+@pytest.mark.parametrize("name", WITH_TWIN)
+def test_one_token_of_a_few_rows(name):
+    for (plain, quick), states in read_both(tiny(name), sources([4, 2, 5], seed=3), 3, [1, 1, 2, 1]):
+        torch.testing.assert_close(quick, plain, rtol=0, atol=1e-5)
+        for one, other in zip(*map(tensors_of, states), strict=True):  # what is remembered is the same, too
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", GPTS)
+def test_one_token_of_gpt(name):
+    for (plain, quick), _ in read_both(stirred(GPTS[name]), None, 2, [1, 3, 1, 1]):
+        torch.testing.assert_close(quick, plain, rtol=1e-6, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", WITH_TWIN[:2])
+@pytest.mark.parametrize("chooser", [Greedy(), Beam(3)], ids=["greedy", "beam"])
+def test_one_sentence_gets_the_same_answers(name, chooser):
+    model = tiny(name)
+    mine, theirs = (decode(each, sources([5], seed=3), chooser, Limits(5)) for each in (twin_of(model), model))
+    assert [each.tokens for each in mine[0]] == [each.tokens for each in theirs[0]]
+
+
+def test_gpt_goes_on_from_a_prefix_with_the_same_tokens():
+    model, prefix = stirred(GPTS["pre-norm"]), Sequences.of([[7, 8, 9], [5]])
+    mine, theirs = (decode(each, None, Greedy(), Limits(5), prefix=prefix) for each in (twin_of(model), model))
+    assert [row[0].tokens for row in mine] == [row[0].tokens for row in theirs]
+
+
+@pytest.mark.parametrize("rows, new, is_taken", [(4, 1, True), (5, 1, False), (2, 2, False)])
+def test_many_rows_and_several_tokens_are_left_to_the_model(rows, new, is_taken, monkeypatch):
+    model = tiny("transformer, pre-norm")
+    twin, own, asked = twin_of(model), model.step, []
+    monkeypatch.setattr(model, "step", lambda tokens, state: asked.append(tokens.shape) or own(tokens, state))
+    with torch.inference_mode():
+        twin.step(torch.full((rows, new), 5), twin.start(sources([3] * rows), rows, 4))
+    assert asked == ([] if is_taken else [(rows, new)])
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_the_kernels_do_not_know_stays_as_it_is(name):
+    model = stirred(OTHERS[name])
+    assert twin_of(model) is model
+
+
+def test_only_transformers_have_a_twin():
+    assert {name for name in FAMILIES if twin_of(tiny(name)) is not tiny(name)} == set(WITH_TWIN)
+
+
+def test_what_counts_in_float64_stays_as_it_is():
+    model = tiny("transformer, pre-norm", torch.float64)
+    assert twin_of(model) is model
+
+
+def test_a_frontend_or_a_head_of_another_kind_stays_as_it_is():
+    model = stirred(FAMILIES["transformer, pre-norm"])
+    for name in ("head", "target"):
+        own = getattr(model, name)
+        other = type("Other", (type(own),), {})
+        own.__class__ = other
+        assert twin_of(model) is model
+        own.__class__ = other.__bases__[0]
+    assert twin_of(model) is not model
+
+
+def test_weights_that_lie_otherwise_stay_as_they_are():
+    model = stirred(FAMILIES["transformer, pre-norm"])
+    widen = model.decoder.blocks[1].think.widen
+    widen.weight = torch.nn.Parameter(widen.weight.detach().mT.contiguous().mT)
+    assert twin_of(model) is model
+
+
+def test_a_forked_state_goes_its_own_way():
+    twin = twin_of(tiny("transformer, pre-norm"))
+    with torch.inference_mode():
+        _, state = twin.step(torch.tensor([[5]]), twin.start(sources([3]), 1, 6))
+        other = fork(state)
+        expected, _ = twin.step(torch.tensor([[7]]), other)
+        again, _ = twin.step(torch.tensor([[7]]), state)
+    assert torch.equal(again, expected)
