@@ -119,7 +119,7 @@ class AdamSteps(Steps):
 
     def _move(self, weights: Mapping[str, nn.Parameter], shrinking: float, divisor: Scalar, broken: Scalar) -> None:
         means, squares, counts = (self._memory(what, weights) for what in ("exp_avg", "exp_avg_sq", "step"))
-        torch._foreach_add_(counts, 1 - broken)
+        torch._foreach_add_(counts, [1 - broken] * len(counts))  # one for each: a GPU would be asked for a single one
         self.kernel(
             list(weights.values()),
             gradients_of(weights),
