@@ -4,9 +4,8 @@ python benchmarks/texts.py row ptb-lstm --seed 1 --out FOLDER    train and score
 python benchmarks/texts.py row sst2-minilm --set start=path/to/minilm --out FOLDER
 python benchmarks/texts.py collect FOLDER                        all rows into results/texts.json
 
-Recipes are to be chosen on valid, and test is only told; docs/tag.md says where that was not kept to. What was
-published as development texts is tested on where the test texts have no labels; Shakespeare's plays have nothing but
-what they are validated on.
+Recipes are chosen on valid, and test is only told. What was published as development texts is tested on where the test
+texts have no labels; Shakespeare's plays have nothing but what they are validated on.
 """
 
 from __future__ import annotations
