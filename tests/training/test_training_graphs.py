@@ -20,6 +20,7 @@ from seq2see.sources.examples import Example
 from seq2see.training.averaging import MovingAverage
 from seq2see.training.loop import NonFinite, Trainer
 from seq2see.training.objectives import NextToken
+from seq2see.training.optimisers import SGD, Adam, Muon
 from seq2see.training.settings import Training
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -57,6 +58,13 @@ def test_steps_have_different_dropout():
 def test_other_settings_are_recorded_too(changes):
     plain, recorded = (losses(graphs, dropout=0.0, **changes) for graphs in (False, True))
     assert recorded == pytest.approx(plain, rel=1e-3)
+
+
+@pytest.mark.parametrize("optimiser", [SGD(momentum=0.9), Adam(), Muon()], ids=str)
+def test_every_optimiser_is_recorded(optimiser):
+    """And the rehearsals, which are steps not taken, leave nothing in its memory."""
+    plain, recorded = (losses(graphs, dropout=0.0, optimiser=optimiser) for graphs in (False, True))
+    assert recorded[:12] == pytest.approx(plain[:12], rel=1e-3)
 
 
 def test_compiled_blocks_learn_alike():
