@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from hypothesis import given
@@ -145,3 +147,19 @@ def test_a_weight_that_also_is_an_embedding_learns_from_both_uses():
     ours, table.weight.grad = table.weight.grad, None
     plain_cross_entropy(table(labels) @ table.weight.mT, labels, 0.0).backward()
     assert_close(ours, table.weight.grad)
+
+
+@pytest.mark.parametrize(
+    "on_gpu, vocab, dtype, taken",
+    [
+        (True, 32_000, torch.bfloat16, True),
+        (True, 32_000, torch.float32, True),
+        (False, 32_000, torch.bfloat16, False),
+        (True, 32_000, torch.float64, False),
+        (True, 65, torch.bfloat16, False),
+    ],
+)
+def test_the_kernel_is_for_large_vocabularies_on_a_gpu(monkeypatch, on_gpu, vocab, dtype, taken):
+    monkeypatch.setattr(cross_entropy, "TRITON", True)
+    products = SimpleNamespace(is_cuda=on_gpu, size=(1, 9, vocab).__getitem__, dtype=dtype)
+    assert cross_entropy.has_kernel(products) == taken

@@ -70,6 +70,11 @@ def chunked_loss(
     return loss
 
 
+def has_kernel(products: Float[Tensor, "copy token vocab"]) -> bool:
+    """Whether there is a kernel for these, and it pays."""
+    return TRITON and products.is_cuda and products.size(-1) > SMALL and products.dtype != torch.float64
+
+
 def slopes(
     products: Float[Tensor, "copy token vocab"],
     bias: Float[Tensor, "vocab"] | None,
@@ -81,7 +86,7 @@ def slopes(
 
     In float32, and on a GPU, it is written over the products.
     """
-    if TRITON and products.is_cuda and products.size(-1) > SMALL and products.dtype != torch.float64:
+    if has_kernel(products):
         from seq2see.kernels.cross_entropy import judge_quickly
 
         return judge_quickly(products, bias, labels, smoothing, agreement)

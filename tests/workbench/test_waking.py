@@ -1,0 +1,26 @@
+"""A GPU wakes up while data are read, and is awake before the first step."""
+
+import time
+
+from seq2see.recipes.translate import translate
+from seq2see.workbench import train
+
+
+def test_data_are_read_meanwhile_and_no_step_is_taken_before(monkeypatch, tmp_path):
+    order: list[str] = []
+
+    def wake() -> None:
+        time.sleep(0.5)
+        order.append("awake")
+
+    def prepare(recipe, say):
+        order.append("read")
+        return "data"
+
+    monkeypatch.setattr(train, "wake", wake)
+    monkeypatch.setattr(train, "prepare", prepare)
+    monkeypatch.setattr(train, "_check_length", lambda recipe, data: None)
+    monkeypatch.setattr(train, "_open_folder", lambda run, recipe, data: None)
+    monkeypatch.setattr(train, "take_steps", lambda recipe, data, run, audience: order.append(f"steps on {data}"))
+    train.train_recipe(translate(), tmp_path / "run")
+    assert order == ["read", "awake", "steps on data"]
