@@ -33,6 +33,11 @@ def test_a_row_begins_and_ends_and_has_one_label():
     assert texts().lengths.tolist() == [[5], [3], [4]]
 
 
+def test_a_text_that_would_fill_its_row_alone_is_whole_behind_bos():
+    batch = texts().batch(np.array([0]))
+    assert batch.source.values.tolist() == [[BOS, *TOKENISER.encode("abc"), EOS, PAD, PAD, PAD]]
+
+
 def test_a_long_text_is_cut_and_that_is_told():
     cut = texts(limit=2)
     assert cut.batch(np.array([0])).source.values[0, :4].tolist() == [BOS, *TOKENISER.encode("ab"), EOS]
