@@ -94,12 +94,12 @@ def look_back(product: Tensor, cache: Tensor, filled: Tensor) -> Tensor:
 
 
 def look_across(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor) -> Tensor:
-    """What the heads of each row (row, width) find in keys and values (row, head, time, size), each in one piece.
+    """What the heads of each row (row, width) find in keys and values (row, head, time, size).
 
-    `allowed` (row, 1, 1, time) says where a row may look.
+    `allowed` (row, 1, 1, time) says where a row may look. Best if all of these lie in one piece.
     """
     rows, heads, times, size = keys.shape
     found, table = torch.empty_like(queries), allowed.contiguous().view(torch.uint8)
-    given = (queries, keys, values, table, size**-0.5, heads, times, size)
+    given = (queries, keys.contiguous(), values.contiguous(), table, size**-0.5, heads, times, size)
     _across[(rows * heads,)](found, *given, **_shape(times, size))
     return found
