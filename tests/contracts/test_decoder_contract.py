@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, partial
 
 import pytest
@@ -10,6 +11,7 @@ from decoder_exam import Candidate, DecoderExam
 from torch import Tensor
 
 from seq2see.core.batch import Batch, Sequences
+from seq2see.core.devices import TRITON
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.native import native_twin, why_not
 from seq2see.models.recurrent import LockedSettings
@@ -168,3 +170,37 @@ ALL_DECODERS = [
 @pytest.mark.parametrize("candidate", ALL_DECODERS, ids=str)
 class TestDecoderContract(DecoderExam):
     """The exam, for all of them."""
+
+
+def few_rows(name: str, candidate: Candidate) -> Candidate:
+    """The twin that steps a few rows by kernels of its own; the model it is made from reads the whole."""
+
+    def build():
+        from seq2see.decoding.few_rows import few_rows_twin
+
+        return few_rows_twin(candidate.build())
+
+    def read(twin, source: Sequences | None, tokens: Tensor) -> Tensor:
+        return candidate.whole(twin.model, source, tokens)
+
+    return replace(candidate, name=name, build=build, whole=read)
+
+
+FEW_ROWS = [
+    few_rows("transformer, post-norm", seq2seq("transformer, post-norm", tiny)),
+    few_rows("gpt, as GPT-2", writer("gpt, as GPT-2")),
+]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not TRITON, reason="needs triton, which `make test-all` installs")
+@pytest.mark.parametrize("candidate", FEW_ROWS, ids=str)
+class TestFewRows(DecoderExam):
+    """The exam, for those that only triton runs."""
+
+    @pytest.fixture(autouse=True)
+    def few_programs(self, monkeypatch):
+        """An interpreter walks through one program after another."""
+        from seq2see.kernels import few_rows
+
+        monkeypatch.setattr(few_rows, "PROGRAMS", 4)

@@ -147,6 +147,16 @@ def test_weights_that_lie_otherwise_stay_as_they_are():
     assert twin_of(model) is model
 
 
+def test_keys_and_values_of_a_source_are_laid_in_one_piece_once():
+    twin, source = twin_of(tiny("transformer, pre-norm")), sources([4, 2], seed=3)
+    with torch.inference_mode():
+        found = twin.start(source, 2, 6).decoder.blocks
+        plain = twin.model.start(source, 2, 6).decoder.blocks
+    for block, other in zip(found, plain, strict=True):
+        assert all(part.is_contiguous() for part in block.memory)
+        assert all(map(torch.equal, block.memory, other.memory))
+
+
 def test_a_forked_state_goes_its_own_way():
     twin = twin_of(tiny("transformer, pre-norm"))
     with torch.inference_mode():

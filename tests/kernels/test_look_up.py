@@ -33,7 +33,9 @@ def test_a_vector_is_that_of_the_frontend(width, positions, frontend, dtype, nea
     places = {"sines": lambda: ways["sines"].frequencies, "table": lambda: ways["table"].table.weight}
     table = plain.table.weight.detach()
     lookup = Lookup(table, plain.scale, positions, places.get(positions, lambda: table)().detach())
-    tokens, times = torch.tensor([[3], [19], [0]], device=DEVICE), torch.tensor([0, 7, 300], device=DEVICE)
+    # A column of a table: a row's token is not followed by that of the next.
+    tokens = torch.tensor([[3, 1], [19, 1], [0, 1]], device=DEVICE)[:, :1]
+    times = torch.tensor([0, 7, 300], device=DEVICE)
     with torch.no_grad():
         expected = plain.at(tokens, times[:, None])[:, 0]
     found = look_up(lookup, tokens, times)

@@ -50,8 +50,9 @@ def look_up(lookup: Lookup, tokens: Tensor, times: Tensor) -> Tensor:
     """Vectors (row, width) of one token a row, each at its own time."""
     width = lookup.vectors.size(1)
     found = lookup.vectors.new_empty(tokens.size(0), width)
+    longest = lookup.places.size(0)
     _look_up[(tokens.size(0),)](
-        found, tokens, times, lookup.vectors, lookup.places, lookup.scale, width, lookup.places.size(0),
+        found, tokens.contiguous(), times.contiguous(), lookup.vectors, lookup.places, lookup.scale, width, longest,
         POSITIONS=lookup.positions, WIDTH=triton.next_power_of_2(width), num_warps=4,
     )  # fmt: skip
     return found

@@ -55,7 +55,7 @@ def _back(
 
 @triton.jit
 def _across(
-    found, queries, keys, values, table, scale, table_row, heads, times, size,
+    found, queries, keys, values, table, scale, heads, times, size,
     KEYS: tl.constexpr, SIZE: tl.constexpr,
 ):  # fmt: skip
     """Keys and values are (row, head, time, size); the table says which times of a row there are."""
@@ -70,7 +70,7 @@ def _across(
         at, is_time = first + place[:, None] * size + number[None, :], place < times
         is_there = is_time[:, None] & is_number[None, :]
         k, v = tl.load(keys + at, is_there, 0.0), tl.load(values + at, is_there, 0.0)
-        there = tl.load(table + row * table_row + place, is_time, 0) != 0
+        there = tl.load(table + row * times + place, is_time, 0) != 0
         best, total, seen = _take_in(query, k, v, there, best, total, seen)
     # Who may look at nothing finds nothing.
     tl.store(found + mine, (seen / tl.maximum(total, 1e-30)).to(found.dtype.element_ty), is_number)
@@ -94,12 +94,12 @@ def look_back(product: Tensor, cache: Tensor, filled: Tensor) -> Tensor:
 
 
 def look_across(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor) -> Tensor:
-    """What the heads of each row (row, width) find in keys and values (row, head, time, size), each in one piece.
+    """What the heads of each row (row, width) find in keys and values (row, head, time, size).
 
-    `allowed` (row, 1, 1, time) says where a row may look.
+    `allowed` (row, 1, 1, time) says where a row may look. Best if all of these lie in one piece.
     """
     rows, heads, times, size = keys.shape
-    found, table = torch.empty_like(queries), allowed.view(torch.uint8)
-    given = (queries, keys, values, table, size**-0.5, table.stride(0), heads, times, size)
+    found, table = torch.empty_like(queries), allowed.contiguous().view(torch.uint8)
+    given = (queries, keys.contiguous(), values.contiguous(), table, size**-0.5, heads, times, size)
     _across[(rows * heads,)](found, *given, **_shape(times, size))
     return found
