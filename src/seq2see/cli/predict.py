@@ -55,7 +55,7 @@ def predict(
 
 def _answer(model: Model, texts: list[str], settings: dict[str, Any], as_json: bool) -> None:
     """Answer the texts of the command line, all at once."""
-    from seq2see.workbench.streaming import Manner, written
+    from seq2see.workbench.streaming import Manner, remarked, written
 
     asked = [text for text in texts if text.strip()]
     answers = iter(model.predict(asked, **settings))
@@ -63,6 +63,8 @@ def _answer(model: Model, texts: list[str], settings: dict[str, Any], as_json: b
         prediction = next(answers) if text.strip() else None
         if prediction and prediction.truncated:
             print(f"seq2see: this text is too long and was cut: {text[:60]} ...", file=sys.stderr)
+        if prediction and prediction.remarks:
+            print(f"seq2see: {remarked(prediction)}", file=sys.stderr)
         print(written(text, prediction, Manner(as_json=as_json)))
 
 
@@ -142,6 +144,9 @@ def converse(model: Model, settings: dict[str, Any]) -> None:
             return
         if not text.strip():
             return
+        if not (text.strip() == MORE and before):
+            for remark in model.remarks(text):
+                print(f"({remark})", file=sys.stderr)
         text = before if text.strip() == MORE and before else text
         before = text + _told(model, text, settings)
 

@@ -36,7 +36,7 @@ def analogy(
     """Show which words are nearest to FIRST - SECOND + THIRD, with and without those three themselves."""
     everything, others = _words(run).analogy((first, second, third), count)
     print(f"{first} - {second} + {third}")
-    print(f"all words:        {_listed(everything)}")
+    print(f"all words:         {_listed(everything)}")
     print(f"without the three: {_listed(others)}")
 
 
