@@ -83,6 +83,7 @@ def test_a_dry_run_explains_and_trains_nothing(folder: Path, capsys: pytest.Capt
         ("train translate --set steps", "'steps' is not a setting."),
         ("train nothing.toml", "nothing.toml: There is no such file."),
         ("predict runs/none x", "There is no run 'runs/none'."),
+        ("predict . x", ".: This folder has neither the recipe.toml of a run nor the config.json of real weights."),
         ("data get multi31k", "There is no corpus 'multi31k'. Did you mean 'multi30k'?"),
         ("data check my.tzv", "my.tzv: There is no such file. Did you mean 'my.tsv'?"),
         ("train translate my.tsv my.tsv my.tsv", "Pairs are read from one file or two, not from 3."),

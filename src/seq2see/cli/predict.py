@@ -134,8 +134,10 @@ def lines_asked(texts: list[str] | None, files: list[Path] | None) -> Lines:
 
 def converse(model: Model, settings: dict[str, Any]) -> None:
     """Type a text, and read the answer as it comes; an empty line or Ctrl-D ends it, Ctrl-C only the answer."""
-    more = "" if model.reads else f" {MORE} goes on from where the last answer stopped;"
-    print(f"Type a text and press Enter;{more} an empty line ends.")
+    from seq2see.core.errors import UserError
+
+    more = "" if model.reads else f"\n{MORE} goes on from where the last answer stopped."
+    print(f"Type a text and press Enter; an empty line ends.{more}")
     before = ""
     while True:
         try:
@@ -144,11 +146,13 @@ def converse(model: Model, settings: dict[str, Any]) -> None:
             return
         if not text.strip():
             return
-        if not (text.strip() == MORE and before):
-            for remark in model.remarks(text):
-                print(f"({remark})", file=sys.stderr)
-        text = before if text.strip() == MORE and before else text
-        before = text + _told(model, text, settings)
+        asked = before if text.strip() == MORE and before else text
+        try:
+            if asked is text:
+                print("".join(f"({remark})\n" for remark in model.remarks(text)), end="", file=sys.stderr)
+            before = asked + _told(model, asked, settings)
+        except UserError as error:  # a slip of the finger ends no dialogue
+            print(f"seq2see: {error}", file=sys.stderr)
 
 
 def _told(model: Model, text: str, settings: dict[str, Any]) -> str:

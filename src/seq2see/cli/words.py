@@ -71,7 +71,7 @@ def contexts(
     Console().print(table)
     folder = find_model(run)
     if out or not is_real(folder):
-        path = out or folder.parent / "contexts" / f"{word}.png"
+        path = out or folder.parent / "contexts" / f"{word.replace('/', '-')}.png"
         draw_contexts(word, found.pairs, found.cosines, path)
         print(f"drawn  {path}")
 
