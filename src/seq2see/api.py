@@ -22,7 +22,7 @@ from seq2see.workbench.predict import Model, load
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder, find_run
-from seq2see.workbench.start import started
+from seq2see.workbench.start import READING, check_start, started
 from seq2see.workbench.terminal import Terminal
 from seq2see.workbench.train import train_recipe
 
@@ -80,6 +80,8 @@ def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapp
         chosen = started(chosen.with_(start=changes["start"]))
         changes = {path: value for path, value in changes.items() if path != "start"}
     chosen = chosen.with_(**changes)
+    if any(path.startswith(READING) for path in changes):
+        check_start(chosen)
     if isinstance(chosen.corpus, OwnData):
         chosen = chosen.model_copy(update={"corpus": _from_anywhere(chosen.corpus)})
     return chosen

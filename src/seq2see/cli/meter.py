@@ -54,7 +54,7 @@ class Meter:
         if self._bar:
             self._bar.stop()
         if self.cut > QUOTED:
-            self.say(f"{self.cut:,} texts were too long, and their ends were cut")
+            self.say(f"{self.cut:,} texts were too long and were cut")
         if self.remarked > QUOTED:
             self.say(f"there is something to say like this about {self.remarked:,} texts in all")
 
