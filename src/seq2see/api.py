@@ -10,8 +10,10 @@ from typing import Any
 from seq2see.core.errors import UserError, no_file
 from seq2see.models.settings import Series, Tags
 from seq2see.recipes.table import recipe
+from seq2see.sources.checking import OwnData
 from seq2see.sources.conll import OwnTagged
 from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
+from seq2see.sources.own_files import wrong_number
 from seq2see.sources.series import OwnSeries
 from seq2see.sources.texts import OwnTexts
 from seq2see.workbench.audience import Audience
@@ -20,12 +22,11 @@ from seq2see.workbench.predict import Model, load
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder, find_run
-from seq2see.workbench.start import started
+from seq2see.workbench.start import READING, check_start, started
 from seq2see.workbench.terminal import Terminal
 from seq2see.workbench.train import train_recipe
 
 Data = str | Path | Sequence[str | Path]
-OwnData = OwnFiles | OwnSeries | OwnTagged | OwnTexts
 
 
 @dataclass(frozen=True)
@@ -72,24 +73,31 @@ def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapp
     """The recipe that a name, data files and changed settings ask for together."""
     chosen = name if isinstance(name, Recipe) else recipe(name)
     if data:
-        paths = tuple(map(str, data))
-        if isinstance(chosen.target, Series):
-            chosen = chosen.model_copy(update={"corpus": OwnSeries(paths=paths)})
-        elif chosen.runs_on:
-            chosen = chosen.model_copy(update={"corpus": OwnTexts(paths=paths)})
-        elif isinstance(chosen.target, Tags):
-            chosen = chosen.model_copy(update={"corpus": OwnTagged(paths=paths)})
-        elif not chosen.writes:
-            chosen = chosen.model_copy(update={"corpus": OwnLabelled(paths=paths)})
-        else:
-            chosen = chosen.model_copy(update={"corpus": OwnFiles(paths=paths), "metrics": ("bleu", "chrf", "exact")})
+        corpus = own_data(chosen, tuple(map(str, data)))
+        metrics = ("bleu", "chrf", "exact") if type(corpus) is OwnFiles else chosen.metrics
+        chosen = chosen.model_copy(update={"corpus": corpus, "metrics": metrics})
     if changes.get("start"):
         chosen = started(chosen.with_(start=changes["start"]))
         changes = {path: value for path, value in changes.items() if path != "start"}
     chosen = chosen.with_(**changes)
+    if any(path.startswith(READING) for path in changes):
+        check_start(chosen)
     if isinstance(chosen.corpus, OwnData):
         chosen = chosen.model_copy(update={"corpus": _from_anywhere(chosen.corpus)})
     return chosen
+
+
+def own_data(chosen: Recipe, paths: tuple[str, ...]) -> OwnData:
+    """Files of the user's own, as this recipe reads them."""
+    if isinstance(chosen.target, Series):
+        return OwnSeries(paths=paths)
+    if chosen.runs_on:
+        return OwnTexts(paths=paths)
+    if isinstance(chosen.target, Tags):
+        return OwnTagged(paths=paths)
+    if len(paths) > 2:
+        raise wrong_number(len(paths))
+    return OwnFiles(paths=paths) if chosen.writes else OwnLabelled(paths=paths)
 
 
 def _from_anywhere(corpus: OwnData) -> OwnData:

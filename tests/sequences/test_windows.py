@@ -80,7 +80,7 @@ class TestTextSet:
 
     def test_unknown_characters_are_told(self):
         tokeniser = train_tokeniser(Characters(), ["abc"])
-        assert texts("abcx" * 10, tokeniser=tokeniser).warnings() == ["25.0% of the tokens are unknown."]
+        assert texts("abcx" * 10, tokeniser=tokeniser).warnings() == ["25.0% of the characters are unknown."]
         assert texts("abc" * 10, tokeniser=tokeniser).warnings() == []
 
 

@@ -200,7 +200,11 @@ def test_it_starts_with_the_reading_weights_and_the_tokeniser_of_a_bert(table: P
 def test_what_cannot_be_started_from_is_told(table: Path, filler: RunFolder, run: RunFolder):
     with pytest.raises(UserError, match="no run 'nowhere'"):
         resolve("classify-text", [table], {"start": "nowhere"})
-    wide = resolve("classify-text", [table], {"start": str(filler.path), "encoder.width": 64})
+    for path, value in (("encoder.width", 64), ("encoder.heads", 1), ("source.tokeniser.kind", "characters")):
+        told = rf"{path} is not the same in this recipe and in the model that it starts from: {value} and "
+        with pytest.raises(UserError, match=told):
+            resolve("classify-text", [table], {"start": str(filler.path), path: value})
+    wide = resolve("classify-text", [table], {"start": str(filler.path)}).with_(**{"encoder.width": 64})
     with pytest.raises(UserError, match="is not the same in this recipe and in the run"):
         new_trainer(wide, prepare(wide, lambda text: None))
     with pytest.raises(UserError, match="only models that read can start"):

@@ -83,8 +83,11 @@ def test_a_dry_run_explains_and_trains_nothing(folder: Path, capsys: pytest.Capt
         ("train translate --set steps", "'steps' is not a setting."),
         ("train nothing.toml", "nothing.toml: There is no such file."),
         ("predict runs/none x", "There is no run 'runs/none'."),
+        ("predict . x", ".: This folder has neither the recipe.toml of a run nor the config.json of real weights."),
         ("data get multi31k", "There is no corpus 'multi31k'. Did you mean 'multi30k'?"),
         ("data check my.tzv", "my.tzv: There is no such file. Did you mean 'my.tsv'?"),
+        ("train translate my.tsv my.tsv my.tsv", "Pairs are read from one file or two, not from 3."),
+        ("data check my.tsv --for wrte", "There is no recipe 'wrte'. Did you mean 'write'?"),
         ("train", "Missing argument"),
         ("train translate --owt x", "No such option: --owt"),
         ("diff pocket-gru pocket-gro", "Did you mean 'pocket-gru'?"),
@@ -133,6 +136,31 @@ def test_bad_data_are_named_with_file_and_line(case: str, folder: Path, capsys: 
     assert answer in printed
     assert printed.count("\n") == 1
     assert not (folder / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "task", "told", "code"),
+    [
+        ("书.txt", "从前有一座山。\n山里有一座庙。\n", [], "checked as running text", 0),
+        ("词.conllu", "1\t猫\t_\tNOUN\t_\t_\t_\t_\t_\t_\n", [], "1 sentences read = 1 kept", 0),
+        ("词.conllu", "1\t猫\tNOUN\n", [], "词.conllu:1: This word has 3 columns", 2),
+        ("a.txt", "I PRON\nsee\n", ["--for", "tag"], "a.txt:2: This word has 1 columns", 2),
+        ("a.csv", "1\nx\n", ["--for", "waves"], "a.csv:2: 'x' is not a number", 2),
+        (
+            "a.tsv",
+            "很长的文本很长的文本很长的文本\t好\n",
+            ["--for", "classify-text"],
+            "checked as texts with labels",
+            0,
+        ),
+    ],
+)
+def test_any_data_can_be_checked(name, content, task, told, code, folder: Path, capsys: pytest.CaptureFixture[str]):
+    (folder / name).write_text(content, encoding="utf-8")
+    assert run(["data", "check", name, *task]) == code
+    printed = capsys.readouterr().out
+    assert told in printed
+    assert "length ratio" not in printed
 
 
 @pytest.mark.parametrize("content", [b"\xef\xbb\xbf", b""], ids=["with BOM", "without"])

@@ -9,6 +9,8 @@ import pytest
 from tiny import stop_and_go_on, tiny_recipe
 
 from seq2see.api import resolve
+from seq2see.cli.app import run as command
+from seq2see.cli.predict import converse
 from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.interop.hugging_face_causal import causal_layout
@@ -97,6 +99,24 @@ def test_a_bad_series_is_refused_in_one_sentence(tmp_path: Path, text, complaint
     (tmp_path / "short.csv").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=complaint):
         train_recipe(resolve("waves", [tmp_path / "short.csv"], {}), tmp_path / "run")
+
+
+def test_a_slip_does_not_end_a_dialogue(run: RunFolder, monkeypatch, capsys):
+    typed = iter(["0.1 many", "0.1 0.2 0.3 0.4 0.5", "...", ""])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    converse(load(run.path), {"prefix": "", "max_new_tokens": 2})
+    told = capsys.readouterr()
+    assert told.err == "seq2see: 'many' is not a number. Write numbers as 12.5 or 1e-3.\n"
+    first, second = told.out.splitlines()[-2:]
+    model = load(run.path)
+    assert first.strip() == model("0.1 0.2 0.3 0.4 0.5", max_new_tokens=2).text
+    assert second.strip() == model(f"0.1 0.2 0.3 0.4 0.5{first}", max_new_tokens=2).text
+
+
+@pytest.mark.parametrize("engine", ["hf", "ct2", "onnx"])
+def test_no_other_engine_holds_a_series(run: RunFolder, capsys, engine):
+    assert command(["export", str(run.path), "--to", engine]) == 2
+    assert "cannot hold a model with" in capsys.readouterr().err
 
 
 def test_what_has_no_meaning_for_a_series_is_refused(run: RunFolder):

@@ -97,7 +97,7 @@ def test_a_dialogue_goes_on_where_it_stopped(run: RunFolder, monkeypatch, capsys
     typed = iter(["the cat sat", "...", ""])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
     converse(load(run.path), {"prefix": ""})
-    lines = capsys.readouterr().out.split("\n", 1)[1]
+    lines = capsys.readouterr().out.split("\n", 2)[2]
     assert lines == " on the mat.\n 猫坐在垫子上。\nthe\n"
 
 

@@ -39,6 +39,7 @@ def get(name: Annotated[str, typer.Argument(help="A corpus of the catalogue.")])
 @data.command("check")
 def check(
     what: Annotated[list[str], typer.Argument(help="A corpus of the catalogue, or your own file(s).")],
+    task: Annotated[str, typer.Option("--for", help="The task or recipe the files are for, as `train` has it.")] = "",
 ) -> None:
     """Verify a corpus, or look for faults in your own files; exit code 2 if there are any."""
     from seq2see.sources.catalogue import CATALOGUE
@@ -46,7 +47,7 @@ def check(
     if len(what) == 1 and what[0] in CATALOGUE:
         _check_corpus(what[0])
     else:
-        _check_files([Path(name) for name in what])
+        _check_files([Path(name) for name in what], task)
 
 
 def _check_corpus(name: str) -> None:
@@ -59,14 +60,22 @@ def _check_corpus(name: str) -> None:
         raise typer.Exit(2)
 
 
-def _check_files(paths: list[Path]) -> None:
+def _check_files(paths: list[Path], task: str) -> None:
     from seq2see.core.errors import no_file
-    from seq2see.sources.own_files import check
+    from seq2see.sources.checking import NAMES, guess_kind
 
     for path in paths:
         if not path.exists():
             raise no_file(path)
-    report = check(paths)
-    print("\n".join(report.summary()))
-    if report.number_of("error"):
+    if task:
+        from seq2see.api import own_data, recipe
+
+        corpus = own_data(recipe(task), tuple(map(str, paths)))
+    else:
+        corpus = guess_kind(paths)
+    print(f"checked as {NAMES[corpus.kind]}{'' if task else ' (--for TASK: as another task reads it)'}")
+    reports = corpus.check()
+    for report in reports:
+        print("\n".join(report.summary()))
+    if any(report.number_of("error") for report in reports):
         raise typer.Exit(2)

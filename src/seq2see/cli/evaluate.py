@@ -47,7 +47,7 @@ def evaluate(
 def _judge(names: list[str], files: list[Path], settings: list[str] | None) -> None:
     """Tell how surprised language models are by the same texts; nothing is written."""
     from seq2see.cli.meter import waiting
-    from seq2see.cli.scores import perplexity_line
+    from seq2see.cli.scores import perplexity_line, unknown_line
     from seq2see.core.errors import UserError
     from seq2see.workbench.evaluate import judge_texts
     from seq2see.workbench.predict import load
@@ -60,3 +60,5 @@ def _judge(names: list[str], files: list[Path], settings: list[str] | None) -> N
         with waiting(f"{name} reads"):
             scores = judge_texts(load(name), files)
         print(f"{name}: {perplexity_line(scores['perplexity'])}")
+        if unknown := unknown_line(scores["perplexity"]):
+            print(unknown)

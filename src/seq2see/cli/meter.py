@@ -39,7 +39,7 @@ class Meter:
         self, total: int | None, stream: TextIO, clock: Callable[[], float] = time.monotonic, quiet: bool = False
     ):
         self.total, self.stream, self.clock, self.quiet = total, stream, clock, quiet
-        self.lines = self.fresh = self.tokens = self.cut = 0
+        self.lines = self.fresh = self.tokens = self.cut = self.remarked = 0
         self.began = self.said = clock()
         self._first: tuple[int, float] | None = None  # how many fresh lines came first, and when
         self._bar: Any = None
@@ -54,7 +54,9 @@ class Meter:
         if self._bar:
             self._bar.stop()
         if self.cut > QUOTED:
-            self.say(f"{self.cut:,} texts were too long, and their ends were cut")
+            self.say(f"{self.cut:,} texts were too long and were cut")
+        if self.remarked > QUOTED:
+            self.say(f"there is something to say like this about {self.remarked:,} texts in all")
 
     def __call__(self, progress: Progress) -> None:
         """Take in what was done, and show it if it is time."""
@@ -66,6 +68,9 @@ class Meter:
         for text in progress.cut[: max(0, QUOTED - self.cut)]:
             self.say(f"this text is too long and was cut: {text[:60]} ...")
         self.cut += len(progress.cut)
+        for remark in progress.remarks[: max(0, QUOTED - self.remarked)]:
+            self.say(remark)
+        self.remarked += len(progress.remarks)
         if self._bar:
             self._bar.update(self._bar.task_ids[0], completed=self.lines, figures=self.figures())
         elif not self.quiet and self.clock() - self.said >= SECONDS:

@@ -55,7 +55,7 @@ def predict(
 
 def _answer(model: Model, texts: list[str], settings: dict[str, Any], as_json: bool) -> None:
     """Answer the texts of the command line, all at once."""
-    from seq2see.workbench.streaming import Manner, written
+    from seq2see.workbench.streaming import Manner, remarked, written
 
     asked = [text for text in texts if text.strip()]
     answers = iter(model.predict(asked, **settings))
@@ -63,6 +63,8 @@ def _answer(model: Model, texts: list[str], settings: dict[str, Any], as_json: b
         prediction = next(answers) if text.strip() else None
         if prediction and prediction.truncated:
             print(f"seq2see: this text is too long and was cut: {text[:60]} ...", file=sys.stderr)
+        if prediction and prediction.remarks:
+            print(f"seq2see: {remarked(prediction)}", file=sys.stderr)
         print(written(text, prediction, Manner(as_json=as_json)))
 
 
@@ -132,8 +134,10 @@ def lines_asked(texts: list[str] | None, files: list[Path] | None) -> Lines:
 
 def converse(model: Model, settings: dict[str, Any]) -> None:
     """Type a text, and read the answer as it comes; an empty line or Ctrl-D ends it, Ctrl-C only the answer."""
-    more = "" if model.reads else f" {MORE} goes on from where the last answer stopped;"
-    print(f"Type a text and press Enter;{more} an empty line ends.")
+    from seq2see.core.errors import UserError
+
+    more = "" if model.reads else f"\n{MORE} goes on from where the last answer stopped."
+    print(f"Type a text and press Enter; an empty line ends.{more}")
     before = ""
     while True:
         try:
@@ -142,8 +146,13 @@ def converse(model: Model, settings: dict[str, Any]) -> None:
             return
         if not text.strip():
             return
-        text = before if text.strip() == MORE and before else text
-        before = text + _told(model, text, settings)
+        asked = before if text.strip() == MORE and before else text
+        try:
+            if asked is text:
+                print("".join(f"({remark})\n" for remark in model.remarks(text)), end="", file=sys.stderr)
+            before = asked + _told(model, asked, settings)
+        except UserError as error:  # a slip of the finger ends no dialogue
+            print(f"seq2see: {error}", file=sys.stderr)
 
 
 def _told(model: Model, text: str, settings: dict[str, Any]) -> str:

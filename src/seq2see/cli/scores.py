@@ -66,6 +66,8 @@ def _print_written(scores: dict[str, Any]) -> None:
             print(_pronunciation(name, part["pronunciation"]))
     split = scores["perplexity"].get("split", "test")
     print(f"{perplexity_line(scores['perplexity'])} ({split}, truth given)")
+    if unknown := unknown_line(scores["perplexity"]):
+        print(unknown)
     if "alignment" in scores:
         choice = scores["alignment"]["chosen_on_valid"]
         heads = ", ".join(str(head + 1) for head in choice["heads"])
@@ -142,6 +144,13 @@ def perplexity_line(perplexity: dict[str, Any]) -> str:
         f"perplexity {perplexity['per_token']:.3f} per {unit}, {perplexity['bits_per_character']:.3f} bits per "
         f"character, {perplexity['token_accuracy']:.1f} % of {unit}s right"
     )
+
+
+def unknown_line(perplexity: dict[str, Any]) -> str:
+    """How much of a text the model does not know, and what that means; nothing if it knows all of it."""
+    unknown, unit = perplexity.get("unknown", 0), perplexity.get("unit", "token")
+    told = f"{unknown:.2g} % of {unit}s are unknown to the model: it has to guess <unk> there, not which one it is, so "
+    return told + "these figures are too good" if unknown else ""
 
 
 def _number(value: Any, digits: int) -> str:

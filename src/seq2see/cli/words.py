@@ -36,7 +36,7 @@ def analogy(
     """Show which words are nearest to FIRST - SECOND + THIRD, with and without those three themselves."""
     everything, others = _words(run).analogy((first, second, third), count)
     print(f"{first} - {second} + {third}")
-    print(f"all words:        {_listed(everything)}")
+    print(f"all words:         {_listed(everything)}")
     print(f"without the three: {_listed(others)}")
 
 
@@ -71,7 +71,7 @@ def contexts(
     Console().print(table)
     folder = find_model(run)
     if out or not is_real(folder):
-        path = out or folder.parent / "contexts" / f"{word}.png"
+        path = out or folder.parent / "contexts" / f"{word.replace('/', '-')}.png"
         draw_contexts(word, found.pairs, found.cosines, path)
         print(f"drawn  {path}")
 

@@ -43,6 +43,8 @@ HELD: dict[str, tuple[tuple[Any, ...], str]] = {
 def bert_layout(settings: ModelSettings) -> str:
     """The class that opens a model with these settings there; the error for one that none of them holds."""
     held = dict(HELD)
+    if settings.encoder is None:
+        raise cannot(ENGINE, "numbers in place of tokens", "there is no layout for series")
     if isinstance(settings.target, Label):
         held["target.summary"] = (("first",), "Train it with `--set target.summary=first`.")
     if isinstance(settings.target, Tags):

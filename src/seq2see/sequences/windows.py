@@ -21,7 +21,7 @@ from seq2see.core.seeds import chance, permutation
 from seq2see.sequences.buckets import Numbers
 from seq2see.sequences.given import GivenTokeniser
 from seq2see.sequences.pairs import MANY_UNKNOWN
-from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, Tokeniser
+from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, UNK_TEXT, Tokeniser
 from seq2see.sources.examples import Example
 
 Unit = Literal["token", "word", "character"]
@@ -123,8 +123,17 @@ class TextSet:
 
     def warnings(self) -> list[str]:
         """What a person should know about these texts: how much of them nobody knows."""
-        unknown = np.count_nonzero(self.ids == UNK) / len(self.ids)
-        return [f"{unknown:.1%} of the tokens are unknown."] if unknown > MANY_UNKNOWN else []
+        unknown = self.unknown
+        return [f"{unknown:.1%} of the {self.unit}s are unknown."] if unknown > MANY_UNKNOWN else []
+
+    @property
+    def unknown(self) -> float:
+        """The share of tokens that stand for something that was not learnt.
+
+        An <unk> that stands in the text itself, as in the Penn Treebank, is a word like any other.
+        """
+        own = sum(each.target.count(UNK_TEXT) for each in self.examples) if self.tokeniser.kind == "spaces" else 0
+        return max(0, int(np.count_nonzero(self.ids == UNK)) - own) / len(self.ids)
 
 
 class Windows:

@@ -60,6 +60,9 @@ KINDS: dict[str, Kind] = {
     "unknown phoneme": Kind(
         "error", "Write vowels with their stress (AH0, EY1, OW2), consonants without: HH AH0 L OW1."
     ),
+    "no number": Kind(
+        "error", "Every line must have one, written as 12.5 or 1e-3; fill gaps, or leave these lines out."
+    ),
     "missing key": Kind("error", "Every object needs the keys source and target."),
     "duplicate key": Kind("error", "Keep one of the two."),
     # What was put right, always the same way.
@@ -155,7 +158,7 @@ class DataReport:
 
     files: list[str] = field(default_factory=list)
     unit: str = "pairs"
-    """What is counted: pairs, or lines of running text."""
+    """What is counted: pairs, lines of running text, or tagged sentences."""
     read: int = 0
     kept: int = 0
     skipped: int = 0
@@ -249,7 +252,7 @@ class DataReport:
         lines = [f"{self.read:,} {self.unit} read = {parts}"]
         for kind in self._by_severity():
             count, findings = self.counts[kind], self.findings[kind]
-            rate = f" ({count / self.read:.2%} of the pairs)" if self.read else ""
+            rate = f" ({count / self.read:.2%} of the {self.unit})" if self.read else ""
             lines.append(f"{KINDS[kind].severity}: {kind}, {count:,} found{rate}. {findings[0].remedy}")
             for finding in findings[:shown]:
                 quoted = f" | {finding.text}" if finding.text else ""

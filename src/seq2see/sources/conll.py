@@ -14,6 +14,7 @@ from seq2see.sources.compression import bare_name
 from seq2see.sources.examples import Example
 from seq2see.sources.holding_out import Splits, hold_out
 from seq2see.sources.lines import Line, is_blank, read_lines
+from seq2see.sources.suspicions import Suspicions
 from seq2see.sources.tables import usual_number
 
 COLUMNS, WORD, TAG = 10, 1, 3
@@ -44,27 +45,43 @@ class OwnTagged(Settings):
         splits = hold_out(found["paths"], found["valid"] or None, found["test"] or None, allow_overlap=True)
         return splits, [report for files in readings.values() for _, report in files]
 
+    def check(self) -> list[DataReport]:
+        """A report of each file, whatever is wrong with it."""
+        return [_look_through(Path(path))[1] for path in (*self.paths, *self.valid, *self.test)]
+
 
 def read_tagged(path: Path) -> tuple[list[Example], DataReport]:
     """The sentences of one file; a line that has no tag, or too many columns, is an error that names it."""
-    report = DataReport(files=[path.name], unit="sentences")
+    examples, report = _look_through(path)
+    report.judge(OnBad())
+    return examples, report
+
+
+def _look_through(path: Path) -> tuple[list[Example], DataReport]:
+    """The sentences of a file, and everything there is to say about it; one with a faulty word is rejected."""
+    report = DataReport(unit="sentences")
     universal = bare_name(path).suffix.lower() == ".conllu"
     sentences: list[list[tuple[Line, list[str]]]] = [[]]
+    suspicions = Suspicions(report)
     for line in read_lines(path, report):
         if not line.text.strip():
             sentences.append([])
-        elif line.sound and not (universal and line.text.startswith("#")):
+        elif not line.sound:
+            sentences[-1].append((line, []))
+        elif not (universal and line.text.startswith("#")):
             cells = line.text.split("\t") if universal else line.text.split()
             if _is_word(cells, universal):
                 sentences[-1].append((line, cells))
+                suspicions.look_at_text(line.text.replace("\t", " "), line, 1)
+    suspicions.finish()
     # A file has as many columns as most of its words, so that one bad first word does not decide.
     columns = COLUMNS if universal else usual_number(len(cells) for words in sentences for _, cells in words)
-    examples = [_example(words, columns, universal, report) for words in sentences if words]
-    report.read = report.kept = len(examples)
-    if not examples and report.first_error is None:
+    read = [(_example(words, columns, universal, report), len(words)) for words in sentences if words]
+    examples = [example for example, words in read if len(example.source_words) == words]
+    report.read, report.kept, report.rejected = len(read), len(examples), len(read) - len(examples)
+    if not read and report.first_error is None:
         where, what = Line(report.files[-1], 0, 0, "").place(), "There is not one tagged word in it."
         report.complain("no pairs", where, what, remedy="Give a file with a word and its tag on each line.")
-    report.judge(OnBad())
     return examples, report
 
 
@@ -77,6 +94,8 @@ def _example(lines: Sequence[tuple[Line, list[str]]], columns: int, universal: b
     words, tags = [], []
     remedy = "Give every word one tag" + (", with tabs between the ten columns." if universal else ".")
     for line, cells in lines:
+        if not line.sound:  # what is wrong with it has been said
+            continue
         if len(cells) != columns:
             what = f"This word has {len(cells)} columns, and {columns} are expected: a word and its tag."
             report.complain("wrong column count", line.place(), what, text=line.text, remedy=remedy)

@@ -11,7 +11,7 @@ from seq2see.core.settings import Settings
 from seq2see.sources.complaints import DataReport, OnBad
 from seq2see.sources.examples import Example
 from seq2see.sources.holding_out import hold_out
-from seq2see.sources.own_files import read_pairs
+from seq2see.sources.own_files import check, read_pairs
 
 
 class OwnFiles(Settings):
@@ -48,6 +48,14 @@ class OwnFiles(Settings):
             self._look_over(report)
         train, valid, test = (reading[0] if reading else None for reading in readings)
         return hold_out(train or [], valid, test, allow_overlap=self.overlap == "allow"), reports
+
+    def check(self) -> list[DataReport]:
+        """A report of each reading, whatever is wrong with the data."""
+        given = (self.paths, self.valid, self.test)
+        reports = [check([Path(path) for path in paths]) for paths in given if paths]
+        for report in reports:
+            self._look_over(report)
+        return reports
 
     def _look_over(self, report: DataReport) -> None:
         """What is no finding in data of this kind is taken out."""

@@ -38,6 +38,14 @@ def check(paths: Sequence[Path]) -> DataReport:
     return _read(paths)[1]
 
 
+def wrong_number(count: int) -> UserError:
+    """Too many files, or none."""
+    return UserError(
+        f"Pairs are read from one file or two, not from {count}.",
+        remedy="Give one table (.tsv, .csv, .jsonl), or source lines and target lines.",
+    )
+
+
 def _read(paths: Sequence[Path]) -> tuple[list[Example], DataReport]:
     report = DataReport()
     intake = Intake(report)
@@ -60,9 +68,6 @@ def _read(paths: Sequence[Path]) -> tuple[list[Example], DataReport]:
                 )
         read_aligned(paths[0], paths[1], intake)
     else:
-        raise UserError(
-            f"Pairs are read from one file or two, not from {len(paths)}.",
-            remedy="Give one table (.tsv, .csv, .jsonl), or source lines and target lines.",
-        )
+        raise wrong_number(len(paths))
     intake.finish()
     return intake.examples, report

@@ -14,10 +14,10 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from seq2see.core.errors import UserError, unknown
+from seq2see.core.errors import unknown
 from seq2see.core.seeds import generator
 from seq2see.core.settings import Settings
-from seq2see.sources.complaints import DataReport, OnBad
+from seq2see.sources.complaints import DataReport, OnBad, Place
 from seq2see.sources.csv_table import records
 from seq2see.sources.examples import Example
 from seq2see.sources.lines import Line, is_blank, read_lines
@@ -67,22 +67,25 @@ class OwnSeries(Settings):
         """The splits, and a report of everything that was noticed, for each file."""
         given, reports = {}, list[DataReport]()
         for name, paths in (("train", self.paths), ("valid", self.valid), ("test", self.test)):
-            found = list[float]()
-            for path in paths:
-                report = DataReport(unit="lines")
-                found += read_column(Path(path), self.column, report)
-                reports.append(report)
-            given[name] = found
+            found = [read_column(Path(path), self.column) for path in paths]
+            given[name] = [value for values, _ in found for value in values]
+            reports += [report for _, report in found]
+        for report in reports:
+            report.judge(OnBad())
         return hold_out(given), reports
 
+    def check(self) -> list[DataReport]:
+        """A report of each file, whatever is wrong with it."""
+        return [read_column(Path(path), self.column)[1] for path in (*self.paths, *self.valid, *self.test)]
 
-def read_column(path: Path, column: str, report: DataReport) -> list[float]:
-    """The numbers of one column; a cell that is no number is an error that names its place."""
+
+def read_column(path: Path, column: str) -> tuple[list[float], DataReport]:
+    """The numbers of one column; a cell that is no number is complained of with its place."""
+    report = DataReport(unit="lines")
     rows = list(_rows(path, report))
-    report.judge(OnBad())
     found, place = list[float](), -1
     for number, (line, cells) in enumerate(rows):
-        if number == 0 and (column or not _is_number(cells[-1])):
+        if number == 0 and line.sound and (column or not _is_number(cells[-1])):
             names = [cell.strip() for cell in cells]
             if column and column not in names:
                 raise unknown("column", column, names, where=f"{line.file}:1")
@@ -90,17 +93,18 @@ def read_column(path: Path, column: str, report: DataReport) -> list[float]:
             continue
         if place >= len(cells) or not _is_number(cells[place]):
             cell = cells[place].strip() if place < len(cells) else ""
-            raise UserError(
-                f"'{cell}' is not a number." if cell else "There is no number in this line.",
-                where=f"{line.file}:{line.number}",
-                remedy="Every line must have one, written as 12.5 or 1e-3; fill gaps, or leave these lines out.",
-            )
-        found.append(float(cells[place]))
-    if not found:
-        raise UserError("There is not one number in it.", where=str(path), remedy="Write one number a line.")
+            what = f"'{cell}' is not a number." if cell else "There is no number in this line."
+            if line.sound:  # else it has been said what is wrong with it
+                report.complain("no number", line.place(), what, text=line.text)
+            report.rejected += 1
+        else:
+            found.append(float(cells[place]))
+    if not found and report.first_error is None:
+        what, remedy = "There is not one number in it.", "Write one number a line."
+        report.complain("empty file", Place(report.files[0]), what, remedy=remedy)
     report.kept = len(found)
-    report.skipped = report.read - report.kept  # blank lines, and the names of the columns
-    return found
+    report.skipped = report.read - report.kept - report.rejected  # blank lines, and the names of the columns
+    return found, report
 
 
 def _rows(path: Path, report: DataReport) -> Iterator[tuple[Line, list[str]]]:

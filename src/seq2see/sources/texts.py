@@ -16,9 +16,10 @@ from pydantic import Field
 
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
-from seq2see.sources.complaints import DataReport, OnBad
+from seq2see.sources.complaints import DataReport, OnBad, Place
 from seq2see.sources.examples import Example
 from seq2see.sources.lines import read_lines
+from seq2see.sources.suspicions import Suspicions
 
 Splits = dict[str, list[Example]]
 ENOUGH = 2_000_000
@@ -50,10 +51,14 @@ class OwnTexts(Settings):
             given[name] = [text for text, _ in found]
             reports += [report for _, report in found]
         splits = hold_out_end(given)
-        self._check(given["train"], splits)
+        self._refuse(given["train"], splits)
         return splits, reports
 
-    def _check(self, texts: Sequence[Example], splits: Splits) -> None:
+    def check(self) -> list[DataReport]:
+        """A report of each file, whatever is wrong with it."""
+        return [_look_through(Path(path))[1] for path in (*self.paths, *self.valid, *self.test)]
+
+    def _refuse(self, texts: Sequence[Example], splits: Splits) -> None:
         """Refuse what nothing can be learnt from, or judged by, however a model reads it."""
         where, size = ", ".join(self.paths), sum(len(text.target) for text in texts)
         if not all(splits.values()):
@@ -86,14 +91,27 @@ class PythonLibrary(Settings):
 
 def read_text(path: Path) -> tuple[Example, DataReport]:
     """One file as one text; what cannot be read as text is an error that names its place."""
-    report = DataReport(files=[path.name], unit="lines")
-    lines = [line.text + "\n" for line in read_lines(path, report)]
+    text, report = _look_through(path)
     report.judge(OnBad())
-    report.read = report.kept = len(lines)
-    text = "".join(lines)
-    if not text.strip():
-        raise UserError("There is no text in this file.", where=str(path), remedy="Give a file with text in it.")
     return Example("", text, place=path.name), report
+
+
+def _look_through(path: Path) -> tuple[str, DataReport]:
+    """The text of a file, and everything there is to say about it."""
+    report, kept = DataReport(unit="lines"), list[str]()
+    suspicions = Suspicions(report)
+    for line in read_lines(path, report):
+        report.read += 1
+        if line.sound:
+            kept.append(line.text + "\n")
+            suspicions.look_at_text(line.text.replace("\t", " "), line, 1)  # in running text a tab is a space
+    suspicions.finish()
+    report.kept, report.rejected = len(kept), report.read - len(kept)
+    text = "".join(kept)
+    if not text.strip() and report.first_error is None:
+        what, remedy = "There is no text in this file.", "Give a file with text in it."
+        report.complain("empty file", Place(report.files[0]), what, remedy=remedy)
+    return text, report
 
 
 def hold_out_end(given: Splits) -> Splits:

@@ -15,7 +15,8 @@ from seq2see.inspection.trace import trace
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Answer, Model, Prediction, guessed, refuse_others
-from seq2see.workbench.questions import Said, batch_of, say_all
+from seq2see.workbench.questions import Said, Seen, batch_of, say_all
+from seq2see.workbench.remarks import unknown_in
 from seq2see.workbench.tasks import question_of
 from seq2see.workbench.vectors import Vectors, vectors_of
 
@@ -45,7 +46,7 @@ class Asker(Model):
         refuse_others("top_k", prefix, settings, "This model only reads")
         most = self.config.decoding.with_(**settings).top_k
         said = say_all(self.question, self.stored, texts, most, watch, numbers)
-        return [self._prediction(each) for each in said]
+        return [self._said(each) for each in said]
 
     def stream(self, text: str, *, seed: int = 0, **settings: Any) -> Iterator[str]:
         """The answer, and what else was likely: it comes in one piece."""
@@ -73,7 +74,15 @@ class Asker(Model):
         weights = [each.weights[0].float().cpu().numpy() for each in maps]
         return TextAttention(pieces, pieces, [each.name for each in maps], weights)
 
-    def _prediction(self, said: Said) -> Prediction:
+    def _said(self, said: Said) -> Prediction:
         seen = said.seen
         answer = Answer(said.text, said.log_probability, said.log_probability, True, len(seen.ids))
-        return Prediction(seen.text, (answer,), seen.truncated, lambda source, text: self.trace(source), said.guesses)
+        explain, remarks = (lambda source, text: self.trace(source)), self._remarks(seen)
+        return Prediction(seen.text, (answer,), seen.truncated, explain, said.guesses, remarks)
+
+    def remarks(self, text: str) -> tuple[str, ...]:
+        """What should be known about a text before the model's answer to it is believed."""
+        return self._remarks(self.question.read(self.stored, text))
+
+    def _remarks(self, seen: Seen) -> tuple[str, ...]:
+        return seen.remarks + unknown_in(seen.text, seen.ids, self.tokenisers.source)

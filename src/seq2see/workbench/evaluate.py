@@ -131,7 +131,7 @@ def compare_texts(first: RunFolder, second: RunFolder) -> str:
     if first.recipe().corpus != second.recipe().corpus:
         raise UserError(f"{first} and {second} were not judged on the same text.", remedy="Judge both with --file.")
     told = [read_scores(run)["perplexity"] for run in runs]
-    bits = ", ".join(f"{run} {each['bits_per_character']:.3f}" for run, each in zip(runs, told, strict=True))
+    bits = ", ".join(f"{run} {_bits(each)}" for run, each in zip(runs, told, strict=True))
     if len({Tokenisers.load(run.model).fingerprint for run in runs}) > 1:
         raise UserError(
             "These perplexities cannot be compared: the runs cut the text into other pieces, and a guess at a longer "
@@ -142,6 +142,12 @@ def compare_texts(first: RunFolder, second: RunFolder) -> str:
     change = f"{abs(after / before - 1):.1%} {'lower' if after < before else 'higher'}"
     unit = told[0].get("unit", "token")
     return f"perplexity per {unit} {before:.3f} -> {after:.3f}, {change}; bits per character: {bits}"
+
+
+def _bits(perplexity: dict[str, Any]) -> str:
+    """Bits per character; what the model does not know costs it too few."""
+    unknown = perplexity.get("unknown", 0)
+    return f"{perplexity['bits_per_character']:.3f}" + (f" ({unknown:.1f} % unknown: too low)" if unknown else "")
 
 
 @dataclass(frozen=True)
@@ -225,6 +231,7 @@ def _perplexity(model: Model, test: PairSet | TextSet, split: str, watch: Callab
             "per_token": perplexity.value,
             "bits_per_character": perplexity.bits_per_character,
             "token_accuracy": 100 * accuracy.value,
+            "unknown": 100 * test.unknown if isinstance(test, TextSet) else 0.0,
         }
     }
 

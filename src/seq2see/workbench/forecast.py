@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -46,6 +46,14 @@ class Forecaster(Model):
                 found.append(self._go_on(text, count))
             watch(1)
         return found
+
+    def stream(self, text: str, *, seed: int = 0, **settings: Any) -> Iterator[str]:
+        """The values that follow, in one piece: with the series before them they are a series again."""
+        yield f" {self(text, **settings).text}"
+
+    def remarks(self, text: str) -> tuple[str, ...]:
+        """A number is a number."""
+        return ()
 
     def score(self, source: str, target: str) -> float:
         """A guess is a number without a probability."""

@@ -23,6 +23,7 @@ from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.engines import Asked, engine_of
 from seq2see.workbench.going_on import answer_at_length, as_it_comes
 from seq2see.workbench.model_folder import StoredModel, read_model
+from seq2see.workbench.remarks import unknown_in
 from seq2see.workbench.run_folder import find_model
 
 
@@ -59,6 +60,8 @@ class Prediction:
     _explain: Callable[[str, str], TextAttention]
     guesses: tuple[tuple[Choice, ...], ...] = ()
     """Of a model that only reads: for each thing it was asked, what it may be, the likeliest first."""
+    remarks: tuple[str, ...] = ()
+    """What should be known about the text: that it has characters which the model does not know, say."""
 
     def __str__(self) -> str:
         return self.text
@@ -145,10 +148,16 @@ class Model:
             found = self.engine.answer(asked, watch)
         else:
             found = answer_at_length(self.engine, asked, self.config.sight, watch)
-        return [
-            Prediction(text, self._answers(text, self._seen(ids), hypotheses), len(ids) > self._longest, self._explain)
-            for text, ids, hypotheses in zip(texts, sources, found, strict=True)
-        ]
+        return [self._prediction(*each) for each in zip(texts, sources, found, strict=True)]
+
+    def _prediction(self, text: str, ids: list[int], found: list[Hypothesis]) -> Prediction:
+        answers = self._answers(text, self._seen(ids), found)
+        remarks = unknown_in(text, ids, self.tokenisers.source)
+        return Prediction(text, answers, len(ids) > self._longest, self._explain, remarks=remarks)
+
+    def remarks(self, text: str) -> tuple[str, ...]:
+        """What should be known about a text before the model's answer to it is believed."""
+        return unknown_in(text, self._read([text])[0], self.tokenisers.source)
 
     def score(self, source: str, target: str) -> float:
         """The log-probability of a given target, end of sentence included; by a language model, after the source."""

@@ -42,6 +42,8 @@ class Seen:
     truncated: bool
     words: list[int] = field(default_factory=list)
     """Which word each id is part of, where that matters (see `Worded`)."""
+    remarks: tuple[str, ...] = ()
+    """What should be known about the text."""
 
 
 @dataclass(frozen=True)

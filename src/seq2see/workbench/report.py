@@ -169,6 +169,8 @@ def _with_truth(scores: Tree) -> str:
     for name, key, digits in MEASURED:
         if measured.get(key) is not None:
             rows.append((say(name), f"{measured[key]:.{digits}f}"))
+    if measured.get("unknown"):
+        rows.append((say("unknown"), f"{measured['unknown']:.2g}"))
     for name, part, key, digits in READ:
         if part in scores:
             rows.append((say(name), f"{scores[part][key]:.{digits}f}"))

@@ -58,7 +58,7 @@ TEXTS = {
     "training": ("training", "训练"),
     "time": ("training time (h:mm:ss)", "训练用时（时:分:秒）"),
     "best_loss": ("best valid loss", "最低验证损失"),
-    "accuracy": ("right tokens, valid", "词元正确率（验证集）"),
+    "accuracy": ("right guesses, valid", "猜对的比例（验证集）"),
     "steps": ("steps", "步数"),
     "command": ("started with", "启动命令"),
     "again": ("run it again", "重新训练"),
@@ -114,7 +114,11 @@ TEXTS = {
         "每字符困惑度（{split}，给定参考文本）",
     ),
     "bits": ("bits per character", "每字符比特数"),
-    "right_tokens": ("right tokens % (truth given)", "词元正确率 %（给定参考译文）"),
+    "right_tokens": ("right tokens % (truth given)", "词元正确率 %（给定参考文本）"),
+    "unknown": (
+        "unknown tokens %; guessing <unk> is easy, so these figures are too good",
+        "未知词元 %；猜 <unk> 很容易，所以这些数字偏好",
+    ),
     "error_rate": ("alignment error rate of attention", "注意力的对齐错误率"),
     "heads": ("layer {layer}, head {heads}; chosen on valid", "第 {layer} 层，第 {heads} 头；在验证集上选出"),
     "signatures": (

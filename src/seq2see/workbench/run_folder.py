@@ -109,6 +109,12 @@ def find_run(name: str) -> RunFolder:
             return RunFolder(path)
         if (path / "config.json").exists() and (path.parent / "recipe.toml").exists():
             return RunFolder(path.parent)  # the user named the model folder inside
+    if Path(name).is_dir():
+        raise UserError(
+            "This folder has neither the recipe.toml of a run nor the config.json of real weights.",
+            where=name,
+            remedy="Name a run, or a folder that a model was saved in.",
+        )
     names = [run.path.name for run in all_runs()]
     close = nearest(Path(name).name, names)
     remedy = f"Did you mean '{RUNS / close}'?" if close else "`seq2see runs` lists the runs there are."

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from seq2see.core.errors import UserError
+from seq2see.core.settings import Settings, walk
 from seq2see.interop.folders import is_real
 from seq2see.models.packing import pack_model
 from seq2see.sequences.tokenisers import Tokeniser
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 READING = ("source.", "encoder.")
 """The beginnings of the names of weights that are taken over."""
+FREE = ("dropout", "longest")
+"""Settings that may be others than those of the model that is started from."""
 
 
 def started(recipe: Recipe) -> Recipe:
@@ -37,6 +40,32 @@ def started(recipe: Recipe) -> Recipe:
     path = Path(recipe.start) if is_real(Path(recipe.start)) else find_run(recipe.start).path
     update = {"start": str(path.absolute()), "source": model.source, "encoder": model.encoder}
     return recipe.model_copy(update=update)
+
+
+def check_start(recipe: Recipe) -> None:
+    """Refuse to read otherwise than the model that is started from; known before any data are read.
+
+    Some settings change no weight's shape (heads, the tokeniser), and would spoil what was learnt without a murmur.
+    """
+    if recipe.start is None:
+        return
+    model = _stored(recipe.start).config.model
+    for slot in READING:
+        mine, theirs = (_fixed(getattr(each, slot.rstrip("."))) for each in (recipe, model))
+        for name in sorted(mine.keys() | theirs.keys()):
+            if mine.get(name) != theirs.get(name):
+                values = " and ".join(str(each.get(name, "not there")) for each in (mine, theirs))
+                raise UserError(
+                    f"{slot}{name} is not the same in this recipe and in the model that it starts from: {values}.",
+                    where=recipe.start,
+                    remedy="Leave [source] and [encoder] as they are there; dropout may differ.",
+                )
+
+
+def _fixed(part: Settings | None) -> dict[str, Any]:
+    """Settings by their paths, less those that a start leaves free."""
+    found = [(path, value) for path, value, _ in walk(part) if not isinstance(value, type)] if part is not None else []
+    return {path: value for path, value in found if path.rpartition(".")[2] not in FREE}
 
 
 def learn_source(recipe: Recipe, texts: Sequence[str]) -> Tokeniser:

@@ -10,6 +10,9 @@ from typing import Any, Protocol, TextIO
 from seq2see.workbench.lines import FIRST, Lines, Window, windows
 from seq2see.workbench.predict import Answer, Model, Prediction, guessed
 
+QUOTED = 60
+"""Characters of a text by which it is named."""
+
 
 class Sink(Protocol):
     """Where answers go."""
@@ -66,6 +69,8 @@ class Progress:
     """False for lines that a former call had answered."""
     cut: tuple[str, ...] = ()
     """Texts that were too long and of which only the beginning was read."""
+    remarks: tuple[str, ...] = ()
+    """What else should be known about texts."""
 
 
 Watch = Callable[[Progress], Any]
@@ -93,8 +98,15 @@ def answer_lines(model: Model, lines: Lines, sink: Sink, manner: Manner, watch: 
         found = dict(zip(asked, predictions, strict=True))
         sink.write(window, [written(text, found.get(number), manner) for number, text in numbered.items()])
         tokens = sum(answer.length for each in predictions for answer in each.answers)
-        watch(Progress(0, tokens, cut=tuple(each.source for each in predictions if each.truncated)))
+        cut = tuple(each.source for each in predictions if each.truncated)
+        remarks = tuple(remarked(each) for each in predictions if each.remarks)
+        watch(Progress(0, tokens, cut=cut, remarks=remarks))
     sink.finish()
+
+
+def remarked(prediction: Prediction) -> str:
+    """What should be known about a text, and which one it is."""
+    return f"{'; '.join(prediction.remarks)}: {one_line(prediction.source[:QUOTED])}"
 
 
 def written(text: str, prediction: Prediction | None, manner: Manner) -> str:

@@ -19,6 +19,7 @@ from seq2see.workbench.classify import LEARNT_FROM, Classify, draw, table, told
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Choice
 from seq2see.workbench.questions import Said, Seen, Splits, Watch, say_all
+from seq2see.workbench.remarks import unspaced
 from seq2see.workbench.run_folder import RunFolder
 from seq2see.workbench.start import learn_source
 from seq2see.workbench.tokenisers import Tokenisers
@@ -62,7 +63,7 @@ class Tag(Classify):
         ids, numbers = cut_words(words, stored.tokenisers.source, stored.config.model.source.longest)
         if not ids:
             raise UserError(f"The word {words[0][:40]!r} is longer than the model reads.")
-        return Seen(text, [BOS, *ids, EOS], numbers[-1] < len(words), [0, *numbers, 0])
+        return Seen(text, [BOS, *ids, EOS], numbers[-1] < len(words), [0, *numbers, 0], unspaced(words))
 
     def answer(self, stored: StoredModel, seen: Seen, scores: Tensor, most: int) -> Said:
         """Each word with its tag behind it; told to give more than one, also what else it may be."""

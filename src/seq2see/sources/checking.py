@@ -1,0 +1,48 @@
+"""What files of the user's own are, where nobody says what they are for: by their names, and by a look inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from seq2see.core.errors import UserError
+from seq2see.sources.complaints import DataReport
+from seq2see.sources.compression import bare_name
+from seq2see.sources.conll import OwnTagged
+from seq2see.sources.lines import read_lines
+from seq2see.sources.own_corpus import OwnFiles
+from seq2see.sources.own_files import TABLES
+from seq2see.sources.series import OwnSeries
+from seq2see.sources.tables import SAMPLE
+from seq2see.sources.texts import OwnTexts
+
+OwnData = OwnFiles | OwnSeries | OwnTagged | OwnTexts
+TAGGED = {".conll", ".conllu"}
+NAMES = {
+    "files": "pairs of texts",
+    "labelled": "texts with labels",
+    "tagged": "tagged words",
+    "texts": "running text",
+    "series": "a series of numbers",
+}
+"""What data of each kind are called."""
+
+
+def guess_kind(paths: Sequence[Path]) -> OwnData:
+    """Tagged words by their name; running text if a .txt has no tabs; pairs otherwise."""
+    names, suffixes = tuple(map(str, paths)), {bare_name(path).suffix.lower() for path in paths}
+    if suffixes <= TAGGED:
+        return OwnTagged(paths=names)
+    if len(paths) > 2 or (len(paths) == 1 and not suffixes <= set(TABLES)):
+        what = f"{len(paths)} files can be several things." if len(paths) > 1 else "The name does not say what this is."
+        remedy = "Say what for: --for write (running text), tag, classify-text, waves or translate."
+        raise UserError(what, where=", ".join(names), remedy=remedy)
+    if len(paths) == 1 and suffixes == {".txt"} and not _has_columns(paths[0]):
+        return OwnTexts(paths=names)
+    return OwnFiles(paths=names)
+
+
+def _has_columns(path: Path) -> bool:
+    """Whether there is a tab in the first lines."""
+    return any("\t" in line.text for line in islice(read_lines(path, DataReport()), SAMPLE))

@@ -1,0 +1,74 @@
+"""Files that are checked: what they are, and everything that is wrong with them, without stopping."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from seq2see.core.errors import UserError
+from seq2see.sources.checking import guess_kind
+from seq2see.sources.conll import OwnTagged
+from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
+from seq2see.sources.series import OwnSeries
+from seq2see.sources.texts import OwnTexts
+
+
+def write(path: Path, content: str | bytes) -> str:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("a.conllu", "1\tI\t_\tPRON\t_\t_\t_\t_\t_\t_\n", OwnTagged),
+        ("a.conll", "I PRON\n", OwnTagged),
+        ("书.txt", "从前有一座山\n", OwnTexts),
+        ("pairs.txt", "a\tb\n", OwnFiles),
+        ("a.tsv", "no tab, and a fault\n", OwnFiles),
+    ],
+)
+def test_what_a_file_is_follows_from_its_name_and_from_its_tabs(tmp_path, name, content, kind):
+    assert type(guess_kind([Path(write(tmp_path / name, content))])) is kind
+
+
+@pytest.mark.parametrize("names", [["a.md"], ["a"], ["a.txt", "b.txt", "c.txt"]])
+def test_what_can_be_several_things_is_asked_for(tmp_path, names):
+    with pytest.raises(UserError, match="Say what for: --for write"):
+        guess_kind([tmp_path / name for name in names])
+
+
+def test_a_text_with_faults_is_told_of_all_of_them(tmp_path):
+    path = write(tmp_path / "a.txt", b"good\n\xff\ntab\tis a space\n\x00nul\n\xc3\x83\xc2\xa9t\xc3\x83\xc2\xa9\n")
+    (report,) = OwnTexts(paths=(path,)).check()
+    assert dict(report.counts) == {"invalid UTF-8": 1, "NUL character": 1, "mojibake": 1}
+    assert (report.read, report.kept, report.rejected) == (5, 3, 2)
+    assert report.files == [path]
+
+
+@pytest.mark.parametrize("content", ["", "\n \n"])
+def test_a_text_without_text_is_an_error(tmp_path, content):
+    (report,) = OwnTexts(paths=(write(tmp_path / "a.txt", content),)).check()
+    assert dict(report.counts) == {"empty file": 1}
+
+
+def test_tagged_sentences_with_faults_are_rejected_and_counted(tmp_path):
+    path = write(tmp_path / "a.conll", b"I PRON\nsee\n\nyou PRON\n\n\xff X\nsee VERB\n\n\xe7\x8c\xab NOUN\n")
+    (report,) = OwnTagged(paths=(path,)).check()
+    assert dict(report.counts) == {"wrong column count": 1, "invalid UTF-8": 1}
+    assert (report.read, report.kept, report.rejected) == (4, 2, 2)
+    assert "(25.00% of the sentences)" in "".join(report.summary())
+
+
+def test_a_series_with_faults_is_told_of_all_of_them(tmp_path):
+    path = write(tmp_path / "a.csv", "price\n1\nx\n\n2\ny\n")
+    (report,) = OwnSeries(paths=(path,)).check()
+    assert dict(report.counts) == {"no number": 2}
+    assert (report.read, report.kept, report.skipped, report.rejected) == (6, 2, 2, 2)
+
+
+def test_a_label_is_short_and_that_is_no_finding(tmp_path):
+    path = write(tmp_path / "a.tsv", f"{'很长的文本' * 20}\t好\n{'又一个文本' * 20}\t坏\n")
+    assert OwnFiles(paths=(path,)).check()[0].counts["length ratio"] == 2
+    assert not OwnLabelled(paths=(path,)).check()[0].counts
