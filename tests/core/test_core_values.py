@@ -12,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seq2see.core import devices
 from seq2see.core.batch import NOT_ASKED, Batch, Sequences
 from seq2see.core.devices import autocast
 from seq2see.core.errors import UserError, nearest, no_file
@@ -148,3 +149,22 @@ def test_bf16_is_used_only_where_asked():
         assert (vectors @ vectors).dtype == torch.bfloat16
     with autocast(torch.device("cpu"), "float32"):
         assert (vectors @ vectors).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    "compilers, environment, found",
+    [
+        (("gcc",), {}, True),
+        (("clang",), {}, True),
+        ((), {}, False),
+        (("gcc",), {"CC": "nowhere"}, False),
+        (("mine",), {"CC": "mine"}, True),
+        (("clang",), {"CC": ""}, True),
+    ],
+)
+def test_kernels_need_triton_and_a_compiler_that_it_finds(monkeypatch, compilers, environment, found):
+    monkeypatch.setattr(devices, "find_spec", lambda name: name == "triton" or None)
+    monkeypatch.setattr(devices.shutil, "which", lambda name: name if name in compilers else None)
+    assert devices.finds_triton(environment) == found
+    monkeypatch.setattr(devices, "find_spec", lambda name: None)
+    assert not devices.finds_triton(environment)

@@ -34,10 +34,6 @@ def searches(chooser=None):
         yield search
 
 
-def turn_of(search):
-    return graphs.turn_of(search, torch.device(DEVICE))
-
-
 def plainly(search, logits):
     return search.take_turn(sayable(log_probabilities(logits)))
 
@@ -60,7 +56,7 @@ def test_turn_after_turn_it_writes_what_the_search_writes(vocab, block, dtype, m
 
     monkeypatch.setattr(most_probable, "BLOCK", block)
     plain, quick = searches()
-    turn = turn_of(quick)
+    turn = graphs.turn_of(quick)
     for time in range(ROOM - 1):
         logits = (3 * torch.randn(ROWS, vocab, device=DEVICE)).to(dtype)
         logits[:, :2] += 20  # PAD and BOS would be first if they could be said, and have most of the probability
@@ -81,7 +77,7 @@ def test_of_equals_the_first_is_taken_in_a_block_and_across_blocks(monkeypatch):
     logits[0, [12, 14]] = 1.0
     logits[1, [9, 30]] = 1.0
     logits[2, [3, 39]] = torch.tensor([1.0, torch.nextafter(torch.tensor(1.0), torch.tensor(2.0))], device=DEVICE)
-    steps = plainly(plain, logits), turn_of(quick)(logits)
+    steps = plainly(plain, logits), graphs.turn_of(quick)(logits)
     assert_same(plain, quick, steps)
     assert steps[1].tokens.tolist()[:2] == [12, 9]
 
@@ -90,7 +86,7 @@ def test_of_equals_the_first_is_taken_in_a_block_and_across_blocks(monkeypatch):
 def test_what_is_done_and_the_time_stay_where_they_are():
     quick, _ = searches()
     done, time = quick.done, quick.history.time
-    turn_of(quick)(torch.randn(ROWS, 9, device=DEVICE))
+    graphs.turn_of(quick)(torch.randn(ROWS, 9, device=DEVICE))
     assert quick.done is done
     assert quick.history.time is time
     assert time.tolist() == [1]
@@ -101,15 +97,7 @@ def test_logits_far_apart_do_not_overflow():
     plain, quick = searches()
     logits = torch.full((ROWS, 20), -1000.0, device=DEVICE)
     logits[:, 5], logits[:, 6] = 3000.0, 2999.0
-    assert_same(plain, quick, (plainly(plain, logits), turn_of(quick)(logits)))
-
-
-def test_where_kernels_do_not_run_the_search_takes_its_turn_itself(monkeypatch):
-    monkeypatch.setattr(graphs, "kernels_run", lambda device: False)
-    plain, other = searches()
-    logits = torch.randn(ROWS, 9, device=DEVICE)
-    assert_same(plain, other, (plainly(plain, logits), turn_of(other)(logits)))
-    assert other.history.time.tolist() == [1]
+    assert_same(plain, quick, (plainly(plain, logits), graphs.turn_of(quick)(logits)))
 
 
 @pytest.mark.parametrize("chooser", [Beam(1), Sample(seed=1)], ids=["beam", "sample"])
@@ -118,5 +106,5 @@ def test_other_searches_take_their_turns_themselves(chooser):
     taken = []
     search.take_turn = lambda scores: taken.append(scores) or "a step"
     logits = torch.randn(ROWS, 9, device=DEVICE)
-    assert turn_of(search)(logits) == "a step"
+    assert graphs.turn_of(search)(logits) == "a step"
     torch.testing.assert_close(taken[0], sayable(log_probabilities(logits)))

@@ -56,10 +56,11 @@ def test_on_a_gpu_with_triton_it_is_the_twin_for_few_rows_that_is_recorded(elsew
     asked, twin = [], TableModel()
     kernels = SimpleNamespace(few_rows_twin=lambda model: asked.append(model) or twin)
     monkeypatch.setitem(sys.modules, "seq2see.decoding.few_rows", kernels)
-    monkeypatch.setattr(quick, "kernels_run", lambda device: device.type == "meta")
+    monkeypatch.setattr(quick, "device_of", lambda model: torch.device("cuda"))
+    monkeypatch.setattr(quick, "TRITON", True)
     assert quicken(elsewhere, "bf16").model is twin
     assert {weight.dtype for weight in asked[0].parameters()} == {torch.bfloat16}
-    monkeypatch.setattr(quick, "kernels_run", lambda device: False)
+    monkeypatch.setattr(quick, "TRITON", False)
     assert quicken(elsewhere, "float32").model is elsewhere
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from itertools import chain
 from threading import Thread
@@ -15,8 +16,18 @@ from typing import Any
 import torch
 from torch import nn
 
-TRITON = find_spec("triton") is not None
-"""Whether kernels of our own can run: they are written in triton, which torch's builds for a GPU bring along."""
+
+def finds_triton(environment: Mapping[str, str]) -> bool:
+    """Triton compiles with what CC names, else with gcc or clang; an image with a GPU need not have one."""
+    compilers = [environment["CC"]] if environment.get("CC") else ["gcc", "clang"]
+    return find_spec("triton") is not None and any(map(shutil.which, compilers))
+
+
+TRITON = finds_triton(os.environ)
+"""Whether kernels of our own can run: they are written in triton, which torch's builds for a GPU bring along.
+
+Where they cannot, nothing is lost but speed: every kernel has a plain twin.
+"""
 
 
 def pick_device() -> torch.device:

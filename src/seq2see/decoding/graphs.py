@@ -21,11 +21,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from seq2see.core.batch import Sequences
-from seq2see.core.devices import REHEARSALS, aside
+from seq2see.core.devices import REHEARSALS, TRITON, aside
 from seq2see.core.rows import fork, pick_rows, tensors_of
 from seq2see.decoding.choosers import Greedy, Search, Standing, Step, Walks
 from seq2see.decoding.engine import Decodes, log_probabilities, sayable
-from seq2see.kernels.trial import kernels_run
 from seq2see.sequences.tokenisers import PAD
 
 WIDTH_STEP, ROOM_STEP = 16, 32
@@ -211,7 +210,7 @@ class RecordedRound:
 
     def _choose(self, logits: Tensor, standing: Standing) -> Step:
         self.search.standing = standing
-        return turn_of(self.search, logits.device)(logits.select(1, -1))
+        return turn_of(self.search)(logits.select(1, -1))
 
     def _round(self) -> Step:
         recorded = self.recorded
@@ -244,9 +243,9 @@ class RecordedRound:
         return self.step
 
 
-def turn_of(search: Search, device: torch.device) -> Callable[[Tensor], Step]:
+def turn_of(search: Search) -> Callable[[Tensor], Step]:
     """How a search whose time is a tensor takes its turn, given logits: greedy ones by a kernel of our own."""
-    if isinstance(search, Walks) and isinstance(search.chooser, Greedy) and kernels_run(device):
+    if TRITON and isinstance(search, Walks) and isinstance(search.chooser, Greedy):
         from seq2see.decoding.greedy_turn import take_turn
 
         return partial(take_turn, search)

@@ -8,11 +8,10 @@ from typing import Literal, cast
 import torch
 from torch import nn
 
-from seq2see.core.devices import device_of
+from seq2see.core.devices import TRITON, device_of
 from seq2see.core.errors import UserError
 from seq2see.decoding.engine import Decodes
 from seq2see.decoding.prepacked import prepacked_twin
-from seq2see.kernels.trial import kernels_run
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.seq2seq import Seq2Seq
 
@@ -46,7 +45,7 @@ def _on_gpu(model: LanguageModel, precision: Precision) -> Decodes:
     from seq2see.decoding.graphs import GraphedModel  # here, because only a GPU needs it
 
     model = in_bf16(model) if precision == "bf16" else model
-    if kernels_run(device_of(model)):
+    if TRITON and device_of(model).type == "cuda":
         from seq2see.decoding.few_rows import few_rows_twin
 
         return GraphedModel(few_rows_twin(model))
