@@ -5,6 +5,8 @@ Without a GPU triton interprets the kernels, which is slow but the same arithmet
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
@@ -19,6 +21,7 @@ from tiny_models import FAMILIES, sources, stirred, tiny, transformer
 
 pytestmark = pytest.mark.skipif(not TRITON, reason="needs triton, which `make test-all` installs")
 
+DEVICE, NEAR = ("cuda", 1e-4) if torch.cuda.is_available() else ("cpu", 1e-5)
 WITH_TWIN = [
     "transformer, pre-norm", "transformer, post-norm", "convolutional to transformer", "recurrent to transformer"
 ]  # fmt: skip
@@ -61,14 +64,20 @@ def twin_of(model):
     return few_rows_twin(model)
 
 
+def here(model):
+    """A copy where the kernels run; the tiny models are shared by all tests."""
+    return copy.deepcopy(model).to(DEVICE)
+
+
 def read_both(model, source, rows, lots):
     """Logits of both, after reading the same tokens in lots of so many at a time."""
+    model, source = here(model), source and source.to(DEVICE)
     twin = twin_of(model)
     assert twin is not model
     with torch.inference_mode():
         states = [each.start(source, rows, 9) for each in (model, twin)]
         for new in lots:
-            tokens = torch.randint(3, 11, (rows, new))
+            tokens = torch.randint(3, 11, (rows, new), device=DEVICE)
             logits = []
             for number, each in enumerate((model, twin)):
                 scores, states[number] = each.step(tokens, states[number])
@@ -79,38 +88,38 @@ def read_both(model, source, rows, lots):
 @pytest.mark.parametrize("name", WITH_TWIN)
 def test_one_token_of_a_few_rows(name):
     for (plain, quick), states in read_both(tiny(name), sources([4, 2, 5], seed=3), 3, [1, 1, 2, 1]):
-        torch.testing.assert_close(quick, plain, rtol=0, atol=1e-5)
+        torch.testing.assert_close(quick, plain, rtol=0, atol=NEAR)
         for one, other in zip(*map(tensors_of, states), strict=True):  # what is remembered is the same, too
-            torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
+            torch.testing.assert_close(one, other, rtol=0, atol=NEAR)
 
 
 @pytest.mark.parametrize("name", GPTS)
 def test_one_token_of_gpt(name):
     for (plain, quick), _ in read_both(stirred(GPTS[name]), None, 2, [1, 3, 1, 1]):
-        torch.testing.assert_close(quick, plain, rtol=1e-6, atol=1e-5)
+        torch.testing.assert_close(quick, plain, rtol=1e-6, atol=NEAR)
 
 
 @pytest.mark.parametrize("name", WITH_TWIN[:2])
 @pytest.mark.parametrize("chooser", [Greedy(), Beam(3)], ids=["greedy", "beam"])
 def test_one_sentence_gets_the_same_answers(name, chooser):
-    model = tiny(name)
-    mine, theirs = (decode(each, sources([5], seed=3), chooser, Limits(5)) for each in (twin_of(model), model))
+    model, source = here(tiny(name)), sources([5], seed=3).to(DEVICE)
+    mine, theirs = (decode(each, source, chooser, Limits(5)) for each in (twin_of(model), model))
     assert [each.tokens for each in mine[0]] == [each.tokens for each in theirs[0]]
 
 
 def test_gpt_goes_on_from_a_prefix_with_the_same_tokens():
-    model, prefix = stirred(GPTS["pre-norm"]), Sequences.of([[7, 8, 9], [5]])
+    model, prefix = here(stirred(GPTS["pre-norm"])), Sequences.of([[7, 8, 9], [5]]).to(DEVICE)
     mine, theirs = (decode(each, None, Greedy(), Limits(5), prefix=prefix) for each in (twin_of(model), model))
     assert [row[0].tokens for row in mine] == [row[0].tokens for row in theirs]
 
 
 @pytest.mark.parametrize("rows, new, is_taken", [(4, 1, True), (5, 1, False), (2, 2, False)])
 def test_many_rows_and_several_tokens_are_left_to_the_model(rows, new, is_taken, monkeypatch):
-    model = tiny("transformer, pre-norm")
+    model, source = here(tiny("transformer, pre-norm")), sources([3] * rows).to(DEVICE)
     twin, own, asked = twin_of(model), model.step, []
     monkeypatch.setattr(model, "step", lambda tokens, state: asked.append(tokens.shape) or own(tokens, state))
     with torch.inference_mode():
-        twin.step(torch.full((rows, new), 5), twin.start(sources([3] * rows), rows, 4))
+        twin.step(torch.full((rows, new), 5, device=DEVICE), twin.start(source, rows, 4))
     assert asked == ([] if is_taken else [(rows, new)])
 
 
@@ -158,10 +167,10 @@ def test_keys_and_values_of_a_source_are_laid_in_one_piece_once():
 
 
 def test_a_forked_state_goes_its_own_way():
-    twin = twin_of(tiny("transformer, pre-norm"))
+    twin, token = twin_of(here(tiny("transformer, pre-norm"))), torch.tensor([[5]], device=DEVICE)
     with torch.inference_mode():
-        _, state = twin.step(torch.tensor([[5]]), twin.start(sources([3]), 1, 6))
+        _, state = twin.step(token, twin.start(sources([3]).to(DEVICE), 1, 6))
         other = fork(state)
-        expected, _ = twin.step(torch.tensor([[7]]), other)
-        again, _ = twin.step(torch.tensor([[7]]), state)
+        expected, _ = twin.step(token + 2, other)
+        again, _ = twin.step(token + 2, state)
     assert torch.equal(again, expected)
