@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex
 from matplotlib.image import imread
 from PIL import Image
 
-from seq2see.inspection import attention_maps, curves, length_study
+from seq2see.inspection import attention_maps, confusion, curves, length_study
 from seq2see.inspection.attention_maps import Alignment, draw_alignment, draw_alignments
 from seq2see.inspection.curves import draw_curves
 from seq2see.inspection.fonts import ADVICE, use_chinese_font
@@ -244,3 +244,13 @@ def test_the_clip_is_a_line_and_its_victims_are_counted(tmp_path, figures, no_fo
     assert "> 2.5: 25% clipped" in words(figures[0])  # 3, 1, 2 and 2
     draw_curves(NOTES, TIMING, tmp_path / "curves.png")
     assert not any("clipped" in text for text in words(figures[1]))
+
+
+def test_labels_that_are_not_drawn_are_a_column_of_their_own(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(confusion, "save", lambda figure, path: drawn.append(figure.axes[0]))
+    monkeypatch.setattr(confusion, "MOST", 2)
+    confusion.draw_confusion(["a", "b", "c"], [[1, 0, 3], [0, 4, 0], [1, 0, 1]], tmp_path / "x.png")
+    (panel,) = drawn
+    assert [text.get_text().split()[0] for text in panel.get_xticklabels()] == ["a", "b", "others"]
+    assert panel.images[0].get_array().tolist() == [[0.25, 0, 0.75], [0, 1, 0]]

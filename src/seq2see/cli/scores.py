@@ -109,6 +109,8 @@ def _print_classes(split: str, part: dict[str, Any]) -> None:
         figures = [f"{100 * each[key]:.1f}" for key in ("precision", "recall", "f1")]
         table.add_row(Text(label), f"{each['count']:,}", *figures)
     Console().print(table)
+    if more := len(part["classes"]) - len(common):
+        print(f"... and {more:,} more labels, in eval/scores.json")
     print(f"{split}: {part['accuracy']:.1f} % of {part['answers']:,} right, macro F1 {part['macro_f1']:.1f} %")
     if "spans" in part:
         print(f"{split}: F1 of spans {100 * part['spans']['f1']:.1f} %")

@@ -16,17 +16,21 @@ MOST = 24
 
 
 def draw_confusion(labels: Sequence[str], counts: Sequence[Sequence[int]], path: Path) -> None:
-    """Each cell is coloured by its share of its row, and says how many there were."""
+    """Each cell is coloured by its share of its row, and says how many there were; what is not drawn is one column."""
     chinese = use_chinese_font()
     table = np.array(counts)
     kept = np.sort(np.argsort(-table.sum(1), kind="stable")[:MOST])
-    names, table = [labels[place] for place in kept], table[np.ix_(kept, kept)]
+    names, rows = [labels[place] for place in kept], table[kept]
+    table = rows[:, kept]
+    if len(labels) > len(kept):  # else a row would look as if it had no other answers
+        table = np.column_stack([table, rows.sum(1) - table.sum(1)])
     shares = table / np.maximum(table.sum(1, keepdims=True), 1)
+    answers = [*names, in_words("others", chinese)][: table.shape[1]]
     size = 2.2 + 0.55 * len(names)
     figure = Figure(figsize=(max(size + 1, 5), max(size, 3.5)), dpi=DOTS, layout="constrained")
     panel = figure.add_subplot()
     panel.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    panel.set_xticks(range(len(names)), names, rotation=45, ha="right")
+    panel.set_xticks(range(len(answers)), answers, rotation=45, ha="right")
     panel.set_yticks(range(len(names)), names)
     panel.set_xlabel(in_words("answer", chinese))
     panel.set_ylabel(in_words("truth", chinese))

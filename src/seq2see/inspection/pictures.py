@@ -45,6 +45,7 @@ WORDS = {
     "frequency": ("times in the text", "出现次数"),
     "slope": ("slope", "斜率"),
     "answer": ("answer of the model", "模型的回答"),
+    "others": ("others", "其他"),
     "contexts": ("one word in several sentences", "不同句子里的同一个词"),
     "cosine": ("cosine of its vectors", "向量的余弦"),
     "sentences": ("sentences", "句子"),
