@@ -40,8 +40,8 @@ def shakespeare_large() -> Recipe:
     changes = {
         "name": "shakespeare-large", "target.longest": 256,
         "decoder.width": 384, "decoder.depth": 6, "decoder.heads": 8, "decoder.dropout": 0.2,
-        "training.tokens": 16_384, "training.steps": 700, "training.save_every": 700,
-        "training.precision": "bf16", "training.optimiser.kind": "muon", "training.rate": 6e-3,
+        "training.tokens": 8192, "training.steps": 1500, "training.save_every": 1500,
+        "training.precision": "bf16", "training.optimiser.kind": "muon", "training.rate": 4e-3,
     }  # fmt: skip
     # A table that is also the head begins by betting on the token it has just read; the first steps would unlearn that.
     llama = {
