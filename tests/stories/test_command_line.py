@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -203,3 +204,24 @@ def test_the_doctor_says_whether_steps_are_native(capsys: pytest.CaptureFixture[
     assert "native steps  none, decoding on a CPU is slower: it is switched off by SEQ2SEE_NATIVE=0" in (
         capsys.readouterr().out
     )
+
+
+IMPORTED = """
+import gc
+from seq2see.cli import importing
+before = gc.get_freeze_count()
+with importing():
+    assert not gc.isenabled()
+    import torch
+assert gc.isenabled()
+assert gc.get_freeze_count() > before + 10_000
+frozen = gc.get_freeze_count()
+gc.disable()
+with importing():
+    import seq2see.api
+assert not gc.isenabled() and gc.get_freeze_count() <= frozen
+"""
+
+
+def test_garbage_is_not_looked_for_in_what_is_imported_and_afterwards_as_ever():
+    subprocess.run([sys.executable, "-c", IMPORTED], check=True, timeout=60)

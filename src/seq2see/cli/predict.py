@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from seq2see.cli import importing
+
 if TYPE_CHECKING:
     from seq2see.decoding.settings import Decoding
     from seq2see.workbench.answer_file import AnswerFile
@@ -34,9 +36,10 @@ def predict(
     engine: Annotated[str, typer.Option(help="Who decodes: own, or ct2 for CTranslate2.")] = "own",
 ) -> None:
     """Let a trained model answer."""
-    from seq2see.cli.meter import waiting
-    from seq2see.interop.folders import is_real
-    from seq2see.workbench.predict import load
+    with importing():
+        from seq2see.cli.meter import waiting
+        from seq2see.interop.folders import is_real
+        from seq2see.workbench.predict import load
 
     settings = dict(map(decoding_setting, set_ or [])) | {"prefix": prefix}
     # What a run leaves behind opens at once; real weights can be large.

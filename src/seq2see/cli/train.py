@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from seq2see.cli import importing
+
 
 def train(
     recipe: Annotated[str, typer.Argument(help="A recipe, a task (translate, write, tag, ...) or a TOML file.")],
@@ -21,12 +23,13 @@ def train(
     dry: Annotated[bool, typer.Option("--dry", help="Show what would be trained, and train nothing.")] = False,
 ) -> None:
     """Train a model; resume it if it was interrupted."""
-    from seq2see.api import resolve
-    from seq2see.training.signals import Interrupted
-    from seq2see.workbench.dry import dry_run
-    from seq2see.workbench.report import write_report
-    from seq2see.workbench.terminal import Terminal, own_name
-    from seq2see.workbench.train import train_recipe
+    with importing():
+        from seq2see.api import resolve
+        from seq2see.training.signals import Interrupted
+        from seq2see.workbench.dry import dry_run
+        from seq2see.workbench.report import write_report
+        from seq2see.workbench.terminal import Terminal, own_name
+        from seq2see.workbench.train import train_recipe
 
     resolved = resolve(recipe, [str(path) for path in data or []], dict(_assignments(set_ or [])))
     if dry:
