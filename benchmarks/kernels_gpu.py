@@ -26,10 +26,11 @@ from seq2see.core.devices import aside, describe_machine
 from seq2see.core.files import write_json
 from seq2see.decoding.choosers import Greedy, Walks
 from seq2see.decoding.engine import log_probabilities, sayable
+from seq2see.decoding.few_rows import plain_product
 from seq2see.decoding.greedy_turn import take_turn
 from seq2see.decoding.hypotheses import History
 from seq2see.kernels.cross_entropy import judge_quickly
-from seq2see.kernels.few_rows import Layer, Norm, plain_product, product
+from seq2see.kernels.few_rows import Layer, Norm, product
 from seq2see.kernels.look_up import Lookup, look_up
 from seq2see.kernels.one_query import look_across, look_back
 from seq2see.kernels.short_attention import short_attention

@@ -20,13 +20,14 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
 from seq2see.core.batch import Sequences
 from seq2see.kernels.few_rows import FEW, Layer, Norm, product
 from seq2see.kernels.look_up import Lookup, look_up
 from seq2see.kernels.one_query import look_across, look_back
 from seq2see.layers.attention import CrossAttention, SelfAttention
-from seq2see.layers.feed_forward import FeedForward, GeluFeedForward, TanhFeedForward
+from seq2see.layers.feed_forward import CURVES, THINKS
 from seq2see.layers.norms import LayerNorm
 from seq2see.layers.positions import LearnedPositions, SinusoidalPositions
 from seq2see.layers.residual import PostNorm, PreNorm
@@ -37,7 +38,7 @@ from seq2see.models.language_model import LanguageModel, WritingState
 from seq2see.models.transformer import TransformerDecoder, TransformerState
 
 Rows = Float[Tensor, "row width"]
-CURVES: dict[type[nn.Module], str] = {FeedForward: "relu", GeluFeedForward: "gelu", TanhFeedForward: "gelu-tanh"}
+CURVE_OF = {THINKS[name]: name for name in CURVES}
 HEADS = (TiedHead, FreeHead, PlainHead, PartialHead)
 KINDS = (torch.bfloat16, torch.float32)  # sums are float32
 
@@ -48,7 +49,22 @@ def _is_known(part: nn.Module) -> bool:
         return type(part) in (PostNorm, PreNorm) and type(part.norm) is LayerNorm
     if isinstance(part, SelfAttention):
         return type(part) is SelfAttention and part.places is None
-    return type(part) in (CrossAttention, *CURVES, *HEADS)
+    return type(part) in (CrossAttention, *CURVE_OF, *HEADS)
+
+
+def plain_product(
+    vectors: Float[Tensor, "row input"],
+    layer: Layer,
+    norm: Norm | None = None,
+    rest: Float[Tensor, "row output"] | None = None,
+) -> Float[Tensor, "row output"]:
+    """curve(norm(x) Wᵀ + b) + rest: the definition of `product`."""
+    if norm is not None:
+        vectors = functional.layer_norm(vectors, norm.weight.shape, norm.weight, norm.bias, norm.epsilon)
+    found = functional.linear(vectors, layer.weight, layer.bias)
+    if layer.curve != "none":
+        found = CURVES[layer.curve](found)
+    return found if rest is None else found + rest
 
 
 @dataclass(frozen=True)
@@ -89,7 +105,7 @@ def _across(stream: Stream, around: Any, look: Any, memory: tuple[Tensor, Tensor
 
 def _think(stream: Stream, around: Any, think: Any) -> Stream:
     """Think about what was seen."""
-    return stream.through(around, _layer(think.widen, CURVES[type(think)]), lambda found: found, think.narrow)
+    return stream.through(around, _layer(think.widen, CURVE_OF[type(think)]), lambda found: found, think.narrow)
 
 
 def _through_gpt(decoder: GPTDecoder, stream: Stream, state: GPTState) -> Stream:

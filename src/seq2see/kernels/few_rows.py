@@ -5,7 +5,8 @@ longer to launch than to compute. So one kernel does all that stands around a pr
 program takes a few outputs: it reads their part of the matrix, once, and meanwhile norms the row. That every program
 norms the same row again costs nothing: it is a few hundred numbers, and the matrix is still on its way.
 
-The plain twin is `plain_product`, torch's own kernels one after another; a test compares them. Sums are float32.
+The plain twin is `plain_product` in decoding/few_rows.py, torch's own kernels one after another; a test compares them.
+Sums are float32.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.nn import functional
 
 FEW = 4
 """With more rows than this, torch's kernels for many rows are as fast."""
@@ -22,7 +22,6 @@ PROGRAMS = 128
 """So many at least, where there are outputs enough: about as many as a large GPU has processors."""
 TILE = 8192
 """Numbers of the matrix that a program holds, at most."""
-CURVES = ("none", "relu", "gelu", "gelu-tanh")
 
 
 @dataclass(frozen=True)
@@ -36,23 +35,11 @@ class Norm:
 
 @dataclass(frozen=True)
 class Layer:
-    """A matrix (outputs, inputs), what is added to its product if anything is, and the curve behind it."""
+    """A matrix (outputs, inputs), what is added to its product if anything is, and the curve behind it, by its name."""
 
     weight: Tensor
     bias: Tensor | None = None
     curve: str = "none"
-
-
-def plain_product(vectors: Tensor, layer: Layer, norm: Norm | None = None, rest: Tensor | None = None) -> Tensor:
-    """curve(norm(x) Wᵀ + b) + rest: the definition."""
-    if norm is not None:
-        vectors = functional.layer_norm(vectors, norm.weight.shape, norm.weight, norm.bias, norm.epsilon)
-    found = functional.linear(vectors, layer.weight, layer.bias)
-    if layer.curve == "relu":
-        found = functional.relu(found)
-    elif layer.curve != "none":
-        found = functional.gelu(found, approximate="tanh" if layer.curve == "gelu-tanh" else "none")
-    return found if rest is None else found + rest
 
 
 @triton.jit

@@ -26,7 +26,7 @@ CHUNK = {"cpu": 512, "cuda": 16_384}
 """Hidden vectors whose scores exist at one time: few enough for a CPU's cache, enough to keep a GPU busy."""
 
 SMALL = 1024
-"""A vocabulary for which compiling a kernel, some seconds before the first step, takes longer than it could save."""
+"""Up to this vocabulary there are so few scores that compiling a kernel for them would take longer than it saves."""
 
 Scores = Float[Tensor, "token vocab"]
 Labels = Int[Tensor, "token"]
