@@ -7,22 +7,25 @@ from collections.abc import Callable
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from seq2see.layers.dropout import Dropout
+from seq2see.layers.dropout import Dropout, RowDropout
 
 Vectors = Float[Tensor, "row time width"]
 
 
 class PostNorm(nn.Module):
-    """norm(x + f(x)), as in Vaswani et al. 2017: the stream itself is normalised after every part."""
+    """norm(x + f(x)), as in Vaswani et al. 2017: the stream itself is normalised after every part.
 
-    def __init__(self, norm: nn.Module, dropout: float):
+    In training, numbers of f(x) fall out by `dropout`, and the whole of it, row by row, by `skip`.
+    """
+
+    def __init__(self, norm: nn.Module, dropout: float, skip: float = 0.0):
         super().__init__()
         self.norm = norm
-        self.dropout = Dropout(dropout)
+        self.dropout, self.skip = Dropout(dropout), RowDropout(skip)
 
     def forward(self, vectors: Vectors, real: Bool[Tensor, "row time"], part: Callable[[Tensor], Tensor]) -> Vectors:
         """Apply one part (attention or feed-forward) and add its answer."""
-        return self.norm(vectors + self.dropout(part(vectors)), real)
+        return self.norm(vectors + self.skip(self.dropout(part(vectors))), real)
 
     @staticmethod
     def ending(norm: nn.Module) -> nn.Module | None:
@@ -35,7 +38,7 @@ class PreNorm(PostNorm):
 
     def forward(self, vectors: Vectors, real: Bool[Tensor, "row time"], part: Callable[[Tensor], Tensor]) -> Vectors:
         """Apply one part to the normalised stream and add its answer to the stream."""
-        return vectors + self.dropout(part(self.norm(vectors, real)))
+        return vectors + self.skip(self.dropout(part(self.norm(vectors, real))))
 
     @staticmethod
     def ending(norm: nn.Module) -> nn.Module | None:
