@@ -1,4 +1,4 @@
-"""The values that travel: `Sequences` and its kin (ragged rows of anything), and `Batch` (what a step sees)."""
+"""The values that travel: `Sequences` and its kin (ragged rows of anything), `Pictures`, and what a step sees."""
 
 from __future__ import annotations
 
@@ -101,6 +101,20 @@ class Worded(Sequences):
 
 
 @dataclass(frozen=True)
+class Pictures:
+    """Pictures of one size, before a frontend makes `Sequences` of them.
+
+    Whole numbers from 0 to 255 as they lie in a file, or the same as fractions once something has been done to them.
+    """
+
+    values: Shaped[Tensor, "row channel height width"]
+
+    def to(self, device: torch.device | str) -> Pictures:
+        """The same pictures on another device."""
+        return Pictures(self.values.to(device, non_blocking=True))
+
+
+@dataclass(frozen=True)
 class Batch:
     """What one step of training or evaluation sees.
 
@@ -110,7 +124,7 @@ class Batch:
     numbers, so that anything said of a row can be traced back.
     """
 
-    source: Sequences | None
+    source: Sequences | Pictures | None
     target: Sequences | None
     labels: Shaped[Tensor, "row ..."]
     indices: Int[Tensor, "row ..."]

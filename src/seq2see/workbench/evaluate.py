@@ -27,7 +27,7 @@ from seq2see.workbench.alignment_picture import draw_attention
 from seq2see.workbench.ask import Asker
 from seq2see.workbench.forecast import Forecaster
 from seq2see.workbench.predict import Model, Prediction, load
-from seq2see.workbench.prepare import Splits, encode, read_corpus, shown_before
+from seq2see.workbench.prepare import Encoded, Splits, encode, read_corpus, shown_before
 from seq2see.workbench.reading import batches_of, read_attention, read_with_truth, surprises
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
@@ -222,7 +222,7 @@ def _read(model: Model, recipe: Recipe, splits: Splits, watch: Watch) -> dict[st
     return scores
 
 
-def _perplexity(model: Model, test: PairSet | TextSet, split: str, watch: Callable[[], None]) -> dict[str, Any]:
+def _perplexity(model: Model, test: Encoded, split: str, watch: Callable[[], None]) -> dict[str, Any]:
     perplexity, accuracy = read_with_truth(model.module, test, watch)
     return {
         "perplexity": {
@@ -236,7 +236,7 @@ def _perplexity(model: Model, test: PairSet | TextSet, split: str, watch: Callab
     }
 
 
-def _table(examples: list[Example], predictions: list[Prediction]) -> str:
+def _table(examples: Sequence[Example], predictions: list[Prediction]) -> str:
     """source, reference, output, chrF and log-probability of each pair."""
     outputs, references = [each.text for each in predictions], [example.target for example in examples]
     lines = ["source\treference\toutput\tchrf\tscore\n"]

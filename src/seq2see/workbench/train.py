@@ -19,6 +19,7 @@ from seq2see.models.counting import CountingSettings
 from seq2see.sequences.buckets import Buckets
 from seq2see.sequences.packs import Packs
 from seq2see.sequences.pairs import even
+from seq2see.sequences.pixels import PictureSet, Rounds
 from seq2see.sequences.streams import Streams
 from seq2see.sequences.windows import TextSet, Windows
 from seq2see.training.checkpoints import DiskFull, found
@@ -92,6 +93,9 @@ def batches(recipe: Recipe, prepared: Prepared, *, full: bool = False) -> Callab
         plan = Streams if recipe.training.batches == "streams" else Windows
         windows = plan(prepared.train, recipe.training.tokens, recipe.training.seed)
         return lambda number: windows.batch_at(number - 1)
+    if isinstance(prepared.train, PictureSet):
+        pictures, rounds = prepared.train, Rounds(len(prepared.train), recipe.training.tokens, recipe.training.seed)
+        return lambda number: pictures.batch(rounds.indices_at(number - 1))
     pairs = recut(recipe, prepared.train)
     if recipe.training.batches == "packed":
         packs = Packs(pairs.lengths, recipe.training.tokens, recipe.training.seed)
