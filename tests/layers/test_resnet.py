@@ -125,8 +125,19 @@ def test_a_group_norm_keeps_pictures_apart_and_a_batch_norm_does_not():
 
 
 def test_the_first_weights_keep_the_scale_of_gradients():
-    network = ResNet(3, 64, 1, 1, "batch")
-    assert network.blocks[0].first.weight.var().item() == pytest.approx(2 / (9 * 64), rel=0.05)
+    block = CoarserBlock(32, 64, "batch")
+    assert block.first.weight.var().item() == pytest.approx(2 / (9 * 64), rel=0.05)
+    assert block.around.weight.var().item() == pytest.approx(2 / 64, rel=0.1)
+
+
+def test_a_network_is_its_parts_in_a_row_and_ends_with_a_norm():
+    network, pixels = ResNet(3, 16, 2, 2, "group"), torch.randn(2, 3, 6, 6)
+    torch.nn.init.normal_(network.ending.bias)
+    features = functional.conv2d(pixels, network.enter.weight, padding=1)
+    assert [type(block) for block in network.blocks] == [ResidualBlock, ResidualBlock, CoarserBlock, ResidualBlock]
+    for block in network.blocks:
+        features = block(features)
+    assert_close(network(pixels), ready(features, network.ending, "group"))
 
 
 def test_a_map_is_read_off_line_after_line():
