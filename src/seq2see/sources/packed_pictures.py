@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from seq2see.core.errors import UserError
 from seq2see.sources.compression import SUFFIXES, read_pieces
 from seq2see.sources.lines import file_name
-from seq2see.sources.pictures import decode_picture
+from seq2see.sources.picture_reading import side_by_side
+from seq2see.sources.pictures import look_at, read_bytes, strict_warnings
 
 AGAIN = "Copy or download it again."
 
@@ -194,7 +195,8 @@ def read_sprites(folder: Path) -> dict[str, Packed]:
         found = _batches(folder, split, [f"{stem}.png" for stem in stems])
         if not found:
             continue
-        pixels = np.concatenate([_sprite(path) for path in found])
+        with strict_warnings():
+            pixels = np.concatenate(list(side_by_side(_sprite, found, "reading pictures")))
         listed = next(
             (path for word in ("lables", "labels") if (path := folder / f"{split}_{word}.json").is_file()), None
         )
@@ -206,7 +208,7 @@ def read_sprites(folder: Path) -> dict[str, Packed]:
 
 
 def _sprite(path: Path) -> NDArray[np.uint8]:
-    pixels = decode_picture(path, file_name(path))
+    pixels = look_at(read_bytes(path, file_name(path)), file_name(path)).pixels
     side = math.isqrt(pixels.shape[1])
     if side != CIFAR_SIDE or side**2 != pixels.shape[1]:
         raise _wrong(path, f"Expected rows of {CIFAR_SIDE**2:,} pixels, a picture each, found {pixels.shape[1]:,}.")

@@ -26,7 +26,7 @@ from seq2see.sources.progress import counted
 
 MOST_WORKERS = 16
 AT_ONCE = 256
-"""Pictures that are handed out at a time; after each lot there is a sign of progress."""
+"""Pictures that are handed out at a time, so that no more wait in memory for whoever collects them."""
 
 SAID = {
     "turned by EXIF": "It lies on its side or mirrored, and says so.",
@@ -137,8 +137,8 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], what: st
     try:
         with counted(what, len(items)) as advance:
             for start in range(0, len(items), AT_ONCE):
-                lot = items[start : start + AT_ONCE]
-                yield from pool.map(work, lot)
-                advance(len(lot))
+                for result in pool.map(work, items[start : start + AT_ONCE]):
+                    yield result
+                    advance(1)
     finally:
         pool.shutdown(cancel_futures=True)  # after Ctrl-C, only what is already being done is finished
