@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 NOT_ASKED = -100
@@ -162,3 +162,20 @@ class Stretch(Batch):
         parts = super().to(device)
         fresh = self.fresh.to(device, non_blocking=True)
         return Stretch(parts.source, parts.target, parts.labels, parts.indices, fresh, self.pace, self.state)
+
+
+@dataclass(frozen=True)
+class Mixed(Batch):
+    """A batch whose rows are mixtures of two examples each, so that each has two labels.
+
+    `labels` count by `shares`, and `others` by what is left to 1.
+    """
+
+    others: Int[Tensor, "row ..."]
+    shares: Float[Tensor, "row"]
+
+    def to(self, device: torch.device | str) -> Mixed:
+        """The same batch on another device."""
+        parts = super().to(device)
+        others, shares = (each.to(device, non_blocking=True) for each in (self.others, self.shares))
+        return Mixed(parts.source, parts.target, parts.labels, parts.indices, others, shares)
