@@ -20,6 +20,7 @@ from seq2see.sequences.buckets import Numbers
 from seq2see.sequences.labelled import label_numbers
 from seq2see.sequences.tokenisers import Tokeniser
 from seq2see.sources.picture_examples import PictureExamples
+from seq2see.sources.pictures import decode_picture
 
 
 class PictureSet:
@@ -91,7 +92,7 @@ class Rounds:
 class Pixels(Tokeniser):
     """What pictures have where texts have a tokeniser: how a picture becomes numbers.
 
-    There are side x side pixels of so many channels.
+    A file is decoded, and its middle square brought to side x side pixels of so many channels.
     """
 
     file = "pixels.json"
@@ -103,8 +104,15 @@ class Pixels(Tokeniser):
         """Values that a channel of a pixel can have."""
         return 256
 
-    def look(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """(channel, height, width) of pixels (height, width, channel)."""
+    def look(self, picture: str | Path | NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """(channel, height, width) of a picture file, or of pixels (height, width, channel) as they are."""
+        if isinstance(picture, str | Path):
+            picture = decode_picture(Path(picture), side=self.side, channels=self.channels)
+        if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != self.channels or not picture.size:
+            raise UserError(
+                f"These pixels are {picture.dtype} of shape {picture.shape}.",
+                remedy=f"Give bytes (uint8) of height x width x {self.channels}, or a picture file.",
+            )
         return picture.transpose(2, 0, 1)
 
     @property

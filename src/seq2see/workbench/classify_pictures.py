@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
 from seq2see.metrics.classes import Confusion
@@ -17,6 +19,7 @@ from seq2see.sources.examples import Example
 from seq2see.sources.picture_examples import PictureExamples
 from seq2see.workbench.classify import LEARNT_FROM, Classify, draw, table, told
 from seq2see.workbench.model_folder import StoredModel
+from seq2see.workbench.picture_sheets import draw_looks, draw_mistakes
 from seq2see.workbench.questions import Seen, Splits, Watch, say_all
 from seq2see.workbench.run_folder import RunFolder
 from seq2see.workbench.tokenisers import Tokenisers
@@ -50,10 +53,10 @@ class ClassifyPictures(Classify):
         return encoded.examples[:count]
 
     def read(self, stored: StoredModel, text: Any) -> Seen:
-        """Pixels (height, width, channel)."""
+        """A picture file, or pixels (height, width, channel)."""
         eyes = stored.tokenisers.source
         assert isinstance(eyes, Pixels)
-        return Seen("", [], False, pixels=eyes.look(text))
+        return Seen("" if isinstance(text, np.ndarray) else str(text), [], False, pixels=eyes.look(text))
 
     def judge(
         self, stored: StoredModel, recipe: Recipe, splits: Splits, run: RunFolder, watch: Watch
@@ -70,4 +73,6 @@ class ClassifyPictures(Classify):
             table(run.evaluation / f"{name}-answers.tsv", examples, said)
             if name == "test":
                 draw(confusion, run)
+                draw_mistakes(run, examples, said)
+                draw_looks(run, stored, examples, said)
         return scores

@@ -31,6 +31,7 @@ from seq2see.workbench.audience import Audience, Nobody
 from seq2see.workbench.counting import check_countable, count_recipe
 from seq2see.workbench.errands import measure, show
 from seq2see.workbench.model_folder import ModelConfig, StoredModel, write_model
+from seq2see.workbench.picture_sheets import draw_batch
 from seq2see.workbench.prepare import Prepared, prepare, recut
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder, folder_for
@@ -69,6 +70,8 @@ def take_steps(recipe: Recipe, prepared: Prepared, run: RunFolder, audience: Aud
     journal = Journal(run.path, trainer.step)
     errands = [measure(prepared, journal, audience.say), show(recipe, prepared, run)]
     batch_at = batches(recipe, prepared, full=trainer.device.type == "cuda")
+    if isinstance(prepared.train, PictureSet):
+        draw_batch(run, batch_at(1), prepared.train.examples)
     if trainer.device.type == "cuda":  # while it works, this process has time for what is needed afterwards
         meanwhile(lambda: import_module("seq2see.inspection.curves"))
     train(trainer, batch_at, errands, _saver(run, prepared, audience), journal, audience.step)

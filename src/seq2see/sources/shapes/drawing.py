@@ -74,7 +74,7 @@ def heart(u: Plane, v: Plane) -> Plane:
     """Two circles side by side above a point."""
     side = np.abs(u)
     lobes = np.float32(0.5) - np.hypot(side - np.float32(0.45), v + np.float32(0.35))
-    point = np.minimum((np.float32(0.95) - np.float32(1.1) * side - v) * np.float32(0.67), v + np.float32(0.35))
+    point = np.minimum((np.float32(0.95) - np.float32(1.35) * side - v) * np.float32(0.6), v + np.float32(0.35))
     return np.maximum(lobes, point)
 
 
