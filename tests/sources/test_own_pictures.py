@@ -25,8 +25,8 @@ def photos(folder: Path, classes: dict[str, int], seed: int = 0) -> str:
 
 def test_pictures_to_validate_and_test_on_may_lie_elsewhere(tmp_path):
     train, valid, test = (photos(tmp_path / name, {"a": 4, "b": 4}, seed) for seed, name in enumerate("xyz"))
-    corpus = OwnPictures(paths=(train,), valid=(valid,), test=(test,), side=8)
-    splits, reports = corpus.read()
+    corpus = OwnPictures(paths=(train,), valid=(valid,), test=(test,))
+    splits, reports = corpus.pictures(8, 3)
     assert {name: len(each) for name, each in splits.items()} == {"train": 8, "valid": 8, "test": 8}
     assert {name: Path(each.names[0]).parts[-3] for name, each in splits.items()} == {
         "train": "x", "valid": "y", "test": "z",
@@ -34,12 +34,13 @@ def test_pictures_to_validate_and_test_on_may_lie_elsewhere(tmp_path):
     assert [report.read for report in reports] == [8, 8, 8]
     assert not any(report.counts for report in reports)
     assert {each.pixels.shape[1:] for each in splits.values()} == {(8, 8, 3)}
+    assert {each.pixels.shape[1:] for each in corpus.pictures(5, 1)[0].values()} == {(5, 5, 1)}
 
 
 def test_splits_that_lie_elsewhere_are_compared_too(tmp_path):
     train, test = photos(tmp_path / "x", {"a": 4, "b": 4}), photos(tmp_path / "z", {"a": 4, "c": 4}, 1)
     with pytest.raises(UserError, match="no picture to learn from: 'c'"):
-        OwnPictures(paths=(train,), test=(test,)).read()
+        OwnPictures(paths=(train,), test=(test,)).pictures(8, 3)
     same = photos(tmp_path / "same", {"a": 4, "b": 4})
     assert OwnPictures(paths=(train,), test=(same,)).check()[0].counts["picture in two splits"] == 8
 
@@ -47,19 +48,19 @@ def test_splits_that_lie_elsewhere_are_compared_too(tmp_path):
 def test_bad_pictures_stop_it_where_that_is_wanted(tmp_path):
     train = photos(tmp_path, {"a": 9, "b": 9})
     (tmp_path / "a" / "甲.png").write_text("text")
-    assert sum(map(len, OwnPictures(paths=(train,)).splits().values())) == 18
+    assert sum(map(len, OwnPictures(paths=(train,)).pictures(8, 3)[0].values())) == 18
     with pytest.raises(UserError, match="no picture but text") as caught:
-        OwnPictures(paths=(train,), bad="error").splits()
+        OwnPictures(paths=(train,), bad="error").pictures(8, 3)
     assert caught.value.where == str(tmp_path / "a" / "甲.png")
     with pytest.raises(UserError, match="1 pictures are bad and at most 0"):
-        OwnPictures(paths=(train,), most_bad=0).splits()
+        OwnPictures(paths=(train,), most_bad=0).pictures(8, 3)
 
 
 def test_a_set_without_anything_names_what_is_missing(tmp_path):
     train = photos(tmp_path / "x", {"a": 4, "b": 4})
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="not one picture") as caught:
-        OwnPictures(paths=(train,), test=(str(tmp_path / "empty"),)).read()
+        OwnPictures(paths=(train,), test=(str(tmp_path / "empty"),)).pictures(8, 3)
     assert caught.value.where == str(tmp_path / "empty")
 
 

@@ -94,7 +94,7 @@ KINDS: dict[str, Kind] = {
     "16-bit picture": Kind("repair", "Nothing to do: its grey was rounded to 8 bits."),
     "CMYK colours": Kind("repair", "Nothing to do: they were turned into red, green and blue."),
     # What is kept as it is, but is seldom meant.
-    "small picture": Kind("warning", "It was enlarged, and shows little; take a smaller corpus.side, or leave it out."),
+    "small picture": Kind("warning", "It was enlarged, and shows little; take a smaller source.side, or leave it out."),
     "duplicate picture": Kind("warning", "It was kept, and counts as often as it occurs."),
     "picture in two splits": Kind("warning", "It is tested on what was learnt: take it out of one of the two."),
     "picture with two labels": Kind("warning", "It was kept with both; decide which is right."),

@@ -69,7 +69,18 @@ def digest(content: bytes | NDArray[np.uint8]) -> str:
     return hashlib.blake2b(content if isinstance(content, bytes) else content.data, digest_size=16).hexdigest()
 
 
-def gather(wanted: Sequence[Wanted], side: int, channels: int, report: DataReport) -> Gathered:
+def from_file(wanted: Wanted) -> bytes:
+    """What a picture's file holds."""
+    return read_bytes(wanted.path, wanted.name)
+
+
+def gather(
+    wanted: Sequence[Wanted],
+    side: int,
+    channels: int,
+    report: DataReport,
+    stored_in: Callable[[Wanted], bytes] = from_file,
+) -> Gathered:
     """Read all pictures; those that cannot be read are rejected, and the report says why."""
     pixels = room_for(len(wanted), side, channels)
     kept: list[Wanted] = []
@@ -77,7 +88,7 @@ def gather(wanted: Sequence[Wanted], side: int, channels: int, report: DataRepor
 
     def read(each: Wanted) -> tuple[Decoded, str] | BadPicture:
         try:
-            content = read_bytes(each.path, each.name)
+            content = stored_in(each)
             return look_at(content, each.name, side, channels), digest(content)
         except BadPicture as bad:
             return bad
@@ -126,7 +137,7 @@ def room_for(count: int, side: int, channels: int) -> NDArray[np.uint8]:
         size = count * side * side * channels / 2**30
         raise UserError(
             f"{count:,} pictures of {side} x {side} pixels take {size:.0f} GiB, more than there is.",
-            remedy="Take a smaller corpus.side, or fewer pictures.",
+            remedy="Take a smaller source.side, or fewer pictures.",
         ) from None
 
 

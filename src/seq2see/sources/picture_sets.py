@@ -8,7 +8,7 @@ a list: a .csv, .tsv or .jsonl whose columns are `file` (or `path`, or `image`, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +33,7 @@ Splits = dict[str, PictureExamples]
 
 
 @dataclass
-class PictureSet:
+class FoundSet:
     """What was found: the splits that the set has, and the account."""
 
     path: Path
@@ -59,17 +59,17 @@ def read_picture_set(
     return hold_out_pictures(found.splits), found.report
 
 
-def look_through_set(path: Path, side: int | None = None, channels: int | None = None) -> PictureSet:
+def look_through_set(path: Path, side: int | None = None, channels: int | None = None) -> FoundSet:
     """Everything in a set, and everything there is to say about it, without judging."""
     if not path.exists():
         raise no_file(path)
-    found = PictureSet(path)
+    found = FoundSet(path)
     report = found.report
     try:
         if not path.is_dir():
             found.splits = {"train": gather(_listed(path, report), side or USUAL_SIDE, channels or 3, report)}
         elif (read := find_packed(path)) is not None:
-            found.splits = {name: _unpacked(packed, side, channels, report) for name, packed in read().items()}
+            found.splits = {name: in_size(packed, side, channels, report) for name, packed in read().items()}
         else:
             wanted = find_pictures(path, report)
             found.splits = {
@@ -104,7 +104,7 @@ def _listed(path: Path, report: DataReport) -> list[Wanted]:
     return wanted
 
 
-def _unpacked(packed: Packed, side: int | None, channels: int | None, report: DataReport) -> Gathered:
+def in_size(packed: Packed, side: int | None, channels: int | None, report: DataReport) -> Gathered:
     """A packed split in the wanted size."""
     count, height, width, depth = packed.pixels.shape
     report.read += count
@@ -135,7 +135,7 @@ def _resized(packed: Packed, side: int, channels: int) -> NDArray[np.uint8]:
     return pixels
 
 
-def compare(found: PictureSet) -> None:
+def compare(found: FoundSet) -> None:
     """Say what only the whole set shows: classes that differ, and pictures that are there twice."""
     report, where = found.report, found.place
     classes = {name: dict.fromkeys(each.examples.labels) for name, each in found.splits.items() if each.stored}
@@ -187,5 +187,6 @@ def hold_out_pictures(given: Mapping[str, Gathered]) -> Splits:
 
 def pick(examples: PictureExamples, places: Sequence[int]) -> PictureExamples:
     """Some of the pictures, in this order."""
-    labels, names = (tuple(values[place] for place in places) for values in (examples.labels, examples.names))
-    return replace(examples, pixels=examples.pixels[list(places)], labels=labels, names=names)
+    others = [each.name for each in fields(examples) if each.name != "pixels"]
+    picked = {name: tuple(getattr(examples, name)[place] for place in places) for name in others}
+    return replace(examples, pixels=examples.pixels[list(places)], **picked)
