@@ -27,6 +27,8 @@ USERS_OWN = {
     "Vector.*": "what real weights without a head give",
     "OwnFiles.*": "about files that only their owner has",
     "OwnLabelled.*": "about files that only their owner has",
+    "CataloguedPictures.*": "which set",
+    "OwnPictures.*": "about files that only their owner has",
     "OwnTagged.*": "about files that only their owner has",
     "OwnTexts.*": "about files that only their owner has",
     "CataloguedCorpus.*": "which corpus, and which of its languages",

@@ -58,6 +58,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "chnsenticorp-windows": classify.chnsenticorp_windows,
     "classify-image": classify_image.classify_image,
     "classify-image-mean": classify_image.classify_image_mean,
+    "cifar10-vit": classify_image.cifar10_vit,
     "waves": waves.waves,
     "waves-linear": waves.waves_linear,
     "waves-gru": waves.waves_gru,

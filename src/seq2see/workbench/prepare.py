@@ -50,7 +50,8 @@ def read_corpus(recipe: Recipe) -> tuple[Splits, list[DataReport]]:
     """The recipe's splits, and the reader's reports if the data are files of the user's own."""
     if isinstance(recipe.corpus, Looked):
         assert isinstance(recipe.source, Picture)
-        return dict(recipe.corpus.pictures(recipe.source.side, recipe.source.channels)[0]), []
+        splits, reports = recipe.corpus.pictures(recipe.source.side, recipe.source.channels)
+        return dict(splits), reports
     if isinstance(recipe.corpus, OwnFiles | OwnSeries | OwnTagged | OwnTexts):
         return recipe.corpus.read()
     return recipe.corpus.splits(), []

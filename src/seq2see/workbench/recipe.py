@@ -25,10 +25,13 @@ from seq2see.models.settings import (
     Vector,
 )
 from seq2see.sequences.tokenisers import BytePairs
+from seq2see.sequences.views import Views
 from seq2see.sources.catalogue import CataloguedCorpus
+from seq2see.sources.catalogued_pictures import CataloguedPictures
 from seq2see.sources.catalogued_texts import CataloguedText
 from seq2see.sources.conll import OwnTagged
 from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
+from seq2see.sources.own_pictures import OwnPictures
 from seq2see.sources.pocket.corpus import PocketCorpus
 from seq2see.sources.pocket.times import PocketTimes
 from seq2see.sources.puzzles import PuzzleCorpus
@@ -47,7 +50,7 @@ from seq2see.training.settings import Training
 
 Pairs = PocketCorpus | PocketTimes | PuzzleCorpus | CataloguedCorpus | OwnFiles | OwnLabelled | OwnTagged
 Texts = OwnTexts | PythonLibrary | CataloguedText
-Looked = Shapes
+Looked = Shapes | OwnPictures | CataloguedPictures
 """Corpora of pictures."""
 Corpus = Annotated[Pairs | Texts | OwnSeries | Waves | Looked, Field(discriminator="kind")]
 Metric = Literal["bleu", "bleu-tokenised", "chrf", "exact", "notes-bleu", "pronunciation", "alignment"]
@@ -72,6 +75,7 @@ class Recipe(ModelSettings):
     """The name of the recipe; run folders are called after it."""
     corpus: Corpus
     """Where the examples come from."""
+    views: Views | None = None
     start: str | None = None
     """Of a model that only reads: a run, or the folder of a BERT, whose tokeniser and reading parts it starts from."""
     objective: Annotated[Objective, Field(discriminator="kind"), usually("next-token")] = NextToken()
@@ -125,6 +129,8 @@ class Recipe(ModelSettings):
         if isinstance(self.source, Picture) != isinstance(self.corpus, Looked):
             kind = "picture" if isinstance(self.corpus, Looked) else "text"
             raise ValueError(f"corpus.kind={self.corpus.kind} goes with source.kind={kind}")
+        if self.views is not None and not isinstance(self.source, Picture):
+            raise ValueError("only pictures have views: leave out [views]")
         return self
 
     @model_validator(mode="after")

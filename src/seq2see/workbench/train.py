@@ -21,6 +21,7 @@ from seq2see.sequences.packs import Packs
 from seq2see.sequences.pairs import even
 from seq2see.sequences.pixels import PictureSet, Rounds
 from seq2see.sequences.streams import Streams
+from seq2see.sequences.views import Views
 from seq2see.sequences.windows import TextSet, Windows
 from seq2see.training.checkpoints import DiskFull, found
 from seq2see.training.journal import Journal
@@ -97,8 +98,7 @@ def batches(recipe: Recipe, prepared: Prepared, *, full: bool = False) -> Callab
         windows = plan(prepared.train, recipe.training.tokens, recipe.training.seed)
         return lambda number: windows.batch_at(number - 1)
     if isinstance(prepared.train, PictureSet):
-        pictures, rounds = prepared.train, Rounds(len(prepared.train), recipe.training.tokens, recipe.training.seed)
-        return lambda number: pictures.batch(rounds.indices_at(number - 1))
+        return picture_batches(recipe, prepared.train)
     pairs = recut(recipe, prepared.train)
     if recipe.training.batches == "packed":
         packs = Packs(pairs.lengths, recipe.training.tokens, recipe.training.seed)
@@ -111,6 +111,13 @@ def batches(recipe: Recipe, prepared: Prepared, *, full: bool = False) -> Callab
         return even(batch, step.rows, step.width) if full else batch
 
     return batch_at
+
+
+def picture_batches(recipe: Recipe, pictures: PictureSet) -> Callable[[int], Batch]:
+    """The batch of every step, in views of its own."""
+    seed, viewer = recipe.training.seed, (recipe.views or Views()).viewer(recipe.training.seed)
+    rounds = Rounds(len(pictures), max(1, recipe.training.tokens // viewer.showings), seed)
+    return lambda number: viewer(pictures.batch(viewer.shown(rounds.indices_at(number - 1))), number)
 
 
 def finish(trainer: Trainer, recipe: Recipe, prepared: Prepared, run: RunFolder) -> None:
