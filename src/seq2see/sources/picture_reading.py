@@ -25,8 +25,10 @@ from seq2see.sources.pictures import ENDINGS, BadPicture, Decoded, look_at, read
 from seq2see.sources.progress import counted
 
 MOST_WORKERS = 16
-AT_ONCE = 256
-"""Pictures that are handed out at a time, so that no more wait in memory for whoever collects them."""
+AT_ONCE = 1024
+"""Pictures that may wait in memory for whoever collects them."""
+FEW = 16
+"""Pictures that a thread takes at a time, where there are many."""
 
 SAID = {
     "turned by EXIF": "It lies on its side or mirrored, and says so.",
@@ -144,12 +146,17 @@ def room_for(count: int, side: int, channels: int) -> NDArray[np.uint8]:
 def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], what: str) -> Iterator[Result]:
     """Results in the order of the items, by several threads."""
     # Twice as many as cores, because some of them wait for the disk.
-    pool = ThreadPoolExecutor(min(MOST_WORKERS, 2 * (os.cpu_count() or 1)), "pictures")
+    workers = min(MOST_WORKERS, 2 * (os.cpu_count() or 1))
+    # A small picture takes no longer than handing it out, so many are handed out a few at a time.
+    few = max(1, min(FEW, len(items) // (4 * workers)))
+    pool = ThreadPoolExecutor(workers, "pictures")
     try:
         with counted(what, len(items)) as advance:
             for start in range(0, len(items), AT_ONCE):
-                for result in pool.map(work, items[start : start + AT_ONCE]):
-                    yield result
-                    advance(1)
+                stop = min(start + AT_ONCE, len(items))
+                lots = [items[place : min(place + few, stop)] for place in range(start, stop, few)]
+                for results in pool.map(lambda lot: [work(item) for item in lot], lots):
+                    yield from results
+                    advance(len(results))
     finally:
         pool.shutdown(cancel_futures=True)  # after Ctrl-C, only what is already being done is finished

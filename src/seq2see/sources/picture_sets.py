@@ -23,7 +23,7 @@ from seq2see.sources.own_files import TABLES, look_through
 from seq2see.sources.packed_pictures import Packed, find_packed
 from seq2see.sources.picture_examples import PictureExamples
 from seq2see.sources.picture_folders import find_pictures
-from seq2see.sources.picture_reading import AT_ONCE, Gathered, Wanted, digest, gather, room_for, side_by_side
+from seq2see.sources.picture_reading import Gathered, Wanted, digest, gather, room_for, side_by_side
 from seq2see.sources.pictures import ENDINGS, fit
 
 USUAL_SIDE = 64
@@ -124,13 +124,12 @@ def _resized(packed: Packed, side: int, channels: int) -> NDArray[np.uint8]:
 
     pixels = room_for(len(packed.pixels), side, channels)
 
-    def some(start: int) -> None:
-        for place, row in enumerate(packed.pixels[start : start + AT_ONCE], start):
-            image = fit(Image.fromarray(row[..., 0] if row.shape[-1] == 1 else row), side)
-            pixels[place] = np.array(image.convert("L" if channels == 1 else "RGB")).reshape(side, side, channels)
+    def one(place: int) -> None:
+        row = packed.pixels[place]
+        image = fit(Image.fromarray(row[..., 0] if row.shape[-1] == 1 else row), side)
+        pixels[place] = np.array(image.convert("L" if channels == 1 else "RGB")).reshape(side, side, channels)
 
-    # Small pictures are handed out by the hundred: each takes less time than handing it out.
-    for _ in side_by_side(some, range(0, len(pixels), AT_ONCE), "resizing pictures"):
+    for _ in side_by_side(one, range(len(pixels)), "resizing pictures"):
         pass
     return pixels
 
