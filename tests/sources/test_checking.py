@@ -10,7 +10,7 @@ from seq2see.core.errors import UserError
 from seq2see.sources.checking import guess_kind
 from seq2see.sources.conll import OwnTagged
 from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
-from seq2see.sources.own_pictures import OwnPictures
+from seq2see.sources.own_pictures import OwnCaptions, OwnPictures
 from seq2see.sources.series import OwnSeries
 from seq2see.sources.texts import OwnTexts
 
@@ -30,6 +30,7 @@ def write(path: Path, content: str | bytes) -> str:
         ("a.tsv", "no tab, and a fault\n", OwnFiles),
         ("a.csv", "id,label,image\n1,猫,a.png\n", OwnPictures),
         ("a.jsonl", '{"file": "a.png", "label": "猫"}\n', OwnPictures),
+        ("a.csv", "image,caption\na.png,一只猫\n", OwnCaptions),
         ("a.csv", "file,label,text\na.txt,good,well done\n", OwnFiles),
     ],
 )

@@ -10,7 +10,8 @@ from PIL import Image
 
 from seq2see.cli.app import run
 from seq2see.core.errors import UserError
-from seq2see.sources.own_pictures import OwnPictures
+from seq2see.sources import picture_reading
+from seq2see.sources.own_pictures import OwnCaptions, OwnPictures
 
 
 def photos(folder: Path, classes: dict[str, int], seed: int = 0) -> str:
@@ -75,3 +76,55 @@ def test_a_folder_is_checked_from_the_command_line(tmp_path, capsys):
     told = capsys.readouterr().out
     assert "11 pictures read = 10 kept + 0 skipped + 1 rejected" in told
     assert "猫/假.png: This is no picture but text." in told
+
+
+@pytest.fixture
+def captions(tmp_path):
+    photos(tmp_path, {"p": 12})
+    lines = [f'p/{number}.png,"图 {number}, 第 {place} 句"' for number in range(12) for place in range(3)]
+    (tmp_path / "list.csv").write_text("\n".join(["image,caption", *lines]), encoding="utf-8")
+    return tmp_path / "list.csv"
+
+
+def test_a_picture_has_all_the_captions_of_its_lines(captions):
+    splits, (report,) = OwnCaptions(paths=(str(captions),)).pictures(8, 3)
+    assert {name: len(each) for name, each in splits.items()} == {"train": 10, "valid": 1, "test": 1}
+    assert (report.read, report.kept, report.rejected) == (12, 12, 0)
+    assert not report.counts
+    for examples in splits.values():
+        for example, pixels in zip(examples, examples.pixels, strict=True):
+            number = Path(example.source).stem
+            assert example.answers == tuple(f"图 {number}, 第 {place} 句" for place in range(3))
+            stored = np.array(Image.open(example.source).resize((8, 8), Image.Resampling.BICUBIC))
+            assert np.abs(stored.astype(int) - pixels).max() <= 2
+
+
+def test_a_caption_list_is_checked_with_its_lines(captions, capsys):
+    (captions.parent / "p" / "3.png").write_text("text")
+    (captions.parent / "p" / "copy.png").write_bytes((captions.parent / "p" / "4.png").read_bytes())
+    with captions.open("a", encoding="utf-8") as file:
+        file.write("\np/copy.png,另一句\np/5.png,\n")
+    assert run(["data", "check", str(captions)]) == 2
+    told = capsys.readouterr().out
+    assert "checked as pictures with captions" in told
+    assert "14 pictures read = 12 kept + 0 skipped + 2 rejected" in told
+    assert f"{captions}:11: This is no picture but text." in told
+    assert f"{captions}:39:0" not in told
+    assert f"{captions}:39: The target is empty." in told
+    assert "duplicate picture, 1 found" in told
+    assert "two labels" not in told
+
+
+def test_captions_are_not_read_from_a_folder(tmp_path):
+    with pytest.raises(UserError, match="read from a list"):
+        OwnCaptions(paths=(str(tmp_path),)).check()
+
+
+def test_more_pictures_than_fit_are_refused_before_they_are_read(tmp_path, monkeypatch):
+    train = photos(tmp_path, {"a": 9, "b": 9})
+    monkeypatch.setattr(picture_reading, "memory", lambda: 18 * 8 * 8 * 3 - 1)
+    with pytest.raises(UserError, match=r"18 pictures of 8 x 8 pixels take 0.0 GiB") as caught:
+        OwnPictures(paths=(train,)).pictures(8, 3)
+    assert "source.side" in caught.value.remedy
+    monkeypatch.setattr(picture_reading, "memory", lambda: 18 * 8 * 8 * 3)
+    OwnPictures(paths=(train,)).pictures(8, 3)

@@ -77,8 +77,7 @@ def read_photos(holding: Holding, side: int, channels: int, report: DataReport) 
                 raise UserError(what, where=str(archive if name not in stored else captions))
         wanted = [Wanted(Path(name), said[name][0], name, Place(f"{archive}/{name}")) for name in names]
         found = gather(wanted, side, channels, report, lambda each: stored[each.name])
-        kept = with_captions(found.examples, {name: tuple(words) for name, words in said.items()})
-        gathered[split] = Gathered(kept, found.stored, found.seen)
+        gathered[split] = with_captions(found, said)
     return gathered
 
 

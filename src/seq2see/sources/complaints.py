@@ -78,7 +78,9 @@ KINDS: dict[str, Kind] = {
     "no picture": Kind("error", "Save it as PNG or JPEG, or delete it."),
     "too many pixels": Kind("error", "Shrink it."),
     "unreadable picture": Kind("error", "Check the path and who may read it."),
-    "picture without a class": Kind("error", "Move it into the folder of its class."),
+    "picture without a class": Kind(
+        "error", "Move it into the folder of its class, or give a list of files and labels."
+    ),
     "empty class": Kind("error", "Put pictures into the folder, or delete it."),
     # What was put right, always the same way.
     "byte order mark": Kind("repair", "Nothing to do: it was removed from the start of the file."),

@@ -8,12 +8,14 @@ from typing import Literal
 from pydantic import Field
 
 from seq2see.core.settings import Settings
+from seq2see.sources.captioned_pictures import look_through_captions
 from seq2see.sources.complaints import DataReport, OnBad
 from seq2see.sources.picture_sets import (
     USUAL_SIDE,
     FoundSet,
     Splits,
     compare,
+    compare_pictures,
     hold_out_pictures,
     look_through_set,
 )
@@ -47,13 +49,33 @@ class OwnPictures(Settings):
 
     def _look_through(self, side: int, channels: int) -> tuple[FoundSet, list[DataReport]]:
         """All splits as one set, compared with each other; what is named here comes before what a folder has."""
-        found = look_through_set(Path(self.paths[0]), side, channels)
+        found = self._one(Path(self.paths[0]), side, channels)
         reports = [found.report]
         for name, paths in (("valid", self.valid), ("test", self.test)):
             for path in paths:
-                further = look_through_set(Path(path), side, channels)
+                further = self._one(Path(path), side, channels)
                 reports.append(further.report)
                 if further.splits:
                     found.splits[name] = further.splits.get(name) or further.splits["train"]
-        compare(found)
+        self._compare(found)
         return found, reports
+
+    def _one(self, path: Path, side: int, channels: int) -> FoundSet:
+        return look_through_set(path, side, channels)
+
+    def _compare(self, found: FoundSet) -> None:
+        compare(found)
+
+
+class OwnCaptions(OwnPictures):
+    """Your own pictures with captions: a list of files and what is to be seen in them."""
+
+    kind: Literal["captions"] = "captions"  # type: ignore[assignment]
+
+    def _one(self, path: Path, side: int, channels: int) -> FoundSet:
+        return look_through_captions(path, side, channels)
+
+    def _compare(self, found: FoundSet) -> None:
+        """Captions differ as they like: only pictures are compared."""
+        compare_pictures(found.splits, found.report)
+        found.report.forget("picture with two labels")

@@ -132,15 +132,23 @@ def _remark(wanted: Wanted, decoded: Decoded, side: int, report: DataReport) -> 
 
 
 def room_for(count: int, side: int, channels: int) -> NDArray[np.uint8]:
-    """Memory for so many pictures."""
-    try:
-        return np.empty((count, side, side, channels), np.uint8)
-    except MemoryError:
-        size = count * side * side * channels / 2**30
+    """Memory for so many pictures; more than the machine has would only be noticed when it is filled."""
+    wanted = count * side * side * channels
+    if wanted > (there := memory()):
         raise UserError(
-            f"{count:,} pictures of {side} x {side} pixels take {size:.0f} GiB, more than there is.",
+            f"{count:,} pictures of {side} x {side} pixels take {wanted / 2**30:.1f} GiB, and there are "
+            f"{there / 2**30:.1f} GiB.",
             remedy="Take a smaller source.side, or fewer pictures.",
-        ) from None
+        )
+    return np.empty((count, side, side, channels), np.uint8)
+
+
+def memory() -> int:
+    """Bytes of memory that this machine has; where it does not say, as many as one may hope for."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 40
 
 
 def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], what: str) -> Iterator[Result]:

@@ -67,7 +67,7 @@ def look_through_set(path: Path, side: int | None = None, channels: int | None =
     report = found.report
     try:
         if not path.is_dir():
-            found.splits = {"train": gather(_listed(path, report), side or USUAL_SIDE, channels or 3, report)}
+            found.splits = {"train": gather(listed(path, report), side or USUAL_SIDE, channels or 3, report)}
         elif (read := find_packed(path)) is not None:
             found.splits = {name: in_size(packed, side, channels, report) for name, packed in read().items()}
         else:
@@ -83,7 +83,7 @@ def look_through_set(path: Path, side: int | None = None, channels: int | None =
     return found
 
 
-def _listed(path: Path, report: DataReport) -> list[Wanted]:
+def listed(path: Path, report: DataReport) -> list[Wanted]:
     """The pictures that a list names."""
     if path.suffix.lower() in ENDINGS:
         remedy = "Give a folder with a folder a class, or a list (.csv, .tsv, .jsonl)."
@@ -150,10 +150,11 @@ def compare(found: FoundSet) -> None:
         for label in learnt:
             if label not in shown:
                 report.complain("class not tested", where, f"There is no picture of '{label}' in {split}.")
-    _compare_pictures(found.splits, report)
+    compare_pictures(found.splits, report)
 
 
-def _compare_pictures(splits: Mapping[str, Gathered], report: DataReport) -> None:
+def compare_pictures(splits: Mapping[str, Gathered], report: DataReport) -> None:
+    """Say which pictures are there twice."""
     first: dict[str, tuple[str, str, str]] = {}
     for split, gathered in splits.items():
         examples = gathered.examples
