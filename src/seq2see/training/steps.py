@@ -24,10 +24,11 @@ Scalar = Float[Tensor, ""]
 
 @dataclass(frozen=True)
 class Group:
-    """Weights by their names, which shrink alike."""
+    """Weights by their names, which shrink alike and move at the same pace: as a share of the rate."""
 
     named: Mapping[str, nn.Parameter]
     shrinking: float = 0.0
+    pace: float = 1.0
 
     def moving(self) -> dict[str, nn.Parameter]:
         """Those that have a gradient; a weight that this step did not use is left alone."""
@@ -54,10 +55,13 @@ class Steps:
         for group in self.groups:
             weights = group.moving()
             if weights:
-                self._move(weights, group.shrinking, divisor, broken)
+                self._move(weights, group, divisor, broken)
 
-    def _move(self, weights: Mapping[str, nn.Parameter], shrinking: float, divisor: Scalar, broken: Scalar) -> None:
+    def _move(self, weights: Mapping[str, nn.Parameter], group: Group, divisor: Scalar, broken: Scalar) -> None:
         raise NotImplementedError
+
+    def _rate(self, group: Group) -> Scalar:
+        return self.rate if group.pace == 1 else self.rate * group.pace
 
     def _memory(self, what: str, weights: Iterable[str]) -> list[Tensor]:
         remembered = self.memory[what]
@@ -83,14 +87,14 @@ class SGDSteps(Steps):
         self.momentum = momentum
         self.memory = {"momentum_buffer": zeros(self.weights)} if momentum else {}
 
-    def _move(self, weights: Mapping[str, nn.Parameter], shrinking: float, divisor: Scalar, broken: Scalar) -> None:
+    def _move(self, weights: Mapping[str, nn.Parameter], group: Group, divisor: Scalar, broken: Scalar) -> None:
         torch._fused_sgd_(
             list(weights.values()),
             gradients_of(weights),
             self._memory("momentum_buffer", weights) if self.momentum else [],
-            weight_decay=shrinking,
+            weight_decay=group.shrinking,
             momentum=self.momentum,
-            lr=self.rate,
+            lr=self._rate(group),
             dampening=0.0,
             nesterov=False,
             maximize=False,
@@ -117,7 +121,7 @@ class AdamSteps(Steps):
         counts = {name: torch.zeros((), device=weight.device) for name, weight in self.weights.items()}
         self.memory = {"exp_avg": zeros(self.weights), "exp_avg_sq": zeros(self.weights), "step": counts}
 
-    def _move(self, weights: Mapping[str, nn.Parameter], shrinking: float, divisor: Scalar, broken: Scalar) -> None:
+    def _move(self, weights: Mapping[str, nn.Parameter], group: Group, divisor: Scalar, broken: Scalar) -> None:
         means, squares, counts = (self._memory(what, weights) for what in ("exp_avg", "exp_avg_sq", "step"))
         torch._foreach_add_(counts, [1 - broken] * len(counts))  # one for each: a GPU would be asked for a single one
         self.kernel(
@@ -128,10 +132,10 @@ class AdamSteps(Steps):
             [],
             counts,
             amsgrad=False,
-            lr=self.rate,
+            lr=self._rate(group),
             beta1=BETAS[0],
             beta2=BETAS[1],
-            weight_decay=shrinking,
+            weight_decay=group.shrinking,
             eps=EPSILON,
             maximize=False,
             grad_scale=divisor,
