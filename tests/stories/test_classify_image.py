@@ -91,6 +91,29 @@ def test_pixels_in_memory_are_answered_whatever_their_neighbours_are(run: RunFol
         model.predict([pictures[0] / 255])
 
 
+def test_a_model_looks_at_pictures_in_other_sizes_and_says_so(run: RunFolder, tmp_path: Path, capsys):
+    model, path = load(run.path), tmp_path / "green.png"
+    painted(COLOURS["green"], 5).save(path)
+    assert not model(str(path)).remarks
+    (found,) = model.predict([str(path)], side=24)
+    assert found.text == "green"
+    assert not found.remarks
+    assert found.score != model(str(path)).score
+    (near,) = model.predict([str(path)], side=25)
+    assert near.score == pytest.approx(found.score, abs=1e-4)
+    assert near.remarks == ("it is seen in 24 x 24 pixels, which are whole patches, not in 25 x 25",)
+    odd = model.predict([np.array(painted(COLOURS["blue"], 5).resize((30, 3)))])[0]
+    assert odd.text == "blue"
+    assert "32 x 4 pixels" in odd.remarks[0]
+    assert command(["predict", str(run.path), str(path), "--set", "source.side=20"]) == 0
+    assert capsys.readouterr().out.startswith("green")
+    assert command(["eval", str(run.path), "--set", "source.side=21"]) == 0
+    assert "pictures were seen in 20 x 20 pixels" in capsys.readouterr().out
+    scores = json.loads((run.evaluation / "scores.json").read_text())
+    assert scores["seen"] == {"side": 20}
+    assert scores["test"]["accuracy"] > 80
+
+
 def test_the_command_line_answers_and_names_what_is_no_picture(run: RunFolder, tmp_path: Path, capsys):
     painted(COLOURS["blue"], 3).save(tmp_path / "蓝.png")
     assert command(["predict", str(run.path), str(tmp_path / "蓝.png")]) == 0

@@ -100,6 +100,10 @@ class Picture(Settings):
     frontend: Patches = Patches()
     """How pixels become vectors."""
 
+    def whole(self, side: int) -> int:
+        """The number of pixels nearest to this that is whole patches."""
+        return max(1, round(side / self.frontend.size)) * self.frontend.size
+
 
 class TextTarget(Text):
     """Text that is written."""

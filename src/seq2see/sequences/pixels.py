@@ -115,6 +115,13 @@ class Pixels(Tokeniser):
             )
         return picture.transpose(2, 0, 1)
 
+    def fit(self, pixels: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
+        """(channel, height, width) in another size."""
+        from PIL import Image  # takes a while, and most commands need no pictures
+
+        planes = [Image.fromarray(plane).resize((width, height), Image.Resampling.BICUBIC) for plane in pixels]
+        return np.stack([np.asarray(plane) for plane in planes])
+
     @property
     def fingerprint(self) -> str:
         """What decides how a picture is seen."""

@@ -54,14 +54,25 @@ class ClassifyPictures(Classify):
 
     def read(self, stored: StoredModel, text: Any) -> Seen:
         """A picture file, or pixels (height, width, channel)."""
-        eyes = stored.tokenisers.source
+        eyes, picture = stored.tokenisers.source, stored.config.model.source
         assert isinstance(eyes, Pixels)
-        return Seen("" if isinstance(text, np.ndarray) else str(text), [], False, pixels=eyes.look(text))
+        assert isinstance(picture, Picture)
+        pixels, remarks = eyes.look(text), tuple[str, ...]()
+        _, height, width = pixels.shape
+        down, across = picture.whole(height), picture.whole(width)
+        if (down, across) != (height, width):
+            pixels = eyes.fit(pixels, down, across)
+            remarks = (f"it is seen in {across} x {down} pixels, which are whole patches, not in {width} x {height}",)
+        name = "" if isinstance(text, np.ndarray) else str(text)
+        return Seen(name, [], False, remarks=remarks, pixels=pixels)
 
     def judge(
         self, stored: StoredModel, recipe: Recipe, splits: Splits, run: RunFolder, watch: Watch
     ) -> dict[str, Any]:
-        """Accuracy, and for each label precision, recall and F1; every answer goes into a table."""
+        """Accuracy, and for each label precision, recall and F1; every answer goes into a table.
+
+        The recipe may be that of pictures in another size than the model has learnt from.
+        """
         scores: dict[str, Any] = {}
         for name, examples in splits.items():
             if name in LEARNT_FROM or not examples:

@@ -18,6 +18,7 @@ from seq2see.metrics.bootstrap import PairedBootstrap, paired_bootstrap
 from seq2see.metrics.edits import pronunciation_errors
 from seq2see.metrics.notes_bleu import notes_bleu
 from seq2see.metrics.tokenised_bleu import corpus_bleu_tokenised, has_moses
+from seq2see.models.settings import Picture
 from seq2see.sequences.pairs import PairSet
 from seq2see.sequences.windows import TextSet
 from seq2see.sources.catalogue import CataloguedCorpus
@@ -43,15 +44,18 @@ Watch = Callable[[str, int], Any]
 def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **settings: Any) -> dict[str, Any]:
     """Score every test split of a run's corpus; the figures also go to `eval/scores.json`.
 
-    Settings are those of decoding, where they shall be others than the run's own.
+    Settings are those of decoding, where they shall be others than the run's own, or `side`, for pictures.
     """
     model, recipe = load(str(run.path)), run.recipe()
-    splits, _ = read_corpus(recipe)
     scores: dict[str, Any] = {}
+    if isinstance(recipe.source, Picture) and "side" in settings:
+        scores["seen"] = {"side": recipe.source.whole(settings.pop("side"))}
+        recipe = recipe.with_(**{"source.side": scores["seen"]["side"]})
+    splits, _ = read_corpus(recipe)
     if isinstance(model, Asker | Forecaster):
         if settings:
             raise UserError("This model writes no texts: nothing is decoded.", remedy="Leave out --set.")
-        scores = task_of(recipe).judge(model.stored, recipe, splits, run, partial(watch, "test"))
+        scores |= task_of(recipe).judge(model.stored, recipe, splits, run, partial(watch, "test"))
         write_json(run.evaluation / "scores.json", scores)
         return scores
     for name, examples in splits.items():
