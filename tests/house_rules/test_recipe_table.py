@@ -20,7 +20,6 @@ USERS_OWN = {
     "GNMT.*": "one of the settings of decoding",
     "Given.*": "the vocabulary of real weights, which no recipe learns",
     "TextTarget.missing": "what a vocabulary that came with real weights lacks",
-    "TransformerSettings.skip": "for deep stacks: none of the built-in recipes is so deep",
     "TransformerSettings.rotary_base": "what real weights were trained with",
     "Sentences.longest": "what real weights were trained with",
     "Label.summary": "what real weights were trained with, and what stock transformers can open",

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 from torch.testing import assert_close
 
-from seq2see.layers.resnet import NORMS, CoarserBlock, ResidualBlock, ResNet, Stem, read_off
+from seq2see.layers.resnet import NORMS, CoarserBlock, ResidualBlock, ResNet, Stem, as_map, read_off, window
 
 
 def count(module: torch.nn.Module) -> int:
@@ -49,27 +49,28 @@ def test_weights_by_hand():
     assert count(ResidualBlock(3, "batch")) == 2 * 81 + 2 * 6
     # From 3 to 5: 9 · 3 · 5 and 9 · 5 · 5, a matrix of 3 · 5, norms of 3 and of 5.
     assert count(CoarserBlock(3, 5, "batch")) == 135 + 225 + 15 + 6 + 10
-    # Three stages of 4, 8 and 16 channels, two blocks each: see above for the parts; 27 · 4 to enter, a norm of 16.
+    # Three stages of 4, 8 and 16 channels, two blocks each: see above for the parts; a norm of 16.
     stages = (2 * (288 + 16)) + (288 + 576 + 32 + 24 + 1152 + 32) + (1152 + 2304 + 128 + 48 + 4608 + 64)
-    assert count(ResNet(3, 16, 2, 3, "batch")) == 108 + stages + 32
+    assert count(ResNet(16, 2, 3, "batch")) == stages + 32
 
 
 def test_the_paper_s_twenty_layers_have_as_many_weights_as_they_say():
-    """Its table 6: 0.27 million with 16, 32 and 64 channels; and a head for ten classes."""
-    assert round((count(ResNet(3, 64, 3, 3, "batch")) + 64 * 10 + 10) / 1e6, 2) == 0.27
+    """Its table 6: 0.27 million with 16, 32 and 64 channels, a window to enter by and a head for ten classes."""
+    whole = count(window(3, 16, 3)) + count(ResNet(64, 3, 3, "batch")) + 64 * 10 + 10
+    assert round(whole / 1e6, 2) == 0.27
 
 
 def test_every_stage_but_the_first_halves_the_sides():
-    network = ResNet(1, 16, 1, 3, "group")
-    assert network(torch.randn(2, 1, 12, 20)).shape == (2, 16, 3, 5)
-    assert network(torch.randn(2, 1, 7, 9)).shape == (2, 16, 2, 3)  # of an odd side half of one more: 7, 4, 2
-    assert network(torch.randn(2, 1, 1, 1)).shape == (2, 16, 1, 1)
+    network = ResNet(16, 1, 3, "group")
+    assert network(torch.randn(2, 4, 12, 20)).shape == (2, 16, 3, 5)
+    assert network(torch.randn(2, 4, 7, 9)).shape == (2, 16, 2, 3)  # of an odd side half of one more: 7, 4, 2
+    assert network(torch.randn(2, 4, 1, 1)).shape == (2, 16, 1, 1)
 
 
 def seen(module, side: int) -> int:
-    """How many pixels, from the first to the last, reach the middle place of the map; norms are made to do nothing."""
+    """How many pixels, from the first to the last, reach the middle place of the map."""
     pixels = torch.rand(1, 1, side, side, requires_grad=True)
-    features = module.eval()(pixels)
+    features = module.eval()(pixels)  # a norm that has seen nothing yet does nothing
     middle = features.size(-1) // 2
     features[0, :, middle, middle].sum().backward()
     columns = pixels.grad[0, 0].abs().sum(0).nonzero().flatten()
@@ -84,11 +85,11 @@ def positive(module):
 
 
 def test_how_far_a_place_sees():
-    # A window of 3 sees 3 pixels; each further one adds 2 steps of the map it reads. Enter 3, one block 3 + 2 + 2.
-    assert seen(positive(ResNet(1, 8, 1, 1, "batch")), 31) == 7
+    # A window of 3 sees 3 pixels; each further one adds 2 steps of the map it reads. So one block sees 3 + 2.
+    assert seen(positive(ResNet(1, 1, 1, "batch")), 31) == 5
     # A coarser block reads at steps of 1 (+ 2), then of 2 (+ 4); the next one + 4 and + 8.
-    assert seen(positive(ResNet(1, 8, 1, 2, "batch")), 31) == 7 + 2 + 4
-    assert seen(positive(ResNet(1, 8, 1, 3, "batch")), 63) == 7 + 2 + 4 + 4 + 8
+    assert seen(positive(ResNet(2, 1, 2, "batch")), 31) == 5 + 2 + 4
+    assert seen(positive(ResNet(4, 1, 3, "batch")), 63) == 5 + 2 + 4 + 4 + 8
 
 
 def test_stem_by_hand():
@@ -131,13 +132,13 @@ def test_the_first_weights_keep_the_scale_of_gradients():
 
 
 def test_a_network_is_its_parts_in_a_row_and_ends_with_a_norm():
-    network, pixels = ResNet(3, 16, 2, 2, "group"), torch.randn(2, 3, 6, 6)
+    network, entered = ResNet(16, 2, 2, "group"), torch.randn(2, 8, 6, 6)
     torch.nn.init.normal_(network.ending.bias)
-    features = functional.conv2d(pixels, network.enter.weight, padding=1)
+    features = entered
     assert [type(block) for block in network.blocks] == [ResidualBlock, ResidualBlock, CoarserBlock, ResidualBlock]
     for block in network.blocks:
         features = block(features)
-    assert_close(network(pixels), ready(features, network.ending, "group"))
+    assert_close(network(entered), ready(features, network.ending, "group"))
 
 
 def test_a_map_is_read_off_line_after_line():
@@ -145,3 +146,6 @@ def test_a_map_is_read_off_line_after_line():
     rows = read_off(features.expand(2, -1, -1, -1))
     assert rows.values[0].tolist() == [[0, 6], [1, 7], [2, 8], [3, 9], [4, 10], [5, 11]]
     assert rows.lengths.tolist() == [6, 6]
+    assert rows.grid == (2, 3)
+    assert torch.equal(as_map(rows)[1], features[0])
+    assert rows.to("cpu").grid == (2, 3)

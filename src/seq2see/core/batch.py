@@ -101,6 +101,18 @@ class Worded(Sequences):
 
 
 @dataclass(frozen=True)
+class Gridded(Sequences):
+    """Rows of vectors that cover a picture, line after line from the top left; nothing of them is padding."""
+
+    grid: tuple[int, int]  # places from top to bottom, and from left to right
+
+    def to(self, device: torch.device | str) -> Gridded:
+        """The same rows on another device."""
+        values, lengths = (tensor.to(device, non_blocking=True) for tensor in (self.values, self.lengths))
+        return Gridded(values, lengths, self.grid)
+
+
+@dataclass(frozen=True)
 class Pictures:
     """Pictures of one size, before a frontend makes `Sequences` of them.
 

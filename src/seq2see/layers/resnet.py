@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import Gridded
 
 Map = Float[Tensor, "row channel height width"]
 Coarser = Float[Tensor, "row filter down across"]
@@ -81,28 +81,27 @@ class CoarserBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A convolution, stages of residual blocks, and a norm at the end (He et al. 2016, "Deep Residual Learning ...").
+    """Stages of residual blocks, and a norm at the end (He et al. 2016, "Deep Residual Learning ...", section 4.2).
 
-    Every stage but the first halves the map's sides and doubles its channels, so that all cost about the same. As in
-    their section 4.2, for small pictures: the first convolution is 3 x 3 and keeps every place.
+    Every stage but the first halves the map's sides and doubles its channels, so that all cost about the same; the last
+    has `width` of them.
     """
 
-    def __init__(self, channels: int, width: int, depth: int, stages: int, norm: str):
+    def __init__(self, width: int, depth: int, stages: int, norm: str):
         super().__init__()
         sizes = [width // 2**above for above in reversed(range(stages))]
-        self.enter = window(channels, sizes[0], 3)
         blocks: list[nn.Module] = [ResidualBlock(sizes[0], norm) for _ in range(depth)]
         for into, out in pairwise(sizes):
             blocks += [CoarserBlock(into, out, norm), *(ResidualBlock(out, norm) for _ in range(depth - 1))]
         self.blocks = nn.ModuleList(blocks)
         self.ending = NORMS[norm](width)
 
-    def forward(self, pixels: Map) -> Coarser:
-        """The map of the last stage, with `width` channels."""
-        features = self.enter(pixels)
+    def forward(self, features: Map) -> Coarser:
+        """The map of the last stage."""
+        found = features
         for block in self.blocks:
-            features = block(features)
-        return functional.relu(self.ending(features))
+            found = block(found)
+        return functional.relu(self.ending(found))
 
 
 class Stem(nn.Module):
@@ -125,7 +124,13 @@ class Stem(nn.Module):
         return features
 
 
-def read_off(features: Map) -> Sequences:
+def read_off(features: Map) -> Gridded:
     """The map as rows of vectors, line after line from the top left: a picture is a sequence."""
     places = features.flatten(2).mT
-    return Sequences(places, torch.full((len(places),), places.size(1), device=places.device))
+    lengths = torch.full((len(places),), places.size(1), device=places.device)
+    return Gridded(places, lengths, (features.size(2), features.size(3)))
+
+
+def as_map(places: Gridded) -> Float[Tensor, "row width down across"]:
+    """The inverse: rows of vectors as the map that they cover."""
+    return places.values.mT.unflatten(2, places.grid)

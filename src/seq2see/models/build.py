@@ -14,6 +14,7 @@ from seq2see.layers.norms import EPSILON
 from seq2see.layers.patches import Patches
 from seq2see.layers.pooling import AttentionPooling, FirstPooling, LearnedTokens, MeanPooling
 from seq2see.layers.positions import GRIDS, POSITIONS, LearnedGrid, LearnedPositions
+from seq2see.layers.resnet import Stem, window
 from seq2see.models.bert import BERT, PairBERT, Rethink
 from seq2see.models.classifier import CLASSIFIERS
 from seq2see.models.convolutional import (
@@ -35,6 +36,7 @@ from seq2see.models.recurrent import (
     RecurrentEncoder,
     RecurrentEncoderSettings,
 )
+from seq2see.models.resnet import ResNetEncoder, ResNetSettings
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.series import NumberFrontend, NumberHead
 from seq2see.models.settings import (
@@ -67,6 +69,12 @@ ENCODERS: dict[type, Callable[[Any, str], nn.Module]] = {
     RecurrentEncoderSettings: lambda settings, positions: RecurrentEncoder.of(settings),
     ConvolutionalEncoderSettings: lambda settings, positions: ConvolutionalEncoder.of(settings),
     WindowEncoderSettings: lambda settings, positions: WindowEncoder.of(settings),
+    ResNetSettings: lambda settings, positions: ResNetEncoder(settings),
+}
+CUTS: dict[str, Callable[[Any, int, int], nn.Module]] = {  # from pixels to a map of vectors
+    "patches": lambda look, channels, width: Patches(channels, look.size, width),
+    "stem": lambda look, channels, width: Stem(channels, width, look.depth),
+    "pixels": lambda look, channels, width: window(channels, width, 3),
 }
 DECODERS: dict[type, Callable[[Any, int, str], nn.Module]] = {
     TransformerSettings: TransformerDecoder,
@@ -174,10 +182,10 @@ def _frontend(text: Text, table: nn.Embedding, dropout: float, epsilon: float = 
 
 def _picture_frontend(settings: ModelSettings, picture: Picture, encoder: Encoder) -> PictureFrontend:
     """What makes a sequence of a picture; whoever reads a class token needs one in front."""
-    look, width = picture.frontend, encoder.width
+    look, width = picture.frontend, encoder.enters if isinstance(encoder, ResNetSettings) else encoder.width
     grid = (picture.side // look.size, picture.side // look.size)
     positions = LearnedGrid(width, grid) if look.positions == "learned" else GRIDS[look.positions](width)
-    patches = Patches(picture.channels, look.size, width)
+    patches = CUTS[look.kind](look, picture.channels, width)
     has_token = isinstance(settings.target, PictureLabel) and settings.target.summary == "class-token"
     return PictureFrontend(patches, positions, LearnedTokens(width) if has_token else nn.Identity(), encoder.dropout)
 

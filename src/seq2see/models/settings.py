@@ -11,12 +11,17 @@ from seq2see.core.settings import Settings, usually
 from seq2see.models.convolutional import ConvolutionalEncoderSettings, WindowEncoderSettings
 from seq2see.models.counting import CountingSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
+from seq2see.models.resnet import Pixels, ResNetSettings, Stem
 from seq2see.models.transformer import TransformerSettings
 from seq2see.models.window import WindowDecoderSettings
 from seq2see.sequences.tokenisers import AnyTokeniser, BytePairs
 
 Encoder = Annotated[
-    TransformerSettings | RecurrentEncoderSettings | ConvolutionalEncoderSettings | WindowEncoderSettings,
+    TransformerSettings
+    | RecurrentEncoderSettings
+    | ConvolutionalEncoderSettings
+    | WindowEncoderSettings
+    | ResNetSettings,
     Field(discriminator="kind"),
 ]
 Decoder = Annotated[
@@ -97,7 +102,7 @@ class Picture(Settings):
     """Pixels on each side: what a model learns from has this size, or is brought to it."""
     channels: Literal[1, 3] = 3
     """Numbers of a pixel: 3 are red, green and blue, 1 is grey."""
-    frontend: Patches = Patches()
+    frontend: Annotated[Patches | Stem | Pixels, Field(discriminator="kind"), usually("patches")] = Patches()
     """How pixels become vectors."""
 
     def whole(self, side: int) -> int:
@@ -235,6 +240,14 @@ class ModelSettings(Settings):
             raise ValueError(
                 f"source.side {self.source.side} must be a multiple of source.frontend.size {self.source.frontend.size}"
             )
+        if self.target == PictureLabel(summary="attention") and not isinstance(self.encoder, TransformerSettings):
+            raise ValueError("target.summary=attention needs encoder.kind=transformer, whose heads it takes")
+        if isinstance(self.encoder, ResNetSettings):
+            if self.target != PictureLabel(summary="mean"):
+                raise ValueError("encoder.kind=resnet needs target.kind=picture-label and target.summary=mean")
+            if self.encoder.width % 2 ** (self.encoder.stages - 1):
+                stages = self.encoder.stages
+                raise ValueError(f"encoder.width {self.encoder.width} cannot be halved for each of {stages} stages")
         return self
 
     @model_validator(mode="after")

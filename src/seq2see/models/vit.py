@@ -7,6 +7,7 @@ a table, here patches are multiplied by a matrix; behind the frontend a picture 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from jaxtyping import Float
@@ -36,9 +37,8 @@ class PictureFrontend(nn.Module):
         """Pictures as sequences of vectors, in the order in which one reads."""
         features = self.patches(self.tones(pictures.values))
         places = read_off(features)
-        placed = places.values + self.positions(tuple(features.shape[2:]))
-        rows = self.tokens(Sequences(placed, places.lengths))
-        return Sequences(self.dropout(rows.values), rows.lengths)
+        rows = self.tokens(replace(places, values=places.values + self.positions(places.grid)))
+        return replace(rows, values=self.dropout(rows.values))
 
 
 class ViT(Classifier):

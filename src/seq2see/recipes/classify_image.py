@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from seq2see.decoding.settings import Decoding
+from seq2see.models.resnet import Pixels, ResNetSettings, Stem
 from seq2see.models.settings import Patches, Picture, PictureLabel
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.views import Views
@@ -59,3 +60,28 @@ def cifar10_vit() -> Recipe:
         decoding=Decoding(max_new_tokens=1),
         metrics=(),
     )
+
+
+def classify_image_hybrid() -> Recipe:
+    """The same Transformer behind convolutions: patches overlap, and need no positions (Hassani et al. 2021)."""
+    frontend = Stem(depth=3, positions="none")
+    return classify_image().with_(**{"name": "classify-image-hybrid", "source.frontend": frontend, "encoder.skip": 0.1})
+
+
+def classify_image_resnet() -> Recipe:
+    """A ResNet on the same pictures (He et al. 2016): every place sees its neighbours, and the map grows coarser."""
+    return classify_image().with_(
+        **{
+            "name": "classify-image-resnet",
+            "source.frontend": Pixels(),
+            "encoder": ResNetSettings(width=64, depth=1, stages=3, norm="group"),
+            "target.summary": "mean",
+        }
+    )
+
+
+def cifar10_resnet() -> Recipe:
+    """The same by a ResNet with as many weights (He et al. 2016), under the same views."""
+    encoder = ResNetSettings(width=384, stages=3)
+    changes = {"source.frontend": Pixels(), "encoder": encoder, "target.summary": "mean"}
+    return cifar10_vit().with_(**{"name": "cifar10-resnet", **changes})
