@@ -91,6 +91,16 @@ def test_pixels_in_memory_are_answered_whatever_their_neighbours_are(run: RunFol
         model.predict([pictures[0] / 255])
 
 
+def test_it_shows_where_it_looked(run: RunFolder, tmp_path: Path):
+    painted(COLOURS["green"], 5).save(tmp_path / "green.png")
+    looked = load(run.path)(str(tmp_path / "green.png")).attention
+    assert looked.source[:3] == ["class", "1,1", "1,2"]
+    assert looked.source[-1] == "4,4"
+    assert looked.matrix.shape == (17, 17)
+    assert looked.matrix.sum(1) == pytest.approx(np.ones(17), abs=1e-5)
+    assert "<table>" in looked.html()
+
+
 def test_a_model_looks_at_pictures_in_other_sizes_and_says_so(run: RunFolder, tmp_path: Path, capsys):
     model, path = load(run.path), tmp_path / "green.png"
     painted(COLOURS["green"], 5).save(path)

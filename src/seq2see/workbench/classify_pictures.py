@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
 from seq2see.metrics.classes import Confusion
-from seq2see.models.settings import Picture
+from seq2see.models.settings import ModelSettings, Picture, PictureLabel
 from seq2see.sequences.pixels import PictureSet, Pixels
 from seq2see.sources.examples import Example
 from seq2see.sources.picture_examples import PictureExamples
@@ -87,3 +88,12 @@ class ClassifyPictures(Classify):
                 draw_mistakes(run, examples, said)
                 draw_looks(run, stored, examples, said)
         return scores
+
+
+def patch_names(settings: ModelSettings, pixels: NDArray[np.uint8]) -> list[str]:
+    """What the places of a picture's sequence are called: a class token, and "row,column" of each patch."""
+    assert isinstance(settings.source, Picture)
+    size = settings.source.frontend.size
+    down, across = (side // size for side in pixels.shape[1:])
+    has_token = isinstance(settings.target, PictureLabel) and settings.target.summary == "class-token"
+    return ["class"] * has_token + [f"{row + 1},{column + 1}" for row in range(down) for column in range(across)]
