@@ -26,7 +26,7 @@ from seq2see.sources.picture_folders import find_pictures
 from seq2see.sources.picture_reading import Gathered, Wanted, digest, gather, room_for, side_by_side
 from seq2see.sources.pictures import ENDINGS, fit
 
-USUAL_SIDE = 64
+USUAL_SIDE = 32
 """The size that picture files are brought to where nothing is said."""
 
 Splits = dict[str, PictureExamples]

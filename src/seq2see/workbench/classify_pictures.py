@@ -16,6 +16,7 @@ from seq2see.core.errors import UserError
 from seq2see.metrics.classes import Confusion
 from seq2see.models.settings import ModelSettings, Picture, PictureLabel
 from seq2see.sequences.pixels import PictureSet, Pixels
+from seq2see.sources.captioned_pictures import CaptionedPictures
 from seq2see.sources.examples import Example
 from seq2see.sources.picture_examples import PictureExamples
 from seq2see.workbench.classify import LEARNT_FROM, Classify, draw, table, told
@@ -35,6 +36,9 @@ class ClassifyPictures(Classify):
     def learn(self, recipe: Recipe, train: Sequence[Example]) -> Tokenisers:
         """The labels in the order of the alphabet."""
         assert isinstance(recipe.source, Picture)
+        if isinstance(train, CaptionedPictures):
+            remedy = "Take pictures with labels: corpus.name=cifar10, or your own."
+            raise UserError("These pictures have captions, and no labels.", remedy=remedy)
         labels = sorted({example.target for example in train})
         if len(labels) < 2:
             raise UserError(
