@@ -323,6 +323,16 @@ class TestLists:
         assert not report.counts
         assert report.files == [str(tmp_path / name)]
 
+    def test_labels_in_two_normal_forms_are_one(self, tmp_path):
+        forms = ("NFC", "NFD")
+        lines = [f"{number}.png\t{unicodedata.normalize(forms[number % 2], 'café')}\n" for number in range(4)]
+        for number in range(8):
+            save(tmp_path / f"{number}.png", number)
+        lines += [f"{number}.png\ttea\n" for number in range(4, 8)]
+        (tmp_path / "list.tsv").write_text("".join(lines), encoding="utf-8")
+        splits, _ = read_picture_set(tmp_path / "list.tsv", side=8)
+        assert {label for each in splits.values() for label in each.labels} == {"café", "tea"}
+
     def test_what_is_wrong_is_told_with_the_line(self, tmp_path):
         for number, (file, _) in enumerate(ROWS):
             save(tmp_path / file, number)

@@ -7,6 +7,7 @@ a list: a .csv, .tsv or .jsonl whose columns are `file` (or `path`, or `image`, 
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -100,7 +101,8 @@ def listed(path: Path, report: DataReport) -> list[Wanted]:
     for row in rows:
         file, _, line = row.place.rpartition(":")
         picture = path.parent / row.source.strip()
-        wanted.append(Wanted(picture, row.target.strip(), file_name(picture), Place(file, int(line))))
+        label = unicodedata.normalize("NFC", row.target.strip())  # as the names of folders
+        wanted.append(Wanted(picture, label, file_name(picture), Place(file, int(line))))
     return wanted
 
 

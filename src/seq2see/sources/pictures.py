@@ -183,7 +183,8 @@ def _decode(image: Image, where: str, side: int | None, channels: int) -> Decode
         raise BadPicture("too many pixels", what, where)
     remarks: list[str] = []
     stored, kept = str(image.format), (width, height)
-    if stored in ("GIF", "PNG", "WEBP") and getattr(image, "n_frames", 1) > 1:  # photos with a preview are one picture
+    # Photos with a preview are one picture; and frames are not counted, because there can be a million.
+    if stored in ("GIF", "PNG", "WEBP") and getattr(image, "is_animated", False):
         remarks.append("several frames")
     if side:
         image.draft(None, (2 * side, 2 * side))  # JPEG can leave out what is shrunk away
