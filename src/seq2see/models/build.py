@@ -141,11 +141,16 @@ def build_writer(settings: ModelSettings, source_size: int, target_size: int) ->
         target.lock(decoder.locked.words, decoder.locked.inputs)
     if encoder is None or settings.source is None:
         return LanguageModel(target, WRITERS[type(decoder)](decoder, text.frontend.positions), head)
-    shared = text.vocabulary == "shared"
-    source_table = target_table if shared else nn.Embedding(source_size, encoder.width)
+    source: nn.Module
+    if isinstance(settings.source, Picture):
+        source = _picture_frontend(settings, settings.source, encoder)
+    else:
+        shared = text.vocabulary == "shared"
+        source_table = target_table if shared else nn.Embedding(source_size, encoder.width)
+        source = _frontend(settings.read, source_table, encoder.dropout)
     return Seq2Seq(
-        source=_frontend(settings.read, source_table, encoder.dropout),
-        encoder=ENCODERS[type(encoder)](encoder, settings.read.frontend.positions),
+        source=source,
+        encoder=ENCODERS[type(encoder)](encoder, settings.source.frontend.positions),
         target=target,
         decoder=DECODERS[type(decoder)](decoder, encoder.width, text.frontend.positions),
         head=head,

@@ -234,8 +234,11 @@ class ModelSettings(Settings):
     @model_validator(mode="after")
     def check_picture(self) -> ModelSettings:
         """A picture must be whole patches, and what is said of pictures is not said of texts."""
-        if isinstance(self.source, Picture) != isinstance(self.target, PictureLabel):
+        looks = isinstance(self.source, Picture)
+        if (looks and not self.writes) != isinstance(self.target, PictureLabel):
             raise ValueError("source.kind=picture and target.kind=picture-label go together")
+        if looks and self.writes and self.written.vocabulary == "shared":
+            raise ValueError("pictures have no vocabulary that could be shared: set target.vocabulary=separate")
         if isinstance(self.source, Picture) and self.source.side % self.source.frontend.size:
             raise ValueError(
                 f"source.side {self.source.side} must be a multiple of source.frontend.size {self.source.frontend.size}"
@@ -273,7 +276,7 @@ class ModelSettings(Settings):
             raise ValueError(f"a recipe with target.kind={self.target.kind} needs [source] and [encoder]")
         if self.source is None or self.encoder is None or self.decoder is None:
             return self
-        if isinstance(self.read.frontend, Sentences):
+        if isinstance(self.source.frontend, Sentences):
             raise ValueError("frontend.kind=sentences is for models that only read")
         if self.written.vocabulary == "shared":
             assert not isinstance(self.decoder, CountingSettings)

@@ -23,11 +23,15 @@ from seq2see.workbench.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from seq2see.inspection.picture_tiles import Tile, TileRow
+    from seq2see.sources.examples import Example
+    from seq2see.workbench.caption import Captioner
 
 ACROSS = 10
 """Pictures in a row."""
 MISTAKES, PAIRS, LOOKED_AT = 40, 6, 8
 """Most mistakes that are drawn, pairs of labels, and pictures whose attention is drawn."""
+DESCRIBED, WORDS = 6, 12
+"""Pictures of which it is drawn where the model looked while it wrote, and the most words of each."""
 
 
 def draw_batch(run: RunFolder, batch: Batch, stored: PictureExamples) -> None:
@@ -127,3 +131,17 @@ def _grid(weights: NDArray[Any], has_token: bool) -> NDArray[Any]:
     taken = weights[:, 0, 1:] if has_token else weights.mean(1)
     side = math.isqrt(taken.shape[1])
     return taken.reshape(len(taken), side, side)
+
+
+def draw_words(run: RunFolder, model: Captioner, examples: Sequence[Example]) -> None:
+    """`attention/regions.png`: a few pictures, and where the model looked while it wrote each word about them."""
+    from seq2see.inspection.picture_tiles import Tile, TileRow, draw_tiles  # matplotlib only where it is used
+    from seq2see.workbench.caption import region  # here, because it reads pictures as classifiers do
+
+    assert isinstance(examples, PictureExamples)
+    rows = []
+    for pixels, said in zip(examples.pixels[:DESCRIBED], model.predict(list(examples.pixels[:DESCRIBED])), strict=True):
+        words = said.attention.target[:WORDS]
+        tiles = [Tile(pixels, word, region(said.attention, place)) for place, word in enumerate(words)]
+        rows.append(TileRow(said.text, [Tile(pixels), *tiles]))
+    draw_tiles(rows, run.path / "attention" / "regions.png")
