@@ -138,3 +138,14 @@ def test_more_pictures_than_fit_are_refused_before_they_are_read(tmp_path, monke
     assert "source.side" in caught.value.remedy
     monkeypatch.setattr(picture_reading, "memory", lambda: 18 * 8 * 8 * 3)
     OwnPictures(paths=(train,)).pictures(8, 3)
+
+
+def test_a_fingerprint_is_of_all_captions(captions):
+    def fingerprint() -> str:
+        return OwnCaptions(paths=(str(captions),)).pictures(8, 3)[0]["train"].fingerprint
+
+    before = fingerprint()
+    assert fingerprint() == before
+    text = captions.read_text(encoding="utf-8")
+    captions.write_text(text.replace("第 2 句", "第 9 句"), encoding="utf-8")  # the last of three
+    assert fingerprint() != before
