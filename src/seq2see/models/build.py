@@ -12,7 +12,15 @@ from seq2see.layers.feed_forward import CURVES, THINKS
 from seq2see.layers.initialise import initialise
 from seq2see.layers.norms import EPSILON
 from seq2see.layers.patches import Patches
-from seq2see.layers.pooling import AttentionPooling, FirstPooling, LearnedTokens, MeanPooling
+from seq2see.layers.pooling import (
+    AttentionPooling,
+    FirstPooling,
+    FirstTwoPooling,
+    LearnedTokens,
+    MeanPooling,
+    Pooling,
+    RethoughtPooling,
+)
 from seq2see.layers.positions import GRIDS, POSITIONS, LearnedGrid, LearnedPositions
 from seq2see.layers.resnet import Stem, window
 from seq2see.models.bert import BERT, PairBERT, Rethink
@@ -191,17 +199,24 @@ def _picture_frontend(settings: ModelSettings, picture: Picture, encoder: Encode
     grid = (picture.side // look.size, picture.side // look.size)
     positions = LearnedGrid(width, grid) if look.positions == "learned" else GRIDS[look.positions](width)
     patches = CUTS[look.kind](look, picture.channels, width)
-    has_token = isinstance(settings.target, PictureLabel) and settings.target.summary == "class-token"
-    return PictureFrontend(patches, positions, LearnedTokens(width) if has_token else nn.Identity(), encoder.dropout)
+    count = settings.target.tokens if isinstance(settings.target, PictureLabel) else 1
+    return PictureFrontend(patches, positions, LearnedTokens(width, count) if count else nn.Identity(), encoder.dropout)
 
 
-def _pool(settings: ModelSettings) -> nn.Module:
+def _pool(settings: ModelSettings) -> Pooling:
     """What sums up the patches of a picture."""
     assert isinstance(settings.target, PictureLabel)
-    if settings.target.summary != "attention":
-        return {"class-token": FirstPooling, "mean": MeanPooling}[settings.target.summary]()
     body: Any = settings.encoder
-    return AttentionPooling(body.width, body.heads, THINKS[body.think](body.width, body.hidden), body.epsilon)
+    pools: dict[str, Callable[[], Pooling]] = {
+        "class-token": FirstPooling,
+        "distilled": FirstTwoPooling,
+        "mean": MeanPooling,
+        "pre-logits": lambda: RethoughtPooling(body.width),
+        "attention": lambda: AttentionPooling(
+            body.width, body.heads, THINKS[body.think](body.width, body.hidden), body.epsilon
+        ),
+    }
+    return pools[settings.target.summary]()
 
 
 def _tagger(settings: ModelSettings) -> type[Tagger]:

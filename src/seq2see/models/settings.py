@@ -147,8 +147,13 @@ class PictureLabel(Settings):
     """One of a few labels for the whole picture; which there are, the training examples say."""
 
     kind: Literal["picture-label"] = "picture-label"
-    summary: Literal["class-token", "mean", "attention"] = "class-token"
-    """What the label is told from: a token in front of the patches, their mean, or what a question finds in them."""
+    summary: Literal["class-token", "mean", "attention", "pre-logits", "distilled"] = "class-token"
+    """What the label is told from: a class token, the mean, what a question finds; or as real weights have it."""
+
+    @property
+    def tokens(self) -> int:
+        """How many learned vectors stand in front of the patches."""
+        return {"mean": 0, "attention": 0, "distilled": 2}.get(self.summary, 1)
 
 
 class Tags(Settings):
@@ -235,7 +240,8 @@ class ModelSettings(Settings):
     def check_picture(self) -> ModelSettings:
         """A picture must be whole patches, and what is said of pictures is not said of texts."""
         looks = isinstance(self.source, Picture)
-        if (looks and not self.writes) != isinstance(self.target, PictureLabel):
+        answered = self.writes or self.target == Vector(summary="first")  # words, or real weights without a head
+        if looks != isinstance(self.target, PictureLabel) and not (looks and answered):
             raise ValueError("source.kind=picture and target.kind=picture-label go together")
         if looks and self.writes and self.written.vocabulary == "shared":
             raise ValueError("pictures have no vocabulary that could be shared: set target.vocabulary=separate")
