@@ -16,6 +16,7 @@ from seq2see.interop.hugging_face_causal import causal_layout, in_their_words, w
 from seq2see.interop.hugging_face_config import ARCHITECTURES
 from seq2see.interop.hugging_face_vit import vit_layout, write_vit
 from seq2see.interop.onnx import write_onnx
+from seq2see.interop.onnx_pictures import write_onnx_pictures
 from seq2see.interop.stored import Stored
 from seq2see.interop.vit_weights import picture_of
 from seq2see.models.settings import Picture
@@ -140,7 +141,22 @@ def _causal_notes(stored: Stored) -> list[str]:
     return found
 
 
+def _write_onnx(stored: Stored, folder: Path) -> None:
+    """Pictures go in as they are, texts by their tokens."""
+    (write_onnx_pictures if isinstance(stored.config.model.source, Picture) else write_onnx)(stored, folder)
+
+
 def _onnx_example(stored: Stored, folder: Path) -> str:
+    if isinstance(stored.config.model.source, Picture):
+        picture = picture_of(stored.config.model)
+        form = {1: "L", 3: "RGB"}[picture.channels]
+        return f"""\
+import json, numpy, onnxruntime
+from PIL import Image
+picture = Image.open("your picture.png").convert("{form}").resize(({picture.side}, {picture.side}))
+pixels = numpy.asarray(picture).reshape({picture.side}, {picture.side}, {picture.channels}).transpose(2, 0, 1)[None]
+scores = onnxruntime.InferenceSession("{folder / "classifier.onnx"}").run(None, {{"pixels": pixels}})[0]
+print(json.load(open("{folder / "model.json"}"))["labels"][scores.argmax()])"""
     return f"""\
 import numpy, onnxruntime, tokenizers
 tokens = tokenizers.Tokenizer.from_file("{_tokeniser_files(stored, folder)[0]}").encode("your text").ids + [{EOS}]
@@ -149,11 +165,13 @@ memory = onnxruntime.InferenceSession("{folder / "encoder.onnx"}").run(None, rea
 
 
 def _onnx_notes(stored: Stored) -> list[str]:
+    if isinstance(stored.config.model.source, Picture):
+        return ["model.json names the labels, and the shape of the pixels: bytes as they are."]
     return ["model.json names what goes in and out of decoder_step.onnx; docs/export.md has the loop around it."]
 
 
 FORMATS = {
     "ct2": Format(write_ct2, _ct2_example, _ct2_notes),
     "hf": Format(_write_hf, _hf_example, _hf_notes),
-    "onnx": Format(write_onnx, _onnx_example, _onnx_notes),
+    "onnx": Format(_write_onnx, _onnx_example, _onnx_notes),
 }
