@@ -110,6 +110,13 @@ def test_timms_other_models_are_refused(tmp_path):
         read_model(tmp_path / "it", CPU)
 
 
+def test_timms_other_summaries_are_refused(tmp_path):
+    timm_folder(tmp_path / "it", like_others())
+    changed(tmp_path / "it", global_pool="avg")
+    with pytest.raises(UserError, match="global_pool='avg'"):
+        read_model(tmp_path / "it", CPU)
+
+
 def test_timms_labels(tmp_path):
     timm_folder(tmp_path / "it", like_others(), label_names=["a", "b", "猫", "d", "e"])
     assert read_model(tmp_path / "it", CPU).tokenisers.labels == ("a", "b", "猫", "d", "e")

@@ -32,7 +32,7 @@ IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and spread of the channels of its pictures, which many models take away and divide by."""
 FLAX_EPSILON = 1e-6
 """JAX's and timm's layer norms add so much."""
-WIDE_HEADS = {"huge": 80, "giant": 88, "gigantic": 104}
+WIDE_HEADS = {"huge": 80, "giant": 88, "gigantic": 104, "so400m": 72}
 """Numbers of a head where they are not 64, by a word in the name of a ViT (Zhai et al. 2022, table 2)."""
 
 
@@ -97,6 +97,7 @@ def timm_vit(config: Config, weights: Tensors) -> ViTFile:
         what = f"We have no layers for timm's '{name}'; there are those that begin with vit_ or deit_."
         raise UserError(what, where=config.where)
     known = Config({**config.tree, **config.get("pretrained_cfg", {})}, config.where)
+    known.check({"global_pool": "token"})
     width, channels, size, _ = _shape(shapes, "patch_embed.proj.weight", 4, config.where)
     side = known.get("input_size", [channels, 0, 0])[1]
     encoder = _stack(shapes, r"blocks\.(\d+)\.", "blocks.0.mlp.fc1.bias", width, config.where) | {
