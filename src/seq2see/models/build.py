@@ -199,7 +199,7 @@ def _picture_frontend(settings: ModelSettings, picture: Picture, encoder: Encode
     grid = (picture.side // look.size, picture.side // look.size)
     positions = LearnedGrid(width, grid) if look.positions == "learned" else GRIDS[look.positions](width)
     patches = CUTS[look.kind](look, picture.channels, width)
-    count = settings.target.tokens if isinstance(settings.target, PictureLabel) else 1
+    count = settings.in_front
     return PictureFrontend(patches, positions, LearnedTokens(width, count) if count else nn.Identity(), encoder.dropout)
 
 

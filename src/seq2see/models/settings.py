@@ -221,6 +221,11 @@ class ModelSettings(Settings):
         return self.source
 
     @property
+    def in_front(self) -> int:
+        """Learned vectors in front of a picture's patches: whoever writes looks at the patches themselves."""
+        return self.target.tokens if isinstance(self.target, PictureLabel) else int(not self.writes)
+
+    @property
     def sight(self) -> int:
         """Tokens that a language model goes on from, at most, and so many more it may say: both fit in its window.
 

@@ -15,7 +15,6 @@ from seq2see.core.batch import Batch, Pictures
 from seq2see.core.devices import device_of
 from seq2see.inspection.rollout import rollout
 from seq2see.inspection.trace import trace
-from seq2see.models.settings import PictureLabel
 from seq2see.sources.picture_examples import PictureExamples
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.questions import Said, batch_of
@@ -119,16 +118,15 @@ def looks_at(stored: StoredModel, said: Sequence[Said]) -> dict[str, NDArray[Any
     layers = [each.weights.float().cpu().numpy() for each in maps if not each.across]
     if not layers:
         return {}
-    target = stored.config.model.target
-    has_token = isinstance(target, PictureLabel) and target.summary == "class-token"
+    in_front = stored.config.model.in_front
     through = np.stack([rollout([weights[row] for weights in layers]) for row in range(len(said))])
     found = {f"layer {number}": weights.mean(1) for number, weights in enumerate(layers, 1)} | {"rollout": through}
-    return {name: _grid(weights, has_token) for name, weights in found.items()}
+    return {name: _grid(weights, in_front) for name, weights in found.items()}
 
 
-def _grid(weights: NDArray[Any], has_token: bool) -> NDArray[Any]:
+def _grid(weights: NDArray[Any], in_front: int) -> NDArray[Any]:
     """(picture, query, key) as (picture, down, across): what the summary takes from each patch of a square picture."""
-    taken = weights[:, 0, 1:] if has_token else weights.mean(1)
+    taken = weights[:, 0, in_front:] if in_front else weights.mean(1)
     side = math.isqrt(taken.shape[1])
     return taken.reshape(len(taken), side, side)
 
