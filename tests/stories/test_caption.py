@@ -16,10 +16,11 @@ from seq2see.core.errors import UserError
 from seq2see.workbench.dry import dry_run
 from seq2see.workbench.evaluate import evaluate
 from seq2see.workbench.predict import load
+from seq2see.workbench.prepare import prepare
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder
-from seq2see.workbench.train import train_recipe
+from seq2see.workbench.train import batches, train_recipe
 
 SMALL = {
     "source.side": 16,
@@ -139,6 +140,16 @@ def test_shapes_come_with_captions(tmp_path: Path):
     said: list[str] = []
     dry_run(small(), said.append)
     assert any(line.strip().startswith("is fed  <bos> a ") for line in said)
+
+
+def test_every_epoch_learns_the_next_caption(listed: Path):
+    recipe = small(listed)
+    prepared = prepare(recipe, lambda text: None)
+    batch_at, epoch = batches(recipe, prepared), -(-len(prepared.train) // 16)
+    starts = [set(batch_at(step).labels[:, 0].tolist()) for step in (1, 1 + epoch, 1 + 2 * epoch)]
+    assert [len(each) for each in starts] == [1, 1, 1]  # "all" or "这"
+    assert starts[0] != starts[1]
+    assert starts[0] == starts[2]
 
 
 def test_a_stopped_run_goes_on_to_the_same_end(tmp_path: Path, listed: Path):

@@ -119,7 +119,10 @@ def test_a_model_looks_at_pictures_in_other_sizes_and_says_so(run: RunFolder, tm
     assert "32 x 4 pixels" in odd.remarks[0]
     assert command(["predict", str(run.path), str(path), "--set", "source.side=20"]) == 0
     assert capsys.readouterr().out.startswith("green")
+    evaluate(run)
+    native = (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8")
     assert command(["eval", str(run.path), "--set", "source.side=21"]) == 0
+    assert (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8") != native
     assert "pictures were seen in 20 x 20 pixels" in capsys.readouterr().out
     scores = json.loads((run.evaluation / "scores.json").read_text())
     assert scores["seen"] == {"side": 20}
