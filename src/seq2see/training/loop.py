@@ -23,8 +23,9 @@ from seq2see.core.rows import pick_rows
 from seq2see.core.seeds import seed_torch
 from seq2see.training.averaging import MovingAverage, TriggeredAverage, move_average
 from seq2see.training.carrying import Carried
+from seq2see.training.doubles import Doubles
 from seq2see.training.feeding import TeacherForcing, feed
-from seq2see.training.graphs import GraphedStep
+from seq2see.training.graphs import GraphedStep, compile_blocks
 from seq2see.training.journal import Journal
 from seq2see.training.objectives import Objective, doubled
 from seq2see.training.optimisers import norm_and_divisor
@@ -68,6 +69,8 @@ class Trainer:
         moving = isinstance(settings.average, MovingAverage | TriggeredAverage)
         self.average = {name: weight.detach().clone() for name, weight in self.weights.items()} if moving else {}
         self.carried = Carried(model)
+        low = device.type == "cuda" and settings.precision == "bf16"
+        self.at_work = Doubles(model).at_work if low else contextlib.nullcontext
         self.best = Best()
         self.losses: dict[int, float] = {}  # validation losses by their step
         self.averaged_since = 0  # the first step whose weights a triggered average holds; 0 until then
@@ -150,10 +153,11 @@ class Trainer:
         piece = feed(self.model, piece, truth, seed, step * self.settings.accumulate + number)
         if self.objective.copies == 2:
             piece = doubled(piece)
-        with autocast(self.device, self.settings.precision):
-            hidden = self.carried.hidden(piece)
-            loss = self.objective.loss(hidden, self.model.head, piece.labels)
-        loss.backward()
+        with self.at_work():
+            with autocast(self.device, self.settings.precision):
+                hidden = self.carried.hidden(piece)
+                loss = self.objective.loss(hidden, self.model.head, piece.labels)
+            loss.backward()
         return loss.detach()
 
     @contextlib.contextmanager
@@ -229,13 +233,6 @@ class Trainer:
     def saving_due(self) -> bool:
         """After the errands of this step, or at the very end."""
         return self.step > 0 and self.errands_done == self.step
-
-
-def compile_blocks(model: nn.Module) -> None:
-    """Let torch.compile fuse the operations of each block of a stack: equal blocks are compiled once."""
-    stacks = [part for part in model.modules() if isinstance(part, nn.ModuleList)]
-    for block in [block for stack in stacks for block in stack]:
-        block.compile(dynamic=False)
 
 
 class NonFinite(UserError):

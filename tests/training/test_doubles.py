@@ -1,0 +1,68 @@
+"""Weights in two number formats: products read one, the optimiser moves the other."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.testing import assert_close
+
+from seq2see.models.heads import TiedHead
+from seq2see.training.doubles import Doubles
+
+
+class Tied(nn.Module):
+    """A table used twice, a product, and a norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(11, 8)
+        self.think, self.norm, self.head = nn.Linear(8, 8), nn.LayerNorm(8), TiedHead(self.table)
+        self.fixed = nn.Linear(8, 8).requires_grad_(False)
+
+    def loss(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Each token is asked to be itself."""
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            vectors = self.fixed(self.norm(self.think(self.table(tokens))))
+            return functional.cross_entropy(self.head(vectors).float(), tokens, reduction="sum")
+
+
+def test_in_a_step_products_have_16_bits_and_outside_nothing_has_changed():
+    model = Tied()
+    weights, doubles = dict(model.named_parameters()), Doubles(model)
+    with doubles.at_work():
+        assert {weight.dtype for weight in (model.table.weight, model.think.weight, model.think.bias)} == {
+            torch.bfloat16
+        }
+        assert {weight.dtype for weight in (model.norm.weight, model.fixed.weight)} == {torch.float32}
+        assert model.head.table.weight is model.table.weight
+    assert all(weights[name] is weight for name, weight in model.named_parameters())
+    assert model.head.table.weight is model.table.weight
+
+
+def test_gradients_are_handed_over_and_those_of_several_pieces_add_up():
+    model, tokens = Tied(), torch.tensor([1, 2, 3, 3])
+    doubles = Doubles(model)
+    for piece in (tokens, tokens[:2]):
+        with doubles.at_work():
+            model.loss(piece).backward()
+    found = {name: weight.grad for name, weight in model.named_parameters()}
+    model.zero_grad()
+    model.loss(torch.tensor([1, 2, 3, 3])).backward()
+    model.loss(torch.tensor([1, 2])).backward()
+    for name, weight in model.named_parameters():
+        if not weight.requires_grad:
+            assert found[name] is None
+            continue
+        assert found[name].dtype == torch.float32
+        assert_close(found[name], weight.grad, rtol=0.05, atol=0.05 * float(weight.grad.abs().max()), msg=name)
+
+
+def test_a_step_reads_the_weights_as_they_are_when_it_begins():
+    model = Tied()
+    doubles = Doubles(model)
+    with torch.no_grad():
+        model.think.weight.add_(1)
+    with doubles.at_work():
+        read = model.think.weight.detach().clone()
+    assert torch.equal(read, model.think.weight.bfloat16())
