@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -19,24 +21,28 @@ class Tied(nn.Module):
         self.table = nn.Embedding(11, 8)
         self.think, self.norm, self.head = nn.Linear(8, 8), nn.LayerNorm(8), TiedHead(self.table)
         self.fixed = nn.Linear(8, 8).requires_grad_(False)
+        self.odd = nn.Linear(8, 3)
 
     def loss(self, tokens: torch.Tensor) -> torch.Tensor:
         """Each token is asked to be itself."""
         with torch.autocast("cpu", dtype=torch.bfloat16):
             vectors = self.fixed(self.norm(self.think(self.table(tokens))))
-            return functional.cross_entropy(self.head(vectors).float(), tokens, reduction="sum")
+            loss = functional.cross_entropy(self.head(vectors).float(), tokens, reduction="sum")
+            return loss + self.odd(vectors).float().square().sum()
 
 
 def test_in_a_step_products_have_16_bits_and_outside_nothing_has_changed():
     model = Tied()
-    weights, doubles = dict(model.named_parameters()), Doubles(model)
+    weights, values = dict(model.named_parameters()), copy.deepcopy(model.state_dict())
+    doubles = Doubles(model)
     with doubles.at_work():
         assert {weight.dtype for weight in (model.table.weight, model.think.weight, model.think.bias)} == {
             torch.bfloat16
         }
-        assert {weight.dtype for weight in (model.norm.weight, model.fixed.weight)} == {torch.float32}
+        assert {weight.dtype for weight in (model.norm.weight, model.fixed.weight, model.odd.bias)} == {torch.float32}
         assert model.head.table.weight is model.table.weight
     assert all(weights[name] is weight for name, weight in model.named_parameters())
+    assert all(torch.equal(values[name], value) for name, value in model.state_dict().items())
     assert model.head.table.weight is model.table.weight
 
 

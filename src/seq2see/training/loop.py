@@ -70,7 +70,9 @@ class Trainer:
         self.average = {name: weight.detach().clone() for name, weight in self.weights.items()} if moving else {}
         self.carried = Carried(model)
         low = device.type == "cuda" and settings.precision == "bf16"
-        self.at_work = Doubles(model).at_work if low else contextlib.nullcontext
+        self.doubles = Doubles(model) if low else None
+        if self.doubles:
+            self.optimiser.join(self.doubles)
         self.best = Best()
         self.losses: dict[int, float] = {}  # validation losses by their step
         self.averaged_since = 0  # the first step whose weights a triggered average holds; 0 until then
@@ -103,6 +105,8 @@ class Trainer:
         if isinstance(self.settings.average, MovingAverage | TriggeredAverage):
             self.pull.fill_(self.settings.average.pull(self.step, self.averaged_since))
         seed_torch(self.settings.seed, "dropout", self.step)
+        if self.doubles:
+            self.doubles.renew_if_touched()
         figures = self._take(batch)
         self.launched.append(Launched(self.step, rate, figures.clone(), batch.indices))
 
@@ -128,6 +132,8 @@ class Trainer:
         self.carried.keep()
         loss = torch.stack(losses).sum() / asked
         gradients = gradients_of(self.weights)
+        if self.doubles and self.doubles.gradient is not None:
+            gradients.append(self.doubles.gradient)
         norm, divisor = norm_and_divisor(gradients, asked, self.settings.clip)
         self.broken.copy_(torch.maximum(self.broken, (~(loss + norm).isfinite()).float()))
         self.optimiser.step(divisor, self.broken)
@@ -153,7 +159,7 @@ class Trainer:
         piece = feed(self.model, piece, truth, seed, step * self.settings.accumulate + number)
         if self.objective.copies == 2:
             piece = doubled(piece)
-        with self.at_work():
+        with self.doubles.at_work() if self.doubles else contextlib.nullcontext():
             with autocast(self.device, self.settings.precision):
                 hidden = self.carried.hidden(piece)
                 loss = self.objective.loss(hidden, self.model.head, piece.labels)
