@@ -51,4 +51,4 @@ def test_thinking_on_a_gpu_is_near_that_on_a_cpu(curve, compiled):
         results.append([each.float().cpu() for each in (found, *by)])
     for ours, theirs in zip(*results, strict=True):
         # In 16 bits a number may fall on the other side of a bend: a few slopes differ, but not all of them together.
-        assert float((ours - theirs).norm() / theirs.norm()) < 0.02
+        assert float((ours - theirs).norm() / theirs.norm()) < 0.05

@@ -9,7 +9,7 @@ do their copies: all are made at once, and all their gradients are handed over a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -45,7 +45,8 @@ class Doubles:
         found = {name: weight for name, weight in model.named_parameters() if id(weight) in copied and _fits(weight)}
         # Matrices first: they are what shrinks.
         self.weights = dict(sorted(found.items(), key=lambda item: item[1].dim() < 2))
-        self.whole = _joined(weight.detach() for weight in self.weights.values())
+        pieces = [weight.detach().flatten() for weight in self.weights.values()]
+        self.whole = torch.cat(pieces) if pieces else torch.empty(0)
         for name, place in self.views(self.whole).items():
             self.weights[name].data = place
         self.low = self.whole.bfloat16()
@@ -106,10 +107,16 @@ class Doubles:
         if not complete:
             self._spread(found)
         elif self.joined:
-            whole = _joined(found.values())
+            whole = self._together(found, torch.bfloat16)
             self.gradient = whole if self.gradient is None else self.gradient.float() + whole
         else:
-            self._spread(self.views(_joined(found.values()).float()))
+            self._spread(self.views(self._together(found, torch.float32)))
+
+    def _together(self, gradients: Mapping[str, Tensor], dtype: torch.dtype) -> Flat:
+        """The gradients of all weights, one after another."""
+        whole = torch.empty_like(self.whole, dtype=dtype)
+        torch._foreach_copy_([*self.views(whole).values()], [*gradients.values()])  # quicker than torch.cat
+        return whole
 
     def _spread(self, gradients: Mapping[str, Tensor]) -> None:
         """To each weight its gradient."""
@@ -121,12 +128,6 @@ class Doubles:
 def _fits(weight: nn.Parameter) -> bool:
     """Whether it learns, and the next one would lie where kernels like weights to begin."""
     return weight.requires_grad and weight.numel() % 8 == 0
-
-
-def _joined(tensors: Iterable[Tensor]) -> Flat:
-    """All numbers, one after another."""
-    pieces = [tensor.flatten() for tensor in tensors]
-    return torch.cat(pieces) if pieces else torch.empty(0)
 
 
 def _uses(model: nn.Module, names: Mapping[int, str]) -> list[Use]:
