@@ -14,7 +14,8 @@ from hypothesis import strategies as some
 from PIL import Image
 
 from seq2see.core.errors import UserError
-from seq2see.sources.pictures import FORMATS, MOST_PIXELS, BadPicture, decode_picture, look_at
+from seq2see.sources import pictures
+from seq2see.sources.pictures import FORMATS, MOST_PIXELS, BadPicture, decode_picture, fit, look_at
 
 LOSSLESS = ["PNG", "GIF", "BMP", "WEBP"]
 
@@ -238,12 +239,20 @@ class TestFitting:
         chequered = Image.fromarray(np.indices((64, 64)).sum(0).astype(np.uint8) % 2 * 255)
         assert np.abs(decode_picture(stored(chequered), side=8).astype(int) - 128).max() <= 2
 
-    def test_a_large_photo_is_decoded_small_and_looks_the_same(self):
-        shades = np.linspace(0, 255, 1600).astype(np.uint8)
-        photo = stored(Image.fromarray(np.broadcast_to(shades, (1200, 1600)).copy()), "JPEG", quality=90)
-        whole = Image.open(io.BytesIO(photo)).convert("RGB").crop((200, 0, 1400, 1200))
-        expected = np.array(whole.resize((64, 64), Image.Resampling.BICUBIC)).astype(int)
-        assert np.abs(decode_picture(photo, side=64) - expected).max() <= 3
+    @pytest.mark.parametrize(
+        ("size", "decoded"), [((1600, 1200), (200, 150)), ((400, 300), (200, 150)), ((96, 72), None)]
+    )
+    def test_a_large_photo_is_decoded_small_and_looks_the_same(self, size, decoded, monkeypatch):
+        chequered = np.kron(np.random.default_rng(1).integers(0, 256, (24, 32)), np.ones((50, 50))).astype(np.uint8)
+        photo = stored(Image.fromarray(chequered).resize(size), "JPEG", quality=95)
+        whole = Image.open(io.BytesIO(photo)).convert("RGB")
+        left = (size[0] - size[1]) / 2
+        expected = whole.resize((64, 64), Image.Resampling.BICUBIC, (left, 0, left + size[1], size[1]))
+        seen = []
+        monkeypatch.setattr(pictures, "fit", lambda image, side: seen.append(image.size) or fit(image, side))
+        found = decode_picture(photo, side=64).astype(int)
+        assert seen == [decoded or size]
+        assert np.abs(found - np.array(expected)).mean() <= 2
 
     def test_grey_on_demand(self):
         assert decode_picture(stored(Image.new("RGB", (4, 4), "red")), side=2, channels=1).tolist() == [[[76]] * 2] * 2

@@ -270,6 +270,17 @@ class TestTwice:
         assert not shown["train"] & shown["test"]
         assert not shown["train"] & shown["valid"]
 
+    def test_the_order_of_copies_changes_nobodys_split(self, tmp_path):
+        photos(tmp_path, {"a": 40, "b": 40})
+        for number in range(40):
+            Image.open(tmp_path / "a" / f"{number:03}.png").save(tmp_path / "a" / f"x{number:03}.bmp")
+        before = read_picture_set(tmp_path, side=8)[0]
+        for path in list((tmp_path / "a").glob("x*")):
+            path.rename(path.with_name(f"!{path.name}"))  # now each copy comes first
+        after = read_picture_set(tmp_path, side=8)[0]
+        for split in ("valid", "test"):
+            assert {each.tobytes() for each in before[split].pixels} == {each.tobytes() for each in after[split].pixels}
+
     def test_a_picture_in_two_splits_is_reported(self, tmp_path):
         photos(tmp_path / "train", {"a": 3, "b": 3})
         photos(tmp_path / "test", {"a": 3, "b": 3}, first=50)
