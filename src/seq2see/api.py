@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError, no_file
-from seq2see.models.settings import Series, Tags
+from seq2see.models.settings import Picture, Series, Tags
 from seq2see.recipes.table import recipe
 from seq2see.sources.checking import OwnData
 from seq2see.sources.conll import OwnTagged
 from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
 from seq2see.sources.own_files import wrong_number
+from seq2see.sources.own_pictures import OwnPictures
 from seq2see.sources.series import OwnSeries
 from seq2see.sources.texts import OwnTexts
 from seq2see.workbench.audience import Audience
@@ -91,6 +92,8 @@ def own_data(chosen: Recipe, paths: tuple[str, ...]) -> OwnData:
     """Files of the user's own, as this recipe reads them."""
     if isinstance(chosen.target, Series):
         return OwnSeries(paths=paths)
+    if isinstance(chosen.source, Picture):
+        return own_pictures(paths)
     if chosen.runs_on:
         return OwnTexts(paths=paths)
     if isinstance(chosen.target, Tags):
@@ -98,6 +101,17 @@ def own_data(chosen: Recipe, paths: tuple[str, ...]) -> OwnData:
     if len(paths) > 2:
         raise wrong_number(len(paths))
     return OwnFiles(paths=paths) if chosen.writes else OwnLabelled(paths=paths)
+
+
+def own_pictures(paths: tuple[str, ...]) -> OwnPictures:
+    """A set of the user's own; several would have to say which is for what."""
+    if len(paths) > 1:
+        raise UserError(
+            f"{len(paths)} sets of pictures were given, and one is read.",
+            where=", ".join(paths),
+            remedy="Give one folder; pictures to test on are named by --set corpus.test=FOLDER.",
+        )
+    return OwnPictures(paths=paths)
 
 
 def _from_anywhere(corpus: OwnData) -> OwnData:

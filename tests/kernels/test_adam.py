@@ -25,7 +25,7 @@ SCALARS = {"device": DEVICE, "dtype": torch.float32}
 def fresh() -> nn.Module:
     """Matrices and biases that are copied, a norm that is not, and a bias that is too odd."""
     torch.manual_seed(1)
-    return nn.Sequential(nn.Embedding(30, 8), nn.Linear(8, 48), nn.LayerNorm(48), nn.Linear(48, 3)).to(DEVICE)
+    return nn.Sequential(nn.Linear(16, 8), nn.Linear(8, 48), nn.LayerNorm(48), nn.Linear(48, 3)).to(DEVICE)
 
 
 def optimise(model: nn.Module, settings: Adam | AdamW, joined: bool) -> tuple[Doubles, Steps]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from seq2see.layers.dropout import Dropout, LockedDropout, WordDropout
+from seq2see.layers.dropout import Dropout, LockedDropout, RowDropout, WordDropout
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.9])
@@ -87,3 +87,18 @@ def test_a_word_falls_out_wherever_it_stands():
     assert (dropped[0, :1000, 0] == 0).float().mean().item() == pytest.approx(0.25, abs=0.07)
     vectors = torch.randn(1, 2, 3)
     assert WordDropout(0.5).eval()(vectors, tokens[:1, :2], 1000) is vectors
+
+
+def test_row_dropout_takes_whole_rows_and_scales_the_others_up():
+    vectors = torch.rand(4000, 2, 3) + 1
+    dropped = RowDropout(0.25)(vectors)
+    out = (dropped == 0).flatten(1)
+    assert torch.equal(out.any(1), out.all(1))
+    assert torch.allclose(dropped[~out.any(1)], vectors[~out.any(1)] / 0.75)
+    assert out.any(1).double().mean().item() == pytest.approx(0.25, abs=5 * (0.25 * 0.75 / 4000) ** 0.5)
+
+
+def test_row_dropout_is_for_training():
+    vectors = torch.rand(3, 2, 3)
+    assert torch.equal(RowDropout(0.5).eval()(vectors), vectors)
+    assert torch.equal(RowDropout(0.0)(vectors), vectors)

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from seq2see.core.errors import UserError
-from seq2see.layers.positions import POSITIONS, LearnedPositions, NoPositions, SinusoidalPositions
+from seq2see.layers.positions import (
+    GRIDS,
+    POSITIONS,
+    LearnedGrid,
+    LearnedPositions,
+    NoGrid,
+    NoPositions,
+    SinusoidalGrid,
+    SinusoidalPositions,
+)
 
 
 def at(times: list[int], width: int) -> torch.Tensor:
@@ -104,3 +113,73 @@ def test_every_word_means_its_class():
         "alibi": "NoPositions",
         "none": "NoPositions",
     }
+
+
+def test_a_sinusoidal_grid_says_how_far_down_and_how_far_to_the_right():
+    vectors = SinusoidalGrid(8)((3, 5))[0].unflatten(0, (3, 5))
+    down, right = at([0, 1, 2], 4), at([0, 1, 2, 3, 4], 4)
+    for line in range(3):
+        for column in range(5):
+            assert torch.equal(vectors[line, column], torch.cat([down[line], right[column]]))
+
+
+def test_a_sinusoidal_grid_has_two_pairs_of_a_sine_and_a_cosine():
+    with pytest.raises(UserError, match=r"width of 6.*multiple of four"):
+        SinusoidalGrid(6)
+
+
+def test_a_learned_grid_gives_its_own_vectors_to_its_own_size_bit_for_bit():
+    grid = LearnedGrid(4, (2, 3))
+    assert torch.equal(grid((2, 3))[0], grid.table.weight)
+    assert grid.table.weight.shape == (6, 4)
+
+
+def test_a_cubic_curve_through_equal_vectors_is_that_vector():
+    grid = LearnedGrid(2, (2, 3))
+    torch.nn.init.constant_(grid.table.weight, 1.5)
+    assert_close(grid((5, 7))[0], torch.full((35, 2), 1.5))
+
+
+def cubic(numbers: list[float], place: float) -> float:
+    """A cubic convolution by its formula, a = -0.75 (Keys 1981, eq. 4); beyond the ends the outermost numbers go on."""
+    total, a = 0.0, -0.75
+    for index in range(math.floor(place) - 1, math.floor(place) + 3):
+        gap = abs(place - index)
+        near = (a + 2) * gap**3 - (a + 3) * gap**2 + 1
+        far = a * gap**3 - 5 * a * gap**2 + 8 * a * gap - 4 * a
+        total += (near if gap <= 1 else far) * numbers[min(max(index, 0), len(numbers) - 1)]
+    return total
+
+
+def test_a_larger_picture_reads_its_vectors_off_between_the_learned_ones():
+    """One column, so that it can be done on paper: place i of n lies at (i + 1/2) · 4 / n - 1/2 of the four."""
+    grid = LearnedGrid(1, (4, 1))
+    numbers = [3.0, -1.0, 4.0, 1.5]
+    with torch.no_grad():
+        grid.table.weight.copy_(torch.tensor(numbers)[:, None])
+    for size in (2, 5, 8, 9):
+        expected = [cubic(numbers, (place + 0.5) * 4 / size - 0.5) for place in range(size)]
+        assert_close(grid((size, 1)).flatten(), torch.tensor(expected))
+
+
+def test_down_and_right_are_not_mixed_up():
+    grid = LearnedGrid(1, (2, 3))
+    with torch.no_grad():
+        grid.table.weight.copy_(torch.tensor([0.0, 0, 0, 10, 10, 10])[:, None])  # differs from line to line alone
+    vectors = grid((4, 3)).view(4, 3)
+    assert_close(vectors, vectors[:, :1].expand(4, 3))
+    assert vectors[0, 0] < vectors[1, 0] < vectors[2, 0] < vectors[3, 0]
+
+
+def test_learned_vectors_learn_from_pictures_of_another_size():
+    grid = LearnedGrid(2, (2, 2))
+    grid((3, 3)).sum().backward()
+    assert_close(grid.table.weight.grad.sum(), torch.tensor(18.0))  # nine places of two numbers, shared out
+
+
+def test_no_grid_adds_nothing():
+    vectors = torch.randn(2, 6, 4)
+    assert torch.equal(vectors + NoGrid(4)((2, 3)), vectors)
+    assert {"learned": LearnedGrid, "sinusoidal": SinusoidalGrid, "none": NoGrid} == GRIDS
+    assert not NoGrid(4).state_dict()
+    assert not SinusoidalGrid(4).state_dict()

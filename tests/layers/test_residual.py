@@ -66,3 +66,18 @@ def test_only_a_stack_with_an_untouched_stream_ends_with_a_norm():
     assert PreNorm.ending(norm) is norm
     assert PostNorm.ending(norm) is None
     assert {"post": PostNorm, "pre": PreNorm} == ORDERS
+
+
+def test_a_skipped_row_goes_around_the_part_as_if_the_stack_were_less_deep():
+    vectors, real = torch.randn(400, 3, 2), torch.ones(400, 3, dtype=torch.bool)
+    for order in (PostNorm, PreNorm):
+        layer = order(Doubled(), 0.0, skip=0.4)
+        stream = 2 * vectors if order is PostNorm else vectors
+        scale = 2 if order is PostNorm else 1
+        added = layer(vectors, real, lambda x: torch.full_like(x, 6.0)) - stream
+        skipped = added.isclose(torch.tensor(0.0), atol=1e-5).flatten(1)
+        assert torch.equal(skipped.any(1), skipped.all(1))
+        assert 0.3 < skipped.any(1).double().mean() < 0.5
+        assert_close(added[~skipped.any(1)], torch.full_like(added[~skipped.any(1)], scale * 10.0))  # 6 / 0.6
+        layer.eval()
+        assert_close(layer(vectors, real, lambda x: torch.full_like(x, 6.0)), stream + scale * 6)

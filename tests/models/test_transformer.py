@@ -10,9 +10,11 @@ from torch.testing import assert_close
 from seq2see.core.batch import Sequences
 from seq2see.core.rows import fork, pick_rows
 from seq2see.layers.attention import KeyValueCache
+from seq2see.layers.dropout import Dropout, RowDropout
 from seq2see.layers.layout import Padded, layout_of
 from seq2see.layers.masks import MayLook
 from seq2see.models import transformer
+from seq2see.models.gpt import GPTDecoder
 from seq2see.models.memory import Memory
 from seq2see.models.transformer import (
     BlockState,
@@ -221,7 +223,7 @@ def test_weights_are_shared_by_no_two_parts():
 def test_dropout_is_where_the_settings_put_it():
     encoder, source = TransformerEncoder(settings(dropout=0.3)).double(), ragged([4, 2, 3])
     assert not torch.equal(encoder(source).values, encoder(source).values)
-    assert [part.p for part in encoder.modules() if isinstance(part, nn.Dropout)] == [0.3] * 4
+    assert [part.p for part in encoder.modules() if type(part) is Dropout] == [0.3] * 4
     encoder.eval()
     assert torch.equal(encoder(source).values, encoder(source).values)
 
@@ -276,3 +278,32 @@ def test_norms_matrices_and_rotary_base_are_those_of_the_settings():
     size = WIDTH // changed.heads
     assert_close(block.look.places.frequencies, 100.0 ** (-torch.arange(0, size, 2) / size))
     assert block.think.widen.out_features == round(2.6 * WIDTH)
+
+
+# Depth by chance
+
+
+def test_the_higher_a_block_stands_the_more_often_it_is_left_out():
+    shape = settings(depth=4, skip=0.2)
+    for stack in (TransformerEncoder(shape), TransformerDecoder(shape, 5), GPTDecoder(shape)):
+        for block, share in zip(stack.blocks, (0.05, 0.1, 0.15, 0.2), strict=True):
+            found = [part.p for part in block.modules() if isinstance(part, RowDropout)]
+            assert found == pytest.approx([share] * len(found))
+            assert len(found) >= 2
+    assert {part.p for part in TransformerEncoder(settings()).modules() if isinstance(part, RowDropout)} == {0.0}
+
+
+def test_a_row_that_goes_around_every_part_comes_out_as_it_went_in():
+    encoder = TransformerEncoder(settings(depth=1, skip=0.999, order="post", norm="layer"))
+    encoder.blocks[0].around_look.norm = encoder.blocks[0].around_think.norm = Untouched()
+    vectors = torch.randn(5, 3, WIDTH)
+    source = Sequences(vectors, torch.full((5,), 3))
+    assert torch.equal(encoder.train()(source).values, vectors)
+    assert not torch.equal(encoder.eval()(source).values, vectors)
+
+
+class Untouched(nn.Module):
+    """Stands for a norm."""
+
+    def forward(self, vectors, real):
+        return vectors

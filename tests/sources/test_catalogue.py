@@ -16,7 +16,7 @@ import pytest
 
 from seq2see.core.errors import UserError
 from seq2see.core.settings import read_tree
-from seq2see.sources import archives, catalogue, catalogued_texts, holdings
+from seq2see.sources import archives, catalogue, catalogued_pictures, catalogued_texts, holdings
 from seq2see.sources.catalogue import CATALOGUE, CataloguedCorpus, check, get, list_corpora
 from seq2see.sources.examples import Example
 
@@ -342,7 +342,8 @@ def test_the_settings_survive_a_tree_without_the_sides():
 
 
 def test_the_table_is_complete():
-    assert sorted(CATALOGUE) == sorted([*catalogue.READERS, *catalogued_texts.READERS])
+    readers = [catalogue.READERS, catalogued_texts.READERS, catalogued_pictures.READERS]
+    assert sorted(CATALOGUE) == sorted(name for table in readers for name in table)
     for name, entry in CATALOGUE.items():
         assert entry.name == name
         assert len(entry.sides) >= 2 or entry.sides == ("text",)

@@ -10,6 +10,7 @@ from seq2see.core.errors import UserError
 from seq2see.sources.checking import guess_kind
 from seq2see.sources.conll import OwnTagged
 from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
+from seq2see.sources.own_pictures import OwnCaptions, OwnPictures
 from seq2see.sources.series import OwnSeries
 from seq2see.sources.texts import OwnTexts
 
@@ -27,10 +28,18 @@ def write(path: Path, content: str | bytes) -> str:
         ("书.txt", "从前有一座山\n", OwnTexts),
         ("pairs.txt", "a\tb\n", OwnFiles),
         ("a.tsv", "no tab, and a fault\n", OwnFiles),
+        ("a.csv", "id,label,image\n1,猫,a.png\n", OwnPictures),
+        ("a.jsonl", '{"file": "a.png", "label": "猫"}\n', OwnPictures),
+        ("a.csv", "image,caption\na.png,一只猫\n", OwnCaptions),
+        ("a.csv", "file,label,text\na.txt,good,well done\n", OwnFiles),
     ],
 )
 def test_what_a_file_is_follows_from_its_name_and_from_its_tabs(tmp_path, name, content, kind):
     assert type(guess_kind([Path(write(tmp_path / name, content))])) is kind
+
+
+def test_a_folder_is_pictures(tmp_path):
+    assert guess_kind([tmp_path]) == OwnPictures(paths=(str(tmp_path),))
 
 
 @pytest.mark.parametrize("names", [["a.md"], ["a"], ["a.txt", "b.txt", "c.txt"]])

@@ -62,6 +62,11 @@ def test_it_names_the_label_and_how_likely_all_are(run: RunFolder):
     assert model.score("the film is good", "blame") < model.score("the film is good", "praise") < 0
 
 
+def test_a_text_has_no_side(run: RunFolder):
+    with pytest.raises(UserError, match="Only pictures have a side"):
+        load(run.path).predict(["the film is good"], side=3)
+
+
 def test_an_empty_text_is_refused_and_a_long_one_is_cut(run: RunFolder):
     with pytest.raises(UserError, match="nothing to read"):
         load(run.path)("  ")

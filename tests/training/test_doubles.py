@@ -14,19 +14,21 @@ from seq2see.training.doubles import Doubles
 
 
 class Tied(nn.Module):
-    """A table used twice, a product, and a norm."""
+    """A table, products of which two share a matrix, and a norm."""
 
     def __init__(self) -> None:
         super().__init__()
         self.table = nn.Embedding(11, 8)
         self.think, self.norm, self.head = nn.Linear(8, 8), nn.LayerNorm(8), TiedHead(self.table)
+        self.again = nn.Linear(8, 8)
+        self.again.weight = self.think.weight
         self.fixed = nn.Linear(8, 8).requires_grad_(False)
         self.odd = nn.Linear(8, 3)
 
     def loss(self, tokens: torch.Tensor) -> torch.Tensor:
         """Each token is asked to be itself."""
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            vectors = self.fixed(self.norm(self.think(self.table(tokens))))
+            vectors = self.fixed(self.norm(self.again(self.think(self.table(tokens)))))
             loss = functional.cross_entropy(self.head(vectors).float(), tokens, reduction="sum")
             return loss + self.odd(vectors).float().square().sum()
 
@@ -36,14 +38,13 @@ def test_in_a_step_products_have_16_bits_and_outside_nothing_has_changed():
     weights, values = dict(model.named_parameters()), copy.deepcopy(model.state_dict())
     doubles = Doubles(model)
     with doubles.at_work():
-        assert {weight.dtype for weight in (model.table.weight, model.think.weight, model.think.bias)} == {
-            torch.bfloat16
-        }
-        assert {weight.dtype for weight in (model.norm.weight, model.fixed.weight, model.odd.bias)} == {torch.float32}
-        assert model.head.table.weight is model.table.weight
+        low = (model.think.weight, model.think.bias, model.again.bias, model.odd.weight)
+        high = (model.table.weight, model.norm.weight, model.fixed.weight, model.odd.bias)
+        assert [{weight.dtype for weight in kind} for kind in (low, high)] == [{torch.bfloat16}, {torch.float32}]
+        assert model.again.weight is model.think.weight
     assert all(weights[name] is weight for name, weight in model.named_parameters())
     assert all(torch.equal(values[name], value) for name, value in model.state_dict().items())
-    assert model.head.table.weight is model.table.weight
+    assert model.again.weight is model.think.weight
 
 
 def test_gradients_are_handed_over_and_those_of_several_pieces_add_up():

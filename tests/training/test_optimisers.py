@@ -71,6 +71,42 @@ def test_one_step_of_adamw_by_hand():
     assert bias.item() == pytest.approx(2.1, rel=1e-6)
 
 
+LAYERED = {
+    "source.table.weight": 4, "encoder.enter.weight": 4, "encoder.blocks.0.look.weight": 3,
+    "encoder.blocks.0.look.bias": 3, "encoder.blocks.1.think.weight": 2, "encoder.blocks.2.think.weight": 1,
+    "encoder.ending.weight": 0, "head.project.weight": 0, "head.project.bias": 0,
+}  # fmt: skip
+"""How many layers stand above each weight of a stack of three blocks."""
+
+
+def test_the_nearer_to_the_input_the_less_a_weight_moves():
+    weights = {name: weight([1.0], [3.0]) if "bias" in name else weight([[1.0]], [[3.0]]) for name in LAYERED}
+    optimiser = AdamW(decay=0.5, layer_decay=0.5).build(weights, rate=0.1)
+    optimiser.step(ONE, GO)
+    for name, above in LAYERED.items():
+        pace = 0.1 * 0.5**above
+        # Adam's first step is the rate itself; a matrix shrinks by as much of the rate as it moves by.
+        assert weights[name].item() == pytest.approx(1 - pace - ("bias" not in name) * 0.5 * pace, rel=1e-5), name
+    assert set(optimiser.weights) == set(LAYERED)
+
+
+def test_a_change_of_the_rate_reaches_every_layer():
+    weights = {name: weight([[1.0]], [[3.0]]) for name in LAYERED}
+    optimiser = AdamW(decay=0.0, layer_decay=0.5).build(weights, rate=0.1)
+    optimiser.rate.fill_(0.2)
+    optimiser.step(ONE, GO)
+    for name, above in LAYERED.items():
+        assert weights[name].item() == pytest.approx(1 - 0.2 * 0.5**above, rel=1e-5)
+
+
+def test_without_layer_decay_all_move_alike_in_two_groups():
+    weights = {name: weight([[1.0]], [[3.0]]) for name in LAYERED}
+    optimiser = AdamW(decay=0.0).build(weights, rate=0.1)
+    optimiser.step(ONE, GO)
+    assert len(optimiser.groups) == 2
+    assert {round(each.item(), 6) for each in weights.values()} == {0.9}
+
+
 def test_the_rate_of_the_next_step_can_be_changed_for_all_weights():
     matrix, bias = weight([[2.0]], [[3.0]]), weight([2.0], [3.0])
     optimiser = AdamW(decay=0.0).build(named(matrix, bias), rate=0.1)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 MORE = "..."
+SIDE = "source.side"
+"""The one setting of a model that may be another when it is used: in which size it looks at pictures."""
 
 
 def predict(
@@ -101,6 +103,7 @@ def _answer_file(out: Path, run: str, model: Model, settings: dict[str, Any], as
         "engine": engine,
         "json": as_json,
         "prefix": settings["prefix"],
+        "side": settings.get("side"),
         "decoding": _settled(model, settings).model_dump(mode="json"),
     }
     return AnswerFile(out, made_by, _height(model, settings, as_json))
@@ -108,7 +111,8 @@ def _answer_file(out: Path, run: str, model: Model, settings: dict[str, Any], as
 
 def _settled(model: Model, settings: dict[str, Any]) -> Decoding:
     """The settings of decoding that hold in the end."""
-    return model.config.decoding.with_(**{name: value for name, value in settings.items() if name != "prefix"})
+    given = {name: value for name, value in settings.items() if name not in ("prefix", "side")}
+    return model.config.decoding.with_(**given)
 
 
 def _height(model: Model, settings: dict[str, Any], as_json: bool) -> int:
@@ -179,6 +183,8 @@ def decoding_setting(text: str) -> tuple[str, Any]:
     from seq2see.core.settings import parse_assignment
 
     path, value = parse_assignment(text)
+    if path == SIDE:  # not of decoding, but given at every call, too
+        return "side", value
     slot, _, rest = path.partition(".")
     if slot != "decoding" or not rest:
         raise UserError(f"'{path}' is not a setting of decoding.", remedy="Say, decoding.num_beams=5.")

@@ -36,6 +36,8 @@ def _print_read(scores: dict[str, Any]) -> None:
     for name, part in scores.items():
         if "classes" in part:
             _print_classes(name, part)
+    if "seen" in scores:
+        print(f"pictures were seen in {scores['seen']['side']} x {scores['seen']['side']} pixels")
     if "series" in scores:
         _print_series(scores["series"])
     if "hidden" in scores:

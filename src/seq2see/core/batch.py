@@ -1,4 +1,4 @@
-"""The values that travel: `Sequences` and its kin (ragged rows of anything), and `Batch` (what a step sees)."""
+"""The values that travel: `Sequences` and its kin (ragged rows of anything), `Pictures`, and what a step sees."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 NOT_ASKED = -100
@@ -101,6 +101,32 @@ class Worded(Sequences):
 
 
 @dataclass(frozen=True)
+class Gridded(Sequences):
+    """Rows of vectors that cover a picture, line after line from the top left; nothing of them is padding."""
+
+    grid: tuple[int, int]  # places from top to bottom, and from left to right
+
+    def to(self, device: torch.device | str) -> Gridded:
+        """The same rows on another device."""
+        values, lengths = (tensor.to(device, non_blocking=True) for tensor in (self.values, self.lengths))
+        return Gridded(values, lengths, self.grid)
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Pictures of one size, before a frontend makes `Sequences` of them.
+
+    Whole numbers from 0 to 255 as they lie in a file, or the same as fractions once something has been done to them.
+    """
+
+    values: Shaped[Tensor, "row channel height width"]
+
+    def to(self, device: torch.device | str) -> Pictures:
+        """The same pictures on another device."""
+        return Pictures(self.values.to(device, non_blocking=True))
+
+
+@dataclass(frozen=True)
 class Batch:
     """What one step of training or evaluation sees.
 
@@ -110,7 +136,7 @@ class Batch:
     numbers, so that anything said of a row can be traced back.
     """
 
-    source: Sequences | None
+    source: Sequences | Pictures | None
     target: Sequences | None
     labels: Shaped[Tensor, "row ..."]
     indices: Int[Tensor, "row ..."]
@@ -148,3 +174,20 @@ class Stretch(Batch):
         parts = super().to(device)
         fresh = self.fresh.to(device, non_blocking=True)
         return Stretch(parts.source, parts.target, parts.labels, parts.indices, fresh, self.pace, self.state)
+
+
+@dataclass(frozen=True)
+class Mixed(Batch):
+    """A batch whose rows are mixtures of two examples each, so that each has two labels.
+
+    `labels` count by `shares`, and `others` by what is left to 1.
+    """
+
+    others: Int[Tensor, "row ..."]
+    shares: Float[Tensor, "row"]
+
+    def to(self, device: torch.device | str) -> Mixed:
+        """The same batch on another device."""
+        parts = super().to(device)
+        others, shares = (each.to(device, non_blocking=True) for each in (self.others, self.shares))
+        return Mixed(parts.source, parts.target, parts.labels, parts.indices, others, shares)

@@ -65,7 +65,7 @@ def draw_alignments(alignments: Sequence[Alignment], path: Path, title: str = ""
             box = (left / width, floor / height, panel.body[0] / width, panel.body[1] / height)
             panel.draw(figure.add_axes(box), chinese)
         top -= row_height
-    heading = title if _can_write(title, chinese) else ""
+    heading = title if can_write(title, chinese) else ""
     _write(figure.text(0.15 / width, 1 - 0.16 / height, heading, fontsize=13, va="top"))
     for number, line in enumerate(reversed(caption)):
         floor = (0.15 + 0.22 * number) / height
@@ -176,12 +176,13 @@ def _caption(panels: Sequence[_Panel], chinese: bool) -> list[str]:
 
 def _labels(words: Sequence[str], chinese: bool) -> list[str]:
     """The words, or their numbers if the fonts lack a letter: better a number than an empty box."""
-    if _can_write("".join(words), chinese):
+    if can_write("".join(words), chinese):
         return list(words)
     return [str(number) for number in range(1, len(words) + 1)]
 
 
-def _can_write(text: str, chinese: bool) -> bool:
+def can_write(text: str, chinese: bool) -> bool:
+    """Whether the fonts here have all letters of a text."""
     families = ["DejaVu Sans", *(rcParams["font.family"] if chinese else [])]
     fonts = [font_manager.get_font(font_manager.findfont(name)) for name in dict.fromkeys(families)]
     return all(any(font.get_char_index(ord(letter)) for font in fonts) for letter in set(text))

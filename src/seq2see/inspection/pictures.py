@@ -54,13 +54,20 @@ WORDS = {
     "ahead": ("steps ahead", "向前步数"),
     "time": ("time", "时间"),
     "truth": ("truth", "正确标签"),
+    "as_stored": ("pictures as they are", "原图"),
+    "as_seen": ("the same as the model sees them", "模型所见"),
+    "surest_mistakes": ("truth → answer, the surest mistakes first", "正确标签 → 回答，最有把握的错误在前"),
+    "pictures": ("pictures", "图片"),
+    "rollout": ("rollout: what reached the answer, through all layers", "注意力展开：经过所有层到达回答的部分"),
     "possible": ("dashed box: a link that is not wrong", "虚线框：可接受的对齐"),
 }
 """The words in the pictures, in English and in Chinese; Chinese is shown where a font has it."""
 
 
 def in_words(name: str, chinese: bool) -> str:
-    """A word of the table, in both languages if Chinese can be written."""
+    """A word of the table, in both languages if Chinese can be written; any other text as it is."""
+    if name not in WORDS:
+        return name
     return "  ".join(WORDS[name]) if chinese else WORDS[name][0]
 
 

@@ -69,8 +69,7 @@ def write_hf(stored: Stored, folder: Path) -> None:
         size = shift + len(stored.tokenisers.target)
         write_json(temporary / "config.json", config_json(stored.config.model, layout, size, shift, rows))
         write_json(temporary / "generation_config.json", generation_json(stored.config.decoding, shift))
-        assert stored.config.model.source is not None  # as there is an encoder
-        tokenizer_files(stored.tokenisers, temporary, stored.config.model.source.longest)
+        tokenizer_files(stored.tokenisers, temporary, stored.config.model.read.longest)
         _, decoder = transformer_pair(stored.config.model, ENGINE)
         order = _order(decoder.width, layout)
         weights = Stream(order).weights(module, rows) | _tables(module, shift, order)

@@ -83,8 +83,7 @@ def write_bert(stored: Stored, folder: Path) -> None:
 
 def _with_places(settings: ModelSettings) -> ModelSettings:
     """The same with a vector for every place of the longest text: there none are shared."""
-    assert settings.source is not None
-    needed = settings.source.longest + around(type(settings.target))
+    needed = settings.read.longest + around(type(settings.target))
     return settings.with_(**{"source.frontend.longest": max(_places(settings), needed)})
 
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from seq2see.interop.stored import Stored
 from seq2see.models.frontends import TokenFrontend
+from seq2see.models.settings import Text
 
 LEAST = 1024
 """Rows a table has at least."""
@@ -15,7 +16,7 @@ LEAST = 1024
 def rows_needed(stored: Stored) -> int:
     """How many times a table must hold: the longest text on either side with its <bos> or <eos>."""
     model, decoding = stored.config.model, stored.config.decoding
-    texts = [text.longest + 1 for text in (model.source, model.written) if text is not None]
+    texts = [text.longest + 1 for text in (model.source, model.written) if isinstance(text, Text)]
     return max(LEAST, *texts, decoding.max_new_tokens + 1)
 
 

@@ -67,3 +67,18 @@ class WordDropout(nn.Module):
         if not self.training or self.rows.p == 0:
             return vectors
         return vectors * functional.embedding(tokens, self.rows(vectors.new_ones(words, 1)))
+
+
+class RowDropout(Dropout):
+    """What a part adds to the stream falls out for whole rows: these go around the part, and the stack is less deep.
+
+    Stochastic depth (Huang et al. 2016, eq. 2). They toss one coin for the batch and scale at the end; here each row
+    has its own, and what stays is scaled up at once, as in all dropout. Rows of different length that lie on one line
+    (`layers/layout.py`) share a coin.
+    """
+
+    def forward(self, numbers: Float[Tensor, "row time width"]) -> Float[Tensor, "row time width"]:
+        """The numbers with a share p of the rows set to zero, in training."""
+        if not self.training or self.p == 0:
+            return numbers
+        return numbers * super().forward(numbers.new_ones(len(numbers), 1, 1))

@@ -7,10 +7,13 @@ import math
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
 from seq2see.core.errors import UserError
 
 Times = Int[Tensor, "row time"]
+Grid = tuple[int, int]
+"""How many places a picture has from top to bottom, and how many from left to right."""
 
 
 class SinusoidalPositions(nn.Module):
@@ -73,3 +76,69 @@ POSITIONS: dict[str, type[nn.Module]] = {
     "alibi": NoPositions,
     "none": NoPositions,
 }
+
+
+class SinusoidalGrid(nn.Module):
+    """Where a place stands in a picture: half of the width says how far down, the other half how far to the right.
+
+    Each half is the sinusoidal vector of one number, as in Vaswani et al. 2017; so has it Chen et al. 2021 (MoCo v3,
+    section 5). It exists for pictures of any size.
+    """
+
+    def __init__(self, width: int):
+        super().__init__()
+        if width % 4:
+            raise UserError(
+                f"A width of {width} cannot be filled with sines and cosines of two directions.",
+                remedy="Make the width a multiple of four, or set frontend.positions=learned.",
+            )
+        self.along = SinusoidalPositions(width // 2)
+
+    def forward(self, grid: Grid) -> Float[Tensor, "1 place width"]:
+        """The position vectors of all places, line after line from the top left."""
+        down, right = (self.along(torch.arange(size, device=self.along.frequencies.device)[None])[0] for size in grid)
+        lines = down[:, None].expand(-1, grid[1], -1)
+        columns = right[None].expand(grid[0], -1, -1)
+        return torch.cat([lines, columns], dim=-1).flatten(0, 1)[None]
+
+
+class LearnedGrid(nn.Module):
+    """One learned vector for each place of a picture (Dosovitskiy et al. 2021, section 3.1).
+
+    A picture of another size has another grid. Its vectors are read off between those that were learned (section 3.2,
+    "2D interpolation"), by cubic curves through the four nearest in each direction.
+    """
+
+    def __init__(self, width: int, grid: Grid):
+        super().__init__()
+        self.grid = grid
+        self.table = nn.Embedding(grid[0] * grid[1], width)
+
+    def forward(self, grid: Grid) -> Float[Tensor, "1 place width"]:
+        """The position vectors of all places, line after line from the top left."""
+        return resized(self.table.weight, self.grid, grid)[None]
+
+
+def resized(table: Float[Tensor, "old width"], learned: Grid, grid: Grid) -> Float[Tensor, "new width"]:
+    """The vectors of one grid read off for another; its corners' outer edges stay where they were."""
+    if learned == grid:
+        return table
+    picture = table.mT.unflatten(-1, learned)[None]
+    return functional.interpolate(picture, size=grid, mode="bicubic", align_corners=False)[0].flatten(1).mT
+
+
+class NoGrid(nn.Module):
+    """Nothing is added: a picture whose places may be shuffled, or whose frontend has told them already."""
+
+    zero: Tensor
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.register_buffer("zero", torch.zeros(1, 1, width), persistent=False)
+
+    def forward(self, grid: Grid) -> Float[Tensor, "1 1 width"]:
+        """Zeros."""
+        return self.zero
+
+
+GRIDS: dict[str, type[nn.Module]] = {"learned": LearnedGrid, "sinusoidal": SinusoidalGrid, "none": NoGrid}

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from seq2see.core.devices import has_kernels
-from seq2see.layers.dropout import Dropout
+from seq2see.layers.dropout import Dropout, RowDropout
 from seq2see.layers.norms import LayerNorm, RMSNorm
 
 Vectors = Float[Tensor, "row time width"]
@@ -22,21 +22,24 @@ WIDEST = 4096
 
 
 class PostNorm(nn.Module):
-    """norm(x + f(x)), as in Vaswani et al. 2017: the stream itself is normalised after every part."""
+    """norm(x + f(x)), as in Vaswani et al. 2017: the stream itself is normalised after every part.
 
-    def __init__(self, norm: nn.Module, dropout: float):
+    In training, numbers of f(x) fall out by `dropout`, and the whole of it, row by row, by `skip`.
+    """
+
+    def __init__(self, norm: nn.Module, dropout: float, skip: float = 0.0):
         super().__init__()
         self.norm = norm
-        self.dropout = Dropout(dropout)
+        self.dropout, self.skip = Dropout(dropout), RowDropout(skip)
 
     def forward(self, vectors: Vectors, real: Bool[Tensor, "row time"], part: Callable[[Tensor], Tensor]) -> Vectors:
         """Apply one part (attention or feed-forward) and add its answer."""
         found = part(vectors)
-        if fits(self.norm, vectors):
+        if fits(self.norm, vectors) and self.skip.p == 0:
             from seq2see.kernels.residual_norms import NormOfSum
 
             return NormOfSum.apply(vectors, found, self.norm.weight, bias_of(self.norm), self.share, self.norm.epsilon)
-        return self.norm(vectors + self.dropout(found), real)
+        return self.norm(vectors + self.skip(self.dropout(found)), real)
 
     @property
     def share(self) -> float:
@@ -58,8 +61,8 @@ class PreNorm(PostNorm):
             from seq2see.kernels.residual_norms import NormBeside
 
             vectors, normed = NormBeside.apply(vectors, self.norm.weight, bias_of(self.norm), self.norm.epsilon)
-            return vectors + self.dropout(part(normed))
-        return vectors + self.dropout(part(self.norm(vectors, real)))
+            return vectors + self.skip(self.dropout(part(normed)))
+        return vectors + self.skip(self.dropout(part(self.norm(vectors, real))))
 
     @staticmethod
     def ending(norm: nn.Module) -> nn.Module | None:

@@ -8,10 +8,13 @@ from typing import Any
 from torch import nn
 
 from seq2see.core.seeds import seed_torch
-from seq2see.layers.feed_forward import CURVES
+from seq2see.layers.feed_forward import CURVES, THINKS
 from seq2see.layers.initialise import initialise
 from seq2see.layers.norms import EPSILON
-from seq2see.layers.positions import POSITIONS, LearnedPositions
+from seq2see.layers.patches import Patches
+from seq2see.layers.pooling import AttentionPooling, FirstPooling, LearnedTokens, MeanPooling
+from seq2see.layers.positions import GRIDS, POSITIONS, LearnedGrid, LearnedPositions
+from seq2see.layers.resnet import Stem, window
 from seq2see.models.bert import BERT, PairBERT, Rethink
 from seq2see.models.classifier import CLASSIFIERS
 from seq2see.models.convolutional import (
@@ -33,6 +36,7 @@ from seq2see.models.recurrent import (
     RecurrentEncoder,
     RecurrentEncoderSettings,
 )
+from seq2see.models.resnet import ResNetEncoder, ResNetSettings
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.series import NumberFrontend, NumberHead
 from seq2see.models.settings import (
@@ -42,6 +46,8 @@ from seq2see.models.settings import (
     Label,
     ModelSettings,
     Ngrams,
+    Picture,
+    PictureLabel,
     Sentences,
     Series,
     Tags,
@@ -54,6 +60,7 @@ from seq2see.models.settings import (
 from seq2see.models.spelling import NgramFrontend
 from seq2see.models.tagger import TAGGERS, Tagger, WholeTagger
 from seq2see.models.transformer import TransformerDecoder, TransformerEncoder, TransformerSettings
+from seq2see.models.vit import PictureFrontend, ViT
 from seq2see.models.window import WindowDecoder, WindowDecoderSettings
 
 # A Transformer must be told where tokens stand, by attention if not by what is added to the vectors.
@@ -62,6 +69,12 @@ ENCODERS: dict[type, Callable[[Any, str], nn.Module]] = {
     RecurrentEncoderSettings: lambda settings, positions: RecurrentEncoder.of(settings),
     ConvolutionalEncoderSettings: lambda settings, positions: ConvolutionalEncoder.of(settings),
     WindowEncoderSettings: lambda settings, positions: WindowEncoder.of(settings),
+    ResNetSettings: lambda settings, positions: ResNetEncoder(settings),
+}
+CUTS: dict[str, Callable[[Any, int, int], nn.Module]] = {  # from pixels to a map of vectors
+    "patches": lambda look, channels, width: Patches(channels, look.size, width),
+    "stem": lambda look, channels, width: Stem(channels, width, look.depth),
+    "pixels": lambda look, channels, width: window(channels, width, 3),
 }
 DECODERS: dict[type, Callable[[Any, int, str], nn.Module]] = {
     TransformerSettings: TransformerDecoder,
@@ -78,6 +91,7 @@ READERS: dict[type, Callable[[Any, nn.Module, Any, int], Reader]] = {
     Label: lambda source, body, settings, answers: CLASSIFIERS[settings.target.summary](
         source, body, settings.encoder, answers
     ),
+    PictureLabel: lambda source, body, settings, answers: ViT(source, body, settings.encoder, answers, _pool(settings)),
     Tags: lambda source, body, settings, answers: _tagger(settings)(source, body, settings.encoder, answers),
     Vector: lambda source, body, settings, answers: EMBEDDERS[settings.target.summary](source, body),
 }
@@ -99,12 +113,14 @@ def _series(settings: ModelSettings) -> LanguageModel:
 
 
 def _reader(settings: ModelSettings, source_size: int, answers: int) -> Reader:
-    """A model that reads a text and gives one of so many answers."""
+    """A model that reads a text, or looks at a picture, and gives one of so many answers."""
     text, encoder = settings.source, settings.encoder
     assert text is not None
     assert encoder is not None
     source: nn.Module
-    if isinstance(text.frontend, Ngrams):
+    if isinstance(text, Picture):
+        source = _picture_frontend(settings, text, encoder)
+    elif isinstance(text.frontend, Ngrams):
         look = text.frontend
         source = NgramFrontend(look.rows, encoder.width, look.letters, look.left_out, encoder.dropout)
     else:
@@ -128,8 +144,8 @@ def build_writer(settings: ModelSettings, source_size: int, target_size: int) ->
     shared = text.vocabulary == "shared"
     source_table = target_table if shared else nn.Embedding(source_size, encoder.width)
     return Seq2Seq(
-        source=_frontend(settings.source, source_table, encoder.dropout),
-        encoder=ENCODERS[type(encoder)](encoder, settings.source.frontend.positions),
+        source=_frontend(settings.read, source_table, encoder.dropout),
+        encoder=ENCODERS[type(encoder)](encoder, settings.read.frontend.positions),
         target=target,
         decoder=DECODERS[type(decoder)](decoder, encoder.width, text.frontend.positions),
         head=head,
@@ -164,11 +180,29 @@ def _frontend(text: Text, table: nn.Embedding, dropout: float, epsilon: float = 
     return FRONTENDS[frontend.vectors](table, positions, dropout)
 
 
+def _picture_frontend(settings: ModelSettings, picture: Picture, encoder: Encoder) -> PictureFrontend:
+    """What makes a sequence of a picture; whoever reads a class token needs one in front."""
+    look, width = picture.frontend, encoder.enters if isinstance(encoder, ResNetSettings) else encoder.width
+    grid = (picture.side // look.size, picture.side // look.size)
+    positions = LearnedGrid(width, grid) if look.positions == "learned" else GRIDS[look.positions](width)
+    patches = CUTS[look.kind](look, picture.channels, width)
+    has_token = isinstance(settings.target, PictureLabel) and settings.target.summary == "class-token"
+    return PictureFrontend(patches, positions, LearnedTokens(width) if has_token else nn.Identity(), encoder.dropout)
+
+
+def _pool(settings: ModelSettings) -> nn.Module:
+    """What sums up the patches of a picture."""
+    assert isinstance(settings.target, PictureLabel)
+    if settings.target.summary != "attention":
+        return {"class-token": FirstPooling, "mean": MeanPooling}[settings.target.summary]()
+    body: Any = settings.encoder
+    return AttentionPooling(body.width, body.heads, THINKS[body.think](body.width, body.hidden), body.epsilon)
+
+
 def _tagger(settings: ModelSettings) -> type[Tagger]:
     """What a word is told from: from what was read of it as a whole, or from its pieces."""
-    assert settings.source is not None
     assert isinstance(settings.target, Tags)
-    return WholeTagger if isinstance(settings.source.frontend, Ngrams) else TAGGERS[settings.target.word]
+    return WholeTagger if isinstance(settings.read.frontend, Ngrams) else TAGGERS[settings.target.word]
 
 
 def _head(target: TextTarget, table: nn.Embedding) -> nn.Module:

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from seq2see.core.batch import Batch, Sequences
+from seq2see.core.batch import Batch, Pictures, Sequences
 from seq2see.layers.dropout import Dropout
 from seq2see.models.heads import ClassHead
 from seq2see.models.reader import Reader
@@ -26,10 +26,10 @@ class Classifier(Reader):
         self.dropout = Dropout(settings.dropout)
 
     def hidden(self, batch: Batch) -> Sequences:
-        """The summary of each text, as a row of one place."""
-        assert batch.source is not None, "a classifier needs a text"
+        """The summary of each text or picture, as a row of one place."""
+        assert batch.source is not None, "a classifier needs a text or a picture"
         summary = self.dropout(self.summary(batch.source))
-        return Sequences(summary[:, None], torch.ones_like(batch.source.lengths))
+        return Sequences(summary[:, None], torch.ones(len(summary), dtype=torch.long, device=summary.device))
 
 
 class FirstClassifier(Classifier):
@@ -43,7 +43,7 @@ class FirstClassifier(Classifier):
         super().__init__(source, encoder, settings, answers)
         self.sum_up = nn.Linear(settings.width, settings.width)
 
-    def summary(self, source: Sequences) -> Float[Tensor, "row width"]:
+    def summary(self, source: Sequences | Pictures) -> Float[Tensor, "row width"]:
         """What <bos> has come to know."""
         return self.sum_up(self.encode(source).values[:, 0]).tanh()
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2see.core.batch import Batch, Sequences
+from seq2see.core.batch import Batch, Pictures, Sequences
 from seq2see.models.reader import Reader
 
 
@@ -28,14 +28,14 @@ class Embedder(Reader):
 
     def hidden(self, batch: Batch) -> Sequences:
         """The vector of each text, as a row of one place."""
-        assert batch.source is not None, "an embedder needs a text"
+        assert isinstance(batch.source, Sequences), "an embedder needs a text"
         return Sequences(meaning(self, batch.source)[:, None], torch.ones_like(batch.source.lengths))
 
 
 class FirstEmbedder(Embedder):
     """One vector a text: what the encoder made of <bos>."""
 
-    def summary(self, source: Sequences) -> Float[Tensor, "row width"]:
+    def summary(self, source: Sequences | Pictures) -> Float[Tensor, "row width"]:
         """The vector at <bos>."""
         return self.encode(source).values[:, 0]
 

@@ -52,7 +52,7 @@ class GPTDecoder(nn.Module):
     def __init__(self, settings: TransformerSettings, positions: str = "sinusoidal"):
         super().__init__()
         wiring = Wiring(settings, positions)
-        self.blocks: Any = nn.ModuleList(GPTBlock(wiring) for _ in range(settings.depth))
+        self.blocks: Any = wiring.stack(GPTBlock)
         self.ending = wiring.ending()
 
     def forward(self, target: Sequences, memory: None = None) -> Vectors:

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from seq2see.core.batch import Batch, Sequences
+from seq2see.core.batch import Batch, Pictures, Sequences
 from seq2see.core.devices import device_of
 from seq2see.layers.masks import times_from
 
@@ -44,7 +44,7 @@ class LanguageModel(nn.Module):
         assert batch.target is not None, "a language model needs a text"
         return Sequences(self.decoder(self.target(batch.target), None), batch.target.lengths)
 
-    def start(self, source: Sequences | None, rows: int, room: int) -> WritingState:
+    def start(self, source: Sequences | Pictures | None, rows: int, room: int) -> WritingState:
         """Get ready to write up to `room` tokens."""
         assert source is None, "a language model has no source: what it shall go on from is a prefix"
         nothing = torch.zeros(rows, dtype=torch.long, device=device_of(self))

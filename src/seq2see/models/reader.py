@@ -11,7 +11,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from seq2see.core.batch import Batch, Sequences
+from seq2see.core.batch import Batch, Pictures, Sequences
 from seq2see.models.memory import Memory
 
 
@@ -33,10 +33,10 @@ class Reader(nn.Module):
         read = self.encode(batch.source)
         return Sequences(read.values, read.lengths)
 
-    def summary(self, source: Sequences) -> Float[Tensor, "row width"]:
-        """One vector for each whole text: by itself, the encoder's own summary."""
+    def summary(self, source: Sequences | Pictures) -> Float[Tensor, "row width"]:
+        """One vector for each whole text or picture: by itself, the encoder's own summary."""
         return self.encode(source).summary
 
-    def encode(self, source: Sequences) -> Memory:
-        """Read the text."""
+    def encode(self, source: Sequences | Pictures) -> Memory:
+        """Read the text, or look at the picture."""
         return self.encoder(self.source(source))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from seq2see.core.batch import Batch, Sequences
+from seq2see.core.batch import Batch, Pictures, Sequences
 from seq2see.models.frontends import TokenFrontend
 from seq2see.models.language_model import LanguageModel, WritingState
 from seq2see.models.memory import Memory
@@ -32,11 +32,11 @@ class Seq2Seq(LanguageModel):
         memory = self.encode(batch.source)
         return Sequences(self.decoder(self.target(batch.target), memory), batch.target.lengths)
 
-    def encode(self, source: Sequences) -> Memory:
+    def encode(self, source: Sequences | Pictures) -> Memory:
         """Read the source."""
         return self.encoder(self.source(source))
 
-    def start(self, source: Sequences | None, rows: int, room: int) -> WritingState:
+    def start(self, source: Sequences | Pictures | None, rows: int, room: int) -> WritingState:
         """Read the source and get ready to write up to `room` tokens."""
         assert source is not None, "sequence to sequence needs a source"
         memory = self.encode(source)

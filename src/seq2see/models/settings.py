@@ -11,12 +11,17 @@ from seq2see.core.settings import Settings, usually
 from seq2see.models.convolutional import ConvolutionalEncoderSettings, WindowEncoderSettings
 from seq2see.models.counting import CountingSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
+from seq2see.models.resnet import Pixels, ResNetSettings, Stem
 from seq2see.models.transformer import TransformerSettings
 from seq2see.models.window import WindowDecoderSettings
 from seq2see.sequences.tokenisers import AnyTokeniser, BytePairs
 
 Encoder = Annotated[
-    TransformerSettings | RecurrentEncoderSettings | ConvolutionalEncoderSettings | WindowEncoderSettings,
+    TransformerSettings
+    | RecurrentEncoderSettings
+    | ConvolutionalEncoderSettings
+    | WindowEncoderSettings
+    | ResNetSettings,
     Field(discriminator="kind"),
 ]
 Decoder = Annotated[
@@ -79,6 +84,32 @@ class Text(Settings):
     """Tokens kept of one text; what lies beyond is cut off, and that is reported."""
 
 
+class Patches(Settings):
+    """Pictures are cut into square patches, and each becomes a vector, plus one for where it stands."""
+
+    kind: Literal["patches"] = "patches"
+    size: PositiveInt = 4
+    """Pixels on each side of a patch."""
+    positions: Literal["learned", "sinusoidal", "none"] = "learned"
+    """How a model is told where a patch stands."""
+
+
+class Picture(Settings):
+    """A picture that is looked at."""
+
+    kind: Literal["picture"] = "picture"
+    side: int = Field(32, ge=1, le=4096)
+    """Pixels on each side: what a model learns from has this size, or is brought to it."""
+    channels: Literal[1, 3] = 3
+    """Numbers of a pixel: 3 are red, green and blue, 1 is grey."""
+    frontend: Annotated[Patches | Stem | Pixels, Field(discriminator="kind"), usually("patches")] = Patches()
+    """How pixels become vectors."""
+
+    def whole(self, side: int) -> int:
+        """The number of pixels nearest to this that is whole patches."""
+        return max(1, round(side / self.frontend.size)) * self.frontend.size
+
+
 class TextTarget(Text):
     """Text that is written."""
 
@@ -112,6 +143,14 @@ class Label(Settings):
     """What the label is told from: the encoder's own summary of the text, or what it made of <bos>, as in BERT."""
 
 
+class PictureLabel(Settings):
+    """One of a few labels for the whole picture; which there are, the training examples say."""
+
+    kind: Literal["picture-label"] = "picture-label"
+    summary: Literal["class-token", "mean", "attention"] = "class-token"
+    """What the label is told from: a token in front of the patches, their mean, or what a question finds in them."""
+
+
 class Tags(Settings):
     """One of a few tags for each word; which there are, the training examples say."""
 
@@ -141,7 +180,7 @@ def table_width(decoder: TransformerSettings | RecurrentDecoderSettings | Window
     return (isinstance(decoder, RecurrentDecoderSettings) and decoder.vectors) or decoder.width
 
 
-Target = TextTarget | Blanks | BlanksAndPairs | Label | Tags | Series | Vector
+Target = TextTarget | Blanks | BlanksAndPairs | Label | PictureLabel | Tags | Series | Vector
 
 
 class ModelSettings(Settings):
@@ -150,8 +189,8 @@ class ModelSettings(Settings):
     Without source and encoder it only writes (a language model), without decoder it only reads.
     """
 
-    source: Text | None = None
-    """What is read; a language model reads nothing but what it writes."""
+    source: Annotated[Text | Picture, Field(discriminator="kind"), usually("text")] | None = None
+    """What is read or looked at; a language model reads nothing but what it writes."""
     target: Annotated[Target, Field(discriminator="kind"), usually("text")] = TextTarget()
     """What is answered: a text, or something about the text that was read."""
     encoder: Encoder | None = None
@@ -171,6 +210,12 @@ class ModelSettings(Settings):
         return self.target
 
     @property
+    def read(self) -> Text:
+        """The text that is read."""
+        assert isinstance(self.source, Text), "this model does not read a text"
+        return self.source
+
+    @property
     def sight(self) -> int:
         """Tokens that a language model goes on from, at most, and so many more it may say: both fit in its window.
 
@@ -182,8 +227,27 @@ class ModelSettings(Settings):
     @model_validator(mode="after")
     def check_words(self) -> ModelSettings:
         """N-grams are those of words, and only taggers are told which letters are a word."""
-        if self.source and isinstance(self.source.frontend, Ngrams) and self.target != Tags():
+        if isinstance(self.source, Text) and isinstance(self.source.frontend, Ngrams) and self.target != Tags():
             raise ValueError("source.frontend.kind=ngrams needs target.kind=tags and target.word=mean")
+        return self
+
+    @model_validator(mode="after")
+    def check_picture(self) -> ModelSettings:
+        """A picture must be whole patches, and what is said of pictures is not said of texts."""
+        if isinstance(self.source, Picture) != isinstance(self.target, PictureLabel):
+            raise ValueError("source.kind=picture and target.kind=picture-label go together")
+        if isinstance(self.source, Picture) and self.source.side % self.source.frontend.size:
+            raise ValueError(
+                f"source.side {self.source.side} must be a multiple of source.frontend.size {self.source.frontend.size}"
+            )
+        if self.target == PictureLabel(summary="attention") and not isinstance(self.encoder, TransformerSettings):
+            raise ValueError("target.summary=attention needs encoder.kind=transformer, whose heads it takes")
+        if isinstance(self.encoder, ResNetSettings):
+            if self.target != PictureLabel(summary="mean"):
+                raise ValueError("encoder.kind=resnet needs target.kind=picture-label and target.summary=mean")
+            if self.encoder.width % 2 ** (self.encoder.stages - 1):
+                stages = self.encoder.stages
+                raise ValueError(f"encoder.width {self.encoder.width} cannot be halved for each of {stages} stages")
         return self
 
     @model_validator(mode="after")
@@ -209,12 +273,12 @@ class ModelSettings(Settings):
             raise ValueError(f"a recipe with target.kind={self.target.kind} needs [source] and [encoder]")
         if self.source is None or self.encoder is None or self.decoder is None:
             return self
-        if isinstance(self.source.frontend, Sentences):
+        if isinstance(self.read.frontend, Sentences):
             raise ValueError("frontend.kind=sentences is for models that only read")
         if self.written.vocabulary == "shared":
             assert not isinstance(self.decoder, CountingSettings)
             if self.encoder.width != table_width(self.decoder):
                 raise ValueError("a shared vocabulary needs an encoder and a decoder of equal width")
-            if self.source.tokeniser != self.written.tokeniser:
+            if self.read.tokeniser != self.written.tokeniser:
                 raise ValueError("a shared vocabulary needs the same tokeniser on both sides")
         return self

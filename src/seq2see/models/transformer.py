@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -41,6 +42,8 @@ class TransformerSettings(Settings):
     """How many times wider than the stream the feed-forward part is; rounded to whole numbers."""
     dropout: float = Field(0.1, ge=0, lt=1)
     """Share of numbers dropped from embeddings and from what each part adds, in training."""
+    skip: float = Field(0.0, ge=0, lt=1)
+    """Share of rows that go around the parts of the last block in training (stochastic depth); below in proportion."""
     norm: Literal["layer", "rms", "batch", "power"] = "layer"
     """How the stream is normalised: layer norm, root mean square, masked batch norm or power norm."""
     epsilon: float = Field(EPSILON, gt=0)
@@ -68,8 +71,14 @@ class Wiring:
     `positions` is how the stack is told where tokens stand; some of these ways are the business of attention.
     """
 
-    def __init__(self, settings: TransformerSettings, positions: str):
-        self.settings, self.positions = settings, positions
+    def __init__(self, settings: TransformerSettings, positions: str, skip: float = 0.0):
+        self.settings, self.positions, self.skip = settings, positions, skip
+
+    def stack(self, block: Callable[[Wiring], nn.Module]) -> nn.ModuleList:
+        """Blocks on top of each other: of L, the l-th is left out by l / L of `skip` (Huang et al. 2016, eq. 4)."""
+        depth = self.settings.depth
+        skips = [self.settings.skip * (number + 1) / depth for number in range(depth)]
+        return nn.ModuleList(block(Wiring(self.settings, self.positions, skip)) for skip in skips)
 
     def look(self) -> SelfAttention:
         """A fresh part that looks."""
@@ -90,7 +99,7 @@ class Wiring:
 
     def residual(self) -> nn.Module:
         """A fresh residual connection around one part."""
-        return ORDERS[self.settings.order](self.norm(), self.settings.dropout)
+        return ORDERS[self.settings.order](self.norm(), self.settings.dropout, self.skip)
 
     def ending(self) -> nn.Module | None:
         """What a stack ends with."""
@@ -117,7 +126,7 @@ class TransformerEncoder(nn.Module):
     def __init__(self, settings: TransformerSettings, positions: str = "sinusoidal"):
         super().__init__()
         wiring = Wiring(settings, positions)
-        self.blocks = nn.ModuleList(EncoderBlock(wiring) for _ in range(settings.depth))
+        self.blocks = wiring.stack(EncoderBlock)
         self.ending = wiring.ending()
 
     def forward(self, source: Sequences) -> Memory:
@@ -214,7 +223,7 @@ class TransformerDecoder(nn.Module):
     def __init__(self, settings: TransformerSettings, memory_width: int, positions: str = "sinusoidal"):
         super().__init__()
         wiring = Wiring(settings, positions)
-        self.blocks: Any = nn.ModuleList(DecoderBlock(wiring, memory_width) for _ in range(settings.depth))
+        self.blocks: Any = wiring.stack(lambda each: DecoderBlock(each, memory_width))
         self.ending = wiring.ending()
 
     def forward(self, target: Sequences, memory: Memory) -> Vectors:

@@ -101,5 +101,5 @@ def _sst2(name: str, encoder: Any) -> Recipe:
 
 
 def _with(base: Recipe, name: str, encoder: Any) -> Recipe:
-    text = Text(tokeniser=base.source.tokeniser if base.source else Words(), frontend=Tokens(positions="none"))
+    text = Text(tokeniser=base.read.tokeniser, frontend=Tokens(positions="none"))
     return base.model_copy(update={"name": name, "encoder": encoder, "source": text})

@@ -9,6 +9,7 @@ from seq2see.core.errors import no_file, unknown
 from seq2see.core.settings import read_toml
 from seq2see.recipes import (
     classify,
+    classify_image,
     count,
     fill,
     g2p,
@@ -55,6 +56,12 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "sst2-transformer": classify.sst2_transformer,
     "sst2-minilm": classify.sst2_minilm,
     "chnsenticorp-windows": classify.chnsenticorp_windows,
+    "classify-image": classify_image.classify_image,
+    "classify-image-mean": classify_image.classify_image_mean,
+    "classify-image-hybrid": classify_image.classify_image_hybrid,
+    "classify-image-resnet": classify_image.classify_image_resnet,
+    "cifar10-vit": classify_image.cifar10_vit,
+    "cifar10-resnet": classify_image.cifar10_resnet,
     "waves": waves.waves,
     "waves-linear": waves.waves_linear,
     "waves-gru": waves.waves_gru,

@@ -25,7 +25,7 @@ class LabelledTexts(PairSet):
     def __init__(self, examples: Sequence[Example], tokeniser: Tokeniser, labels: Sequence[str], limit: int):
         self.examples, self.limits, self.tokenisers = examples, {"source": limit}, {"source": tokeniser}
         self.sides = {"source": Side.of([example.source for example in examples], tokeniser, limit)}
-        self.labels = _numbers(examples, labels)
+        self.labels = label_numbers(examples, labels)
 
     @property
     def characters(self) -> int:
@@ -47,7 +47,7 @@ class LabelledTexts(PairSet):
         return hashlib.sha256(super().fingerprint.encode() + self.labels.astype("<i8").tobytes()).hexdigest()
 
 
-def _numbers(examples: Sequence[Example], labels: Sequence[str]) -> NDArray[np.int64]:
+def label_numbers(examples: Sequence[Example], labels: Sequence[str]) -> NDArray[np.int64]:
     """The number of each example's label; one that nobody has learnt is refused."""
     numbers = {label: number for number, label in enumerate(labels)}
     for example in examples:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seq2see.core.batch import NOT_ASKED, Batch, Sequences, Worded
+from seq2see.core.batch import NOT_ASKED, Batch, Pictures, Sequences, Worded
 from seq2see.sequences.buckets import Numbers, padded_width
 from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, Tokeniser
 from seq2see.sources.examples import Example
@@ -203,6 +203,7 @@ def even(batch: Batch, rows: int, width: int) -> Batch:
     Both sides become `width` wide. Rows that are missing are filled up with texts of nothing, which belong to no
     example (`NOBODY`) and ask nothing: not one token long would be simpler still, but attention must look somewhere.
     """
+    assert not isinstance(batch.source, Pictures), "pictures are all alike"
     source = None if batch.source is None else _filled(batch.source, rows, width, EOS)
     target = None if batch.target is None else _filled(batch.target, rows, width, BOS)
     labels = _placed(batch.labels, (rows, width if batch.labels.size(1) > 1 else 1), NOT_ASKED)

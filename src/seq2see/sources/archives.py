@@ -1,21 +1,25 @@
-"""One file out of a zip archive, without trusting the archive.
+"""Files out of a zip or tar archive, without trusting the archive.
 
 An archive can name files outside the folder it is unpacked in, and a small one can unpack to more than a
-disk holds. So archives are never unpacked as a whole: one member with a known name is read, up to a limit,
+disk holds. So archives are never unpacked as a whole: members with known names are read, up to a limit, into memory or
 into a file whose name we choose.
 """
 
 from __future__ import annotations
 
+import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from seq2see.core.errors import UserError
 from seq2see.sources.compression import PIECE
+
+MOST_MEMBER = 1 << 24
+"""The most bytes of one file in a tar archive (16 MiB)."""
 
 
 @contextmanager
@@ -54,3 +58,22 @@ def member_pieces(archive: Path, member: str, limit: int) -> Iterator[bytes]:
             where=str(archive),
             remedy="Delete it and fetch it again.",
         ) from None
+
+
+def tar_members(archive: Path, wanted: Collection[str]) -> dict[str, bytes]:
+    """The content of plain files of these names in an unpacked tar archive; nothing is written anywhere."""
+    found: dict[str, bytes] = {}
+    try:
+        with tarfile.open(archive, "r:") as opened:
+            for member in opened:
+                if member.name in wanted and member.isreg():
+                    if member.size > MOST_MEMBER:
+                        what = f"'{member.name}' has {member.size:,} bytes, more than {MOST_MEMBER:,}."
+                        raise UserError(what, where=str(archive))
+                    file = opened.extractfile(member)
+                    assert file is not None  # it is a plain file
+                    found[member.name] = file.read()
+    except (tarfile.TarError, EOFError, OSError) as error:
+        remedy = "Delete it and fetch it again."
+        raise UserError(f"This tar archive cannot be read: {error}.", where=str(archive), remedy=remedy) from None
+    return found

@@ -55,6 +55,9 @@ class CataloguedCorpus(Settings):
         entry = find_entry(self.name)
         if entry.sides == ("text",):
             raise UserError(f"{entry.name} is running text, not pairs.", remedy="Set corpus.kind=catalogue-text.")
+        if entry.sides[0] == "picture":
+            what = f"{entry.name} is a set of pictures, not of texts."
+            raise UserError(what, remedy="Set corpus.kind=catalogue-pictures, in a recipe that looks at pictures.")
         if self.sides is None:
             return entry.sides[0], entry.sides[1]
         source, dash, target = self.sides.partition("-")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -13,14 +14,17 @@ from seq2see.sources.conll import OwnTagged
 from seq2see.sources.lines import read_lines
 from seq2see.sources.own_corpus import OwnFiles
 from seq2see.sources.own_files import TABLES
+from seq2see.sources.own_pictures import OwnCaptions, OwnPictures
 from seq2see.sources.series import OwnSeries
-from seq2see.sources.tables import SAMPLE
+from seq2see.sources.tables import PICTURES, SAMPLE
 from seq2see.sources.texts import OwnTexts
 
-OwnData = OwnFiles | OwnSeries | OwnTagged | OwnTexts
+OwnData = OwnFiles | OwnPictures | OwnSeries | OwnTagged | OwnTexts
 TAGGED = {".conll", ".conllu"}
 NAMES = {
     "files": "pairs of texts",
+    "pictures": "pictures with labels",
+    "captions": "pictures with captions",
     "labelled": "texts with labels",
     "tagged": "tagged words",
     "texts": "running text",
@@ -30,8 +34,10 @@ NAMES = {
 
 
 def guess_kind(paths: Sequence[Path]) -> OwnData:
-    """Tagged words by their name; running text if a .txt has no tabs; pairs otherwise."""
+    """A folder is pictures; tagged words by their name; running text if a .txt has no tabs; pairs otherwise."""
     names, suffixes = tuple(map(str, paths)), {bare_name(path).suffix.lower() for path in paths}
+    if len(paths) == 1 and (paths[0].is_dir() or (said := _said_of_pictures(paths[0]))):
+        return OwnPictures(paths=names) if paths[0].is_dir() or said == "label" else OwnCaptions(paths=names)
     if suffixes <= TAGGED:
         return OwnTagged(paths=names)
     if len(paths) > 2 or (len(paths) == 1 and not suffixes <= set(TABLES)):
@@ -46,3 +52,14 @@ def guess_kind(paths: Sequence[Path]) -> OwnData:
 def _has_columns(path: Path) -> bool:
     """Whether there is a tab in the first lines."""
     return any("\t" in line.text for line in islice(read_lines(path, DataReport()), SAMPLE))
+
+
+def _said_of_pictures(path: Path) -> str:
+    """Label or caption, if the first line of a table calls its columns as those of a list of pictures; else nothing."""
+    if bare_name(path).suffix.lower() not in TABLES:
+        return ""
+    first = next(read_lines(path, DataReport()), None)
+    words = set(re.findall(r"\w+", first.text.lower())) if first else set()
+    if words & {"text", "sentence", "source"}:
+        return ""
+    return next((said for picture, said in PICTURES if {picture, said} <= words), "")

@@ -42,6 +42,14 @@ KINDS: dict[str, Kind] = {
     ),
     "ambiguous header": Kind("error", "Rename one of the columns.", spoils_file=True),
     "no pairs": Kind("error", "Give a file with at least one pair of texts.", spoils_file=True),
+    "damaged set": Kind("error", "Copy or download it again.", spoils_file=True),
+    "no pictures": Kind(
+        "error", "Put pictures (.png, .jpg, .gif, .bmp, .webp) into a folder a class.", spoils_file=True
+    ),
+    "one class": Kind("error", "Give pictures of other classes too, in a folder a class.", spoils_file=True),
+    "classes differ": Kind(
+        "error", "Call the folders of a class alike everywhere, or leave out what was not learnt.", spoils_file=True
+    ),
     # What makes one pair useless.
     "invalid UTF-8": Kind(
         "error",
@@ -65,13 +73,35 @@ KINDS: dict[str, Kind] = {
     ),
     "missing key": Kind("error", "Every object needs the keys source and target."),
     "duplicate key": Kind("error", "Keep one of the two."),
+    # What makes one picture useless.
+    "broken picture": Kind("error", "Copy or download it again, or delete it."),
+    "no picture": Kind("error", "Save it as PNG or JPEG, or delete it."),
+    "too many pixels": Kind("error", "Shrink it."),
+    "unreadable picture": Kind("error", "Check the path and who may read it."),
+    "picture without a class": Kind(
+        "error", "Move it into the folder of its class, or give a list of files and labels."
+    ),
+    "empty class": Kind("error", "Put pictures into the folder, or delete it."),
     # What was put right, always the same way.
     "byte order mark": Kind("repair", "Nothing to do: it was removed from the start of the file."),
     "CRLF line ends": Kind("repair", "Nothing to do: the carriage return was removed."),
     "blank pair": Kind("repair", "Nothing to do: a pair with two empty sides was left out."),
     "other signs": Kind("repair", "Nothing to do: words with other signs than a-z ' - and . were left out."),
     "repeated pronunciation": Kind("repair", "Nothing to do: what was there before was left out."),
+    "other file": Kind("repair", "Nothing to do: what is hidden or not called like a picture was left out."),
+    "other format": Kind("repair", "Nothing to do: it was read as what it is, whatever its name says."),
+    "turned by EXIF": Kind("repair", "Nothing to do: it was turned as its camera says."),
+    "transparent picture": Kind("repair", "Nothing to do: it was laid over white."),
+    "several frames": Kind("repair", "Nothing to do: the first frame was taken."),
+    "16-bit picture": Kind("repair", "Nothing to do: its grey was rounded to 8 bits."),
+    "CMYK colours": Kind("repair", "Nothing to do: they were turned into red, green and blue."),
     # What is kept as it is, but is seldom meant.
+    "small picture": Kind("warning", "It was enlarged, and shows little; take a smaller source.side, or leave it out."),
+    "duplicate picture": Kind("warning", "It was kept, and counts as often as it occurs."),
+    "picture in two splits": Kind("warning", "It is tested on what was learnt: take it out of one of the two."),
+    "picture with two labels": Kind("warning", "It was kept with both; decide which is right."),
+    "class not tested": Kind("warning", "Nothing will be known about this class; give it pictures there too."),
+    "folder loop": Kind("warning", "A link leads back to a folder it lies in; it was not followed."),
     "mixed line ends": Kind("warning", "The file was probably joined from two; check the seam."),
     "lone carriage return": Kind("warning", "It was kept in the text; it is never a line end here."),
     "unusual line separator": Kind("warning", "It was kept in the text; it is never a line end here."),
@@ -158,7 +188,7 @@ class DataReport:
 
     files: list[str] = field(default_factory=list)
     unit: str = "pairs"
-    """What is counted: pairs, lines of running text, or tagged sentences."""
+    """What is counted: pairs, lines of running text, tagged sentences, or pictures."""
     read: int = 0
     kept: int = 0
     skipped: int = 0
@@ -213,7 +243,7 @@ class DataReport:
         if on_bad.action == "error" or KINDS[first.kind].spoils_file or not self.kept:
             raise UserError(f"{first.what}{self._how_many_more(first)}", where=place, remedy=remedy)
         if self.rejected > on_bad.maximum:
-            what = f"{self.rejected:,} pairs are bad and at most {on_bad.maximum:,} may be skipped. The first: "
+            what = f"{self.rejected:,} {self.unit} are bad and at most {on_bad.maximum:,} may be skipped. The first: "
             raise UserError(f"{what}{first.what}{self._how_many_more(first)}", where=place, remedy=remedy)
 
     def _how_many_more(self, first: Finding) -> str:

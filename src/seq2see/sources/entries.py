@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from seq2see.sources.holdings import Entry, File
 from seq2see.sources.labelled_corpora import LABELLED
+from seq2see.sources.picture_corpora import PICTURED
 from seq2see.sources.tagged_corpora import TAGGED
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
@@ -143,6 +144,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     **LABELLED,
     **TAGGED,
+    **PICTURED,
 }
 """The pinned tatoeba and cmudict files are parts of the public ones, which are larger and (tatoeba) change from time to
 time."""

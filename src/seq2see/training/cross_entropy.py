@@ -30,6 +30,7 @@ SMALL = 1024
 
 Scores = Float[Tensor, "token vocab"]
 Labels = Int[Tensor, "token"]
+Shares = Float[Tensor, "token"]
 
 
 def plain_cross_entropy(scores: Scores, labels: Labels, smoothing: float) -> Float[Tensor, ""]:
@@ -60,13 +61,15 @@ def chunked_loss(
     labels: Labels,
     smoothing: float = 0.0,
     agreement: float = 0.0,
+    shares: Shares | None = None,
 ) -> Float[Tensor, ""]:
     """The summed loss of scores = hidden weightᵀ + bias: the copies' mean cross-entropy, and their agreement.
 
     There is one copy of each token's vector, or there are two that shall agree. A label that asks nothing counts
-    nowhere and moves nothing.
+    nowhere and moves nothing; with `shares`, the others count by these.
     """
-    loss: Tensor = _Chunks.apply(hidden, weight, bias, labels, (smoothing, agreement, torch.is_grad_enabled()))
+    rules = (smoothing, agreement, torch.is_grad_enabled())
+    loss: Tensor = _Chunks.apply(hidden, weight, bias, labels, shares, rules)
     return loss
 
 
@@ -81,33 +84,39 @@ def slopes(
     labels: Labels,
     smoothing: float,
     agreement: float,
+    shares: Shares | None = None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "copy token vocab"]]:
     """The summed loss of products with the head's matrix, and its gradient by them, in their own number format.
 
     In float32, and on a GPU, it is written over the products.
     """
-    if has_kernel(products):
+    if has_kernel(products) and shares is None:
         from seq2see.kernels.cross_entropy import judge_quickly
 
         return judge_quickly(products, bias, labels, smoothing, agreement)
     scores = products.to(torch.promote_types(products.dtype, torch.float32))
     if bias is not None:
         scores += bias
-    loss = judge(scores, labels, smoothing, agreement)
+    loss = judge(scores, labels, smoothing, agreement, shares)
     return loss, scores.to(products.dtype)
 
 
 def judge(
-    scores: Float[Tensor, "copy token vocab"], labels: Labels, smoothing: float, agreement: float
+    scores: Float[Tensor, "copy token vocab"],
+    labels: Labels,
+    smoothing: float,
+    agreement: float,
+    shares: Shares | None = None,
 ) -> Float[Tensor, ""]:
     """The summed loss of these scores, which are overwritten by its gradient.
 
     The gradient of the cross-entropy is p - answer. With d = log p - log q, that of KL(p‖q) + KL(q‖p) is
     p (d - KL(p‖q)) + p - q by the scores of p, and the same with p and q exchanged by those of q. Where nothing
-    is asked, the loss is 0 and so is the gradient.
+    is asked, the loss is 0 and so is the gradient. With `shares`, a token counts by its share, once and not as two.
     """
     asked, copies = labels != NOT_ASKED, len(scores)
-    counts = asked[:, None].to(scores.dtype)
+    assert shares is None or not agreement, "of tokens that count by shares nobody asks whether they agree"
+    counts = (asked if shares is None else asked * shares)[:, None].to(scores.dtype)
     places = labels.clamp(min=0)[None, :, None].expand(copies, -1, 1)
     answer = (1 - smoothing) * scores.gather(-1, places) + smoothing * scores.mean(-1, keepdim=True)
     # d but for a constant (the two normalisers), which p - q and d - KL(p‖q) take away again.
@@ -116,7 +125,7 @@ def judge(
     total = scores.sub_(peak).exp_().sum(-1, keepdim=True)
     scores *= counts / total  # from here on probabilities, or zeros
     normaliser = peak + total.log()
-    loss = ((normaliser - answer).squeeze(-1) * asked).sum() / copies
+    loss = ((normaliser - answer) * counts).sum() / copies
     pull = None
     if ahead is not None:
         p, q = scores
@@ -143,6 +152,7 @@ class _Chunks(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         labels: Tensor,
+        shares: Tensor | None,
         rules: tuple[float, float, bool],
     ) -> Tensor:
         """Walk through the tokens; products run in the number format that autocast asks for, sums in float32."""
@@ -163,7 +173,8 @@ class _Chunks(torch.autograd.Function):
             for start in range(0, tokens, size):
                 some, vectors = labels[start : start + size], hidden[:, start : start + size].to(low).flatten(0, 1)
                 products = torch.mm(vectors, matrix.mT, out=space[: len(vectors)]).unflatten(0, (copies, -1))
-                lost, slope = slopes(products, bias, some, smoothing, agreement)
+                parts = None if shares is None else shares[start : start + size]
+                lost, slope = slopes(products, bias, some, smoothing, agreement, parts)
                 loss += lost
                 if learning:
                     slope = slope.flatten(0, 1)
@@ -178,7 +189,7 @@ class _Chunks(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients found on the way forward, times what follows the loss."""
-        return *(None if found is None else gradient * found for found in ctx.saved_tensors), None, None
+        return *(None if found is None else gradient * found for found in ctx.saved_tensors), None, None, None
 
 
 def _take_product(total: Tensor, left: Tensor, right: Tensor, first: bool) -> None:

@@ -27,7 +27,7 @@ from seq2see.training.doubles import Doubles
 from seq2see.training.feeding import TeacherForcing, feed
 from seq2see.training.graphs import GraphedStep, compile_blocks
 from seq2see.training.journal import Journal
-from seq2see.training.objectives import Objective, doubled
+from seq2see.training.objectives import Objective, doubled, loss_of
 from seq2see.training.optimisers import norm_and_divisor
 from seq2see.training.settings import Training
 from seq2see.training.signals import Abandoned, Interrupted, StopRequest
@@ -162,7 +162,7 @@ class Trainer:
         with self.doubles.at_work() if self.doubles else contextlib.nullcontext():
             with autocast(self.device, self.settings.precision):
                 hidden = self.carried.hidden(piece)
-                loss = self.objective.loss(hidden, self.model.head, piece.labels)
+                loss = loss_of(self.objective, hidden, self.model.head, piece)
             loss.backward()
         return loss.detach()
 

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from seq2see.core.batch import NOT_ASKED, Batch, Sequences
+from seq2see.core.batch import NOT_ASKED, Batch, Mixed, Sequences
 from seq2see.core.rows import pick_rows
 from seq2see.core.settings import Settings
 from seq2see.training.cross_entropy import chunked_loss
@@ -118,6 +118,17 @@ class Classify(Settings):
         """The summed cross-entropy of the labels asked for."""
         return NextToken(smoothing=self.smoothing).loss(hidden, head, labels)
 
+    def mixed_loss(self, hidden: Sequences, head: Any, batch: Mixed) -> Float[Tensor, ""]:
+        """λ times the cross-entropy of the one label, 1 - λ times that of the other (Zhang et al. 2018, section 2).
+
+        It is that of the mixed answer: cross-entropy is linear in what is asked for. So every row comes twice.
+        """
+        vectors = hidden.values.flatten(0, 1).repeat(2, 1)[None]
+        answers = torch.cat([batch.labels.flatten(), batch.others.flatten()])
+        shares = torch.cat([batch.shares, 1 - batch.shares])
+        weight, bias = head.matrix()
+        return chunked_loss(vectors, weight, bias, answers, self.smoothing, shares=shares)
+
 
 class NextValue(Settings):
     """Guess each number of a series from those before it."""
@@ -134,6 +145,14 @@ class NextValue(Settings):
 
 Objective = NextToken | MaskedToken | MaskedTokenNextSentence | Classify | NextValue
 """What can be asked; each has `copies`, `feeding` and `loss`."""
+
+
+def loss_of(objective: Objective, hidden: Sequences, head: Any, batch: Batch) -> Float[Tensor, ""]:
+    """The summed loss of what a batch asks for."""
+    if isinstance(batch, Mixed):
+        assert isinstance(objective, Classify), "only labels are mixed"
+        return objective.mixed_loss(hidden, head, batch)
+    return objective.loss(hidden, head, batch.labels)
 
 
 def picked(vectors: Vectors, labels: Labels) -> tuple[Vectors, Labels]:

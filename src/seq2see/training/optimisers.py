@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -45,10 +47,18 @@ class AdamW(Settings):
     kind: Literal["adamw"] = "adamw"
     decay: float = Field(0.01, ge=0)
     """How much weight matrices shrink: by rate · decay at every step. Biases and norms do not."""
+    layer_decay: float = Field(1.0, gt=0, le=1)
+    """Each block moves by so much of the rate of the one above it, for weights that learnt before; 1: all alike."""
 
     def build(self, named: Mapping[str, nn.Parameter], rate: float) -> Steps:
         """The optimiser for these weights."""
-        return AdamWSteps(_matrices_shrink(named, self.decay), rate_beside(named, rate))
+        layers = _layers(named) if self.layer_decay < 1 else [named]
+        groups = [
+            replace(group, pace=self.layer_decay**above)
+            for above, layer in enumerate(layers)
+            for group in _matrices_shrink(layer, self.decay)
+        ]
+        return AdamWSteps(groups, rate_beside(named, rate))
 
 
 class Muon(Settings):
@@ -68,6 +78,19 @@ class Muon(Settings):
 
 
 Optimiser = SGD | Adam | AdamW | Muon
+
+
+def _layers(named: Mapping[str, nn.Parameter]) -> list[dict[str, nn.Parameter]]:
+    """The weights by how many layers stand above them: the head first, then block by block, the frontends last.
+
+    What was learnt from much other data is the more general the nearer it is to the input, so it is to move the less
+    (Howard & Ruder 2018, section 3.2; Bao et al. 2022, section 3.1, for ViT).
+    """
+    numbers = {name: int(found[1]) for name in named if (found := re.search(r"\bblocks\.(\d+)\.", name))}
+    top = max(numbers.values(), default=-1) + 1
+    entering = re.compile(r"(source|target)\.|\w+\.enter\.")
+    above = {name: top - numbers[name] if name in numbers else (top + 1) * bool(entering.match(name)) for name in named}
+    return [{name: named[name] for name in named if above[name] == layer} for layer in range(top + 2)]
 
 
 def _matrices_shrink(named: Mapping[str, nn.Parameter], shrinking: float) -> list[Group]:

@@ -22,7 +22,7 @@ class Training(Settings):
     rate: float = Field(1e-3, gt=0)
     """Peak learning rate."""
     tokens: int = Field(4096, ge=1)
-    """Tokens in one step, padding included, on the longer of the two sides."""
+    """Tokens in one step, padding included, on the longer of the two sides; of pictures, how many pictures."""
     batches: Literal["buckets", "packed", "streams"] = "buckets"
     """Texts of like length side by side, end to end (packed; Transformers), or read on (streams; recurrent writers)."""
     clip: float = Field(1.0, ge=0)

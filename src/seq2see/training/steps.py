@@ -27,10 +27,11 @@ Scalar = Float[Tensor, ""]
 
 @dataclass(frozen=True)
 class Group:
-    """Weights by their names, which shrink alike."""
+    """Weights by their names, which shrink alike and move at the same pace: as a share of the rate."""
 
     named: Mapping[str, nn.Parameter]
     shrinking: float = 0.0
+    pace: float = 1.0
 
     def moving(self) -> dict[str, nn.Parameter]:
         """Those that have a gradient; a weight that this step did not use is left alone."""
@@ -57,13 +58,16 @@ class Steps:
         for group in self.groups:
             weights = group.moving()
             if weights:
-                self._move(weights, group.shrinking, divisor, broken)
+                self._move(weights, group, divisor, broken)
 
-    def _move(self, weights: Mapping[str, nn.Parameter], shrinking: float, divisor: Scalar, broken: Scalar) -> None:
+    def _move(self, weights: Mapping[str, nn.Parameter], group: Group, divisor: Scalar, broken: Scalar) -> None:
         raise NotImplementedError
 
     def join(self, doubles: Doubles) -> None:
         """Take the gradients of weights that exist twice as they are, if that is possible."""
+
+    def _rate(self, group: Group) -> Scalar:
+        return self.rate if group.pace == 1 else self.rate * group.pace
 
     def _memory(self, what: str, weights: Iterable[str]) -> list[Tensor]:
         remembered = self.memory[what]
@@ -89,14 +93,14 @@ class SGDSteps(Steps):
         self.momentum = momentum
         self.memory = {"momentum_buffer": zeros(self.weights)} if momentum else {}
 
-    def _move(self, weights: Mapping[str, nn.Parameter], shrinking: float, divisor: Scalar, broken: Scalar) -> None:
+    def _move(self, weights: Mapping[str, nn.Parameter], group: Group, divisor: Scalar, broken: Scalar) -> None:
         torch._fused_sgd_(
             list(weights.values()),
             gradients_of(weights),
             self._memory("momentum_buffer", weights) if self.momentum else [],
-            weight_decay=shrinking,
+            weight_decay=group.shrinking,
             momentum=self.momentum,
-            lr=self.rate,
+            lr=self._rate(group),
             dampening=0.0,
             nesterov=False,
             maximize=False,
@@ -125,8 +129,8 @@ class AdamSteps(Steps):
         self.doubles: Doubles | None = None
 
     def join(self, doubles: Doubles) -> None:
-        """What is remembered of them lies one after another as they do."""
-        if not TRITON:
+        """What is remembered of them lies one after another as they do; all have to move at one pace."""
+        if not TRITON or any(group.pace != 1 for group in self.groups):
             return
         self.doubles, doubles.joined = doubles, True
         self.joined = torch.zeros_like(doubles.whole), torch.zeros_like(doubles.whole)
@@ -159,7 +163,7 @@ class AdamSteps(Steps):
         if self.doubles is not None:
             self.doubles.gradient = None
 
-    def _move(self, weights: Mapping[str, nn.Parameter], shrinking: float, divisor: Scalar, broken: Scalar) -> None:
+    def _move(self, weights: Mapping[str, nn.Parameter], group: Group, divisor: Scalar, broken: Scalar) -> None:
         means, squares, counts = (self._memory(what, weights) for what in ("exp_avg", "exp_avg_sq", "step"))
         torch._foreach_add_(counts, [1 - broken] * len(counts))  # one for each: a GPU would be asked for a single one
         self.kernel(
@@ -170,10 +174,10 @@ class AdamSteps(Steps):
             [],
             counts,
             amsgrad=False,
-            lr=self.rate,
+            lr=self._rate(group),
             beta1=BETAS[0],
             beta2=BETAS[1],
-            weight_decay=shrinking,
+            weight_decay=group.shrinking,
             eps=EPSILON,
             maximize=False,
             grad_scale=divisor,

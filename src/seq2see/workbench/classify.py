@@ -45,8 +45,7 @@ class Classify:
 
     def encode(self, recipe: Recipe, tokenisers: Tokenisers, examples: Sequence[Example]) -> LabelledTexts:
         """Texts and the numbers of their labels."""
-        assert recipe.source is not None
-        return LabelledTexts(examples, tokenisers.source, tokenisers.labels, recipe.source.longest)
+        return LabelledTexts(examples, tokenisers.source, tokenisers.labels, recipe.read.longest)
 
     def shown(self, encoded: LabelledTexts, count: int) -> list[Example]:
         """The first texts."""
@@ -54,10 +53,9 @@ class Classify:
 
     def read(self, stored: StoredModel, text: str) -> Seen:
         """A text, or its beginning."""
-        assert stored.config.model.source is not None
         if not text.strip():
             raise UserError("There is nothing to read in an empty text.")
-        ids, longest = stored.tokenisers.source.encode(text), stored.config.model.source.longest
+        ids, longest = stored.tokenisers.source.encode(text), stored.config.model.read.longest
         return Seen(text, [BOS, *ids[:longest], EOS], len(ids) > longest)
 
     def answer(self, stored: StoredModel, seen: Seen, scores: Tensor, most: int) -> Said:

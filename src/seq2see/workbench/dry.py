@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from seq2see.core.batch import Batch
+from seq2see.core.batch import Batch, Pictures
 from seq2see.models.counting import CountingSettings
 from seq2see.sequences.windows import TextSet
 from seq2see.workbench.counting import check_countable
@@ -47,7 +47,10 @@ def dry_run(recipe: Recipe, say: Callable[[str], None]) -> None:
 
 def _first_row(batch: Batch, tokenisers: Tokenisers) -> Iterator[str]:
     """What a model sees of one example, and what it shall answer."""
-    if batch.source is not None:
+    if isinstance(batch.source, Pictures):
+        channels, height, width = batch.source.values[0].shape
+        yield f"sees    {height} x {width} pixels of {channels} numbers each"
+    elif batch.source is not None:
         read = batch.source.values[0, : int(batch.source.lengths[0])]
         yield f"reads   {' '.join(tokenisers.source.pieces(read.tolist()))}"
     if batch.target is None:

@@ -17,6 +17,7 @@ from seq2see.sequences.series import SeriesSet
 from seq2see.sequences.tokenisers import EOS
 from seq2see.sequences.windows import TextSet
 from seq2see.sources.examples import Example
+from seq2see.sources.picture_examples import PictureExamples
 from seq2see.training.journal import Journal
 from seq2see.training.loop import Errand, Trainer
 from seq2see.training.signals import Abandoned, StopRequest
@@ -67,6 +68,7 @@ def show(recipe: Recipe, prepared: Prepared, run: RunFolder) -> Errand:
 def sample_table(module: nn.Module, recipe: Recipe, prepared: Prepared, stop: StopRequest) -> str:
     """A few validation sentences: source, reference, output."""
     valid = prepared.valid
+    examples: Sequence[Example]
     if not recipe.writes:
         examples = task_of(recipe).shown(valid, SHOWN)
     else:
@@ -88,7 +90,8 @@ def _answers(
     device, tokenisers = device_of(module), prepared.tokenisers
     if not recipe.writes:
         stored = StoredModel(ModelConfig.of(recipe, 0), module, tokenisers)  # type: ignore[arg-type]
-        return [each.text for each in opened(stored).predict([example.source for example in examples])]
+        asked = list(examples.pixels) if isinstance(examples, PictureExamples) else [each.source for each in examples]
+        return [each.text for each in opened(stored).predict(asked)]
     ids = [tokenisers.source.encode(example.source) for example in examples]
     limits = limits_of(recipe.decoding, lambda: bool(stop))
     if recipe.source is None:
@@ -97,7 +100,7 @@ def _answers(
         answers = decode(module, None, chooser_of(recipe.decoding, seed=1), limits, prefix=prompts)  # type: ignore[arg-type]
         said = [answer[0].tokens[len(prompt) :] for answer, prompt in zip(answers, ids, strict=True)]
     else:
-        sources = Sequences.of([[*row[: recipe.source.longest], EOS] for row in ids]).to(device)
+        sources = Sequences.of([[*row[: recipe.read.longest], EOS] for row in ids]).to(device)
         said = [answer[0].tokens for answer in decode(module, sources, Greedy(), limits)]  # type: ignore[arg-type]
     _heed(stop)
     return [tokenisers.target.decode(tokens) for tokens in said]

@@ -18,6 +18,7 @@ from seq2see.metrics.bootstrap import PairedBootstrap, paired_bootstrap
 from seq2see.metrics.edits import pronunciation_errors
 from seq2see.metrics.notes_bleu import notes_bleu
 from seq2see.metrics.tokenised_bleu import corpus_bleu_tokenised, has_moses
+from seq2see.models.settings import Picture
 from seq2see.sequences.pairs import PairSet
 from seq2see.sequences.windows import TextSet
 from seq2see.sources.catalogue import CataloguedCorpus
@@ -27,7 +28,7 @@ from seq2see.workbench.alignment_picture import draw_attention
 from seq2see.workbench.ask import Asker
 from seq2see.workbench.forecast import Forecaster
 from seq2see.workbench.predict import Model, Prediction, load
-from seq2see.workbench.prepare import Splits, encode, read_corpus, shown_before
+from seq2see.workbench.prepare import Encoded, Splits, encode, read_corpus, shown_before
 from seq2see.workbench.reading import batches_of, read_attention, read_with_truth, surprises
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
@@ -43,15 +44,18 @@ Watch = Callable[[str, int], Any]
 def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **settings: Any) -> dict[str, Any]:
     """Score every test split of a run's corpus; the figures also go to `eval/scores.json`.
 
-    Settings are those of decoding, where they shall be others than the run's own.
+    Settings are those of decoding, where they shall be others than the run's own, or `side`, for pictures.
     """
     model, recipe = load(str(run.path)), run.recipe()
-    splits, _ = read_corpus(recipe)
     scores: dict[str, Any] = {}
+    if isinstance(recipe.source, Picture) and "side" in settings:
+        scores["seen"] = {"side": recipe.source.whole(settings.pop("side"))}
+        recipe = recipe.with_(**{"source.side": scores["seen"]["side"]})
+    splits, _ = read_corpus(recipe)
     if isinstance(model, Asker | Forecaster):
         if settings:
             raise UserError("This model writes no texts: nothing is decoded.", remedy="Leave out --set.")
-        scores = task_of(recipe).judge(model.stored, recipe, splits, run, partial(watch, "test"))
+        scores |= task_of(recipe).judge(model.stored, recipe, splits, run, partial(watch, "test"))
         write_json(run.evaluation / "scores.json", scores)
         return scores
     for name, examples in splits.items():
@@ -222,7 +226,7 @@ def _read(model: Model, recipe: Recipe, splits: Splits, watch: Watch) -> dict[st
     return scores
 
 
-def _perplexity(model: Model, test: PairSet | TextSet, split: str, watch: Callable[[], None]) -> dict[str, Any]:
+def _perplexity(model: Model, test: Encoded, split: str, watch: Callable[[], None]) -> dict[str, Any]:
     perplexity, accuracy = read_with_truth(model.module, test, watch)
     return {
         "perplexity": {
@@ -236,7 +240,7 @@ def _perplexity(model: Model, test: PairSet | TextSet, split: str, watch: Callab
     }
 
 
-def _table(examples: list[Example], predictions: list[Prediction]) -> str:
+def _table(examples: Sequence[Example], predictions: list[Prediction]) -> str:
     """source, reference, output, chrF and log-probability of each pair."""
     outputs, references = [each.text for each in predictions], [example.target for example in examples]
     lines = ["source\treference\toutput\tchrf\tscore\n"]

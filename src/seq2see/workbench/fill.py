@@ -48,13 +48,12 @@ class Fill:
 
     def encode(self, recipe: Recipe, tokenisers: Tokenisers, examples: Sequence[Example]) -> BlankedTexts:
         """Windows of running text."""
-        assert recipe.source is not None
-        return self.texts(examples, tokenisers.source, recipe.source.longest)
+        return self.texts(examples, tokenisers.source, recipe.read.longest)
 
     def shown(self, encoded: BlankedTexts, count: int) -> list[Example]:
         """Windows with [MASK] in them, and what stood there; of a pair the first text."""
         batch = encoded.batch(np.arange(min(2 * count, len(encoded))))
-        assert batch.source is not None
+        assert isinstance(batch.source, Sequences)
         asked, decode = batch.asked[:, 1:], encoded.tokeniser.decode
         truth = torch.where(asked, batch.labels[:, 1:], batch.source.values[:, 1:])
         blanked = truth.masked_fill(asked, encoded.tokeniser.mask)
@@ -64,9 +63,8 @@ class Fill:
 
     def read(self, stored: StoredModel, text: str) -> Seen:
         """A text in which a person wrote [MASK]."""
-        assert stored.config.model.source is not None
         ids = read_blanks(text, stored.tokenisers.source)
-        kept = around_blanks(ids, stored.tokenisers.source.mask, stored.config.model.source.longest)
+        kept = around_blanks(ids, stored.tokenisers.source.mask, stored.config.model.read.longest)
         return Seen(text, [BOS, *kept, EOS], len(kept) < len(ids))
 
     def answer(self, stored: StoredModel, seen: Seen, scores: Tensor, most: int) -> Said:

@@ -204,8 +204,7 @@ class Model:
     @property
     def _longest(self) -> int:
         """The most tokens of a source that are read; a language model with a window keeps half for what follows."""
-        source = self.config.model.source
-        return self.config.sight if source is None else source.longest
+        return self.config.model.read.longest if self.reads else self.config.sight
 
     def _seen(self, ids: list[int]) -> list[int]:
         """What the model sees of a text: its beginning, or before going on from it, its end."""

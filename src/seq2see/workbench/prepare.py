@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.models.counting import CountingSettings
-from seq2see.models.settings import Series
+from seq2see.models.settings import Picture, Series
 from seq2see.models.window import WindowDecoderSettings
 from seq2see.sequences.pairs import PairSet
+from seq2see.sequences.pixels import PictureSet
 from seq2see.sequences.recut import RecutPairs
 from seq2see.sequences.tokenisers import BytePairs
 from seq2see.sequences.vocabularies import train_tokeniser
@@ -21,15 +22,16 @@ from seq2see.sources.conll import OwnTagged
 from seq2see.sources.examples import Example
 from seq2see.sources.fingerprints import fingerprint
 from seq2see.sources.own_corpus import OwnFiles
+from seq2see.sources.picture_examples import PictureExamples
 from seq2see.sources.series import OwnSeries
 from seq2see.sources.texts import OwnTexts
-from seq2see.workbench.recipe import Recipe
+from seq2see.workbench.questions import Splits
+from seq2see.workbench.recipe import Looked, Recipe
 from seq2see.workbench.tasks import task_of
 from seq2see.workbench.tokenisers import Tokenisers
 
-Splits = dict[str, list[Example]]
-Encoded = PairSet | TextSet
-"""Examples as numbers: pairs, or windows of running text."""
+Encoded = PairSet | TextSet | PictureSet
+"""Examples as numbers: pairs, windows of running text, or pictures."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,16 @@ class Prepared:
 
 def read_corpus(recipe: Recipe) -> tuple[Splits, list[DataReport]]:
     """The recipe's splits, and the reader's reports if the data are files of the user's own."""
+    if isinstance(recipe.corpus, Looked):
+        assert isinstance(recipe.source, Picture)
+        splits, reports = recipe.corpus.pictures(recipe.source.side, recipe.source.channels)
+        return dict(splits), reports
     if isinstance(recipe.corpus, OwnFiles | OwnSeries | OwnTagged | OwnTexts):
         return recipe.corpus.read()
     return recipe.corpus.splits(), []
 
 
-def learn_tokenisers(recipe: Recipe, train: list[Example]) -> Tokenisers:
+def learn_tokenisers(recipe: Recipe, train: Sequence[Example]) -> Tokenisers:
     """Learn how to cut text into tokens, from the training pairs alone."""
     if not recipe.writes:
         return task_of(recipe).learn(recipe, train)
@@ -59,7 +65,7 @@ def learn_tokenisers(recipe: Recipe, train: list[Example]) -> Tokenisers:
     if recipe.source is None or text.vocabulary == "shared":
         both = train_tokeniser(text.tokeniser, targets if recipe.source is None else sources + targets)
         return Tokenisers(both, both)
-    return Tokenisers(train_tokeniser(recipe.source.tokeniser, sources), train_tokeniser(text.tokeniser, targets))
+    return Tokenisers(train_tokeniser(recipe.read.tokeniser, sources), train_tokeniser(text.tokeniser, targets))
 
 
 def shown_before(decoder: Settings | None) -> int:
@@ -69,20 +75,19 @@ def shown_before(decoder: Settings | None) -> int:
     return decoder.order - 1 if isinstance(decoder, CountingSettings) else 0
 
 
-def encode(recipe: Recipe, tokenisers: Tokenisers, examples: list[Example]) -> Encoded:
+def encode(recipe: Recipe, tokenisers: Tokenisers, examples: Sequence[Example]) -> Encoded:
     """A set of examples as numbers."""
     if not recipe.writes:
         return task_of(recipe).encode(recipe, tokenisers, examples)
     longest = recipe.written.longest
     if recipe.source is None:
         return TextSet(examples, tokenisers.target, longest, shown_before(recipe.decoder))
-    return PairSet(examples, tokenisers.source, tokenisers.target, longest, source_limit=recipe.source.longest)
+    return PairSet(examples, tokenisers.source, tokenisers.target, longest, source_limit=recipe.read.longest)
 
 
 def recut(recipe: Recipe, train: PairSet) -> RecutPairs:
     """The training pairs as the epochs see them: cut anew each time on a side whose tokeniser has dropout."""
-    assert recipe.source is not None
-    tokenisers = {"source": recipe.source.tokeniser}
+    tokenisers = {"source": recipe.read.tokeniser}
     if recipe.writes:
         tokenisers["target"] = recipe.written.tokeniser
     dropouts = {name: each.dropout if isinstance(each, BytePairs) else 0.0 for name, each in tokenisers.items()}
@@ -113,10 +118,14 @@ def _prepare(recipe: Recipe, say: Callable[[str], None]) -> Prepared:
     for warning in [*read, *train.warnings(), *valid.warnings()]:
         say(f"note   {warning}")
     fingerprints = {
-        "data": fingerprint(splits["train"]),
+        "data": _fingerprint(splits["train"]),
         "vocabulary": tokenisers.fingerprint,
     }
     return Prepared(splits, tokenisers, train, valid, fingerprints, [report.to_json() for report in reports])
+
+
+def _fingerprint(examples: Sequence[Example]) -> str:
+    return examples.fingerprint if isinstance(examples, PictureExamples) else fingerprint(examples)
 
 
 def _told(splits: Splits, recipe: Recipe, tokenisers: Tokenisers) -> str:
@@ -132,4 +141,7 @@ def _told(splits: Splits, recipe: Recipe, tokenisers: Tokenisers) -> str:
         unit, vocabulary = "pairs", f"{tokenisers.sizes[0]:,} → {tokenisers.sizes[1]:,}"
         if not recipe.writes:
             unit, vocabulary = "texts", f"{tokenisers.sizes[0]:,}, labels {tokenisers.sizes[1]:,}"
+        if isinstance(recipe.source, Picture):
+            told, side = ", ".join(f"{name} {size:,}" for name, size in sizes.items()), recipe.source.side
+            return f"{told} pictures of {side} x {side}; labels {tokenisers.sizes[1]:,}"
     return ", ".join(f"{name} {size:,}" for name, size in sizes.items()) + f" {unit}; vocabulary {vocabulary}"

@@ -7,14 +7,17 @@ questions. All in which these differ stands on one page each (`fill.py`, ...); t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from seq2see.core.batch import NOT_ASKED, Batch, Sequences, Worded
+from seq2see.core.batch import NOT_ASKED, Batch, Pictures, Sequences, Worded
 from seq2see.core.devices import device_of
 from seq2see.sequences.tokenisers import PAD
 from seq2see.sources.examples import Example
@@ -27,14 +30,14 @@ from seq2see.workbench.tokenisers import Tokenisers
 if TYPE_CHECKING:
     from seq2see.workbench.recipe import Recipe
 
-Splits = dict[str, list[Example]]
+Splits = Mapping[str, Sequence[Example]]
 Watch = Callable[[int], Any]
 """Told how much was done, again and again."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A text as a model reads it."""
+    """A text as a model reads it, or a picture."""
 
     text: str
     ids: list[int]
@@ -44,6 +47,13 @@ class Seen:
     """Which word each id is part of, where that matters (see `Worded`)."""
     remarks: tuple[str, ...] = ()
     """What should be known about the text."""
+    pixels: NDArray[np.uint8] | None = None
+    """Of a picture, whose name is the text: (channel, height, width)."""
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """What decides with whom it can be read side by side: texts with like long ones, pictures with equal ones."""
+        return (len(self.ids),) if self.pixels is None else self.pixels.shape
 
 
 @dataclass(frozen=True)
@@ -86,15 +96,19 @@ class Task(Protocol):
 class Question(Task, Protocol):
     """One kind of question about a text."""
 
-    def read(self, stored: StoredModel, text: str) -> Seen:
-        """A text as numbers."""
+    def read(self, stored: StoredModel, text: Any) -> Seen:
+        """A text or a picture as numbers."""
 
     def answer(self, stored: StoredModel, seen: Seen, scores: Tensor, most: int) -> Said:
         """What log-probabilities (place, answer) say; of each thing that was asked, the `most` likely answers."""
 
 
 def batch_of(seen: Sequence[Seen]) -> Batch:
-    """Texts side by side; nobody knows the answers."""
+    """Texts or pictures side by side; nobody knows the answers."""
+    pixels = [each.pixels for each in seen if each.pixels is not None]
+    if pixels:
+        pictures = Pictures(torch.from_numpy(np.stack(pixels)))
+        return Batch(pictures, None, torch.full((len(seen), 1), NOT_ASKED), torch.arange(len(seen)))
     source = Sequences.of([each.ids for each in seen], PAD)
     if any(each.words for each in seen):
         source = Worded(source.values, source.lengths, Sequences.of([each.words for each in seen]).values)
@@ -105,7 +119,7 @@ def batch_of(seen: Sequence[Seen]) -> Batch:
 def say_all(
     question: Question,
     stored: StoredModel,
-    texts: Sequence[str],
+    texts: Sequence[Any],
     most: int,
     watch: Watch = lambda count: None,
     numbers: Sequence[int] | None = None,
@@ -116,9 +130,8 @@ def say_all(
     for place, text in enumerate(texts):
         with blamed(numbers, place):
             seen.append(question.read(stored, text))
-    by_length, found = sorted(range(len(seen)), key=lambda place: len(seen[place].ids)), dict[int, Said]()
-    for start in range(0, len(by_length), ROWS):
-        places = by_length[start : start + ROWS]
+    found = dict[int, Said]()
+    for places in _side_by_side(seen):
         batch = batch_of([seen[place] for place in places]).to(device)
         scores = stored.module(batch).float().log_softmax(-1).cpu()
         found |= {
@@ -126,3 +139,11 @@ def say_all(
         }
         watch(len(places))
     return [found[place] for place in range(len(seen))]
+
+
+def _side_by_side(seen: Sequence[Seen]) -> Iterator[list[int]]:
+    """The places of texts of like length, or of pictures of the same size."""
+    by_size = sorted(range(len(seen)), key=lambda place: seen[place].size)
+    for _, alike in groupby(by_size, key=lambda place: seen[place].pixels is None or seen[place].size):
+        group = list(alike)
+        yield from (group[start : start + ROWS] for start in range(0, len(group), ROWS))

@@ -17,6 +17,7 @@ from seq2see.metrics.alignment import Attended, Gold
 from seq2see.metrics.perplexity import Perplexity
 from seq2see.models.recurrent import RecurrentDecoder
 from seq2see.sequences.pairs import PairSet
+from seq2see.sequences.pixels import PictureSet
 from seq2see.sequences.series import SeriesSet
 from seq2see.sequences.streams import whole
 from seq2see.sequences.tokenisers import Tokeniser
@@ -34,7 +35,7 @@ SCORES = 2**27
 @torch.inference_mode()
 def read_with_truth(
     module: nn.Module,
-    pairs: PairSet | TextSet,
+    pairs: PairSet | TextSet | PictureSet,
     check: Callable[[], Any] = lambda: None,
     places: slice = slice(None),
     streams: int = 1,
@@ -89,7 +90,7 @@ def batches_of(module: nn.Module, texts: TextSet) -> int:
     return len(texts) if remembers(module) else -(-len(texts) // _rows_at_once(texts))
 
 
-def _read(module: nn.Module, pairs: PairSet | TextSet) -> Iterator[tuple[Tensor, Tensor]]:
+def _read(module: nn.Module, pairs: PairSet | TextSet | PictureSet) -> Iterator[tuple[Tensor, Tensor]]:
     """Scores and labels, batch by batch, of examples that know nothing of each other."""
     for indices in _in_order(pairs, _rows_at_once(pairs)):
         batch = pairs.batch(indices).to(device_of(module))
@@ -147,13 +148,13 @@ def _words_of_pieces(tokeniser: Tokeniser, text: str, words: tuple[str, ...]) ->
     return [*tokeniser.piece_words(text, words), None]
 
 
-def _in_order(pairs: PairSet | TextSet, rows: int = ROWS) -> Iterator[np.ndarray]:
+def _in_order(pairs: PairSet | TextSet | PictureSet, rows: int = ROWS) -> Iterator[np.ndarray]:
     """All examples, those of like length together; a result never depends on its neighbours."""
     order = np.argsort(pairs.lengths.max(axis=-1), kind="stable")
     for start in range(0, len(order), rows):
         yield order[start : start + rows]
 
 
-def _rows_at_once(pairs: PairSet | TextSet) -> int:
+def _rows_at_once(pairs: PairSet | TextSet | PictureSet) -> int:
     """So many that their scores fit into memory: one for each token of the vocabulary, at every time."""
     return max(1, min(ROWS, SCORES // (pairs.vocabulary * int(pairs.lengths.max()))))

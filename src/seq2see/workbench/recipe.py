@@ -15,21 +15,28 @@ from seq2see.models.settings import (
     BlanksAndPairs,
     Label,
     ModelSettings,
+    Picture,
+    PictureLabel,
     Series,
     Tags,
+    Text,
     TextTarget,
     Tokens,
     Vector,
 )
 from seq2see.sequences.tokenisers import BytePairs
+from seq2see.sequences.views import Views
 from seq2see.sources.catalogue import CataloguedCorpus
+from seq2see.sources.catalogued_pictures import CataloguedPictures
 from seq2see.sources.catalogued_texts import CataloguedText
 from seq2see.sources.conll import OwnTagged
 from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
+from seq2see.sources.own_pictures import OwnPictures
 from seq2see.sources.pocket.corpus import PocketCorpus
 from seq2see.sources.pocket.times import PocketTimes
 from seq2see.sources.puzzles import PuzzleCorpus
 from seq2see.sources.series import OwnSeries, Waves
+from seq2see.sources.shapes.corpus import Shapes
 from seq2see.sources.texts import OwnTexts, PythonLibrary
 from seq2see.training.objectives import (
     Classify,
@@ -43,7 +50,9 @@ from seq2see.training.settings import Training
 
 Pairs = PocketCorpus | PocketTimes | PuzzleCorpus | CataloguedCorpus | OwnFiles | OwnLabelled | OwnTagged
 Texts = OwnTexts | PythonLibrary | CataloguedText
-Corpus = Annotated[Pairs | Texts | OwnSeries | Waves, Field(discriminator="kind")]
+Looked = Shapes | OwnPictures | CataloguedPictures
+"""Corpora of pictures."""
+Corpus = Annotated[Pairs | Texts | OwnSeries | Waves | Looked, Field(discriminator="kind")]
 Metric = Literal["bleu", "bleu-tokenised", "chrf", "exact", "notes-bleu", "pronunciation", "alignment"]
 
 
@@ -52,6 +61,7 @@ OBJECTIVES: dict[type, type[Settings]] = {
     Blanks: MaskedToken,
     BlanksAndPairs: MaskedTokenNextSentence,
     Label: Classify,
+    PictureLabel: Classify,
     Tags: Classify,
     Series: NextValue,
 }
@@ -65,6 +75,7 @@ class Recipe(ModelSettings):
     """The name of the recipe; run folders are called after it."""
     corpus: Corpus
     """Where the examples come from."""
+    views: Views | None = None
     start: str | None = None
     """Of a model that only reads: a run, or the folder of a BERT, whose tokeniser and reading parts it starts from."""
     objective: Annotated[Objective, Field(discriminator="kind"), usually("next-token")] = NextToken()
@@ -89,7 +100,7 @@ class Recipe(ModelSettings):
                 raise ValueError("running text is judged by perplexity alone: set metrics=[]")
             if isinstance(self.target, Series):
                 return self
-            side, text = ("target", self.written) if self.source is None else ("source", self.source)
+            side, text = ("target", self.written) if self.source is None else ("source", self.read)
             if isinstance(text.tokeniser, BytePairs) and text.tokeniser.dropout:
                 raise ValueError(f"running text is cut once: set {side}.tokeniser.dropout=0")
         return self
@@ -102,7 +113,7 @@ class Recipe(ModelSettings):
         wanted = OBJECTIVES[type(self.target)]
         if not self.writes and self.metrics:
             raise ValueError("metrics are for texts that are written: set metrics=[]")
-        tokeniser = self.source.tokeniser if self.source else None
+        tokeniser = self.source.tokeniser if isinstance(self.source, Text) else None
         if isinstance(self.target, Tags) and isinstance(tokeniser, BytePairs) and tokeniser.dropout:
             raise ValueError("tagged words are cut once: set source.tokeniser.dropout=0")
         if self.decoder is not None and self.start is not None:
@@ -110,6 +121,16 @@ class Recipe(ModelSettings):
         if type(self.objective) is not wanted:
             kind = wanted.model_fields["kind"].default
             raise ValueError(f"target.kind={self.target.kind} goes with objective.kind={kind}")
+        return self
+
+    @model_validator(mode="after")
+    def check_pictures(self) -> Recipe:
+        """Pictures come from corpora of pictures, and texts do not."""
+        if isinstance(self.source, Picture) != isinstance(self.corpus, Looked):
+            kind = "picture" if isinstance(self.corpus, Looked) else "text"
+            raise ValueError(f"corpus.kind={self.corpus.kind} goes with source.kind={kind}")
+        if self.views is not None and not isinstance(self.source, Picture):
+            raise ValueError("only pictures have views: leave out [views]")
         return self
 
     @model_validator(mode="after")

@@ -15,6 +15,7 @@ from seq2see.training.journal import read_journal
 from seq2see.workbench.evaluate import read_scores
 from seq2see.workbench.report_counts import frequencies, is_counting, orders, unit_of
 from seq2see.workbench.report_page import cell, head, page, picture, say, table
+from seq2see.workbench.report_pictures import looks, sheet
 from seq2see.workbench.report_series import forecast_errors, forecasts
 from seq2see.workbench.report_texts import classes, mistakes, predictions, samples, strips
 from seq2see.workbench.report_words import TEXTS
@@ -49,15 +50,18 @@ def write_report(run: RunFolder) -> Path:
         "curves": picture(run.path / "curves.png", TEXTS["curves"]) + (orders(recipe, notes) or _note("curves_note")),
         "zipf": frequencies(run),
         "scores": _scores(scores) if scores else _advice(run),
+        "batch": sheet(run.samples / "batch.png", "batch"),
         "samples": samples(run.samples),
         "predictions": predictions(run.evaluation / "test.tsv"),
-        "confusion": _picture(run.evaluation / "confusion.png", "confusion"),
-        "mistakes": mistakes(run.evaluation / "test-answers.tsv"),
+        "confusion": sheet(run.evaluation / "confusion.png", "confusion"),
+        "confused": sheet(run.evaluation / "confused.png", "confused"),
+        "mistakes": sheet(run.evaluation / "mistakes.png", "worst_pictures")
+        or mistakes(run.evaluation / "test-answers.tsv"),
         "strips": strips(
             run.evaluation / "strips.json", "strips_note" if "source" in recipe else "written_strips_note"
         ),
         "forecasts": forecasts(run),
-        "attention": _attention(run),
+        "attention": looks(run),
         "recipe": f"<details><summary>{say('recipe_note')}</summary><pre>{escape(toml)}</pre></details>",
         "environment": _pairs(
             [(escape(key), escape(_plain(value))) for key, value in environment.items() if key != "command"]
@@ -180,16 +184,6 @@ def _with_truth(scores: Tree) -> str:
         chosen = say("heads", layer=str(choice["layer"] + 1), heads=heads)
         rows.append((say("error_rate"), f"{scores['alignment']['error_rate']:.3f} ({chosen})"))
     return _pairs(rows)
-
-
-def _attention(run: RunFolder) -> str:
-    drawn = sorted((run.path / "attention").glob("*.png"))
-    shown = "".join(picture(path, TEXTS["attention"]) for path in drawn)
-    return shown + _note("attention_note") if drawn else ""
-
-
-def _picture(path: Path, name: str) -> str:
-    return picture(path, TEXTS[name]) + _note(f"{name}_note") if path.exists() else ""
 
 
 def _advice(run: RunFolder) -> str:

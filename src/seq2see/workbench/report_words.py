@@ -19,6 +19,28 @@ TEXTS = {
         "Wrong answers on the test texts, those with the highest probability first; all answers are in eval/.",
         "测试文本上的错误回答，概率最高的在前；全部回答见 eval/。",
     ),
+    "batch": ("What the model is shown", "模型看到的图片"),
+    "batch_note": (
+        "Pictures of the first step: as they are stored, and below as the model sees them.",
+        "第一步训练所用的图片：上为原图，下为模型看到的样子。",
+    ),
+    "confused": ("The commonest confusions", "最常见的混淆"),
+    "confused_note": (
+        "Test pictures: truth → answer, and how many there were; below each, how sure the model was.",
+        "测试图片：正确标签 → 回答，以及数量；每张图下为模型的把握。",
+    ),
+    "worst_pictures": ("The surest mistakes", "最有把握的错误"),
+    "worst_pictures_note": (
+        "Test pictures: truth → answer and its probability, the highest first; all answers are in eval/.",
+        "测试图片：正确标签 → 回答及其概率，概率最高的在前；全部回答见 eval/。",
+    ),
+    "patches_note": (
+        "The brighter, the more a patch counts. Layer by layer: where the class token looks (without one, where all "
+        "patches look on average), mean of the heads. Rollout follows the attention through all layers back to the "
+        "picture.",
+        "越亮的图块越重要。逐层显示类别词元看向哪里（没有类别词元时，为所有图块的平均），取各头的平均；"
+        "最后一行把注意力穿过所有层追溯到图片。",
+    ),
     "label": ("label", "标签"),
     "cases": ("cases", "例数"),
     "precision": ("precision", "精确率"),

@@ -70,10 +70,9 @@ def _fixed(part: Settings | None) -> dict[str, Any]:
 
 def learn_source(recipe: Recipe, texts: Sequence[str]) -> Tokeniser:
     """How the source is cut: as the model that is started from does it, or learnt from texts."""
-    assert recipe.source is not None
     if recipe.start is not None:
         return _stored(recipe.start).tokenisers.source
-    return train_tokeniser(recipe.source.tokeniser, texts)
+    return train_tokeniser(recipe.read.tokeniser, texts)
 
 
 @torch.no_grad()

@@ -33,8 +33,7 @@ class Tag(Classify):
 
     def learn(self, recipe: Recipe, train: Sequence[Example]) -> Tokenisers:
         """A vocabulary of pieces of words, and the tags in the order of the alphabet."""
-        assert recipe.source is not None
-        kind = recipe.source.tokeniser.kind
+        kind = recipe.read.tokeniser.kind
         texts = ["".join(spelled(word, kind) for word in example.source_words) for example in train]
         tokeniser = learn_source(recipe, texts)
         tags = sorted({tag for example in train for tag in example.source_tags})
@@ -47,8 +46,7 @@ class Tag(Classify):
 
     def encode(self, recipe: Recipe, tokenisers: Tokenisers, examples: Sequence[Example]) -> Any:
         """Sentences, and the numbers of their words' tags."""
-        assert recipe.source is not None
-        return TaggedTexts(examples, tokenisers.source, tokenisers.labels, recipe.source.longest)
+        return TaggedTexts(examples, tokenisers.source, tokenisers.labels, recipe.read.longest)
 
     def shown(self, encoded: Any, count: int) -> list[Example]:
         """The first sentences."""
@@ -56,11 +54,10 @@ class Tag(Classify):
 
     def read(self, stored: StoredModel, text: str) -> Seen:
         """The words of a text, as many as fit."""
-        assert stored.config.model.source is not None
         words = words_of(text)
         if not words:
             raise UserError("There is nothing to read in an empty text.")
-        ids, numbers = cut_words(words, stored.tokenisers.source, stored.config.model.source.longest)
+        ids, numbers = cut_words(words, stored.tokenisers.source, stored.config.model.read.longest)
         if not ids:
             raise UserError(f"The word {words[0][:40]!r} is longer than the model reads.")
         return Seen(text, [BOS, *ids, EOS], numbers[-1] < len(words), [0, *numbers, 0], unspaced(words))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, Series, Tags, Vector
+from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, PictureLabel, Series, Tags, Vector
 from seq2see.workbench.classify import Classify
+from seq2see.workbench.classify_pictures import ClassifyPictures
 from seq2see.workbench.fill import Fill, FillPairs
 from seq2see.workbench.questions import Question, Task
 from seq2see.workbench.tag import Tag
@@ -14,6 +15,7 @@ QUESTIONS: dict[type, Question] = {
     Blanks: Fill(),
     BlanksAndPairs: FillPairs(),
     Label: Classify(),
+    PictureLabel: ClassifyPictures(),
     Tags: Tag(),
     Vector: Summed(),
 }

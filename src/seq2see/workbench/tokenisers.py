@@ -10,6 +10,7 @@ from pathlib import Path
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
 from seq2see.sequences.given import GivenTokeniser, Renumbered, read_given
+from seq2see.sequences.pixels import Pixels
 from seq2see.sequences.series import Scale
 from seq2see.sequences.tokenisers import Tokeniser
 
@@ -57,6 +58,9 @@ class Tokenisers:
         if (folder / Scale.file).exists():
             scale = Scale.load(folder / Scale.file)
             return Tokenisers(scale, scale)
+        if (folder / Pixels.file).exists():
+            pixels = Pixels.load(folder / Pixels.file)
+            return Tokenisers(pixels, pixels, _labels(folder / "labels.json"))
         if (folder / "tokenizer.json").exists():
             both = _given(folder) if (folder / "numbers.json").exists() else Tokeniser.load(folder / "tokenizer.json")
             return Tokenisers(both, both, _labels(folder / "labels.json"))

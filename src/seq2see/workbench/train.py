@@ -19,7 +19,9 @@ from seq2see.models.counting import CountingSettings
 from seq2see.sequences.buckets import Buckets
 from seq2see.sequences.packs import Packs
 from seq2see.sequences.pairs import even
+from seq2see.sequences.pixels import PictureSet, Rounds
 from seq2see.sequences.streams import Streams
+from seq2see.sequences.views import Views
 from seq2see.sequences.windows import TextSet, Windows
 from seq2see.training.checkpoints import DiskFull, found
 from seq2see.training.journal import Journal
@@ -30,6 +32,7 @@ from seq2see.workbench.audience import Audience, Nobody
 from seq2see.workbench.counting import check_countable, count_recipe
 from seq2see.workbench.errands import measure, show
 from seq2see.workbench.model_folder import ModelConfig, StoredModel, write_model
+from seq2see.workbench.picture_sheets import draw_batch
 from seq2see.workbench.prepare import Prepared, prepare, recut
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder, folder_for
@@ -68,6 +71,8 @@ def take_steps(recipe: Recipe, prepared: Prepared, run: RunFolder, audience: Aud
     journal = Journal(run.path, trainer.step)
     errands = [measure(prepared, journal, audience.say), show(recipe, prepared, run)]
     batch_at = batches(recipe, prepared, full=trainer.device.type == "cuda")
+    if isinstance(prepared.train, PictureSet):
+        draw_batch(run, batch_at(1), prepared.train.examples)
     if trainer.device.type == "cuda":  # while it works, this process has time for what is needed afterwards
         meanwhile(lambda: import_module("seq2see.inspection.curves"))
     train(trainer, batch_at, errands, _saver(run, prepared, audience), journal, audience.step)
@@ -92,6 +97,8 @@ def batches(recipe: Recipe, prepared: Prepared, *, full: bool = False) -> Callab
         plan = Streams if recipe.training.batches == "streams" else Windows
         windows = plan(prepared.train, recipe.training.tokens, recipe.training.seed)
         return lambda number: windows.batch_at(number - 1)
+    if isinstance(prepared.train, PictureSet):
+        return picture_batches(recipe, prepared.train)
     pairs = recut(recipe, prepared.train)
     if recipe.training.batches == "packed":
         packs = Packs(pairs.lengths, recipe.training.tokens, recipe.training.seed)
@@ -104,6 +111,13 @@ def batches(recipe: Recipe, prepared: Prepared, *, full: bool = False) -> Callab
         return even(batch, step.rows, step.width) if full else batch
 
     return batch_at
+
+
+def picture_batches(recipe: Recipe, pictures: PictureSet) -> Callable[[int], Batch]:
+    """The batch of every step, in views of its own."""
+    seed, viewer = recipe.training.seed, (recipe.views or Views()).viewer(recipe.training.seed)
+    rounds = Rounds(len(pictures), max(1, recipe.training.tokens // viewer.showings), seed)
+    return lambda number: viewer(pictures.batch(viewer.shown(rounds.indices_at(number - 1))), number)
 
 
 def finish(trainer: Trainer, recipe: Recipe, prepared: Prepared, run: RunFolder) -> None:

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from seq2see.core.batch import Sequences
 from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
 from seq2see.models.embedder import meaning
@@ -62,7 +63,7 @@ def vectors_of(stored: StoredModel, texts: Sequence[str], watch: Callable[[int],
     for start in range(0, len(by_length), ROWS):
         places = by_length[start : start + ROWS]
         source = batch_of([seen[place] for place in places]).to(device).source
-        assert source is not None
+        assert isinstance(source, Sequences)
         found[places] = meaning(stored.module, source).float().cpu().numpy()
         watch(len(places))
     return found

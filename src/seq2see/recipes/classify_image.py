@@ -1,0 +1,87 @@
+"""Recipes that name what is to be seen in a picture."""
+
+from __future__ import annotations
+
+from seq2see.decoding.settings import Decoding
+from seq2see.models.resnet import Pixels, ResNetSettings, Stem
+from seq2see.models.settings import Patches, Picture, PictureLabel
+from seq2see.models.transformer import TransformerSettings
+from seq2see.sequences.views import Views
+from seq2see.sources.catalogued_pictures import CataloguedPictures
+from seq2see.sources.shapes.corpus import Shapes
+from seq2see.training.objectives import Classify
+from seq2see.training.optimisers import AdamW
+from seq2see.training.schedules import Cosine
+from seq2see.training.settings import Training
+from seq2see.workbench.recipe import Recipe
+
+
+def classify_image() -> Recipe:
+    """A small ViT for your own pictures: `seq2see train classify-image photos/`, a folder for each label."""
+    return Recipe(
+        name="classify-image",
+        corpus=Shapes(),
+        source=Picture(side=32, frontend=Patches(size=8)),
+        target=PictureLabel(),
+        views=Views(shift=2),
+        encoder=TransformerSettings(width=96, depth=3, heads=4, dropout=0.0, think="gelu"),
+        objective=Classify(),
+        training=Training(steps=1500, rate=1.5e-3, tokens=64, save_every=250, schedule=Cosine(warmup=50)),
+        decoding=Decoding(max_new_tokens=1),
+        metrics=(),
+    )
+
+
+def classify_image_mean() -> Recipe:
+    """The same without a class token: the mean of all patches, whose places are told by sines (Beyer et al. 2022)."""
+    changes = {"target.summary": "mean", "source.frontend.positions": "sinusoidal"}
+    return classify_image().with_(**{"name": "classify-image-mean", **changes})
+
+
+def cifar10_vit() -> Recipe:
+    """CIFAR-10, ten kinds of animals and vehicles in 32 x 32 pixels, by a ViT of its own; for a GPU."""
+    return Recipe(
+        name="cifar10-vit",
+        corpus=CataloguedPictures(),
+        source=Picture(side=32, frontend=Patches(size=4)),
+        target=PictureLabel(),
+        views=Views(shift=4, flip=True, changes=2, strength=0.5, cutout=8, mixup=0.8, cutmix=1.0, showings=2),
+        encoder=TransformerSettings(width=256, depth=8, heads=8, dropout=0.1, think="gelu"),
+        objective=Classify(smoothing=0.1),
+        training=Training(
+            steps=40_000,
+            rate=1e-3,
+            tokens=512,
+            save_every=2000,
+            schedule=Cosine(warmup=1000),
+            optimiser=AdamW(decay=0.05),
+            precision="bf16",
+        ),
+        decoding=Decoding(max_new_tokens=1),
+        metrics=(),
+    )
+
+
+def classify_image_hybrid() -> Recipe:
+    """The same Transformer behind convolutions: patches overlap, and need no positions (Hassani et al. 2021)."""
+    frontend = Stem(depth=3, positions="none")
+    return classify_image().with_(**{"name": "classify-image-hybrid", "source.frontend": frontend, "encoder.skip": 0.1})
+
+
+def classify_image_resnet() -> Recipe:
+    """A ResNet on the same pictures (He et al. 2016): every place sees its neighbours, and the map grows coarser."""
+    return classify_image().with_(
+        **{
+            "name": "classify-image-resnet",
+            "source.frontend": Pixels(),
+            "encoder": ResNetSettings(width=64, depth=1, stages=3, norm="group"),
+            "target.summary": "mean",
+        }
+    )
+
+
+def cifar10_resnet() -> Recipe:
+    """The same by a ResNet with as many weights (He et al. 2016), under the same views."""
+    encoder = ResNetSettings(width=384, stages=3)
+    changes = {"source.frontend": Pixels(), "encoder": encoder, "target.summary": "mean"}
+    return cifar10_vit().with_(**{"name": "cifar10-resnet", **changes})

@@ -1,0 +1,49 @@
+"""Pictures with what is said of each: pixels in one array, so that a whole set can lie in the memory of a GPU."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2see.sources.examples import Example
+
+
+@dataclass(frozen=True, eq=False)
+class PictureExamples(Sequence[Example]):
+    """A split of pictures, all of one size; to whoever does not look at pixels, a list of names and labels.
+
+    As an `Example` a picture is (its name, its label).
+    """
+
+    pixels: NDArray[np.uint8]  # (picture, height, width, channel)
+    labels: tuple[str, ...]
+    names: tuple[str, ...]
+    """The file of each picture, or what else it is called."""
+
+    def __post_init__(self) -> None:
+        if not len(self.pixels) == len(self.labels) == len(self.names):
+            raise ValueError(f"{len(self.pixels)} pictures, {len(self.labels)} labels, {len(self.names)} names")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @overload
+    def __getitem__(self, place: int) -> Example: ...
+    @overload
+    def __getitem__(self, place: slice) -> PictureExamples: ...
+    def __getitem__(self, place: int | slice) -> Example | PictureExamples:
+        if isinstance(place, slice):
+            return PictureExamples(self.pixels[place], self.labels[place], self.names[place])
+        return Example(self.names[place], self.labels[place], place=self.names[place])
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of all pixels and labels in their order."""
+        digest = hashlib.sha256(repr((self.pixels.shape, self.labels)).encode())
+        digest.update(np.ascontiguousarray(self.pixels).data)
+        return digest.hexdigest()

@@ -1,0 +1,132 @@
+"""Pictures in folders, one folder a class: `photos/cat/1.jpg`, or with splits `photos/train/cat/1.jpg`.
+
+What lies deeper belongs to the class all the same. Hidden files and what is not called like a picture are left out
+and counted; links are followed, unless they lead back to where they are.
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+from seq2see.core.errors import UserError
+from seq2see.sources.complaints import DataReport, Place
+from seq2see.sources.lines import file_name
+from seq2see.sources.picture_reading import Wanted
+from seq2see.sources.pictures import ENDINGS
+
+Identity = tuple[int, int]
+
+SPLITS: dict[str, tuple[str, ...]] = {
+    "train": ("train", "training"),
+    "valid": ("valid", "val", "validation", "dev"),
+    "test": ("test", "testing"),
+}
+"""What the folder of a split may be called, in small letters."""
+
+OTHER_PICTURES = {".tif", ".tiff", ".heic", ".heif", ".avif", ".svg", ".psd", ".ico", ".jp2", ".jxl", ".tga", ".ppm"}
+"""Endings of pictures that are not decoded: leaving them out without a word would be no service."""
+
+
+def find_pictures(folder: Path, report: DataReport) -> dict[str, list[Wanted]]:
+    """The pictures of each split that the folder has; all are `train` where it has none."""
+    above = tuple(_identity(each) for each in (folder.resolve(), *folder.resolve().parents))
+    return {name: _classes(place, report, above) for name, place in split_folders(folder, report).items()}
+
+
+def split_folders(folder: Path, report: DataReport) -> dict[str, Path]:
+    """The folder of each split. A class may be called `train`, too: what counts is what stands beside it."""
+    named: dict[str, list[Path]] = {name: [] for name in SPLITS}
+    others = []
+    for each in _entries(folder, report):
+        if _is_folder(each) and not each.name.startswith("."):
+            split = next((name for name, words in SPLITS.items() if each.name.lower() in words), None)
+            named[split].append(each) if split else others.append(each)
+    if not named["train"] or not (named["valid"] or named["test"] or not others):
+        return {"train": folder}
+    for split, places in named.items():
+        if len(places) > 1:
+            both = " and ".join(place.name for place in places)
+            raise UserError(f"{both} are both {split}.", where=file_name(folder), remedy="Keep one of the two.")
+    for each in others:
+        what = f"'{each.name}' is no split: beside {named['train'][0].name} there are valid and test."
+        report.complain("other file", Place(file_name(each)), what)
+    return {split: places[0] for split, places in named.items() if places}
+
+
+def _classes(folder: Path, report: DataReport, above: tuple[Identity, ...]) -> list[Wanted]:
+    found: list[Wanted] = []
+    above = (*above, _identity(folder))
+    for each in _entries(folder, report):
+        if _left_out(each, report):
+            continue
+        if not _is_folder(each):
+            report.read += 1
+            report.rejected += 1
+            what = "It lies beside the folders of the classes, in none of them."
+            report.complain("picture without a class", Place(file_name(each)), what)
+            continue
+        label = unicodedata.normalize("NFC", file_name(Path(each.name)))  # one name, on whatever system it was written
+        inside = [Wanted(path, label, file_name(path), Place(file_name(path))) for path in _below(each, report, above)]
+        if not inside:
+            report.complain("empty class", Place(file_name(each)), f"There is no picture of the class '{label}'.")
+        found += inside
+    return found
+
+
+def _identity(folder: Path) -> Identity:
+    """A folder by its numbers, whatever links lead to it."""
+    status = folder.stat()
+    return status.st_dev, status.st_ino
+
+
+def _below(folder: Path, report: DataReport, above: tuple[Identity, ...]) -> Iterator[Path]:
+    """Every picture in a folder and in the folders in it; `above` are the folders that it lies in."""
+    here = _identity(folder)
+    if here in above:
+        report.complain("folder loop", Place(file_name(folder)), "This folder lies in itself.")
+        return
+    for each in _entries(folder, report):
+        if _left_out(each, report):
+            continue
+        if _is_folder(each):
+            yield from _below(each, report, (*above, here))
+        else:
+            yield each
+
+
+def _entries(folder: Path, report: DataReport) -> list[Path]:
+    """What lies in a folder, in the order of the names, so that it is the same on every machine."""
+    try:
+        return sorted((Path(entry.path) for entry in os.scandir(folder)), key=lambda path: path.name)
+    except OSError as error:
+        what = f"The folder cannot be read: {error.strerror}."
+        report.complain("unreadable picture", Place(file_name(folder)), what)
+        return []
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a link that leads to itself is no folder; reading it will say what it is
+        return False
+
+
+def _left_out(path: Path, report: DataReport) -> bool:
+    """Whether something is neither a folder nor called like a picture; files are counted."""
+    hidden = path.name.startswith(".") or path.name == "__MACOSX"
+    if _is_folder(path):
+        if hidden:
+            report.complain("other file", Place(file_name(path)), "A hidden folder.")
+        return hidden
+    like_a_picture = path.suffix.lower() in ENDINGS.keys() | OTHER_PICTURES
+    # A link to nowhere is read, and found to be unreadable; a pipe would be waited for without end.
+    if not hidden and like_a_picture and (path.is_file() or path.is_symlink()):
+        return False
+    report.read += 1
+    report.skipped += 1
+    what = "A hidden file." if hidden else "Not called like a picture." if not like_a_picture else "Not a file."
+    report.complain("other file", Place(file_name(path)), what)
+    return True

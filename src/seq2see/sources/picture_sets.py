@@ -1,0 +1,192 @@
+"""Sets of labelled pictures, in whatever form they come: one door to all of them.
+
+A folder with a folder a class (`picture_folders.py`), a packed set such as MNIST or CIFAR-10 (`packed_pictures.py`), or
+a list: a .csv, .tsv or .jsonl whose columns are `file` (or `path`, or `image`, read from where the list lies) and
+`label`. All become arrays of one size, with an account of every picture: read = kept + skipped + rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2see.core.errors import UserError, no_file
+from seq2see.sources.complaints import DataReport, OnBad, Place
+from seq2see.sources.compression import bare_name
+from seq2see.sources.holding_out import divide
+from seq2see.sources.lines import file_name
+from seq2see.sources.own_files import TABLES, look_through
+from seq2see.sources.packed_pictures import Packed, find_packed
+from seq2see.sources.picture_examples import PictureExamples
+from seq2see.sources.picture_folders import find_pictures
+from seq2see.sources.picture_reading import Gathered, Wanted, digest, gather, room_for, side_by_side
+from seq2see.sources.pictures import ENDINGS, fit
+
+USUAL_SIDE = 64
+"""The size that picture files are brought to where nothing is said."""
+
+Splits = dict[str, PictureExamples]
+
+
+@dataclass
+class FoundSet:
+    """What was found: the splits that the set has, and the account."""
+
+    path: Path
+    splits: dict[str, Gathered] = field(default_factory=dict)
+    report: DataReport = field(default_factory=lambda: DataReport(unit="pictures"))
+
+    @property
+    def place(self) -> Place:
+        """Where the whole set stands."""
+        return Place(file_name(self.path))
+
+
+def read_picture_set(
+    path: Path, side: int | None = None, channels: int | None = None, on_bad: OnBad | None = None
+) -> tuple[Splits, DataReport]:
+    """Train, valid and test of a set, and the report; what it does not have is held out.
+
+    A few bad pictures are left out, unless `on_bad` says otherwise.
+    """
+    found = look_through_set(path, side, channels)
+    compare(found)
+    found.report.judge(on_bad or OnBad("skip"))
+    return hold_out_pictures(found.splits), found.report
+
+
+def look_through_set(path: Path, side: int | None = None, channels: int | None = None) -> FoundSet:
+    """Everything in a set, and everything there is to say about it, without judging."""
+    if not path.exists():
+        raise no_file(path)
+    found = FoundSet(path)
+    report = found.report
+    try:
+        if not path.is_dir():
+            found.splits = {"train": gather(listed(path, report), side or USUAL_SIDE, channels or 3, report)}
+        elif (read := find_packed(path)) is not None:
+            found.splits = {name: in_size(packed, side, channels, report) for name, packed in read().items()}
+        else:
+            wanted = find_pictures(path, report)
+            found.splits = {
+                name: gather(each, side or USUAL_SIDE, channels or 3, report) for name, each in wanted.items()
+            }
+    except UserError as error:
+        report.complain("damaged set", Place(error.where or file_name(path)), error.what, remedy=error.remedy)
+    report.files = report.files or [file_name(path)]
+    if not any(each.stored for each in found.splits.values()) and report.first_error is None:
+        report.complain("no pictures", found.place, "There is not one picture in it.")
+    return found
+
+
+def listed(path: Path, report: DataReport) -> list[Wanted]:
+    """The pictures that a list names."""
+    if path.suffix.lower() in ENDINGS:
+        remedy = "Give a folder with a folder a class, or a list (.csv, .tsv, .jsonl)."
+        raise UserError("This is one picture, not a set of them.", where=file_name(path), remedy=remedy)
+    if bare_name(path).suffix.lower() not in TABLES:
+        remedy = f"Give a folder, or a list: {', '.join(TABLES)}."
+        raise UserError("The name does not say which kind of list this is.", where=file_name(path), remedy=remedy)
+    rows, _ = look_through([path], report)
+    report.forget("length ratio")  # a label is short
+    report.forget("duplicate pair")  # pictures are compared by what they show
+    report.read -= len(rows)  # whoever reads the pictures counts them
+    report.kept = 0
+    wanted = []
+    for row in rows:
+        file, _, line = row.place.rpartition(":")
+        picture = path.parent / row.source.strip()
+        wanted.append(Wanted(picture, row.target.strip(), file_name(picture), Place(file, int(line))))
+    return wanted
+
+
+def in_size(packed: Packed, side: int | None, channels: int | None, report: DataReport) -> Gathered:
+    """A packed split in the wanted size."""
+    count, height, width, depth = packed.pixels.shape
+    report.read += count
+    report.kept += count
+    stored = tuple(digest(each) for each in packed.pixels)
+    pixels, seen = packed.pixels, stored
+    wanted = (side or min(height, width), channels or depth)
+    if (height, width, depth) != (wanted[0], *wanted):
+        pixels = _resized(packed, *wanted)
+        seen = tuple(digest(each) for each in pixels)
+    names = tuple(f"{packed.file}#{number}" for number in range(count))
+    return Gathered(PictureExamples(pixels, packed.labels, names), stored, seen)
+
+
+def _resized(packed: Packed, side: int, channels: int) -> NDArray[np.uint8]:
+    from PIL import Image
+
+    pixels = room_for(len(packed.pixels), side, channels)
+
+    def one(place: int) -> None:
+        row = packed.pixels[place]
+        image = fit(Image.fromarray(row[..., 0] if row.shape[-1] == 1 else row), side)
+        pixels[place] = np.array(image.convert("L" if channels == 1 else "RGB")).reshape(side, side, channels)
+
+    for _ in side_by_side(one, range(len(pixels)), "resizing pictures"):
+        pass
+    return pixels
+
+
+def compare(found: FoundSet) -> None:
+    """Say what only the whole set shows: classes that differ, and pictures that are there twice."""
+    report, where = found.report, found.place
+    classes = {name: dict.fromkeys(each.examples.labels) for name, each in found.splits.items() if each.stored}
+    learnt = classes.pop("train", {})
+    if len(learnt) == 1:
+        report.complain("one class", where, f"All pictures to learn from are of the class '{next(iter(learnt))}'.")
+    for split, shown in classes.items():
+        strange = [f"'{label}'" for label in shown if label not in learnt]
+        if strange and learnt:
+            many = "classes that have" if len(strange) > 1 else "a class that has"
+            what = f"In {split} there are {many} no picture to learn from: {', '.join(strange)}."
+            report.complain("classes differ", where, what)
+        for label in learnt:
+            if label not in shown:
+                report.complain("class not tested", where, f"There is no picture of '{label}' in {split}.")
+    compare_pictures(found.splits, report)
+
+
+def compare_pictures(splits: Mapping[str, Gathered], report: DataReport) -> None:
+    """Say which pictures are there twice."""
+    first: dict[str, tuple[str, str, str]] = {}
+    for split, gathered in splits.items():
+        examples = gathered.examples
+        for picture, label, name in zip(gathered.seen, examples.labels, examples.names, strict=True):
+            before = first.setdefault(picture, (split, label, name))
+            if before[2] is name:
+                continue
+            kind = "duplicate picture" if before[0] == split else "picture in two splits"
+            report.complain(kind, Place(name), f"The same picture is at {before[2]} ({before[0]}).")
+            if before[1] != label:
+                what = f"Here it is '{label}', at {before[2]} it is '{before[1]}'."
+                report.complain("picture with two labels", Place(name), what)
+
+
+def hold_out_pictures(given: Mapping[str, Gathered]) -> Splits:
+    """The splits, with what is not given held out from those to learn from; equal pictures stay together."""
+    train = given["train"]
+    wanted = [name for name in ("test", "valid") if not (name in given and given[name].stored)]
+    if not wanted:
+        return {name: each.examples for name, each in given.items()}
+    # Equal pictures are known by how they look, but named by what is stored: so the size that all are brought to
+    # does not change who is held out.
+    names: dict[str, str] = {}
+    for looks, stored in zip(train.seen, train.stored, strict=True):
+        names[looks] = min(names.get(looks, stored), stored)
+    places = divide(range(len(train.seen)), [names[looks] for looks in train.seen], wanted)
+    splits = {name: pick(train.examples, rows) for name, rows in places.items()}
+    return splits | {name: each.examples for name, each in given.items() if name != "train" and each.stored}
+
+
+def pick(examples: PictureExamples, places: Sequence[int]) -> PictureExamples:
+    """Some of the pictures, in this order."""
+    others = [each.name for each in fields(examples) if each.name != "pixels"]
+    picked = {name: tuple(getattr(examples, name)[place] for place in places) for name in others}
+    return replace(examples, pixels=examples.pixels[list(places)], **picked)

@@ -1,0 +1,44 @@
+"""How far a long reading is: a bar on a terminal once it takes more than a moment, nothing in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+PATIENCE = 1.0
+"""Seconds before there is a bar: what is done by then needs none."""
+
+
+@contextmanager
+def counted(what: str, total: int, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[int], None]]:
+    """Gives a function to call with how many more are done."""
+    bar: Any = None
+    began, done = clock(), 0
+
+    def advance(count: int) -> None:
+        nonlocal bar, done
+        done += count
+        if bar is None and sys.stderr.isatty() and clock() - began > PATIENCE:
+            bar = _bar(what, total)
+        if bar is not None:
+            bar.update(bar.task_ids[0], completed=done)
+
+    try:
+        yield advance
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+def _bar(what: str, total: int) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.add_task(what, total=total)
+    bar.start()
+    return bar

@@ -1,0 +1,40 @@
+"""Drawn shapes as a corpus of a recipe."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from seq2see.core.settings import Settings
+from seq2see.sources.complaints import DataReport
+from seq2see.sources.picture_examples import PictureExamples
+from seq2see.sources.shapes.scenes import Scenes
+
+SEED = 1
+"""The scenes are the same for everybody, whatever the seed of a training is."""
+HELD_OUT = 1000
+"""Pictures to validate on, and to test on."""
+GREY = np.array([0.299, 0.587, 0.114], np.float32)
+"""How much red, green and blue count in the brightness of a pixel (ITU-R BT.601)."""
+
+
+class Shapes(Settings):
+    """Drawn scenes, labelled by the shape that is to be seen: ten shapes of any colour, size and place."""
+
+    kind: Literal["shapes"] = "shapes"
+    size: int = Field(default=20_000, ge=1, le=1_000_000)
+    """How many pictures to train on; the other splits do not depend on it."""
+
+    def pictures(self, side: int, channels: int) -> tuple[dict[str, PictureExamples], list[DataReport]]:
+        """Train, valid and test, and no complaints; each picture is called by its caption."""
+        counts = {"train": self.size, "valid": HELD_OUT, "test": HELD_OUT}
+        splits = {}
+        for name, count in counts.items():
+            scenes = Scenes.drawn(count, SEED, name)
+            pixels = scenes.paint(side, SEED, name)
+            if channels == 1:
+                pixels = (pixels @ GREY).round().astype(np.uint8)[..., None]
+            splits[name] = PictureExamples(pixels, scenes.labels, scenes.captions)
+        return splits, []

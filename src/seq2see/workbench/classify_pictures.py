@@ -1,0 +1,89 @@
+"""The question "what is to be seen in this picture?": from pictures in folders to a label.
+
+Compare `classify.py`, which asks the same of texts: only what is read differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seq2see.core.devices import pick_device
+from seq2see.core.errors import UserError
+from seq2see.metrics.classes import Confusion
+from seq2see.models.settings import Picture
+from seq2see.sequences.pixels import PictureSet, Pixels
+from seq2see.sources.examples import Example
+from seq2see.sources.picture_examples import PictureExamples
+from seq2see.workbench.classify import LEARNT_FROM, Classify, draw, table, told
+from seq2see.workbench.model_folder import StoredModel
+from seq2see.workbench.picture_sheets import draw_looks, draw_mistakes
+from seq2see.workbench.questions import Seen, Splits, Watch, say_all
+from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.tokenisers import Tokenisers
+
+if TYPE_CHECKING:
+    from seq2see.workbench.recipe import Recipe
+
+
+class ClassifyPictures(Classify):
+    """Name the label of a picture."""
+
+    def learn(self, recipe: Recipe, train: Sequence[Example]) -> Tokenisers:
+        """The labels in the order of the alphabet."""
+        assert isinstance(recipe.source, Picture)
+        labels = sorted({example.target for example in train})
+        if len(labels) < 2:
+            raise UserError(
+                f"All training pictures have the label {labels[0]!r}.",
+                remedy="Give pictures of other labels too, each in a folder of its own.",
+            )
+        pixels = Pixels(recipe.source.side, recipe.source.channels)
+        return Tokenisers(pixels, pixels, tuple(labels))
+
+    def encode(self, recipe: Recipe, tokenisers: Tokenisers, examples: Sequence[Example]) -> Any:
+        """Pixels and the numbers of labels, where the model is."""
+        assert isinstance(examples, PictureExamples)
+        return PictureSet(examples, tokenisers.labels, pick_device())
+
+    def shown(self, encoded: Any, count: int) -> Any:
+        """The first pictures."""
+        return encoded.examples[:count]
+
+    def read(self, stored: StoredModel, text: Any) -> Seen:
+        """A picture file, or pixels (height, width, channel)."""
+        eyes, picture = stored.tokenisers.source, stored.config.model.source
+        assert isinstance(eyes, Pixels)
+        assert isinstance(picture, Picture)
+        pixels, remarks = eyes.look(text), tuple[str, ...]()
+        _, height, width = pixels.shape
+        down, across = picture.whole(height), picture.whole(width)
+        if (down, across) != (height, width):
+            pixels = eyes.fit(pixels, down, across)
+            remarks = (f"it is seen in {across} x {down} pixels, which are whole patches, not in {width} x {height}",)
+        name = "" if isinstance(text, np.ndarray) else str(text)
+        return Seen(name, [], False, remarks=remarks, pixels=pixels)
+
+    def judge(
+        self, stored: StoredModel, recipe: Recipe, splits: Splits, run: RunFolder, watch: Watch
+    ) -> dict[str, Any]:
+        """Accuracy, and for each label precision, recall and F1; every answer goes into a table.
+
+        The recipe may be that of pictures in another size than the model has learnt from.
+        """
+        scores: dict[str, Any] = {}
+        for name, examples in splits.items():
+            if name in LEARNT_FROM or not examples:
+                continue
+            assert isinstance(examples, PictureExamples)
+            said = say_all(self, stored, list(examples.pixels), most=1, watch=watch)
+            confusion = Confusion.of(stored.tokenisers.labels, examples.labels, [each.text for each in said])
+            scores[name] = told(confusion)
+            table(run.evaluation / f"{name}-answers.tsv", examples, said)
+            if name == "test":
+                draw(confusion, run)
+                draw_mistakes(run, examples, said)
+                draw_looks(run, stored, examples, said)
+        return scores

@@ -1,0 +1,63 @@
+"""Summing up: by hand, with padding that must not matter, and against torch's own attention."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from seq2see.core.batch import Sequences
+from seq2see.layers.feed_forward import TanhFeedForward
+from seq2see.layers.pooling import AttentionPooling, FirstPooling, LearnedTokens, MeanPooling
+
+
+def rows(values: torch.Tensor, *lengths: int) -> Sequences:
+    return Sequences(values, torch.tensor(lengths))
+
+
+def test_learned_tokens_stand_in_front_of_every_row_and_lengthen_it():
+    tokens = LearnedTokens(2, count=2)
+    with torch.no_grad():
+        tokens.vectors.copy_(torch.tensor([[1.0, 2], [3, 4]]))
+    longer = tokens(rows(torch.tensor([[[5.0, 6], [7, 8]], [[9, 9], [0, 0]]]), 2, 1))
+    assert longer.values.tolist() == [[[1, 2], [3, 4], [5, 6], [7, 8]], [[1, 2], [3, 4], [9, 9], [0, 0]]]
+    assert longer.lengths.tolist() == [4, 3]
+
+
+def test_a_class_token_learns_from_every_row():
+    tokens = LearnedTokens(3)
+    FirstPooling()(tokens(rows(torch.randn(5, 2, 3), 2, 2, 2, 2, 2))).sum().backward()
+    assert tokens.vectors.grad.tolist() == [[5.0, 5.0, 5.0]]
+
+
+def test_first_and_mean_by_hand():
+    given = rows(torch.tensor([[[1.0, 2], [3, 6]], [[5, 5], [float("nan"), 7]]]), 2, 1)
+    assert FirstPooling()(given).tolist() == [[1, 2], [5, 5]]
+    assert MeanPooling()(given).tolist() == [[2, 4], [5, 5]]
+
+
+def test_attention_pooling_is_torchs_attention_with_one_question():
+    torch.manual_seed(3)
+    pool, reference = (
+        AttentionPooling(6, 2, TanhFeedForward(6, 11)),
+        nn.MultiheadAttention(6, 2, batch_first=True),
+    )
+    with torch.no_grad():
+        reference.in_proj_weight.copy_(torch.cat([pool.look.queries.weight, pool.look.keys_values.weight]))
+        reference.in_proj_bias.copy_(torch.cat([pool.look.queries.bias, pool.look.keys_values.bias]))
+        reference.out_proj.load_state_dict(pool.look.output.state_dict())
+    places = torch.randn(3, 5, 6)
+    lengths = torch.tensor([5, 2, 4])
+    padding = torch.arange(5) >= lengths[:, None]
+    found, _ = reference(pool.question.expand(3, 1, -1), places, places, key_padding_mask=padding)
+    normal = nn.functional.layer_norm(found, (6,))
+    expected = (found + pool.think(normal))[:, 0]
+    assert_close(pool(Sequences(places, lengths)), expected)
+
+
+def test_attention_pooling_never_looks_at_padding():
+    pool = AttentionPooling(4, 2, TanhFeedForward(4, 7))
+    places = torch.randn(2, 5, 4)
+    short = pool(rows(places[:, :3], 3, 3))
+    places[:, 3:] = float("nan")
+    assert_close(pool(rows(places, 3, 3)), short)

@@ -1,0 +1,151 @@
+"""Convolutions with ways around them: by plain functions, by counting, and by how far they see."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional
+from torch.testing import assert_close
+
+from seq2see.layers.resnet import NORMS, CoarserBlock, ResidualBlock, ResNet, Stem, as_map, read_off, window
+
+
+def count(module: torch.nn.Module) -> int:
+    return sum(weight.numel() for weight in module.parameters())
+
+
+def ready(features, norm, kind):
+    """relu(norm(x)) by torch's functions alone; in training a batch norm takes the batch's own statistics."""
+    if kind == "batch":
+        normal = functional.batch_norm(features, None, None, norm.weight, norm.bias, training=True)
+    else:
+        normal = functional.group_norm(features, norm.num_groups, norm.weight, norm.bias)
+    return normal.clamp(min=0)
+
+
+@pytest.mark.parametrize("kind", NORMS)
+def test_a_block_is_what_plain_functions_give(kind):
+    block, features = ResidualBlock(16, kind), torch.randn(3, 16, 5, 7)
+    torch.nn.init.normal_(block.first_norm.weight)
+    torch.nn.init.normal_(block.second_norm.bias)
+    first = functional.conv2d(ready(features, block.first_norm, kind), block.first.weight, padding=1)
+    second = functional.conv2d(ready(first, block.second_norm, kind), block.second.weight, padding=1)
+    assert_close(block(features), features + second)
+
+
+@pytest.mark.parametrize("kind", NORMS)
+def test_a_coarser_block_is_what_plain_functions_give(kind):
+    block, features = CoarserBlock(8, 16, kind), torch.randn(3, 8, 6, 5)
+    normal = ready(features, block.first_norm, kind)
+    first = functional.conv2d(normal, block.first.weight, stride=2, padding=1)
+    second = functional.conv2d(ready(first, block.second_norm, kind), block.second.weight, padding=1)
+    around = torch.einsum("oi,rihw->rohw", block.around.weight[:, :, 0, 0], normal[:, :, ::2, ::2])
+    assert_close(block(features), around + second)
+    assert block(features).shape == (3, 16, 3, 3)
+
+
+def test_weights_by_hand():
+    # Width 3: two convolutions of 9 · 3 · 3, two norms of 3 scales and 3 shifts.
+    assert count(ResidualBlock(3, "batch")) == 2 * 81 + 2 * 6
+    # From 3 to 5: 9 · 3 · 5 and 9 · 5 · 5, a matrix of 3 · 5, norms of 3 and of 5.
+    assert count(CoarserBlock(3, 5, "batch")) == 135 + 225 + 15 + 6 + 10
+    # Three stages of 4, 8 and 16 channels, two blocks each: see above for the parts; a norm of 16.
+    stages = (2 * (288 + 16)) + (288 + 576 + 32 + 24 + 1152 + 32) + (1152 + 2304 + 128 + 48 + 4608 + 64)
+    assert count(ResNet(16, 2, 3, "batch")) == stages + 32
+
+
+def test_the_paper_s_twenty_layers_have_as_many_weights_as_they_say():
+    """Its table 6: 0.27 million with 16, 32 and 64 channels, a window to enter by and a head for ten classes."""
+    whole = count(window(3, 16, 3)) + count(ResNet(64, 3, 3, "batch")) + 64 * 10 + 10
+    assert round(whole / 1e6, 2) == 0.27
+
+
+def test_every_stage_but_the_first_halves_the_sides():
+    network = ResNet(16, 1, 3, "group")
+    assert network(torch.randn(2, 4, 12, 20)).shape == (2, 16, 3, 5)
+    assert network(torch.randn(2, 4, 7, 9)).shape == (2, 16, 2, 3)  # of an odd side half of one more: 7, 4, 2
+    assert network(torch.randn(2, 4, 1, 1)).shape == (2, 16, 1, 1)
+
+
+def seen(module, side: int) -> int:
+    """How many pixels, from the first to the last, reach the middle place of the map."""
+    pixels = torch.rand(1, 1, side, side, requires_grad=True)
+    features = module.eval()(pixels)  # a norm that has seen nothing yet does nothing
+    middle = features.size(-1) // 2
+    features[0, :, middle, middle].sum().backward()
+    columns = pixels.grad[0, 0].abs().sum(0).nonzero().flatten()
+    return int(columns[-1] - columns[0]) + 1
+
+
+def positive(module):
+    """All weights positive, so that no relu stops anything."""
+    for weight in module.parameters():
+        torch.nn.init.constant_(weight, 0.1)
+    return module
+
+
+def test_how_far_a_place_sees():
+    # A window of 3 sees 3 pixels; each further one adds 2 steps of the map it reads. So one block sees 3 + 2.
+    assert seen(positive(ResNet(1, 1, 1, "batch")), 31) == 5
+    # A coarser block reads at steps of 1 (+ 2), then of 2 (+ 4); the next one + 4 and + 8.
+    assert seen(positive(ResNet(2, 1, 2, "batch")), 31) == 5 + 2 + 4
+    assert seen(positive(ResNet(4, 1, 3, "batch")), 63) == 5 + 2 + 4 + 4 + 8
+
+
+def test_stem_by_hand():
+    stem = positive(Stem(1, 1, 1))
+    pixels = torch.zeros(1, 1, 4, 4)
+    pixels[0, 0, 1, 1] = 10.0
+    # Every window that holds the one bright pixel gives 1; the largest of 3 x 3 around places 0 and 2.
+    assert_close(stem(pixels), torch.tensor([[[[1.0, 1.0], [1.0, 1.0]]]]))
+    torch.nn.init.constant_(stem.windows[0].weight, -0.1)
+    assert not stem(pixels).any()
+
+
+def test_patches_of_a_stem_overlap():
+    stem = Stem(3, 16, 2)
+    assert stem(torch.randn(2, 3, 32, 20)).shape == (2, 16, 8, 5)
+    assert count(stem) == 27 * 8 + 8 * 9 * 16
+    # 3 of the window, 2 more of the maximum; then at steps of 2, 4 and 4 more: 13 pixels at a distance of 4. A gradient
+    # goes through the largest alone, so pixels are tried one by one.
+    stem, grey = positive(Stem(1, 4, 2)), torch.zeros(1, 1, 32, 32)
+    reach = []
+    for column in range(32):
+        lit = grey.clone()
+        lit[..., column] = 1
+        if stem(lit)[0, 0, 4, 4] > 0:
+            reach.append(column)
+    assert reach == list(range(10, 23))
+
+
+def test_a_group_norm_keeps_pictures_apart_and_a_batch_norm_does_not():
+    features = torch.randn(4, 16, 5, 5)
+    for kind, apart in (("group", True), ("batch", False)):
+        block = ResidualBlock(16, kind)
+        assert torch.allclose(block(features)[:2], block(features[:2]), atol=1e-5) is apart
+
+
+def test_the_first_weights_keep_the_scale_of_gradients():
+    block = CoarserBlock(32, 64, "batch")
+    assert block.first.weight.var().item() == pytest.approx(2 / (9 * 64), rel=0.05)
+    assert block.around.weight.var().item() == pytest.approx(2 / 64, rel=0.1)
+
+
+def test_a_network_is_its_parts_in_a_row_and_ends_with_a_norm():
+    network, entered = ResNet(16, 2, 2, "group"), torch.randn(2, 8, 6, 6)
+    torch.nn.init.normal_(network.ending.bias)
+    features = entered
+    assert [type(block) for block in network.blocks] == [ResidualBlock, ResidualBlock, CoarserBlock, ResidualBlock]
+    for block in network.blocks:
+        features = block(features)
+    assert_close(network(entered), ready(features, network.ending, "group"))
+
+
+def test_a_map_is_read_off_line_after_line():
+    features = torch.arange(12.0).view(1, 2, 2, 3)
+    rows = read_off(features.expand(2, -1, -1, -1))
+    assert rows.values[0].tolist() == [[0, 6], [1, 7], [2, 8], [3, 9], [4, 10], [5, 11]]
+    assert rows.lengths.tolist() == [6, 6]
+    assert rows.grid == (2, 3)
+    assert torch.equal(as_map(rows)[1], features[0])
+    assert rows.to("cpu").grid == (2, 3)

@@ -1,0 +1,131 @@
+"""Other views of a picture: by hand on tiny ones, and how often what is drawn."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from seq2see.sequences.augment import GREY, Cutout, Flip, MirrorShift, Shift, mirrored, taken
+from seq2see.sequences.draws import Draws
+
+ROWS = 4000
+
+
+class Fixed(Draws):
+    """Draws that were decided beforehand."""
+
+    def __init__(self, *chances: float):
+        super().__init__(0, 0, torch.tensor([0]))
+        object.__setattr__(self, "given", torch.tensor([chances]))
+
+    def chances(self, purpose, count=1):
+        assert self.given.size(1) == count
+        return self.given
+
+
+def picture(*lines: list[int]) -> torch.Tensor:
+    return torch.tensor([[lines]], dtype=torch.uint8)
+
+
+NUMBERED = picture([1, 2, 3], [4, 5, 6])
+"""One row, one channel, two lines of three pixels."""
+
+
+def test_each_pixel_is_taken_from_its_place_in_all_channels():
+    pixels = torch.arange(12, dtype=torch.uint8).view(1, 2, 2, 3)
+    found = taken(pixels, torch.tensor([[[1], [0]]]), torch.tensor([[[0, 2, 2]]]))
+    assert found.tolist() == [[[[3, 5, 5], [0, 2, 2]], [[9, 11, 11], [6, 8, 8]]]]
+
+
+@pytest.mark.parametrize(
+    "chances, expected",
+    [
+        ((0.5, 0.5), [[1, 2, 3], [4, 5, 6]]),  # of -1, 0 and 1 the middle one
+        ((0.99, 0.5), [[4, 5, 6], [0, 0, 0]]),  # one down
+        ((0.0, 0.5), [[0, 0, 0], [1, 2, 3]]),
+        ((0.5, 0.99), [[2, 3, 0], [5, 6, 0]]),
+        ((0.0, 0.0), [[0, 0, 0], [0, 1, 2]]),
+    ],
+)
+def test_a_shifted_picture_by_hand(chances, expected):
+    assert Shift(1)(NUMBERED, Fixed(*chances)).tolist() == [[expected]]
+
+
+def test_a_shifted_picture_in_mirrors_by_hand():
+    assert MirrorShift(1)(NUMBERED, Fixed(0.0, 0.0)).tolist() == [[[[5, 4, 5], [2, 1, 2]]]]
+    assert MirrorShift(2)(NUMBERED, Fixed(0.99, 0.99)).tolist() == [[[[3, 2, 1], [6, 5, 4]]]]
+
+
+def test_mirrors_stand_on_the_outermost_pixels():
+    assert mirrored(torch.arange(-5, 8)[None, None], 4).tolist() == [[[1, 2, 3, 2, 1, 0, 1, 2, 3, 2, 1, 0, 1]]]
+    assert mirrored(torch.arange(-2, 3)[None, None], 1).tolist() == [[[0] * 5]]
+
+
+def test_mirrors_are_those_of_torch():
+    pixels = torch.randint(0, 256, (1, 3, 7, 6), dtype=torch.uint8)
+    padded = torch.nn.functional.pad(pixels.float(), (4, 4, 4, 4), mode="reflect")
+    for down, right in ((-4, 3), (2, -1), (4, 4)):
+        draws = Fixed((down + 4.5) / 9, (right + 4.5) / 9)
+        expected = padded[:, :, 4 + down : 11 + down, 4 + right : 10 + right]
+        assert torch.equal(MirrorShift(4)(pixels, draws).float(), expected)
+
+
+def test_a_flip_exchanges_left_and_right():
+    assert Flip()(NUMBERED, Fixed(0.4)).tolist() == [[[[3, 2, 1], [6, 5, 4]]]]
+    assert Flip()(NUMBERED, Fixed(0.6)).tolist() == NUMBERED.tolist()
+
+
+def test_a_square_is_cut_out_around_any_pixel():
+    pixels = picture(*([[7] * 4] * 4))
+    middle, corner = Cutout(2)(pixels, Fixed(0.5, 0.5)), Cutout(2)(pixels, Fixed(0.0, 0.0))
+    grey, plain = GREY, [7] * 4
+    assert middle.tolist() == [[[plain, [7, grey, grey, 7], [7, grey, grey, 7], plain]]]
+    assert corner.tolist() == [[[[grey, 7, 7, 7], plain, plain, plain]]]
+    assert Cutout(3)(pixels, Fixed(0.0, 0.99)).tolist() == [
+        [[[7, 7, grey, grey], [7, 7, grey, grey], [7] * 4, [7] * 4]]
+    ]
+
+
+@pytest.fixture(scope="module")
+def many():
+    """Small pictures that are all alike, and one step's draws for them."""
+    return torch.arange(9, dtype=torch.uint8).view(1, 1, 3, 3).repeat(ROWS, 2, 1, 1), Draws(1, 7, torch.arange(ROWS))
+
+
+def test_every_shift_is_as_frequent_as_any_other(many):
+    pixels, draws = many
+    kinds, counts = (Shift(1)(pixels, draws))[:, 0].flatten(1).unique(dim=0, return_counts=True)
+    assert len(kinds) == 9  # three by three
+    assert counts.min() > ROWS / 9 - 5 * (ROWS / 9) ** 0.5
+    assert counts.max() < ROWS / 9 + 5 * (ROWS / 9) ** 0.5
+
+
+def test_half_of_the_pictures_are_flipped_each_by_itself(many):
+    pixels, draws = many
+    flipped = (Flip()(pixels, draws)[:, 0, 0, 0] == 2).double()
+    assert abs(flipped.mean() - 0.5) < 5 * 0.5 / ROWS**0.5
+    assert not torch.equal(flipped[:2000], flipped[2000:])
+
+
+@pytest.mark.parametrize("change", [Shift(1), MirrorShift(2), Flip(), Cutout(2)], ids=lambda it: type(it).__name__)
+class TestEveryChange:
+    def test_an_example_is_changed_alike_wherever_it_stands(self, change, many):
+        pixels, draws = many
+        whole = change(pixels, draws)
+        order = torch.randperm(ROWS)
+        assert torch.equal(change(pixels[order], Draws(1, 7, order)), whole[order])
+
+    def test_another_step_changes_it_otherwise(self, change, many):
+        pixels, draws = many
+        assert not torch.equal(change(pixels, draws), change(pixels, Draws(1, 8, draws.indices)))
+
+    def test_shape_kind_and_the_given_pixels_stay(self, change, many):
+        pixels, draws = many
+        before = pixels.clone()
+        found = change(pixels, draws)
+        assert (found.shape, found.dtype) == (pixels.shape, torch.uint8)
+        assert torch.equal(pixels, before)
+
+    def test_a_picture_of_one_pixel(self, change, many):
+        found = change(torch.full((5, 3, 1, 1), 9, dtype=torch.uint8), Draws(1, 1, torch.arange(5)))
+        assert set(found.flatten().tolist()) <= {0, 9, GREY}

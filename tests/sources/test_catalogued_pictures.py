@@ -1,0 +1,209 @@
+"""Picture sets of the catalogue, with stand-ins for their files: found, verified, read and held out."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import struct
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from seq2see.core.errors import UserError
+from seq2see.sources import archives, holdings
+from seq2see.sources.archives import tar_members
+from seq2see.sources.captioned_pictures import CaptionedPictures
+from seq2see.sources.catalogue import CATALOGUE, CataloguedCorpus, get
+from seq2see.sources.catalogued_pictures import CataloguedPictures
+from seq2see.sources.packed_pictures import CIFAR_NAMES
+from seq2see.sources.picture_corpora import CLOTHES_NAMES
+
+random = np.random.default_rng(1)
+SMALL = {"train": random.integers(0, 256, (40, 5, 5), dtype=np.uint8), "t10k": random.integers(0, 256, (6, 5, 5))}
+THINGS = random.integers(0, 256, (6, 4, 32, 32, 3), dtype=np.uint8)
+LABELS = np.arange(24).reshape(6, 4) % 10
+BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
+
+
+def numbers(content: np.ndarray) -> bytes:
+    shape = content.shape
+    return bytes([0, 0, 8, len(shape)]) + struct.pack(f">{len(shape)}I", *shape) + content.astype(np.uint8).tobytes()
+
+
+def small_files() -> dict[str, bytes]:
+    found = {}
+    for stem, pixels in SMALL.items():
+        found[f"{stem}-images-idx3-ubyte"] = numbers(pixels)
+        found[f"{stem}-labels-idx1-ubyte"] = numbers(np.arange(len(pixels)) % 10)
+    return found
+
+
+def sprites() -> dict[str, bytes]:
+    found = {f"{name}.png": png(each.reshape(4, 1024, 3)) for name, each in zip(BATCHES, THINGS, strict=True)}
+    found["train_lables.json"] = json.dumps(LABELS[:5].flatten().tolist()).encode()
+    return found | {"test_lables.json": json.dumps(LABELS[5].tolist()).encode()}
+
+
+def binary() -> dict[str, bytes]:
+    rows = np.concatenate([LABELS[..., None], THINGS.transpose(0, 1, 4, 2, 3).reshape(6, 4, -1)], axis=2)
+    return {f"{name}.bin": each.astype(np.uint8).tobytes() for name, each in zip(BATCHES, rows, strict=True)}
+
+
+def png(pixels: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def photos(count: int = 30) -> dict[str, bytes]:
+    """Photos in a tar archive, five captions each, and who is in which split."""
+    names = [f"{number}.jpg" for number in range(count)]
+    captions = [f"{name}#{number}\tcaption {number} of {name} .\n" for name in names for number in range(5)]
+    pixels = np.random.default_rng(2).integers(0, 256, (count, 8, 6, 3), dtype=np.uint8)
+    return {
+        "images_short64.tar": tar({name: png(each) for name, each in zip(names, pixels, strict=True)}),
+        "captions.txt.gz": gzip.compress("".join(captions).encode()),
+        "train.txt.gz": gzip.compress("".join(f"{name}\n" for name in names[:-6]).encode()),
+        "dev.txt.gz": gzip.compress("".join(f"{name}\n" for name in names[-6:-2]).encode()),
+    }
+
+
+def tar(files: dict[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return file.getvalue()
+
+
+@pytest.fixture
+def shelf(tmp_path, monkeypatch):
+    """A data folder; `shelf(name, files)` fills it and lets the catalogue expect what is there."""
+    monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(holdings, "fetch", lambda wanted: pytest.fail(f"fetches {wanted.url}"))
+
+    def fill(name: str, files: dict[str, bytes]) -> Path:
+        (tmp_path / name).mkdir(exist_ok=True)
+        for file, content in files.items():
+            (tmp_path / name / file).write_bytes(content)
+
+        def pinned(file: holdings.File) -> holdings.File:
+            content = files.get(Path(file.path).name, b"")
+            content = gzip.decompress(content) if content and file.path.endswith(".gz") else content
+            return replace(file, content_sha256=hashlib.sha256(content).hexdigest())
+
+        entry = CATALOGUE[name]
+        both = {slot: tuple(map(pinned, getattr(entry, slot))) for slot in ("files", "published")}
+        monkeypatch.setitem(CATALOGUE, name, replace(entry, **both))
+        return tmp_path / name
+
+    return fill
+
+
+def sizes(splits) -> dict[str, int]:
+    return {name: len(each) for name, each in splits.items()}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_digits_are_labelled_by_themselves_and_clothes_by_their_names(shelf, packed):
+    files = {f"{name}.gz": gzip.compress(content) for name, content in small_files().items()}
+    for name, words in (("mnist", tuple("012345")), ("fashion-mnist", CLOTHES_NAMES[:6])):
+        shelf(name, files if packed else small_files())
+        splits, (report,) = CataloguedPictures(name=name).pictures(5, 1)
+        assert sizes(splits) == {"train": 38, "valid": 2, "test": 6}
+        assert splits["test"].labels == words
+        assert (splits["test"].pixels[..., 0] == SMALL["t10k"]).all()
+        assert (report.read, report.kept) == (46, 46)
+
+
+@pytest.mark.parametrize("form", [sprites, binary])
+def test_things_come_in_two_forms(shelf, form):
+    shelf("cifar10", form())
+    splits, _ = CataloguedPictures(name="cifar10").pictures(32, 3)
+    assert sizes(splits) == {"train": 19, "valid": 1, "test": 4}
+    assert (splits["test"].pixels == THINGS[5]).all()
+    assert splits["test"].labels == tuple(CIFAR_NAMES[number] for number in LABELS[5])
+
+
+def test_photos_have_all_their_captions_in_every_split(shelf):
+    shelf("flickr8k-small", photos())
+    splits, (report,) = CataloguedPictures(name="flickr8k-small").pictures(4, 3)
+    assert sizes(splits) == {"train": 23, "valid": 1, "test": 4}
+    assert (report.read, report.kept, report.rejected) == (28, 28, 0)
+    assert splits["test"].names == ("24.jpg", "25.jpg", "26.jpg", "27.jpg")
+    for examples in splits.values():
+        assert isinstance(examples, CaptionedPictures)
+        assert examples.pixels.shape[1:] == (4, 4, 3)
+        for example in examples:
+            assert example.answers == tuple(f"caption {number} of {example.source} ." for number in range(5))
+            assert example.target == example.answers[0]
+        assert examples[:1][0].answers == examples[0].answers
+    everyone = {name for examples in splits.values() for name in examples.names}
+    assert len(everyone) == 28
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("dev.txt.gz", gzip.compress(b"nobody.jpg\n"), "There is no picture 'nobody.jpg'"),
+        ("captions.txt.gz", gzip.compress(b"1.jpg#0\tone .\n"), "There is no caption of '0.jpg'"),
+        ("images_short64.tar", b"x" * 2000, "tar archive cannot be read"),
+        ("images_short64.tar", tar({f"{number}.jpg": b"text" for number in range(30)}), "no picture but text"),
+    ],
+)
+def test_photos_that_do_not_belong_together_are_refused(shelf, file, content, words):
+    shelf("flickr8k-small", photos() | {file: content})
+    with pytest.raises(UserError, match=words):
+        CataloguedPictures(name="flickr8k-small").pictures(4, 3)
+
+
+def test_another_file_under_the_same_name_is_refused(shelf):
+    folder = shelf("cifar10", sprites())
+    (folder / "test_batch.png").write_bytes(png(np.zeros((4, 1024, 3), np.uint8)))
+    with pytest.raises(UserError, match="not the expected file"):
+        CataloguedPictures(name="cifar10").pictures(32, 3)
+
+
+def test_what_is_not_here_says_where_to_put_it(shelf):
+    with pytest.raises(UserError, match="cifar10 is not on this machine") as caught:
+        get("cifar10")
+    assert "cifar10/data_batch_1.png or cifar10/data_batch_1.bin" in caught.value.remedy
+
+
+def test_pictures_are_no_corpus_of_pairs():
+    with pytest.raises(UserError, match="set of pictures") as caught:
+        CataloguedCorpus(name="mnist").splits()
+    assert "catalogue-pictures" in caught.value.remedy
+
+
+class TestTar:
+    def test_only_what_is_wanted_is_read(self, tmp_path):
+        (tmp_path / "a.tar").write_bytes(tar({"a": b"1", "../b": b"2", "c": b"3"}))
+        assert tar_members(tmp_path / "a.tar", {"a", "b"}) == {"a": b"1"}
+
+    def test_links_are_no_files(self, tmp_path):
+        with tarfile.open(tmp_path / "a.tar", "w") as archive:
+            member = tarfile.TarInfo("a")
+            member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            archive.addfile(member)
+        assert tar_members(tmp_path / "a.tar", {"a"}) == {}
+
+    def test_a_member_may_not_be_huge(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(archives, "MOST_MEMBER", 10)
+        (tmp_path / "a.tar").write_bytes(tar({"a": b"x" * 11}))
+        with pytest.raises(UserError, match="'a' has 11 bytes, more than 10"):
+            tar_members(tmp_path / "a.tar", {"a"})
+
+    def test_an_archive_that_is_cut_off(self, tmp_path):
+        (tmp_path / "a.tar").write_bytes(tar({"a": b"x" * 5000})[:2000])
+        with pytest.raises(UserError, match="cannot be read"):
+            tar_members(tmp_path / "a.tar", {"a"})

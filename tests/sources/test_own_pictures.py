@@ -1,0 +1,130 @@
+"""The user's own pictures: splits by settings, and the check of a folder from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from seq2see.cli.app import run
+from seq2see.core.errors import UserError
+from seq2see.sources import picture_reading
+from seq2see.sources.own_pictures import OwnCaptions, OwnPictures
+
+
+def photos(folder: Path, classes: dict[str, int], seed: int = 0) -> str:
+    """So many pictures of each class."""
+    random = np.random.default_rng(seed)
+    for label, count in classes.items():
+        (folder / label).mkdir(parents=True)
+        for number in range(count):
+            Image.fromarray(random.integers(0, 256, (9, 9, 3), dtype=np.uint8)).save(folder / label / f"{number}.png")
+    return str(folder)
+
+
+def test_pictures_to_validate_and_test_on_may_lie_elsewhere(tmp_path):
+    train, valid, test = (photos(tmp_path / name, {"a": 4, "b": 4}, seed) for seed, name in enumerate("xyz"))
+    corpus = OwnPictures(paths=(train,), valid=(valid,), test=(test,))
+    splits, reports = corpus.pictures(8, 3)
+    assert {name: len(each) for name, each in splits.items()} == {"train": 8, "valid": 8, "test": 8}
+    assert {name: Path(each.names[0]).parts[-3] for name, each in splits.items()} == {
+        "train": "x", "valid": "y", "test": "z",
+    }  # fmt: skip
+    assert [report.read for report in reports] == [8, 8, 8]
+    assert not any(report.counts for report in reports)
+    assert {each.pixels.shape[1:] for each in splits.values()} == {(8, 8, 3)}
+    assert {each.pixels.shape[1:] for each in corpus.pictures(5, 1)[0].values()} == {(5, 5, 1)}
+
+
+def test_splits_that_lie_elsewhere_are_compared_too(tmp_path):
+    train, test = photos(tmp_path / "x", {"a": 4, "b": 4}), photos(tmp_path / "z", {"a": 4, "c": 4}, 1)
+    with pytest.raises(UserError, match="no picture to learn from: 'c'"):
+        OwnPictures(paths=(train,), test=(test,)).pictures(8, 3)
+    same = photos(tmp_path / "same", {"a": 4, "b": 4})
+    assert OwnPictures(paths=(train,), test=(same,)).check()[0].counts["picture in two splits"] == 8
+
+
+def test_bad_pictures_stop_it_where_that_is_wanted(tmp_path):
+    train = photos(tmp_path, {"a": 9, "b": 9})
+    (tmp_path / "a" / "甲.png").write_text("text")
+    assert sum(map(len, OwnPictures(paths=(train,)).pictures(8, 3)[0].values())) == 18
+    with pytest.raises(UserError, match="no picture but text") as caught:
+        OwnPictures(paths=(train,), bad="error").pictures(8, 3)
+    assert caught.value.where == str(tmp_path / "a" / "甲.png")
+    with pytest.raises(UserError, match="1 pictures are bad and at most 0"):
+        OwnPictures(paths=(train,), most_bad=0).pictures(8, 3)
+
+
+def test_a_set_without_anything_names_what_is_missing(tmp_path):
+    train = photos(tmp_path / "x", {"a": 4, "b": 4})
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="not one picture") as caught:
+        OwnPictures(paths=(train,), test=(str(tmp_path / "empty"),)).pictures(8, 3)
+    assert caught.value.where == str(tmp_path / "empty")
+
+
+def test_a_folder_is_checked_from_the_command_line(tmp_path, capsys):
+    folder = photos(tmp_path / "照片", {"猫": 5, "狗": 5})
+    assert run(["data", "check", folder]) == 0
+    told = capsys.readouterr().out
+    assert "checked as pictures with labels" in told
+    assert "10 pictures read = 10 kept + 0 skipped + 0 rejected" in told
+    (tmp_path / "照片" / "猫" / "假.png").write_text("text")
+    assert run(["data", "check", folder]) == 2
+    told = capsys.readouterr().out
+    assert "11 pictures read = 10 kept + 0 skipped + 1 rejected" in told
+    assert "猫/假.png: This is no picture but text." in told
+
+
+@pytest.fixture
+def captions(tmp_path):
+    photos(tmp_path, {"p": 12})
+    lines = [f'p/{number}.png,"图 {number}, 第 {place} 句"' for number in range(12) for place in range(3)]
+    (tmp_path / "list.csv").write_text("\n".join(["image,caption", *lines]), encoding="utf-8")
+    return tmp_path / "list.csv"
+
+
+def test_a_picture_has_all_the_captions_of_its_lines(captions):
+    splits, (report,) = OwnCaptions(paths=(str(captions),)).pictures(8, 3)
+    assert {name: len(each) for name, each in splits.items()} == {"train": 10, "valid": 1, "test": 1}
+    assert (report.read, report.kept, report.rejected) == (12, 12, 0)
+    assert not report.counts
+    for examples in splits.values():
+        for example, pixels in zip(examples, examples.pixels, strict=True):
+            number = Path(example.source).stem
+            assert example.answers == tuple(f"图 {number}, 第 {place} 句" for place in range(3))
+            stored = np.array(Image.open(example.source).resize((8, 8), Image.Resampling.BICUBIC))
+            assert np.abs(stored.astype(int) - pixels).max() <= 2
+
+
+def test_a_caption_list_is_checked_with_its_lines(captions, capsys):
+    (captions.parent / "p" / "3.png").write_text("text")
+    (captions.parent / "p" / "copy.png").write_bytes((captions.parent / "p" / "4.png").read_bytes())
+    with captions.open("a", encoding="utf-8") as file:
+        file.write("\np/copy.png,另一句\np/5.png,\n")
+    assert run(["data", "check", str(captions)]) == 2
+    told = capsys.readouterr().out
+    assert "checked as pictures with captions" in told
+    assert "14 pictures read = 12 kept + 0 skipped + 2 rejected" in told
+    assert f"{captions}:11: This is no picture but text." in told
+    assert f"{captions}:39:0" not in told
+    assert f"{captions}:39: The target is empty." in told
+    assert "duplicate picture, 1 found" in told
+    assert "two labels" not in told
+
+
+def test_captions_are_not_read_from_a_folder(tmp_path):
+    with pytest.raises(UserError, match="read from a list"):
+        OwnCaptions(paths=(str(tmp_path),)).check()
+
+
+def test_more_pictures_than_fit_are_refused_before_they_are_read(tmp_path, monkeypatch):
+    train = photos(tmp_path, {"a": 9, "b": 9})
+    monkeypatch.setattr(picture_reading, "memory", lambda: 18 * 8 * 8 * 3 - 1)
+    with pytest.raises(UserError, match=r"18 pictures of 8 x 8 pixels take 0.0 GiB") as caught:
+        OwnPictures(paths=(train,)).pictures(8, 3)
+    assert "source.side" in caught.value.remedy
+    monkeypatch.setattr(picture_reading, "memory", lambda: 18 * 8 * 8 * 3)
+    OwnPictures(paths=(train,)).pictures(8, 3)

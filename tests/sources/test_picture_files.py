@@ -1,0 +1,272 @@
+"""Picture files: every way of storing one comes out as its user expects, or is refused by name (rows 29 to 31)."""
+
+from __future__ import annotations
+
+import io
+import struct
+import warnings
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from PIL import Image
+
+from seq2see.core.errors import UserError
+from seq2see.sources import pictures
+from seq2see.sources.pictures import FORMATS, MOST_PIXELS, BadPicture, decode_picture, fit, look_at
+
+LOSSLESS = ["PNG", "GIF", "BMP", "WEBP"]
+
+
+def stored(image: Image.Image, kind: str = "PNG", **options) -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind, **({"lossless": True} if kind == "WEBP" else {}), **options)
+    return file.getvalue()
+
+
+def corner(size: tuple[int, int] = (12, 8)) -> Image.Image:
+    """A black picture whose upper left quarter is red: it shows how it is turned."""
+    image = Image.new("RGB", size, "black")
+    image.paste("red", (0, 0, size[0] // 2, size[1] // 2))
+    return image
+
+
+RED, BLACK, WHITE = (255, 0, 0), (0, 0, 0), (255, 255, 255)
+
+
+def colours(pixels: np.ndarray) -> list[tuple[int, ...]]:
+    """The four corners, from left to right and from top to bottom."""
+    return [tuple(map(int, pixels[row, column])) for row in (0, -1) for column in (0, -1)]
+
+
+@pytest.mark.parametrize("kind", LOSSLESS)
+def test_a_picture_comes_out_as_it_went_in(kind):
+    pixels = decode_picture(stored(corner(), kind))
+    assert pixels.dtype == np.uint8
+    assert pixels.shape == (8, 12, 3)
+    assert (pixels == np.array(corner())).all()
+    assert look_at(stored(corner(), kind), "x").remarks == ()
+
+
+def test_a_photo_is_close_to_what_went_in():
+    pixels = decode_picture(stored(corner((64, 64)), "JPEG", quality=95))
+    assert np.abs(pixels.astype(int) - np.array(corner((64, 64)))).mean() < 3
+
+
+@pytest.mark.parametrize("ending", [".PNG", ".jpg", ".Jpeg", ""])
+def test_what_a_file_is_follows_from_its_bytes_and_chinese_names_are_names(tmp_path, ending):
+    path = tmp_path / f"猫和狗{ending}"
+    path.write_bytes(stored(corner()))
+    assert (decode_picture(path) == np.array(corner())).all()
+
+
+class TestStoredInOtherWays:
+    def test_one_bit(self):
+        assert colours(decode_picture(stored(corner().convert("L").point(lambda v: v > 50, mode="1")))) == [
+            WHITE, BLACK, BLACK, BLACK,
+        ]  # fmt: skip
+
+    def test_grey_has_three_equal_channels(self):
+        pixels = decode_picture(stored(Image.new("L", (3, 2), 77)))
+        assert (pixels == 77).all()
+        assert pixels.shape == (2, 3, 3)
+
+    def test_a_palette_is_the_colours_it_stands_for(self):
+        data = stored(corner().quantize(2))
+        assert Image.open(io.BytesIO(data)).mode == "P"
+        assert colours(decode_picture(data)) == [RED, BLACK, BLACK, BLACK]
+
+    @pytest.mark.parametrize("kind", ["PNG", "GIF"])
+    def test_a_transparent_colour_of_a_palette_is_white(self, kind):
+        image = corner().quantize(2)
+        red = image.getpixel((0, 0))
+        found = look_at(stored(image, kind, transparency=red), "x")
+        assert colours(found.pixels) == [WHITE, BLACK, BLACK, BLACK]
+        assert found.remarks == ("transparent picture",)
+
+    def test_transparency_is_laid_over_white_and_half_of_it_by_half(self):
+        image = corner().convert("RGBA")
+        image.putalpha(Image.new("L", image.size, 128))
+        image.putpixel((11, 7), (0, 0, 0, 0))
+        found = look_at(stored(image), "x")
+        assert colours(found.pixels) == [(255, 127, 127), (127,) * 3, (127,) * 3, WHITE]
+        assert found.remarks == ("transparent picture",)
+
+    def test_grey_with_transparency(self):
+        found = look_at(stored(Image.new("LA", (2, 2), (0, 0))), "x")
+        assert (found.pixels == 255).all()
+
+    def test_a_colour_that_stands_for_transparent(self):
+        found = look_at(stored(corner(), transparency=RED), "x")
+        assert colours(found.pixels) == [WHITE, BLACK, BLACK, BLACK]
+
+    def test_transparency_that_nothing_uses_is_not_worth_a_word(self):
+        assert look_at(stored(corner().convert("RGBA")), "x").remarks == ()
+
+    def test_sixteen_bits_of_grey_are_rounded_to_eight_not_cut_off(self):
+        values = np.array([[0, 257 * 100, 65535, 128, 129]], dtype=np.uint16)
+        found = look_at(stored(Image.fromarray(values)), "x")
+        assert found.pixels[0, :, 0].tolist() == [0, 100, 255, 0, 1]
+        assert found.remarks == ("16-bit picture",)
+
+    def test_cmyk_is_seen_in_its_colours(self):
+        found = look_at(stored(Image.new("CMYK", (16, 16), (0, 255, 255, 0)), "JPEG"), "x")
+        assert np.abs(found.pixels.astype(int) - RED).max() <= 4
+        assert found.remarks == ("CMYK colours",)
+
+    @pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG"])
+    def test_of_several_frames_the_first_is_taken_and_that_is_said(self, kind):
+        frames = [Image.new("RGB", (4, 4), "white"), corner((4, 4))]
+        found = look_at(stored(corner((4, 4)), kind, save_all=True, append_images=frames), "x")
+        assert colours(found.pixels) == [RED, BLACK, BLACK, BLACK]
+        assert found.remarks == ("several frames",)
+
+    def test_one_pixel(self):
+        assert decode_picture(stored(Image.new("RGB", (1, 1), RED))).tolist() == [[[255, 0, 0]]]
+        assert (decode_picture(stored(Image.new("RGB", (1, 1), RED)), side=5) == RED).all()
+
+
+# Where the red corner stands after turning, among: upper left, upper right, lower left, lower right.
+UPRIGHT = {1: 0, 2: 1, 3: 3, 4: 2, 5: 0, 6: 1, 7: 3, 8: 2}
+
+
+@pytest.mark.parametrize("side", [None, 8])
+@pytest.mark.parametrize("orientation", UPRIGHT)
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+def test_a_picture_is_turned_as_its_camera_says(kind, orientation, side):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    options = {"quality": 95} if kind == "JPEG" else {}
+    found = look_at(stored(corner((48, 32)), kind, exif=exif, **options), "x", side)
+    shape = (8, 8) if side else (48, 32) if orientation >= 5 else (32, 48)
+    assert found.pixels.shape[:2] == shape
+    red = [place for place, colour in enumerate(colours(found.pixels)) if colour[0] > 200]
+    assert red == [UPRIGHT[orientation]]
+    assert found.remarks == (("turned by EXIF",) if orientation > 1 else ())
+
+
+@pytest.mark.parametrize("exif", [b"Exif\0\0MM\0*\0\0\0\x08\xff\xff\x01", b"Exif\0\0rubbish", b"Exif\0\0"])
+def test_broken_exif_says_nothing_of_the_pixels(exif):
+    assert colours(decode_picture(stored(corner((48, 32)), "PNG", exif=exif))) == [RED, BLACK, BLACK, BLACK]
+    assert decode_picture(stored(corner((48, 32)), "JPEG", exif=exif)).shape == (32, 48, 3)
+
+
+class TestRefused:
+    def refused(self, content: bytes, kind: str, words: str) -> None:
+        with pytest.raises(BadPicture, match=words) as caught:
+            decode_picture(content, "猫/甲.png")
+        assert caught.value.where == "猫/甲.png"
+        assert caught.value.kind == kind
+        assert caught.value.remedy
+
+    @pytest.mark.parametrize("kind", FORMATS)
+    @pytest.mark.parametrize("share", [0.5, 0.9])
+    def test_cut_off(self, kind, share):
+        noise = np.random.default_rng(1).integers(0, 256, (40, 40, 3), dtype=np.uint8)
+        whole = stored(Image.fromarray(noise), kind)
+        self.refused(whole[: int(share * len(whole))], "broken picture", "damaged or cut off")
+
+    @pytest.mark.parametrize("kind", FORMATS)
+    def test_cut_off_in_the_header(self, kind):
+        self.refused(stored(corner(), kind)[:14], "broken picture", "damaged or cut off")
+
+    def test_a_checksum_that_is_wrong(self):
+        whole = bytearray(stored(corner()))
+        whole[20] ^= 1  # the width
+        self.refused(bytes(whole), "broken picture", "damaged or cut off")
+
+    def test_nothing(self):
+        self.refused(b"", "broken picture", "The file is empty")
+
+    @pytest.mark.parametrize(
+        ("content", "words"),
+        [
+            (b"hello, I am text\n", "no picture but text"),
+            ("只是一段文字".encode(), "no picture but text"),
+            (b"\n<!DOCTYPE html><title>404</title>", "no picture but a web page"),
+            (b'<?xml version="1.0"?><svg xmlns="x"/>', "SVG"),
+            (b"\0\0\0\x18ftypheic\0\0\0\0mif1", "heic"),
+            (b"%PDF-1.7", "PDF"),
+            (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "Git LFS"),
+            (b"\0\1\2\3" * 9, "nothing that is known"),
+        ],
+    )
+    def test_something_else(self, content, words):
+        self.refused(content, "no picture", words)
+
+    def test_a_format_that_is_not_decoded_is_named(self):
+        self.refused(stored(corner(), "TIFF"), "no picture", "TIFF picture, which is not decoded here")
+
+    def test_a_file_that_is_not_there(self, tmp_path):
+        with pytest.raises(BadPicture, match="No such file") as caught:
+            decode_picture(tmp_path / "甲.png")
+        assert caught.value.where == str(tmp_path / "甲.png")
+
+    @pytest.mark.parametrize("size", [(10_000, 5_001), (10_000, 10_000), (60_000, 60_000)])
+    def test_a_bomb_is_refused_from_its_header(self, size):
+        # The header alone: had anything tried to decode, the message would be of a damaged picture.
+        assert size[0] * size[1] > MOST_PIXELS
+        self.refused(header(size), "too many pixels", "more than 50,000,000")
+
+    def test_just_below_the_limit_is_decoded(self):
+        with pytest.raises(BadPicture, match="damaged or cut off"):
+            decode_picture(header((10_000, 5_000)))
+
+
+def header(size: tuple[int, int]) -> bytes:
+    """A PNG that claims a size and holds next to nothing."""
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    start = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, 2, 0, 0, 0))
+    return start + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
+
+
+class TestFitting:
+    def test_the_middle_square_is_taken(self):
+        image = Image.new("RGB", (30, 10), "black")
+        image.paste("red", (10, 0, 20, 10))
+        assert (decode_picture(stored(image), side=10) == RED).all()
+
+    @pytest.mark.parametrize("size", [(1, 40_000), (40_000, 1)])
+    def test_a_strip_takes_no_more_memory_than_a_square(self, size):
+        assert decode_picture(stored(Image.new("RGB", size, RED)), side=300).shape == (300, 300, 3)
+
+    def test_shrinking_looks_at_every_pixel(self):
+        chequered = Image.fromarray(np.indices((64, 64)).sum(0).astype(np.uint8) % 2 * 255)
+        assert np.abs(decode_picture(stored(chequered), side=8).astype(int) - 128).max() <= 2
+
+    @pytest.mark.parametrize(
+        ("size", "decoded"), [((1600, 1200), (200, 150)), ((400, 300), (200, 150)), ((96, 72), None)]
+    )
+    def test_a_large_photo_is_decoded_small_and_looks_the_same(self, size, decoded, monkeypatch):
+        chequered = np.kron(np.random.default_rng(1).integers(0, 256, (24, 32)), np.ones((50, 50))).astype(np.uint8)
+        photo = stored(Image.fromarray(chequered).resize(size), "JPEG", quality=95)
+        whole = Image.open(io.BytesIO(photo)).convert("RGB")
+        left = (size[0] - size[1]) / 2
+        expected = whole.resize((64, 64), Image.Resampling.BICUBIC, (left, 0, left + size[1], size[1]))
+        seen = []
+        monkeypatch.setattr(pictures, "fit", lambda image, side: seen.append(image.size) or fit(image, side))
+        found = decode_picture(photo, side=64).astype(int)
+        assert seen == [decoded or size]
+        assert np.abs(found - np.array(expected)).mean() <= 2
+
+    def test_grey_on_demand(self):
+        assert decode_picture(stored(Image.new("RGB", (4, 4), "red")), side=2, channels=1).tolist() == [[[76]] * 2] * 2
+
+
+@given(some.sampled_from(FORMATS), some.integers(0, 10_000), some.integers(1, 255), some.integers(0, 3))
+def test_damaged_bytes_give_a_picture_or_a_clear_refusal(kind, place, change, cut):
+    content = bytearray(stored(corner((24, 16)), kind))
+    content[place % len(content)] ^= change
+    if cut:
+        del content[place % len(content) :: cut * 7]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            assert decode_picture(bytes(content), "x").dtype == np.uint8
+        except UserError as error:
+            assert error.where == "x"  # noqa: PT017

@@ -1,0 +1,253 @@
+"""A ViT from drawn shapes, or from a folder of pictures, to a label: train, ask, score, look inside, resume."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from tiny import stop_and_go_on
+
+from seq2see.api import resolve
+from seq2see.cli.app import run as command
+from seq2see.core.errors import UserError
+from seq2see.sources.shapes.scenes import Scenes
+from seq2see.workbench.dry import dry_run
+from seq2see.workbench.evaluate import evaluate
+from seq2see.workbench.predict import load
+from seq2see.workbench.prepare import prepare
+from seq2see.workbench.recipe import Recipe
+from seq2see.workbench.report import write_report
+from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.train import batches, train_recipe
+
+SMALL = {
+    "source.side": 16,
+    "source.frontend.size": 4,
+    "encoder.width": 16,
+    "encoder.depth": 1,
+    "encoder.heads": 2,
+    "training.steps": 12,
+    "training.save_every": 4,
+    "training.tokens": 16,
+}
+COLOURS = {"红": (220, 40, 30), "green": (40, 200, 60), "blue": (40, 60, 220)}
+
+
+def small(*data: Path, name: str = "classify-image", **changes) -> Recipe:
+    drawn = {} if data else {"corpus.size": 200}
+    return resolve(name, list(data), SMALL | drawn | changes)
+
+
+def painted(colour: tuple[int, ...], number: int) -> Image.Image:
+    """A picture that is mostly of one colour, in a size of its own."""
+    lots = np.random.default_rng(number)
+    height, width = lots.integers(12, 40, 2)
+    pixels = np.array(colour) + lots.normal(0, 40, (height, width, 3))
+    return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three classes, one of them called in Chinese."""
+    folder = tmp_path_factory.mktemp("data") / "photos"
+    for place, (label, colour) in enumerate(COLOURS.items()):
+        (folder / label).mkdir(parents=True)
+        for number in range(40):
+            ending = ("png", "jpg")[number % 2]
+            painted(colour, 100 * place + number).save(folder / label / f"图 {number}.{ending}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A model that tells colours."""
+    much = {"training.steps": 60, "training.save_every": 30, "training.rate": 3e-3}
+    return train_recipe(small(photos, **much), tmp_path_factory.mktemp("runs") / "learnt")
+
+
+def test_it_answers_files_of_any_size_and_says_how_likely_all_labels_are(run: RunFolder, tmp_path: Path):
+    model, paths = load(run.path), []
+    for number, (label, colour) in enumerate(COLOURS.items()):
+        paths.append(tmp_path / f"{label}.png")
+        painted(colour, 1000 + number).resize((300, 7 + 200 * number)).save(paths[-1])
+    assert [each.text for each in model.predict([str(path) for path in paths])] == list(COLOURS)
+    (guess,) = model(str(paths[0])).guesses
+    assert {choice.text for choice in guess} == set(COLOURS)
+    assert sum(choice.probability for choice in guess) == pytest.approx(1, abs=1e-5)
+    assert model.score(str(paths[1]), "green") > model.score(str(paths[1]), "blue")
+
+
+def test_pixels_in_memory_are_answered_whatever_their_neighbours_are(run: RunFolder):
+    pictures = [np.array(painted(colour, 7).resize((side, side))) for colour in COLOURS.values() for side in (16, 24)]
+    model = load(run.path)
+    together = model.predict(pictures)
+    assert [each.text for each in together] == [label for label in COLOURS for _ in range(2)]
+    alone = [model.predict([each])[0].score for each in pictures]
+    assert [each.score for each in together] == pytest.approx(alone, abs=1e-4)
+    with pytest.raises(UserError, match="Give bytes"):
+        model.predict([pictures[0] / 255])
+
+
+def test_a_model_looks_at_pictures_in_other_sizes_and_says_so(run: RunFolder, tmp_path: Path, capsys):
+    model, path = load(run.path), tmp_path / "green.png"
+    painted(COLOURS["green"], 5).save(path)
+    assert not model(str(path)).remarks
+    (found,) = model.predict([str(path)], side=24)
+    assert found.text == "green"
+    assert not found.remarks
+    assert found.score != model(str(path)).score
+    (near,) = model.predict([str(path)], side=25)
+    assert near.score == pytest.approx(found.score, abs=1e-4)
+    assert near.remarks == ("it is seen in 24 x 24 pixels, which are whole patches, not in 25 x 25",)
+    odd = model.predict([np.array(painted(COLOURS["blue"], 5).resize((30, 3)))])[0]
+    assert odd.text == "blue"
+    assert "32 x 4 pixels" in odd.remarks[0]
+    assert command(["predict", str(run.path), str(path), "--set", "source.side=20"]) == 0
+    assert capsys.readouterr().out.startswith("green")
+    assert command(["eval", str(run.path), "--set", "source.side=21"]) == 0
+    assert "pictures were seen in 20 x 20 pixels" in capsys.readouterr().out
+    scores = json.loads((run.evaluation / "scores.json").read_text())
+    assert scores["seen"] == {"side": 20}
+    assert scores["test"]["accuracy"] > 80
+
+
+def test_the_command_line_answers_and_names_what_is_no_picture(run: RunFolder, tmp_path: Path, capsys):
+    painted(COLOURS["blue"], 3).save(tmp_path / "蓝.png")
+    assert command(["predict", str(run.path), str(tmp_path / "蓝.png")]) == 0
+    assert capsys.readouterr().out.startswith("blue\tblue 0.")
+    assert command(["predict", str(run.path), str(tmp_path / "蓝.png"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["source"].endswith("蓝.png")
+    assert told["guesses"][0][0]["text"] == "blue"
+    assert sum(each["probability"] for each in told["guesses"][0]) == pytest.approx(1, abs=1e-5)
+    (tmp_path / "text.png").write_text("hello")
+    assert command(["predict", str(run.path), str(tmp_path / "text.png")]) != 0
+    assert "text.png: This is no picture but text." in capsys.readouterr().err
+
+
+def test_it_is_judged_label_by_label_and_shows_pictures(run: RunFolder, capsys):
+    assert command(["eval", str(run.path)]) == 0
+    assert "macro F1" in capsys.readouterr().out
+    scores = json.loads((run.evaluation / "scores.json").read_text())["test"]
+    assert scores["accuracy"] > 90
+    assert set(scores["classes"]) == set(COLOURS)
+    _, *rows = (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == scores["answers"] > 3
+    assert "图 " in rows[0].split("\t")[0]
+    for path in ("eval/confusion.png", "attention/patches.png", "samples/batch.png"):
+        assert (run.path / path).read_bytes().startswith(b"\x89PNG"), path
+    page = write_report(run).read_text(encoding="utf-8")
+    for text in ("What the model is shown", "模型看到的图片", "where the class token looks", "类别词元看向哪里"):
+        assert text in page
+    assert page.count("data:image/png") >= 4
+
+
+def test_mistakes_are_shown_and_forgotten_when_there_are_none(run: RunFolder, tmp_path: Path):
+    wrong = tmp_path / "wrong"
+    for label, colour in zip(COLOURS, [*list(COLOURS.values())[1:], COLOURS["红"]], strict=True):
+        (wrong / label).mkdir(parents=True)
+        for number in range(3):
+            painted(colour, 50 + number).save(wrong / label / f"{number}.png")
+    recipe = run.recipe()
+    mistaken = recipe.model_copy(update={"corpus": recipe.corpus.model_copy(update={"test": (str(wrong),)})})
+    right = run.recipe_file.read_text(encoding="utf-8")
+    try:
+        run.recipe_file.write_text(mistaken.toml(), encoding="utf-8")
+        assert evaluate(run)["test"]["accuracy"] < 10
+        assert (run.evaluation / "mistakes.png").exists()
+        page = write_report(run).read_text(encoding="utf-8")
+        assert "The commonest confusions" in page
+        assert "The surest mistakes" in page
+    finally:
+        run.recipe_file.write_text(right, encoding="utf-8")
+    accuracy = evaluate(run)["test"]["accuracy"]
+    assert accuracy > 90
+    assert (run.evaluation / "confused.png").exists() == (accuracy < 100)
+
+
+def test_samples_show_label_and_answer(run: RunFolder):
+    _, row, *_ = (run.samples / "step-000060.tsv").read_text(encoding="utf-8").splitlines()
+    name, label, answer = row.split("\t")
+    assert f"{label}/图 " in name
+    assert answer in COLOURS
+
+
+def test_the_model_keeps_labels_and_how_it_sees(run: RunFolder):
+    assert json.loads((run.model / "labels.json").read_text(encoding="utf-8")) == sorted(COLOURS)
+    assert json.loads((run.model / "pixels.json").read_text()) == {"side": 16, "channels": 3}
+    manifest = (run.model / "MANIFEST.json").read_text(encoding="utf-8")
+    assert "pixels.json" in manifest
+    assert "labels.json" in manifest
+
+
+def test_shapes_need_no_file(tmp_path: Path):
+    changes = {"training.steps": 200, "training.save_every": 200, "training.tokens": 32, "training.rate": 3e-3}
+    recipe = small(**changes | {"corpus.size": 1000, "encoder.width": 32, "encoder.depth": 2, "views.shift": 0})
+    run = train_recipe(recipe, tmp_path / "run")
+    scores = evaluate(run)["test"]
+    assert scores["accuracy"] > 20  # chance is 10
+    assert len(scores["classes"]) == 10
+    _, row, *_ = (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8").splitlines()
+    assert row.split("\t")[0] == Scenes.drawn(1000, 1, "test").captions[0]  # a drawn picture is called by its caption
+
+
+@pytest.mark.parametrize("views", [{}, {"views.mixup": 0.5, "views.flip": True, "views.showings": 2}], ids=str)
+def test_a_stopped_run_goes_on_to_the_same_end(tmp_path: Path, views):
+    stop_and_go_on(small(**views), tmp_path)
+
+
+def test_a_step_sees_as_many_views_as_pictures_are_asked_for():
+    recipe = small(**{"views.showings": 4})
+    batch = batches(recipe, prepare(recipe, lambda text: None))(1)
+    assert len(batch.indices) == 16
+    assert sorted(batch.indices.unique(return_counts=True)[1].tolist()) == [4, 4, 4, 4]
+
+
+def test_a_dry_run_says_what_would_be_seen():
+    said: list[str] = []
+    dry_run(small(), said.append)
+    assert any("source (16, 3, 16, 16)" in line for line in said)
+    assert any("sees    16 x 16 pixels of 3 numbers each" in line for line in said)
+    assert any("answers " in line for line in said)
+
+
+def test_a_bad_picture_is_left_out_and_counted(photos: Path, tmp_path: Path):
+    bad = photos / "blue" / "bad.png"
+    bad.write_bytes(b"not a picture")
+    try:
+        said: list[str] = []
+        prepared = prepare(small(photos), said.append)
+        assert sum(map(len, prepared.splits.values())) == 120
+        (report,) = prepared.reports
+        assert report["totals"] == {"read": 121, "kept": 120, "skipped": 0, "rejected": 1}
+        assert any("bad.png" in line for line in said)
+        with pytest.raises(UserError, match=r"bad\.png"):
+            prepare(small(photos, **{"corpus.bad": "error"}), lambda text: None)
+    finally:
+        bad.unlink()
+
+
+def test_one_folder_is_given_and_it_has_several_labels(photos: Path, tmp_path: Path):
+    with pytest.raises(UserError, match="2 sets of pictures were given"):
+        resolve("classify-image", [photos, photos], {})
+    with pytest.raises(UserError, match="class"):
+        prepare(small(photos / "blue"), lambda text: None)
+    with pytest.raises(UserError, match="nowhere"):
+        small(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "recipe, changes, complaint",
+    [
+        ("classify-text", {"corpus": {"kind": "shapes"}}, r"corpus\.kind=shapes goes with source\.kind=picture"),
+        ("classify-image", {"corpus": {"kind": "times"}}, r"corpus\.kind=times goes with source\.kind=text"),
+        ("classify-text", {"views": {"flip": True}}, "only pictures have views"),
+        ("classify-image", {"objective.kind": "next-token"}, r"goes with objective\.kind=classify"),
+    ],
+)
+def test_what_does_not_go_together_is_told(recipe, changes, complaint):
+    with pytest.raises(UserError, match=complaint):
+        resolve(recipe, [], changes)
