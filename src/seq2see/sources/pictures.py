@@ -21,10 +21,11 @@ from __future__ import annotations
 import stat
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from threading import BoundedSemaphore
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,6 +45,10 @@ MOST_PIXELS = 50_000_000
 
 MOST_BYTES = 1 << 28
 """A file may have as many (256 MiB): more than MOST_PIXELS take without any packing."""
+
+LARGE = 8_000_000
+SOME = BoundedSemaphore(4)
+"""Pictures of more than LARGE pixels are decoded four at a time, so that threads do not fill the memory with them."""
 
 KNOWN: dict[bytes, str] = {
     b"II*\0": "a TIFF picture",
@@ -188,17 +193,17 @@ def _decode(image: Image, where: str, side: int | None, channels: int) -> Decode
         remarks.append("several frames")
     if side:
         image.draft(None, (2 * side, 2 * side))  # JPEG can leave out what is shrunk away
-    image.load()
-    turn = _turn(image)
-    image = _coloured(image, where, remarks)
-    if side:
-        image = fit(image, side)
+    with SOME if image.size[0] * image.size[1] > LARGE else nullcontext():
+        image.load()
+        turn = _turn(image)
+        image = _plain(image, where, remarks)
+        if side:
+            image = fit(image, side)
+    image = _over_white(image)
     if turn is not None:
         remarks.append("turned by EXIF")
         image = image.transpose(turn)
-    if channels == 1:
-        image = image.convert("L")
-    pixels = np.array(image)
+    pixels = np.array(image.convert("L") if channels == 1 else image)
     return Decoded(pixels.reshape(*pixels.shape[:2], channels), tuple(remarks), kept, stored.replace("MPO", "JPEG"))
 
 
@@ -217,24 +222,33 @@ def _turn(image: Image) -> Transpose | None:
     return turns.get(found) if isinstance(found, int) else None
 
 
-def _coloured(image: Image, where: str, remarks: list[str]) -> Image:
-    """The picture in red, green and blue."""
+def _plain(image: Image, where: str, remarks: list[str]) -> Image:
+    """The picture in grey, in red, green and blue, or in these with transparency that is used."""
     from PIL import Image as pillow
 
     if image.mode.startswith("I;16") or image.mode == "I":
         remarks.append("16-bit picture")
-        values = np.array(image).astype(np.int64)
-        image = pillow.fromarray(((values.clip(0, 65535) * 255 + 32767) // 65535).astype(np.uint8))
+        values = np.array(image).clip(0, 65535).astype(np.uint32)
+        values = (values * 255 + 32767) // 65535
+        image = pillow.fromarray(values.astype(np.uint8))
     if image.mode == "CMYK":
         remarks.append("CMYK colours")
     elif image.has_transparency_data:
         image = image.convert("RGBA")
-        lightest = image.getchannel("A").getextrema()[0]
-        if lightest != 255:  # many programs write transparency that nothing uses
+        if image.getchannel("A").getextrema()[0] != 255:  # many programs write transparency that nothing uses
             remarks.append("transparent picture")
-            image = pillow.alpha_composite(pillow.new("RGBA", image.size, "white"), image)
+            return image
     elif image.mode not in ("1", "L", "P", "RGB", "RGBX", "YCbCr"):
         raise BadPicture("no picture", f"Pictures of the mode {image.mode} are not read.", where)
+    return image.convert("L" if image.mode in ("1", "L") else "RGB")
+
+
+def _over_white(image: Image) -> Image:
+    """Red, green and blue; what is transparent lets a white ground through."""
+    from PIL import Image as pillow
+
+    if image.mode == "RGBA":
+        image = pillow.alpha_composite(pillow.new("RGBA", image.size, "white"), image)
     return image.convert("RGB")
 
 
