@@ -99,14 +99,25 @@ class Decoded:
     """Width and height as stored."""
     format: str
 
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What whoever asks about this picture should know; that cameras are turned is nothing new to anybody."""
+        kinds = [kind for kind in self.remarks if kind != "turned by EXIF"]
+        return tuple(f"{kind}: {KINDS[kind].remedy.removeprefix('Nothing to do: ').rstrip('.')}" for kind in kinds)
+
 
 def decode_picture(
     source: Path | bytes, where: str = "", side: int | None = None, channels: int = 3
 ) -> NDArray[np.uint8]:
     """The pixels of a picture file, as [height, width, channel]; with a `side`, its middle square in that size."""
+    return see_picture(source, where, side, channels).pixels
+
+
+def see_picture(source: Path | bytes, where: str = "", side: int | None = None, channels: int = 3) -> Decoded:
+    """The same, with what was done to make it a picture."""
     where = where or (str(source) if isinstance(source, Path) else "this picture")
     with strict_warnings():
-        return look_at(read_bytes(source, where) if isinstance(source, Path) else source, where, side, channels).pixels
+        return look_at(read_bytes(source, where) if isinstance(source, Path) else source, where, side, channels)
 
 
 @contextmanager

@@ -62,12 +62,12 @@ class ClassifyPictures(Classify):
         eyes, picture = stored.tokenisers.source, stored.config.model.source
         assert isinstance(eyes, Pixels)
         assert isinstance(picture, Picture)
-        pixels, remarks = eyes.look(text), tuple[str, ...]()
+        pixels, remarks = eyes.look(text)
         _, height, width = pixels.shape
         down, across = picture.whole(height), picture.whole(width)
         if (down, across) != (height, width):
             pixels = eyes.fit(pixels, down, across)
-            remarks = (f"it is seen in {across} x {down} pixels, which are whole patches, not in {width} x {height}",)
+            remarks += (f"it is seen in {across} x {down} pixels, which are whole patches, not in {width} x {height}",)
         name = "" if isinstance(text, np.ndarray) else str(text)
         return Seen(name, [], False, remarks=remarks, pixels=pixels)
 
