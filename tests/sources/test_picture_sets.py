@@ -390,6 +390,7 @@ class TestMnist:
         assert {name: len(each) for name, each in splits.items()} == {"train": 38, "valid": 2, "test": 9}
         assert (splits["test"].pixels == pixels["t10k"][..., None]).all()
         assert splits["test"].labels == tuple("012012012")
+        assert all(each.pixels.flags.writeable for each in splits.values())  # else torch warns
         for name, picture, label in zip(
             *(getattr(splits["valid"], each) for each in ("names", "pixels", "labels")), strict=True
         ):
