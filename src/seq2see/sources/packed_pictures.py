@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -46,10 +47,13 @@ class Packed:
 
 def find_packed(folder: Path) -> Callable[[], dict[str, Packed]] | None:
     """Whoever can read this folder, or a folder in it; nobody if there is no packed set."""
-    for place in [folder, *sorted(each for each in folder.iterdir() if each.is_dir())]:
-        for marks, read in LAYOUTS:
-            if any(_packed_as(place, mark) for mark in marks):
-                return lambda place=place, read=read: read(place)  # type: ignore[misc]
+    try:
+        for place in [folder, *sorted(each for each in folder.iterdir() if each.is_dir())]:
+            for marks, read in LAYOUTS:
+                if any(_packed_as(place, mark) for mark in marks):
+                    return partial(read, place)
+    except OSError:  # whoever looks for pictures there will say what may not be read
+        pass
     return None
 
 

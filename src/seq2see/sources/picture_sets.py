@@ -101,6 +101,8 @@ def listed(path: Path, report: DataReport) -> list[Wanted]:
     for row in rows:
         file, _, line = row.place.rpartition(":")
         picture = path.parent / row.source.strip()
+        if "\\" in row.source and not picture.exists():  # a list that was written on Windows
+            picture = path.parent / row.source.strip().replace("\\", "/")
         label = unicodedata.normalize("NFC", row.target.strip())  # as the names of folders
         wanted.append(Wanted(picture, label, file_name(picture), Place(file, int(line))))
     return wanted
