@@ -353,6 +353,7 @@ LISTS = {
     "list.csv": "image,label\n" + "".join(f"{file},{label}\n" for file, label in ROWS),
     "turned.csv": "id,label,file\n" + "".join(f"7,{label},{file}\n" for file, label in ROWS),
     "list.tsv": "path\tlabel\n" + "".join(f"{file}\t{label}\n" for file, label in ROWS),
+    "metadata.csv": "file_name,label\n" + "".join(f"{file},{label}\n" for file, label in ROWS),
     "bare.tsv": "".join(f"{file}\t{label}\n" for file, label in ROWS),
     "windows.tsv": "".join(f"{file}\t{label}\n".replace("/", "\\") for file, label in ROWS),
     "list.jsonl": "".join(json.dumps({"file": file, "label": label}) + "\n" for file, label in ROWS),
