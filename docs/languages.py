@@ -72,7 +72,7 @@ WORDS = {
     "counted to order 5, tokens per second": "数到 5 阶，词元/秒",
     "tokens per second": "词元/秒", "sentences per second": "句/秒", "threads": "线程数", "precision": "精度",
     "batch": "批大小", "beams": "束宽", "device": "设备", "system": "系统", "compiled": "编译",
-    "forecast by": "预测方法", "1 ahead": "向前 1 步", "4 ahead": "向前 4 步", "16 ahead": "向前 16 步",
+    "forecast by": "预测方法", "side": "边长", "1 ahead": "向前 1 步", "4 ahead": "向前 4 步", "16 ahead": "向前 16 步",
     "64 ahead": "向前 64 步", "the last value": "最后一个值", "least squares": "最小二乘",
     "labelled sentences": "带标签的句子数", "one-hot %": "独热（%）", "learned %": "学得（%）",
     "pre-trained %": "预训练（%）",

@@ -64,7 +64,7 @@ def train(
     if audience is not None:
         run = train_recipe(resolved, folder, audience)
     else:
-        with Terminal("train", resolved.steps) as terminal:
+        with Terminal("train", resolved.steps, resolved.unit) as terminal:
             run = train_recipe(resolved, folder, terminal)
     write_report(run)
     return Run(run.path)

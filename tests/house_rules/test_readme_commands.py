@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from source_tree import ROOT, fenced
 from typer.main import get_command
 
@@ -86,6 +87,11 @@ def desk(tmp_path, monkeypatch):
     (tmp_path / "book.txt").write_text("".join(pairs))
     (tmp_path / "my.csv").write_text("".join(f"{number % 7}\n" for number in range(99)))
     (tmp_path / "new.txt").write_text("I see horses\n\nthey like you\n")
+    for number, label in enumerate(["cats", "dogs"] * 20):
+        (tmp_path / "photos" / label).mkdir(parents=True, exist_ok=True)
+        picture = Image.new("RGB", (40, 30 + number), (6 * number, 90, 100 * (number % 2)))
+        picture.save(tmp_path / "photos" / label / f"{number}.png")
+    picture.save(tmp_path / "picture.png")
     return tmp_path
 
 
@@ -190,7 +196,17 @@ def test_the_readme_from_its_first_command_to_its_last(desk, capsys):
             arguments = [*arguments, *short_for(str(parameters["recipe"])), *([] if parameters["data"] else SMALL)]
         assert run(arguments) == 0, f"{shlex.join(arguments)}\n{capsys.readouterr().err}"
     made = sorted(path.name for path in (desk / "runs").iterdir())
-    assert made == ["classify-text", "count", "fill", "pocket-gru-attention", "tag", "translate", "waves", "write"]
+    assert made == [
+        "classify-image",
+        "classify-text",
+        "count",
+        "fill",
+        "pocket-gru-attention",
+        "tag",
+        "translate",
+        "waves",
+        "write",
+    ]
     assert (desk / "runs" / "translate" / "report.html").exists()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from seq2see.core.errors import UserError
 from seq2see.sequences.pixels import PictureSet, Pixels, Rounds
@@ -76,3 +77,16 @@ def test_how_pictures_are_seen_is_kept_with_the_model(tmp_path: Path):
     (tmp_path / "pixels.json").write_text("[]")
     with pytest.raises(UserError, match=r"pixels\.json: This does not say how pictures are seen"):
         Pixels.load(tmp_path / "pixels.json")
+
+
+def test_what_was_done_to_a_picture_is_told(tmp_path):
+    Image.new("RGBA", (9, 9), (0, 0, 0, 0)).save(tmp_path / "玻璃.png")
+    pixels, remarks = Pixels(4, 3).look(str(tmp_path / "玻璃.png"))
+    assert pixels.shape == (3, 4, 4)
+    assert (pixels == 255).all()
+    assert remarks == ("transparent picture: it was laid over white",)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.new("RGB", (9, 9)).save(tmp_path / "turned.jpg", exif=exif)
+    assert Pixels(4, 3).look(tmp_path / "turned.jpg")[1] == ()
+    assert Pixels(4, 3).look(np.zeros((5, 6, 3), np.uint8))[1] == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import struct
 import warnings
@@ -253,6 +254,35 @@ class TestFitting:
         found = decode_picture(photo, side=64).astype(int)
         assert seen == [decoded or size]
         assert np.abs(found - np.array(expected)).mean() <= 2
+
+    def test_what_is_transparent_is_white_after_shrinking_too(self):
+        """Shrinking before or after laying it over white is the same, but for rounding."""
+        glass = np.random.default_rng(1).integers(0, 256, (60, 60, 4), dtype=np.uint8)
+        found = decode_picture(stored(Image.fromarray(glass)), side=12).astype(int)
+        whole = Image.fromarray(decode_picture(stored(Image.fromarray(glass))))
+        assert np.abs(found - np.array(whole.resize((12, 12), Image.Resampling.BICUBIC))).mean() <= 2
+
+    @pytest.mark.parametrize(
+        ("kind", "size", "side", "waits"),
+        [
+            ("PNG", (20, 20), None, True),
+            ("PNG", (10, 10), None, False),
+            ("PNG", (80, 80), 4, True),
+            ("JPEG", (80, 80), None, True),
+            ("JPEG", (80, 80), 5, False),
+        ],
+    )
+    def test_only_large_pictures_wait_for_each_other(self, kind, size, side, waits, monkeypatch):
+        entered = []
+
+        class Gate(contextlib.nullcontext):
+            def __enter__(self):
+                entered.append(True)
+
+        monkeypatch.setattr(pictures, "SOME", Gate())
+        monkeypatch.setattr(pictures, "LARGE", 100)
+        decode_picture(stored(Image.new("RGB", size), kind), side=side)
+        assert bool(entered) == waits
 
     def test_grey_on_demand(self):
         assert decode_picture(stored(Image.new("RGB", (4, 4), "red")), side=2, channels=1).tolist() == [[[76]] * 2] * 2

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from seq2see.core.errors import UserError
+from seq2see.sources import picture_folders
 from seq2see.sources.complaints import OnBad
 from seq2see.sources.packed_pictures import CIFAR_NAMES
 from seq2see.sources.picture_sets import compare, look_through_set, read_picture_set
@@ -148,6 +149,54 @@ class TestFolders:
         assert dict(report.counts) == {"folder loop": 3, "unreadable picture": 2}
         assert account(report) == (12, 10, 0, 2)
         assert set(splits["train"].labels) <= {"a", "b", "c"}
+
+    def test_names_that_are_no_unicode_are_escaped(self, tmp_path):
+        photos(tmp_path, {"a": 3})
+        strange = Path(os.fsdecode(os.fsencode(tmp_path) + b"/b\xff"))
+        for number in range(3):
+            save(strange / os.fsdecode(b"\xfe%d.png" % number), 50 + number)
+        (strange / os.fsdecode(b"\xfd.png")).write_bytes(b"text")
+        splits, report = read_picture_set(tmp_path, side=8)
+        assert {label for each in splits.values() for label in each.labels} == {"a", r"b\udcff"}
+        assert account(report) == (7, 6, 0, 1)
+        assert json.dumps(report.to_json()).encode("utf-8")
+        assert "\n".join(report.summary()).encode("utf-8")
+
+    def test_what_may_not_be_read_is_told(self, tmp_path, monkeypatch):
+        """As root everything may be read, so the refusals are made up."""
+        photos(tmp_path, {"a": 3, "b": 3})
+        (tmp_path / "a" / "closed").mkdir()
+        stat, scandir = Path.stat, os.scandir
+
+        def refuse(path):
+            if Path(path).name in ("001.png", "closed"):
+                raise PermissionError(13, "Permission denied", str(path))
+
+        monkeypatch.setattr(Path, "stat", lambda path, **options: refuse(path) or stat(path, **options))
+        monkeypatch.setattr(os, "scandir", lambda path: refuse(path) or scandir(path))
+        report = look(tmp_path)
+        assert account(report)[1:] == (4, 1, 2)
+        assert {Path(each.place.file).name for each in report.findings["unreadable picture"]} == {"001.png"}
+
+    @pytest.mark.parametrize("call", ["scandir", "stat"])
+    def test_a_folder_that_may_not_be_read_is_told(self, tmp_path, monkeypatch, call):
+        photos(tmp_path, {"a": 3, "b": 3, "c": 3})
+        original = {"scandir": os.scandir, "stat": picture_folders._identity}[call]
+
+        def refuse(path):
+            if Path(path).name == "b":
+                raise PermissionError(13, "Permission denied", str(path))
+            return original(path)
+
+        if call == "scandir":
+            monkeypatch.setattr(os, "scandir", refuse)
+        else:
+            monkeypatch.setattr(picture_folders, "_identity", refuse)
+        report = look(tmp_path)
+        assert account(report) == (6, 6, 0, 0)
+        (finding,) = report.findings["unreadable picture"]
+        assert finding.place.file == str(tmp_path / "b")
+        assert "Permission denied" in finding.what
 
     def test_one_name_in_two_normal_forms_is_one_class(self, tmp_path):
         photos(tmp_path / "train", {unicodedata.normalize("NFC", "café"): 3, "x": 3})
@@ -304,7 +353,9 @@ LISTS = {
     "list.csv": "image,label\n" + "".join(f"{file},{label}\n" for file, label in ROWS),
     "turned.csv": "id,label,file\n" + "".join(f"7,{label},{file}\n" for file, label in ROWS),
     "list.tsv": "path\tlabel\n" + "".join(f"{file}\t{label}\n" for file, label in ROWS),
+    "metadata.csv": "file_name,label\n" + "".join(f"{file},{label}\n" for file, label in ROWS),
     "bare.tsv": "".join(f"{file}\t{label}\n" for file, label in ROWS),
+    "windows.tsv": "".join(f"{file}\t{label}\n".replace("/", "\\") for file, label in ROWS),
     "list.jsonl": "".join(json.dumps({"file": file, "label": label}) + "\n" for file, label in ROWS),
 }
 
@@ -322,6 +373,16 @@ class TestLists:
         assert account(report) == (10, 10, 0, 0)
         assert not report.counts
         assert report.files == [str(tmp_path / name)]
+
+    def test_labels_in_two_normal_forms_are_one(self, tmp_path):
+        forms = ("NFC", "NFD")
+        lines = [f"{number}.png\t{unicodedata.normalize(forms[number % 2], 'café')}\n" for number in range(4)]
+        for number in range(8):
+            save(tmp_path / f"{number}.png", number)
+        lines += [f"{number}.png\ttea\n" for number in range(4, 8)]
+        (tmp_path / "list.tsv").write_text("".join(lines), encoding="utf-8")
+        splits, _ = read_picture_set(tmp_path / "list.tsv", side=8)
+        assert {label for each in splits.values() for label in each.labels} == {"café", "tea"}
 
     def test_what_is_wrong_is_told_with_the_line(self, tmp_path):
         for number, (file, _) in enumerate(ROWS):
@@ -380,6 +441,7 @@ class TestMnist:
         assert {name: len(each) for name, each in splits.items()} == {"train": 38, "valid": 2, "test": 9}
         assert (splits["test"].pixels == pixels["t10k"][..., None]).all()
         assert splits["test"].labels == tuple("012012012")
+        assert all(each.pixels.flags.writeable for each in splits.values())  # else torch warns
         for name, picture, label in zip(
             *(getattr(splits["valid"], each) for each in ("names", "pixels", "labels")), strict=True
         ):

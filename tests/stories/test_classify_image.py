@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from tiny import stop_and_go_on
 
 from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
+from seq2see.models.packing import pack_model
 from seq2see.sources.shapes.scenes import Scenes
 from seq2see.workbench.dry import dry_run
 from seq2see.workbench.evaluate import evaluate
@@ -21,7 +23,7 @@ from seq2see.workbench.prepare import prepare
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder
-from seq2see.workbench.train import batches, train_recipe
+from seq2see.workbench.train import batches, new_trainer, train_recipe
 
 SMALL = {
     "source.side": 16,
@@ -91,6 +93,16 @@ def test_pixels_in_memory_are_answered_whatever_their_neighbours_are(run: RunFol
         model.predict([pictures[0] / 255])
 
 
+def test_it_shows_where_it_looked(run: RunFolder, tmp_path: Path):
+    painted(COLOURS["green"], 5).save(tmp_path / "green.png")
+    looked = load(run.path)(str(tmp_path / "green.png")).attention
+    assert looked.source[:3] == ["class", "1,1", "1,2"]
+    assert looked.source[-1] == "4,4"
+    assert looked.matrix.shape == (17, 17)
+    assert looked.matrix.sum(1) == pytest.approx(np.ones(17), abs=1e-5)
+    assert "<table>" in looked.html()
+
+
 def test_a_model_looks_at_pictures_in_other_sizes_and_says_so(run: RunFolder, tmp_path: Path, capsys):
     model, path = load(run.path), tmp_path / "green.png"
     painted(COLOURS["green"], 5).save(path)
@@ -140,7 +152,13 @@ def test_it_is_judged_label_by_label_and_shows_pictures(run: RunFolder, capsys):
     for path in ("eval/confusion.png", "attention/patches.png", "samples/batch.png"):
         assert (run.path / path).read_bytes().startswith(b"\x89PNG"), path
     page = write_report(run).read_text(encoding="utf-8")
-    for text in ("What the model is shown", "模型看到的图片", "where the class token looks", "类别词元看向哪里"):
+    for text in (
+        "pictures read = kept",
+        "What the model is shown",
+        "模型看到的图片",
+        "where the class token looks",
+        "类别词元看向哪里",
+    ):
         assert text in page
     assert page.count("data:image/png") >= 4
 
@@ -197,6 +215,19 @@ def test_shapes_need_no_file(tmp_path: Path):
 @pytest.mark.parametrize("views", [{}, {"views.mixup": 0.5, "views.flip": True, "views.showings": 2}], ids=str)
 def test_a_stopped_run_goes_on_to_the_same_end(tmp_path: Path, views):
     stop_and_go_on(small(**views), tmp_path)
+
+
+def test_what_one_model_has_learnt_another_begins_with(run: RunFolder, tmp_path: Path):
+    changes = {"start": str(run.path), "training.steps": 2, "training.save_every": 2, "training.tokens": 16}
+    recipe = resolve("classify-image", [], changes | {"corpus.size": 50})
+    assert recipe.source == run.recipe().source
+    begun, learnt = (pack_model(new_trainer(recipe, prepare(recipe, lambda text: None)).model), load(run.path).module)
+    weights = pack_model(learnt)
+    reading = [name for name in begun if name.startswith(("source.", "encoder."))]
+    assert "source.tokens.vectors" in reading
+    assert "source.positions.table.weight" in reading
+    assert all(torch.equal(begun[name], weights[name]) for name in reading)
+    assert evaluate(train_recipe(recipe, tmp_path / "tuned"))["test"]["answers"] == 1000
 
 
 def test_a_step_sees_as_many_views_as_pictures_are_asked_for():

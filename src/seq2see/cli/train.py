@@ -35,7 +35,7 @@ def train(
     if dry:
         dry_run(resolved, print)
         return
-    with Terminal("train", resolved.steps) as terminal:
+    with Terminal("train", resolved.steps, resolved.unit) as terminal:
         try:
             run = train_recipe(resolved, out, terminal)
         except Interrupted as stop:

@@ -20,7 +20,7 @@ from seq2see.sequences.buckets import Numbers
 from seq2see.sequences.labelled import label_numbers
 from seq2see.sequences.tokenisers import Tokeniser
 from seq2see.sources.picture_examples import PictureExamples
-from seq2see.sources.pictures import decode_picture
+from seq2see.sources.pictures import see_picture
 
 
 class PictureSet:
@@ -104,16 +104,18 @@ class Pixels(Tokeniser):
         """Values that a channel of a pixel can have."""
         return 256
 
-    def look(self, picture: str | Path | NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """(channel, height, width) of a picture file, or of pixels (height, width, channel) as they are."""
+    def look(self, picture: str | Path | NDArray[np.uint8]) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
+        """(channel, height, width) of a picture file, with remarks, or of pixels (height, width, channel) as given."""
+        remarks: tuple[str, ...] = ()
         if isinstance(picture, str | Path):
-            picture = decode_picture(Path(picture), side=self.side, channels=self.channels)
+            seen = see_picture(Path(picture), side=self.side, channels=self.channels)
+            picture, remarks = seen.pixels, seen.told
         if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != self.channels or not picture.size:
             raise UserError(
                 f"These pixels are {picture.dtype} of shape {picture.shape}.",
                 remedy=f"Give bytes (uint8) of height x width x {self.channels}, or a picture file.",
             )
-        return picture.transpose(2, 0, 1)
+        return picture.transpose(2, 0, 1), remarks
 
     def fit(self, pixels: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
         """(channel, height, width) in another size."""

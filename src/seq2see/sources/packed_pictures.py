@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -46,10 +47,13 @@ class Packed:
 
 def find_packed(folder: Path) -> Callable[[], dict[str, Packed]] | None:
     """Whoever can read this folder, or a folder in it; nobody if there is no packed set."""
-    for place in [folder, *sorted(each for each in folder.iterdir() if each.is_dir())]:
-        for marks, read in LAYOUTS:
-            if any(_packed_as(place, mark) for mark in marks):
-                return lambda place=place, read=read: read(place)  # type: ignore[misc]
+    try:
+        for place in [folder, *sorted(each for each in folder.iterdir() if each.is_dir())]:
+            for marks, read in LAYOUTS:
+                if any(_packed_as(place, mark) for mark in marks):
+                    return partial(read, place)
+    except OSError:  # whoever looks for pictures there will say what may not be read
+        pass
     return None
 
 
@@ -58,18 +62,17 @@ def _packed_as(folder: Path, name: str) -> Path | None:
     return next((path for ending in ("", *SUFFIXES) if (path := folder / f"{name}{ending}").is_file()), None)
 
 
-def _content(path: Path, expected: int) -> bytes:
-    """A whole file, which must have so many bytes; never more is read than one byte too many."""
-    pieces, size = [], 0
+def _content(path: Path, expected: int) -> bytearray:
+    """A whole file, which must have so many bytes; if there are more, that is noticed before all are read."""
+    content = bytearray()  # and not bytes, which torch does not take without a warning
     for piece in read_pieces(path):
-        pieces.append(piece)
-        size += len(piece)
-        if size > expected:
+        content += piece
+        if len(content) > expected:
             break
-    if size != expected:
+    if (size := len(content)) != expected:
         more = " or more" if size > expected else ""
         raise _wrong(path, f"Expected {expected:,} bytes, found {size:,}{more}.")
-    return b"".join(pieces)
+    return content
 
 
 def _wrong(path: Path, what: str) -> UserError:

@@ -84,7 +84,11 @@ def _identity(folder: Path) -> Identity:
 
 def _below(folder: Path, report: DataReport, above: tuple[Identity, ...]) -> Iterator[Path]:
     """Every picture in a folder and in the folders in it; `above` are the folders that it lies in."""
-    here = _identity(folder)
+    try:
+        here = _identity(folder)
+    except OSError as error:
+        _unreadable(folder, error, report)
+        return
     if here in above:
         report.complain("folder loop", Place(file_name(folder)), "This folder lies in itself.")
         return
@@ -102,9 +106,13 @@ def _entries(folder: Path, report: DataReport) -> list[Path]:
     try:
         return sorted((Path(entry.path) for entry in os.scandir(folder)), key=lambda path: path.name)
     except OSError as error:
-        what = f"The folder cannot be read: {error.strerror}."
-        report.complain("unreadable picture", Place(file_name(folder)), what)
+        _unreadable(folder, error, report)
         return []
+
+
+def _unreadable(folder: Path, error: OSError, report: DataReport) -> None:
+    what = f"The folder cannot be read: {error.strerror}."
+    report.complain("unreadable picture", Place(file_name(folder)), what)
 
 
 def _is_folder(path: Path) -> bool:
@@ -112,6 +120,14 @@ def _is_folder(path: Path) -> bool:
         return path.is_dir()
     except OSError:  # a link that leads to itself is no folder; reading it will say what it is
         return False
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is read: a pipe is not, a link to nowhere is, and is then found to be unreadable."""
+    try:
+        return path.is_file() or path.is_symlink()
+    except OSError:
+        return True
 
 
 def _left_out(path: Path, report: DataReport) -> bool:
@@ -122,8 +138,7 @@ def _left_out(path: Path, report: DataReport) -> bool:
             report.complain("other file", Place(file_name(path)), "A hidden folder.")
         return hidden
     like_a_picture = path.suffix.lower() in ENDINGS.keys() | OTHER_PICTURES
-    # A link to nowhere is read, and found to be unreadable; a pipe would be waited for without end.
-    if not hidden and like_a_picture and (path.is_file() or path.is_symlink()):
+    if not hidden and like_a_picture and _is_file(path):
         return False
     report.read += 1
     report.skipped += 1

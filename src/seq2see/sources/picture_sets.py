@@ -7,6 +7,7 @@ a list: a .csv, .tsv or .jsonl whose columns are `file` (or `path`, or `image`, 
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from seq2see.sources.picture_folders import find_pictures
 from seq2see.sources.picture_reading import Gathered, Wanted, digest, gather, room_for, side_by_side
 from seq2see.sources.pictures import ENDINGS, fit
 
-USUAL_SIDE = 64
+USUAL_SIDE = 32
 """The size that picture files are brought to where nothing is said."""
 
 Splits = dict[str, PictureExamples]
@@ -100,7 +101,10 @@ def listed(path: Path, report: DataReport) -> list[Wanted]:
     for row in rows:
         file, _, line = row.place.rpartition(":")
         picture = path.parent / row.source.strip()
-        wanted.append(Wanted(picture, row.target.strip(), file_name(picture), Place(file, int(line))))
+        if "\\" in row.source and not picture.exists():  # a list that was written on Windows
+            picture = path.parent / row.source.strip().replace("\\", "/")
+        label = unicodedata.normalize("NFC", row.target.strip())  # as the names of folders
+        wanted.append(Wanted(picture, label, file_name(picture), Place(file, int(line))))
     return wanted
 
 

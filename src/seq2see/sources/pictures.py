@@ -21,10 +21,11 @@ from __future__ import annotations
 import stat
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from threading import BoundedSemaphore
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,6 +45,10 @@ MOST_PIXELS = 50_000_000
 
 MOST_BYTES = 1 << 28
 """A file may have as many (256 MiB): more than MOST_PIXELS take without any packing."""
+
+LARGE = 8_000_000
+SOME = BoundedSemaphore(4)
+"""Pictures of more than LARGE pixels are decoded four at a time, so that threads do not fill the memory with them."""
 
 KNOWN: dict[bytes, str] = {
     b"II*\0": "a TIFF picture",
@@ -94,14 +99,25 @@ class Decoded:
     """Width and height as stored."""
     format: str
 
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What whoever asks about this picture should know; that cameras are turned is nothing new to anybody."""
+        kinds = [kind for kind in self.remarks if kind != "turned by EXIF"]
+        return tuple(f"{kind}: {KINDS[kind].remedy.removeprefix('Nothing to do: ').rstrip('.')}" for kind in kinds)
+
 
 def decode_picture(
     source: Path | bytes, where: str = "", side: int | None = None, channels: int = 3
 ) -> NDArray[np.uint8]:
     """The pixels of a picture file, as [height, width, channel]; with a `side`, its middle square in that size."""
+    return see_picture(source, where, side, channels).pixels
+
+
+def see_picture(source: Path | bytes, where: str = "", side: int | None = None, channels: int = 3) -> Decoded:
+    """The same, with what was done to make it a picture."""
     where = where or (str(source) if isinstance(source, Path) else "this picture")
     with strict_warnings():
-        return look_at(read_bytes(source, where) if isinstance(source, Path) else source, where, side, channels).pixels
+        return look_at(read_bytes(source, where) if isinstance(source, Path) else source, where, side, channels)
 
 
 @contextmanager
@@ -183,21 +199,22 @@ def _decode(image: Image, where: str, side: int | None, channels: int) -> Decode
         raise BadPicture("too many pixels", what, where)
     remarks: list[str] = []
     stored, kept = str(image.format), (width, height)
-    if stored in ("GIF", "PNG", "WEBP") and getattr(image, "n_frames", 1) > 1:  # photos with a preview are one picture
+    # Photos with a preview are one picture; and frames are not counted, because there can be a million.
+    if stored in ("GIF", "PNG", "WEBP") and getattr(image, "is_animated", False):
         remarks.append("several frames")
     if side:
         image.draft(None, (2 * side, 2 * side))  # JPEG can leave out what is shrunk away
-    image.load()
-    turn = _turn(image)
-    image = _coloured(image, where, remarks)
-    if side:
-        image = fit(image, side)
+    with SOME if image.size[0] * image.size[1] > LARGE else nullcontext():
+        image.load()
+        turn = _turn(image)
+        image = _plain(image, where, remarks)
+        if side:
+            image = fit(image, side)
+    image = _over_white(image)
     if turn is not None:
         remarks.append("turned by EXIF")
         image = image.transpose(turn)
-    if channels == 1:
-        image = image.convert("L")
-    pixels = np.array(image)
+    pixels = np.array(image.convert("L") if channels == 1 else image)
     return Decoded(pixels.reshape(*pixels.shape[:2], channels), tuple(remarks), kept, stored.replace("MPO", "JPEG"))
 
 
@@ -216,24 +233,33 @@ def _turn(image: Image) -> Transpose | None:
     return turns.get(found) if isinstance(found, int) else None
 
 
-def _coloured(image: Image, where: str, remarks: list[str]) -> Image:
-    """The picture in red, green and blue."""
+def _plain(image: Image, where: str, remarks: list[str]) -> Image:
+    """The picture in grey, in red, green and blue, or in these with transparency that is used."""
     from PIL import Image as pillow
 
     if image.mode.startswith("I;16") or image.mode == "I":
         remarks.append("16-bit picture")
-        values = np.array(image).astype(np.int64)
-        image = pillow.fromarray(((values.clip(0, 65535) * 255 + 32767) // 65535).astype(np.uint8))
+        values = np.array(image).clip(0, 65535).astype(np.uint32)
+        values = (values * 255 + 32767) // 65535
+        image = pillow.fromarray(values.astype(np.uint8))
     if image.mode == "CMYK":
         remarks.append("CMYK colours")
     elif image.has_transparency_data:
         image = image.convert("RGBA")
-        lightest = image.getchannel("A").getextrema()[0]
-        if lightest != 255:  # many programs write transparency that nothing uses
+        if image.getchannel("A").getextrema()[0] != 255:  # many programs write transparency that nothing uses
             remarks.append("transparent picture")
-            image = pillow.alpha_composite(pillow.new("RGBA", image.size, "white"), image)
+            return image
     elif image.mode not in ("1", "L", "P", "RGB", "RGBX", "YCbCr"):
         raise BadPicture("no picture", f"Pictures of the mode {image.mode} are not read.", where)
+    return image.convert("L" if image.mode in ("1", "L") else "RGB")
+
+
+def _over_white(image: Image) -> Image:
+    """Red, green and blue; what is transparent lets a white ground through."""
+    from PIL import Image as pillow
+
+    if image.mode == "RGBA":
+        image = pillow.alpha_composite(pillow.new("RGBA", image.size, "white"), image)
     return image.convert("RGB")
 
 

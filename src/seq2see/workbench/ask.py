@@ -15,6 +15,7 @@ from seq2see.core.errors import UserError
 from seq2see.inspection.trace import trace
 from seq2see.sequences.pixels import Pixels
 from seq2see.workbench.attention import TextAttention
+from seq2see.workbench.classify_pictures import patch_names
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Answer, Model, Prediction, guessed, refuse_others
 from seq2see.workbench.questions import Said, Seen, batch_of, say_all
@@ -82,13 +83,16 @@ class Asker(Model):
         return math.log(max(found[0].probability, sys.float_info.min))
 
     def trace(self, source: str, target: str | None = None) -> TextAttention:
-        """Where each piece of the text looks."""
+        """Where each piece of the text looks, or each patch of the picture."""
         seen = self.question.read(self.stored, source)
         with torch.inference_mode(), trace(self.module) as maps:
             self.module(batch_of([seen]).to(self.device))
-        pieces = self.tokenisers.source.pieces(seen.ids)
-        weights = [each.weights[0].float().cpu().numpy() for each in maps]
-        return TextAttention(pieces, pieces, [each.name for each in maps], weights)
+        weights = [each.weights[0].float().cpu().numpy() for each in maps if not each.across]
+        if seen.pixels is None:
+            pieces = self.tokenisers.source.pieces(seen.ids)
+        else:
+            pieces = patch_names(self.config.model, seen.pixels)
+        return TextAttention(pieces, pieces, [each.name for each in maps if not each.across], weights)
 
     def _said(self, said: Said) -> Prediction:
         seen = said.seen

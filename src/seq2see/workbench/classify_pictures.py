@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
 from seq2see.metrics.classes import Confusion
-from seq2see.models.settings import Picture
+from seq2see.models.settings import ModelSettings, Picture, PictureLabel
 from seq2see.sequences.pixels import PictureSet, Pixels
+from seq2see.sources.captioned_pictures import CaptionedPictures
 from seq2see.sources.examples import Example
 from seq2see.sources.picture_examples import PictureExamples
 from seq2see.workbench.classify import LEARNT_FROM, Classify, draw, table, told
@@ -34,6 +36,9 @@ class ClassifyPictures(Classify):
     def learn(self, recipe: Recipe, train: Sequence[Example]) -> Tokenisers:
         """The labels in the order of the alphabet."""
         assert isinstance(recipe.source, Picture)
+        if isinstance(train, CaptionedPictures):
+            remedy = "Take pictures with labels: corpus.name=cifar10, or your own."
+            raise UserError("These pictures have captions, and no labels.", remedy=remedy)
         labels = sorted({example.target for example in train})
         if len(labels) < 2:
             raise UserError(
@@ -57,12 +62,12 @@ class ClassifyPictures(Classify):
         eyes, picture = stored.tokenisers.source, stored.config.model.source
         assert isinstance(eyes, Pixels)
         assert isinstance(picture, Picture)
-        pixels, remarks = eyes.look(text), tuple[str, ...]()
+        pixels, remarks = eyes.look(text)
         _, height, width = pixels.shape
         down, across = picture.whole(height), picture.whole(width)
         if (down, across) != (height, width):
             pixels = eyes.fit(pixels, down, across)
-            remarks = (f"it is seen in {across} x {down} pixels, which are whole patches, not in {width} x {height}",)
+            remarks += (f"it is seen in {across} x {down} pixels, which are whole patches, not in {width} x {height}",)
         name = "" if isinstance(text, np.ndarray) else str(text)
         return Seen(name, [], False, remarks=remarks, pixels=pixels)
 
@@ -87,3 +92,12 @@ class ClassifyPictures(Classify):
                 draw_mistakes(run, examples, said)
                 draw_looks(run, stored, examples, said)
         return scores
+
+
+def patch_names(settings: ModelSettings, pixels: NDArray[np.uint8]) -> list[str]:
+    """What the places of a picture's sequence are called: a class token, and "row,column" of each patch."""
+    assert isinstance(settings.source, Picture)
+    size = settings.source.frontend.size
+    down, across = (side // size for side in pixels.shape[1:])
+    has_token = isinstance(settings.target, PictureLabel) and settings.target.summary == "class-token"
+    return ["class"] * has_token + [f"{row + 1},{column + 1}" for row in range(down) for column in range(across)]

@@ -177,6 +177,11 @@ class Recipe(ModelSettings):
         return self
 
     @property
+    def unit(self) -> str:
+        """What a step asks for so many of, in short."""
+        return "pictures" if isinstance(self.target, PictureLabel) else "tok"
+
+    @property
     def steps(self) -> int:
         """How many steps training takes: those of the optimiser, or one for each order that is counted."""
         return self.decoder.order if isinstance(self.decoder, CountingSettings) else self.training.steps

@@ -114,7 +114,8 @@ def _describe(run: RunFolder, recipe: Tree, notes: list[Tree], environment: Tree
     if is_counting(recipe):
         taught = say("counted", orders=str(_last_step(notes)))
     cut = [recipe[side]["tokeniser"] for side in ("source", "target") if "tokeniser" in recipe.get(side, {})]
-    read = "read_lines" if "texts" in recipe["corpus"]["kind"] else "read"
+    kind = recipe["corpus"]["kind"]
+    read = "read_lines" if "texts" in kind else "read_pictures" if "pictures" in kind else "read"
     rows = [
         ("data", escape(_words(recipe["corpus"]))),
         (read, escape(_books(run))),

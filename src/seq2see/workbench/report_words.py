@@ -73,6 +73,7 @@ TEXTS = {
     "data": ("data", "数据"),
     "read": ("pairs read = kept + skipped + rejected", "读入句对 = 保留 + 跳过 + 拒绝"),
     "read_lines": ("lines read = kept + skipped + rejected", "读入行数 = 保留 + 跳过 + 拒绝"),
+    "read_pictures": ("pictures read = kept + skipped + rejected", "读入图片 = 保留 + 跳过 + 拒绝"),
     "tokens": ("tokens", "词元"),
     "encoder": ("encoder", "编码器"),
     "decoder": ("decoder", "解码器"),

@@ -27,14 +27,14 @@ LOG_SECONDS = 10.0
 class Terminal:
     """Lines that stay, and below them one line that moves."""
 
-    def __init__(self, task: str, total: int):
+    def __init__(self, task: str, total: int, unit: str = "tok"):
         self.console = Console(highlight=False, soft_wrap=True)
         self.progress = Progress(
             SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=16), MofNCompleteColumn(),
             TextColumn("{task.fields[figures]}"), TimeRemainingColumn(compact=True),
             console=self.console, transient=True, disable=not self.console.is_terminal,
         )  # fmt: skip
-        self.total = total
+        self.total, self.unit = total, unit
         self.task = self.progress.add_task(task, total=total, figures="")
         self._said = self._began = time.monotonic()
         self._tokens, self._since = 0.0, time.monotonic()
@@ -57,7 +57,7 @@ class Terminal:
         if now - self._since < 0.2 and step < self.total:
             return
         speed = self._tokens / max(now - self._since, 1e-9) / 1000
-        text = f"loss {figures['loss']:.3f}  {speed:.1f}k tok/s"
+        text = f"loss {figures['loss']:.3f}  {speed:.1f}k {self.unit}/s"
         self.progress.update(self.task, completed=step, figures=text)
         if self.progress.disable and now - self._said > LOG_SECONDS:
             self._said = now
