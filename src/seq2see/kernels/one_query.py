@@ -13,9 +13,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-KEYS, WARPS = 64, 4
+KEYS, WARPS = 128, 4
 """Keys that a program looks at side by side, at most, and threads that do so, in groups of 32."""
-MANY, MANY_KEYS, MANY_WARPS = 128, 256, 8
+MANY, MANY_KEYS, MANY_WARPS = 256, 512, 16
 """The same where there are more keys than so many: a long walk in few steps."""
 
 
