@@ -14,7 +14,7 @@ from seq2see.sources.checking import OwnData
 from seq2see.sources.conll import OwnTagged
 from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
 from seq2see.sources.own_files import wrong_number
-from seq2see.sources.own_pictures import OwnPictures
+from seq2see.sources.own_pictures import OwnCaptions, OwnPictures
 from seq2see.sources.series import OwnSeries
 from seq2see.sources.texts import OwnTexts
 from seq2see.workbench.audience import Audience
@@ -93,7 +93,7 @@ def own_data(chosen: Recipe, paths: tuple[str, ...]) -> OwnData:
     if isinstance(chosen.target, Series):
         return OwnSeries(paths=paths)
     if isinstance(chosen.source, Picture):
-        return own_pictures(paths)
+        return own_pictures(paths, OwnCaptions if chosen.writes else OwnPictures)
     if chosen.runs_on:
         return OwnTexts(paths=paths)
     if isinstance(chosen.target, Tags):
@@ -103,7 +103,7 @@ def own_data(chosen: Recipe, paths: tuple[str, ...]) -> OwnData:
     return OwnFiles(paths=paths) if chosen.writes else OwnLabelled(paths=paths)
 
 
-def own_pictures(paths: tuple[str, ...]) -> OwnPictures:
+def own_pictures(paths: tuple[str, ...], kind: type[OwnPictures]) -> OwnPictures:
     """A set of the user's own; several would have to say which is for what."""
     if len(paths) > 1:
         raise UserError(
@@ -111,7 +111,7 @@ def own_pictures(paths: tuple[str, ...]) -> OwnPictures:
             where=", ".join(paths),
             remedy="Give one folder; pictures to test on are named by --set corpus.test=FOLDER.",
         )
-    return OwnPictures(paths=paths)
+    return kind(paths=paths)
 
 
 def _from_anywhere(corpus: OwnData) -> OwnData:

@@ -29,6 +29,7 @@ USERS_OWN = {
     "OwnFiles.*": "about files that only their owner has",
     "OwnLabelled.*": "about files that only their owner has",
     "CataloguedPictures.*": "which set",
+    "OwnCaptions.*": "about files that only their owner has",
     "OwnPictures.*": "about files that only their owner has",
     "OwnTagged.*": "about files that only their owner has",
     "OwnTexts.*": "about files that only their owner has",

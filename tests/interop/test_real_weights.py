@@ -174,7 +174,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         "changes, told",
         [
-            ({"model_type": "roberta"}, r"no layers for the model_type 'roberta'; there are gpt2, llama, bert\. Give"),
+            ({"model_type": "roberta"}, r"model_type 'roberta'; there are gpt2, llama, bert, vit, deit\. Give"),
             ({"model_type": "distilbert"}, r"no layers for the model_type 'distilbert'"),
             ({"n_embd": None}, "no 'n_embd'"),
             ({"n_head": "three"}, "'n_head' is 'three'"),

@@ -8,7 +8,14 @@ from torch.testing import assert_close
 
 from seq2see.core.batch import Sequences
 from seq2see.layers.feed_forward import TanhFeedForward
-from seq2see.layers.pooling import AttentionPooling, FirstPooling, LearnedTokens, MeanPooling
+from seq2see.layers.pooling import (
+    AttentionPooling,
+    FirstPooling,
+    FirstTwoPooling,
+    LearnedTokens,
+    MeanPooling,
+    RethoughtPooling,
+)
 
 
 def rows(values: torch.Tensor, *lengths: int) -> Sequences:
@@ -61,3 +68,14 @@ def test_attention_pooling_never_looks_at_padding():
     short = pool(rows(places[:, :3], 3, 3))
     places[:, 3:] = float("nan")
     assert_close(pool(rows(places, 3, 3)), short)
+
+
+def test_the_first_two_side_by_side_and_the_first_thought_over_by_hand():
+    given = rows(torch.tensor([[[1.0, 2], [3, 6], [9, 9]]]), 3)
+    assert FirstTwoPooling()(given).tolist() == [[1, 2, 3, 6]]
+    assert (FirstTwoPooling.vectors, FirstPooling.vectors) == (2, 1)
+    rethought = RethoughtPooling(2)
+    with torch.no_grad():
+        rethought.sum_up.weight.copy_(torch.tensor([[1.0, 0], [0, 0.5]]))
+        rethought.sum_up.bias.copy_(torch.tensor([0.0, -1]))
+    assert_close(rethought(given), torch.tensor([[1.0, 0]]).tanh())

@@ -38,6 +38,16 @@ def test_pictures_to_validate_and_test_on_may_lie_elsewhere(tmp_path):
     assert {each.pixels.shape[1:] for each in corpus.pictures(5, 1)[0].values()} == {(5, 5, 1)}
 
 
+def test_of_a_set_with_splits_of_its_own_the_right_one_is_taken(tmp_path):
+    train = photos(tmp_path / "x", {"a": 4, "b": 4})
+    for seed, split in enumerate(("train", "test"), 5):
+        photos(tmp_path / "y" / split, {"a": 2, "b": 2}, seed)
+    splits, _ = OwnPictures(paths=(train,), valid=(str(tmp_path / "y"),), test=(str(tmp_path / "y"),)).pictures(8, 3)
+    assert {name: Path(each.names[0]).parts[-3] for name, each in splits.items()} == {
+        "train": "x", "valid": "train", "test": "test",
+    }  # fmt: skip
+
+
 def test_splits_that_lie_elsewhere_are_compared_too(tmp_path):
     train, test = photos(tmp_path / "x", {"a": 4, "b": 4}), photos(tmp_path / "z", {"a": 4, "c": 4}, 1)
     with pytest.raises(UserError, match="no picture to learn from: 'c'"):
@@ -128,3 +138,14 @@ def test_more_pictures_than_fit_are_refused_before_they_are_read(tmp_path, monke
     assert "source.side" in caught.value.remedy
     monkeypatch.setattr(picture_reading, "memory", lambda: 18 * 8 * 8 * 3)
     OwnPictures(paths=(train,)).pictures(8, 3)
+
+
+def test_a_fingerprint_is_of_all_captions(captions):
+    def fingerprint() -> str:
+        return OwnCaptions(paths=(str(captions),)).pictures(8, 3)[0]["train"].fingerprint
+
+    before = fingerprint()
+    assert fingerprint() == before
+    text = captions.read_text(encoding="utf-8")
+    captions.write_text(text.replace("第 2 句", "第 9 句"), encoding="utf-8")  # the last of three
+    assert fingerprint() != before

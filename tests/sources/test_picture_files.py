@@ -205,6 +205,12 @@ class TestRefused:
             decode_picture(tmp_path / "甲.png")
         assert caught.value.where == str(tmp_path / "甲.png")
 
+    def test_a_file_that_is_too_large_is_not_even_read(self, tmp_path):
+        with (tmp_path / "甲.png").open("wb") as file:
+            file.truncate(pictures.MOST_BYTES + 1)  # takes no room on the disk
+        with pytest.raises(BadPicture, match="The file has 268,435,457 bytes, more than 268,435,456"):
+            decode_picture(tmp_path / "甲.png")
+
     @pytest.mark.parametrize("size", [(10_000, 5_001), (10_000, 10_000), (60_000, 60_000)])
     def test_a_bomb_is_refused_from_its_header(self, size):
         # The header alone: had anything tried to decode, the message would be of a damaged picture.

@@ -6,6 +6,8 @@ import gzip
 import json
 import os
 import struct
+import threading
+import time
 import unicodedata
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from seq2see.core.errors import UserError
 from seq2see.sources import picture_folders
 from seq2see.sources.complaints import OnBad
 from seq2see.sources.packed_pictures import CIFAR_NAMES
+from seq2see.sources.picture_reading import side_by_side
 from seq2see.sources.picture_sets import compare, look_through_set, read_picture_set
 
 STRICT = OnBad("error")
@@ -198,6 +201,18 @@ class TestFolders:
         assert finding.place.file == str(tmp_path / "b")
         assert "Permission denied" in finding.what
 
+    def test_a_set_that_may_not_be_read_is_told(self, tmp_path, monkeypatch):
+        photos(tmp_path, {"a": 3, "b": 3})
+
+        def refuse(path):
+            raise PermissionError(13, "Permission denied", str(path))
+
+        monkeypatch.setattr(os, "scandir", refuse)
+        monkeypatch.setattr(Path, "iterdir", refuse)
+        with pytest.raises(UserError, match="The folder cannot be read: Permission denied") as caught:
+            read_picture_set(tmp_path, side=8)
+        assert caught.value.where == str(tmp_path)
+
     def test_one_name_in_two_normal_forms_is_one_class(self, tmp_path):
         photos(tmp_path / "train", {unicodedata.normalize("NFC", "café"): 3, "x": 3})
         photos(tmp_path / "test", {unicodedata.normalize("NFD", "café"): 3, "x": 3}, first=50)
@@ -373,6 +388,17 @@ class TestLists:
         assert account(report) == (10, 10, 0, 0)
         assert not report.counts
         assert report.files == [str(tmp_path / name)]
+
+    def test_what_is_strange_among_texts_is_usual_among_pictures(self, tmp_path):
+        """A name is longer than its label, and a picture that is listed twice is told of as a picture."""
+        names = [f"{'long' * 20}/{number}.png" for number in range(6)]
+        for number, name in enumerate(names):
+            save(tmp_path / name, number)
+        lines = [f"{name}\t{'ab'[number % 2]}\n" for number, name in enumerate(names)]
+        (tmp_path / "list.tsv").write_text("".join([*lines, lines[0]]), encoding="utf-8")
+        _, report = read_picture_set(tmp_path / "list.tsv", side=8)
+        assert dict(report.counts) == {"duplicate picture": 1}
+        assert account(report) == (7, 7, 0, 0)
 
     def test_labels_in_two_normal_forms_are_one(self, tmp_path):
         forms = ("NFC", "NFD")
@@ -611,3 +637,24 @@ class TestCifar:
         with pytest.raises(UserError, match="damaged or cut off") as caught:
             read_picture_set(tmp_path)
         assert caught.value.where == str(tmp_path / "test_batch.png")
+
+
+class TestSideBySide:
+    def test_results_come_in_the_order_of_the_items_however_long_each_takes(self):
+        def work(number: int) -> int:
+            time.sleep(0.002 * (number % 3))
+            return number
+
+        assert list(side_by_side(work, range(300), "counting")) == list(range(300))
+
+    def test_even_a_few_are_shared_out(self):
+        meeting = threading.Barrier(2, timeout=10)
+        list(side_by_side(lambda item: meeting.wait(), range(2), "meeting"))  # alone, the first would wait in vain
+
+    def test_a_fault_ends_it(self):
+        def work(number: int) -> None:
+            if number == 5:
+                raise UserError("stop")
+
+        with pytest.raises(UserError, match="stop"):
+            list(side_by_side(work, range(5000), "failing"))

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import Pictures, Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.rows import fork, move_rows, pick_rows, repeat_rows
 from seq2see.decoding.choosers import Chooser, Search, Step
@@ -47,7 +47,7 @@ On a GPU none are: it computes one row more in the same time, and a CUDA graph i
 class Decodes(Protocol):
     """A model as decoding sees it. It should be in `eval` mode."""
 
-    def start(self, source: Sequences | None, rows: int, room: int) -> Any:
+    def start(self, source: Sequences | Pictures | None, rows: int, room: int) -> Any:
         """The state before the first token; `room` is the most tokens that will ever be stepped."""
 
     def step(self, tokens: Int[Tensor, "row new"], state: Any) -> tuple[Float[Tensor, "row new vocab"], Any]:
@@ -76,7 +76,7 @@ class Limits:
 
 def decode(
     model: Decodes,
-    source: Sequences | None,
+    source: Sequences | Pictures | None,
     chooser: Chooser,
     limits: Limits,
     rules: Sequence[Rule] = (),
@@ -100,7 +100,7 @@ def decode(
 
 def stream(
     model: Decodes,
-    source: Sequences | None,
+    source: Sequences | Pictures | None,
     chooser: Chooser,
     limits: Limits,
     rules: Sequence[Rule] = (),
@@ -128,7 +128,7 @@ def stream(
 class _Task:
     """What is asked of the loop."""
 
-    source: Sequences | None
+    source: Sequences | Pictures | None
     chooser: Chooser
     limits: Limits
     rules: Sequence[Rule]
@@ -215,14 +215,14 @@ def _for_all_rows(step: Step, left: Int[Tensor, "left"] | None, rows: int) -> St
     return Step(tokens, log_probabilities, everyone.index_copy(0, left, left[step.parents]))
 
 
-def _prompt(source: Sequences | None, prefix: Sequences | None) -> Sequences:
+def _prompt(source: Sequences | Pictures | None, prefix: Sequences | None) -> Sequences:
     """The prefix, an empty one if there is none; what cannot be forced is refused here."""
     if prefix is None:
         if source is None:
             raise ValueError("A model without a source needs a prefix for each row; it may be empty.")
-        lengths = torch.zeros_like(source.lengths, dtype=torch.long)
+        lengths = torch.zeros(source.values.size(0), dtype=torch.long, device=source.values.device)
         return Sequences(lengths.new_zeros(lengths.size(0), 0), lengths)
-    if source is not None and source.lengths.size(0) != prefix.lengths.size(0):
+    if source is not None and source.values.size(0) != prefix.lengths.size(0):
         raise ValueError("There must be as many prefixes as sources; some may be empty.")
     if torch.isin(prefix.pack(), torch.tensor([PAD, BOS, EOS], device=prefix.values.device)).any():
         raise UserError("A prefix cannot contain <pad>, <bos> or <eos>.", remedy="Give only the words to begin with.")

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from seq2see.core.batch import Batch, Sequences
+from seq2see.core.batch import Batch, Pictures, Sequences
 
 
 def log_mean(logits: Sequence[Float[Tensor, "row time vocab"]]) -> Float[Tensor, "row time vocab"]:
@@ -41,7 +41,7 @@ class Ensemble(nn.Module):
         """The scores of the next token at every time, the truth given."""
         return log_mean([member(batch) for member in self.learnt])
 
-    def start(self, source: Sequences | None, rows: int, room: int) -> tuple[Any, ...]:
+    def start(self, source: Sequences | Pictures | None, rows: int, room: int) -> tuple[Any, ...]:
         """A state that holds one state for each member."""
         return tuple(member.start(source, rows, room) for member in self.members)
 

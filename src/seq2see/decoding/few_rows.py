@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import Pictures, Sequences
 from seq2see.kernels.few_rows import FEW, Layer, Norm, product
 from seq2see.kernels.look_up import Lookup, look_up
 from seq2see.kernels.one_query import look_across, look_back
@@ -141,7 +141,7 @@ class FewRows:
         self.head = Layer(*head.matrix())
         self.through = THROUGH[type(model.decoder)]
 
-    def start(self, source: Sequences | None, rows: int, room: int) -> WritingState:
+    def start(self, source: Sequences | Pictures | None, rows: int, room: int) -> WritingState:
         """The state before the first token, with the keys and values of a source each in one piece."""
         state = self.model.start(source, rows, room)
         if rows > FEW or not isinstance(state.decoder, TransformerState):

@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import Pictures, Sequences
 from seq2see.core.devices import REHEARSALS, TRITON, aside
 from seq2see.core.rows import fork, pick_rows, tensors_of
 from seq2see.decoding.choosers import Greedy, Search, Standing, Step, Walks
@@ -64,11 +64,11 @@ class GraphedModel:
         self.recorded: dict[tuple[tuple[int, ...], ...], RecordedStep] = {}
         self.pool = torch.cuda.graph_pool_handle()  # no two graphs run at once, so all share their memory
 
-    def start(self, source: Sequences | None, rows: int, room: int) -> Rows:
+    def start(self, source: Sequences | Pictures | None, rows: int, room: int) -> Rows:
         """Read the source, padded to one of few widths."""
         room = -room // ROOM_STEP * -ROOM_STEP
-        if source is None:
-            return self._hold(self.model.start(None, rows, room), rows)
+        if source is None or isinstance(source, Pictures):
+            return self._hold(self.model.start(source, rows, room), rows)
         width = -source.values.size(1) // WIDTH_STEP * -WIDTH_STEP
         padded = functional.pad(source.values, (0, width - source.values.size(1)), value=PAD)
         shape = (rows, width, room)

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import sync_folder
@@ -36,15 +37,21 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def is_real(path: Path) -> bool:
-    """Whether other people's weights lie here: a folder whose `config.json` names a kind of model, or a GGUF file."""
-    if path.suffix == ".gguf":
+    """Whether other people's weights lie here: a folder whose `config.json` names a kind of model, GGUF or npz."""
+    if path.suffix in (".gguf", ".npz"):
         return path.is_file()
     try:
-        return "model_type" in json.loads((path / "config.json").read_bytes())
+        tree = json.loads((path / "config.json").read_bytes())
+        return "model_type" in tree or is_timm(tree)
     except ValueError:
         return not (path / MANIFEST).exists()  # damaged, and not of ours: whoever reads it will tell
     except (OSError, TypeError):
         return False
+
+
+def is_timm(tree: dict[str, Any]) -> bool:
+    """Whether a `config.json` is timm's: it names an architecture and how the weights were made."""
+    return "architecture" in tree and "pretrained_cfg" in tree
 
 
 def need(extra: str, *packages: str) -> None:

@@ -14,8 +14,12 @@ from seq2see.interop.hugging_face import layout_of, write_hf
 from seq2see.interop.hugging_face_bert import bert_layout, write_bert
 from seq2see.interop.hugging_face_causal import causal_layout, in_their_words, write_causal
 from seq2see.interop.hugging_face_config import ARCHITECTURES
+from seq2see.interop.hugging_face_vit import vit_layout, write_vit
 from seq2see.interop.onnx import write_onnx
+from seq2see.interop.onnx_pictures import write_onnx_pictures
 from seq2see.interop.stored import Stored
+from seq2see.interop.vit_weights import picture_of
+from seq2see.models.settings import Picture
 from seq2see.sequences.tokenisers import EOS
 
 
@@ -63,12 +67,14 @@ def _ct2_notes(stored: Stored) -> list[str]:
 def _write_hf(stored: Stored, folder: Path) -> None:
     """Models that only read, language models and encoder-decoders have different layouts there."""
     if not stored.config.model.writes:
-        write_bert(stored, folder)
+        (write_vit if isinstance(stored.config.model.source, Picture) else write_bert)(stored, folder)
         return
     (write_hf if stored.config.model.source else write_causal)(stored, folder)
 
 
 def _hf_example(stored: Stored, folder: Path) -> str:
+    if isinstance(stored.config.model.source, Picture):
+        return _vit_example(stored, folder)
     if not stored.config.model.writes:
         return _bert_example(stored, folder)
     if not stored.config.model.source:
@@ -84,6 +90,16 @@ tokens = model.generate(**tokenizer(["your text"], return_tensors="pt"))
 print(tokenizer.batch_decode(tokens, skip_special_tokens=True)[0])"""
 
 
+def _vit_example(stored: Stored, folder: Path) -> str:
+    architecture, form = vit_layout(stored.config.model), {1: "L", 3: "RGB"}[picture_of(stored.config.model).channels]
+    return f"""\
+from PIL import Image
+from transformers import AutoImageProcessor, {architecture}
+model, processor = {architecture}.from_pretrained("{folder}"), AutoImageProcessor.from_pretrained("{folder}")
+scores = model(**processor(Image.open("your picture.png").convert("{form}"), return_tensors="pt")).logits
+print(model.config.id2label[scores.argmax().item()])"""
+
+
 def _bert_example(stored: Stored, folder: Path) -> str:
     architecture, text = bert_layout(stored.config.model), "your text"
     if stored.config.model.target.kind.startswith("blanks"):
@@ -95,6 +111,12 @@ print(model(**tokenizer(["{text}"], return_tensors="pt"))[0])"""
 
 
 def _hf_notes(stored: Stored) -> list[str]:
+    if isinstance(stored.config.model.source, Picture):
+        layout = vit_layout(stored.config.model)
+        return [
+            f"The layout is that of {layout}.",
+            "There a picture is pressed into a square; here its middle is cut out.",
+        ]
     if not stored.config.model.writes:
         return [f"The layout is that of {bert_layout(stored.config.model)}."]
     if not stored.config.model.source:
@@ -119,7 +141,22 @@ def _causal_notes(stored: Stored) -> list[str]:
     return found
 
 
+def _write_onnx(stored: Stored, folder: Path) -> None:
+    """Pictures go in as they are, texts by their tokens."""
+    (write_onnx_pictures if isinstance(stored.config.model.source, Picture) else write_onnx)(stored, folder)
+
+
 def _onnx_example(stored: Stored, folder: Path) -> str:
+    if isinstance(stored.config.model.source, Picture):
+        picture = picture_of(stored.config.model)
+        form = {1: "L", 3: "RGB"}[picture.channels]
+        return f"""\
+import json, numpy, onnxruntime
+from PIL import Image
+picture = Image.open("your picture.png").convert("{form}").resize(({picture.side}, {picture.side}))
+pixels = numpy.asarray(picture).reshape({picture.side}, {picture.side}, {picture.channels}).transpose(2, 0, 1)[None]
+scores = onnxruntime.InferenceSession("{folder / "classifier.onnx"}").run(None, {{"pixels": pixels}})[0]
+print(json.load(open("{folder / "model.json"}"))["labels"][scores.argmax()])"""
     return f"""\
 import numpy, onnxruntime, tokenizers
 tokens = tokenizers.Tokenizer.from_file("{_tokeniser_files(stored, folder)[0]}").encode("your text").ids + [{EOS}]
@@ -128,11 +165,13 @@ memory = onnxruntime.InferenceSession("{folder / "encoder.onnx"}").run(None, rea
 
 
 def _onnx_notes(stored: Stored) -> list[str]:
+    if isinstance(stored.config.model.source, Picture):
+        return ["model.json names the labels, and the shape of the pixels: bytes as they are."]
     return ["model.json names what goes in and out of decoder_step.onnx; docs/export.md has the loop around it."]
 
 
 FORMATS = {
     "ct2": Format(write_ct2, _ct2_example, _ct2_notes),
     "hf": Format(_write_hf, _hf_example, _hf_notes),
-    "onnx": Format(write_onnx, _onnx_example, _onnx_notes),
+    "onnx": Format(_write_onnx, _onnx_example, _onnx_notes),
 }

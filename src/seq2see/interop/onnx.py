@@ -15,7 +15,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,7 @@ from seq2see.models.settings import ModelSettings
 from seq2see.sequences.tokenisers import BOS, EOS, PAD
 
 ENGINE = "ONNX"
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 
 def check_onnx(settings: ModelSettings) -> None:
@@ -106,9 +107,9 @@ def write_onnx(stored: Stored, folder: Path) -> None:
     with new_folder(folder) as temporary, torch.no_grad():
         stored.tokenisers.save(temporary)
         write_json(temporary / "model.json", _description(stored, names))
-        model = _portable(module)
+        model = portable(module)
         for file, graph, arguments, shapes in _graphs(model, stored.config.model):
-            _export(graph, arguments, shapes, names[file], temporary / file)
+            export_graph(graph, arguments, shapes, names[file], temporary / file)
         sync_folder(temporary)
 
 
@@ -127,7 +128,7 @@ def graph_names(blocks: int) -> Names:
     }
 
 
-def _portable(module: Seq2Seq) -> Seq2Seq:
+def portable(module: AnyModule) -> AnyModule:
     """A copy on the processor in single precision: exporting leaves the model as it is."""
     return copy.deepcopy(module).float().cpu().eval()
 
@@ -149,7 +150,8 @@ def _graphs(
     yield "decoder_step.onnx", StepGraph(model), arguments, ({0: free, 1: free}, {0: free}, shapes, shapes)
 
 
-def _export(graph: nn.Module, arguments: Any, shapes: Any, names: dict[str, list[str]], path: Path) -> None:
+def export_graph(graph: nn.Module, arguments: Any, shapes: Any, names: dict[str, list[str]], path: Path) -> None:
+    """Write one graph, tried on these arguments, with these axes free."""
     with _quiet():
         program = torch.onnx.export(
             graph.eval(),

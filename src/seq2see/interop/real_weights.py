@@ -18,6 +18,9 @@ from seq2see.interop.bert_configs import bert_labels, bert_numbers, bert_setting
 from seq2see.interop.bert_layouts import BODY, UNUSED, bert_places
 from seq2see.interop.causal_configs import SETTINGS, Config
 from seq2see.interop.causal_layouts import LAYOUTS, Place
+from seq2see.interop.folders import is_timm
+from seq2see.interop.vit_configs import google_vit, hugging_face_vit, timm_vit
+from seq2see.interop.vit_weights import ViTFile, vit_model
 from seq2see.interop.weight_files import Tensors, WeightFiles, matched
 from seq2see.models.build import build_model
 from seq2see.models.language_model import LanguageModel
@@ -25,8 +28,9 @@ from seq2see.models.packing import unpack_model
 from seq2see.models.reader import Reader
 from seq2see.models.settings import Label, ModelSettings, Tags
 from seq2see.sequences.given import GivenTokeniser, Renumbered, read_given
-from seq2see.sequences.tokenisers import MASK_TEXT
+from seq2see.sequences.tokenisers import MASK_TEXT, Tokeniser
 
+VITS = ("vit", "deit")
 END_OF_TEXT = "<|endoftext|>"
 TOKENS = 64
 """New tokens, if nobody says how many."""
@@ -41,22 +45,36 @@ class RealModel:
     settings: ModelSettings
     decoding: Decoding
     module: LanguageModel | Reader
-    tokeniser: GivenTokeniser
+    tokeniser: Tokeniser
     labels: tuple[str, ...] = ()
 
 
 def read_real(folder: Path) -> RealModel:
-    """The model in a Hugging Face folder."""
+    """The model in a Hugging Face folder, or in one of timm's."""
     config = Config(_tree(folder / "config.json"), str(folder / "config.json"))
-    kind = config.need("model_type")
-    if kind not in (*LAYOUTS, "bert"):
+    if is_timm(config.tree):
+        return _vit(timm_vit(config, WeightFiles(folder)))
+    kind, known = config.need("model_type"), (*LAYOUTS, "bert", *VITS)
+    if kind not in known:
         # No likeness of names: RoBERTa, DistilBERT and GPT-J are no BERT and no GPT-2, whatever they are called.
-        what = f"We have no layers for the model_type '{kind}'; there are {', '.join((*LAYOUTS, 'bert'))}."
+        what = f"We have no layers for the model_type '{kind}'; there are {', '.join(known)}."
         raise UserError(what, where=config.where, remedy="Give a folder of one of these.")
     weights = WeightFiles(folder)
+    if kind in VITS:
+        return _vit(hugging_face_vit(folder, config, weights))
     if kind == "bert":
         return _bert(folder, config, weights, read_given(folder))
     return assemble(str(kind), config, weights, read_given(folder), _decoding(folder))
+
+
+def read_npz(path: Path) -> RealModel:
+    """The ViT in a file of Google's."""
+    return _vit(google_vit(path))
+
+
+def _vit(file: ViTFile) -> RealModel:
+    module, pixels, decoding = vit_model(file)
+    return RealModel(file.settings, decoding, module, pixels, file.labels)
 
 
 def _bert(folder: Path, config: Config, weights: Tensors, tokeniser: dict[str, Any]) -> RealModel:

@@ -31,7 +31,13 @@ class LearnedTokens(nn.Module):
         return Sequences(torch.cat([first, sequences.values], dim=1), sequences.lengths + len(self.vectors))
 
 
-class FirstPooling(nn.Module):
+class Pooling(nn.Module):
+    """What all of them share: how many vectors they put side by side."""
+
+    vectors = 1
+
+
+class FirstPooling(Pooling):
     """What the first place has come to know: the class token, if one was put there."""
 
     def forward(self, sequences: Sequences) -> Float[Tensor, "row width"]:
@@ -39,7 +45,36 @@ class FirstPooling(nn.Module):
         return sequences.values[:, 0]
 
 
-class MeanPooling(nn.Module):
+class RethoughtPooling(Pooling):
+    """What the class token has come to know, thought over once more: tanh(h W + b).
+
+    So it is in BERT, and in ViT while it learns from very much (Dosovitskiy et al. 2021, section 3.1: the head is a
+    network with one hidden layer then); Google's files call it pre_logits.
+    """
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.sum_up = nn.Linear(width, width)
+
+    def forward(self, sequences: Sequences) -> Float[Tensor, "row width"]:
+        """One vector a row."""
+        return self.sum_up(sequences.values[:, 0]).tanh()
+
+
+class FirstTwoPooling(Pooling):
+    """Two tokens side by side: what one has learnt from labels, and the other from another model.
+
+    DeiT (Touvron et al. 2021, section 4) has a head for each and takes the mean of both; that is one head on both.
+    """
+
+    vectors = 2
+
+    def forward(self, sequences: Sequences) -> Float[Tensor, "row both"]:
+        """One vector a row, twice as wide."""
+        return sequences.values[:, :2].flatten(1)
+
+
+class MeanPooling(Pooling):
     """The mean of all places: each has a say, and all the same one."""
 
     def forward(self, sequences: Sequences) -> Float[Tensor, "row width"]:
@@ -47,7 +82,7 @@ class MeanPooling(nn.Module):
         return mean_real(sequences)
 
 
-class AttentionPooling(nn.Module):
+class AttentionPooling(Pooling):
     """A learned question looks at all places, and thinks about what it found: y + think(norm(y)).
 
     Multihead attention pooling (Lee et al. 2019, eq. 11, with one seed), as in Zhai et al. 2022, section 3.2: each head

@@ -12,7 +12,15 @@ from seq2see.layers.feed_forward import CURVES, THINKS
 from seq2see.layers.initialise import initialise
 from seq2see.layers.norms import EPSILON
 from seq2see.layers.patches import Patches
-from seq2see.layers.pooling import AttentionPooling, FirstPooling, LearnedTokens, MeanPooling
+from seq2see.layers.pooling import (
+    AttentionPooling,
+    FirstPooling,
+    FirstTwoPooling,
+    LearnedTokens,
+    MeanPooling,
+    Pooling,
+    RethoughtPooling,
+)
 from seq2see.layers.positions import GRIDS, POSITIONS, LearnedGrid, LearnedPositions
 from seq2see.layers.resnet import Stem, window
 from seq2see.models.bert import BERT, PairBERT, Rethink
@@ -141,11 +149,16 @@ def build_writer(settings: ModelSettings, source_size: int, target_size: int) ->
         target.lock(decoder.locked.words, decoder.locked.inputs)
     if encoder is None or settings.source is None:
         return LanguageModel(target, WRITERS[type(decoder)](decoder, text.frontend.positions), head)
-    shared = text.vocabulary == "shared"
-    source_table = target_table if shared else nn.Embedding(source_size, encoder.width)
+    source: nn.Module
+    if isinstance(settings.source, Picture):
+        source = _picture_frontend(settings, settings.source, encoder)
+    else:
+        shared = text.vocabulary == "shared"
+        source_table = target_table if shared else nn.Embedding(source_size, encoder.width)
+        source = _frontend(settings.read, source_table, encoder.dropout)
     return Seq2Seq(
-        source=_frontend(settings.read, source_table, encoder.dropout),
-        encoder=ENCODERS[type(encoder)](encoder, settings.read.frontend.positions),
+        source=source,
+        encoder=ENCODERS[type(encoder)](encoder, settings.source.frontend.positions),
         target=target,
         decoder=DECODERS[type(decoder)](decoder, encoder.width, text.frontend.positions),
         head=head,
@@ -186,17 +199,24 @@ def _picture_frontend(settings: ModelSettings, picture: Picture, encoder: Encode
     grid = (picture.side // look.size, picture.side // look.size)
     positions = LearnedGrid(width, grid) if look.positions == "learned" else GRIDS[look.positions](width)
     patches = CUTS[look.kind](look, picture.channels, width)
-    has_token = isinstance(settings.target, PictureLabel) and settings.target.summary == "class-token"
-    return PictureFrontend(patches, positions, LearnedTokens(width) if has_token else nn.Identity(), encoder.dropout)
+    count = settings.in_front
+    return PictureFrontend(patches, positions, LearnedTokens(width, count) if count else nn.Identity(), encoder.dropout)
 
 
-def _pool(settings: ModelSettings) -> nn.Module:
+def _pool(settings: ModelSettings) -> Pooling:
     """What sums up the patches of a picture."""
     assert isinstance(settings.target, PictureLabel)
-    if settings.target.summary != "attention":
-        return {"class-token": FirstPooling, "mean": MeanPooling}[settings.target.summary]()
     body: Any = settings.encoder
-    return AttentionPooling(body.width, body.heads, THINKS[body.think](body.width, body.hidden), body.epsilon)
+    pools: dict[str, Callable[[], Pooling]] = {
+        "class-token": FirstPooling,
+        "distilled": FirstTwoPooling,
+        "mean": MeanPooling,
+        "pre-logits": lambda: RethoughtPooling(body.width),
+        "attention": lambda: AttentionPooling(
+            body.width, body.heads, THINKS[body.think](body.width, body.hidden), body.epsilon
+        ),
+    }
+    return pools[settings.target.summary]()
 
 
 def _tagger(settings: ModelSettings) -> type[Tagger]:

@@ -15,8 +15,8 @@ from seq2see.core.batch import Batch, Pictures, Sequences
 from seq2see.models.reader import Reader
 
 
-def meaning(reader: Reader, source: Sequences) -> Float[Tensor, "row width"]:
-    """The summary of each text as a vector of length 1, so that the product of two is the cosine between them."""
+def meaning(reader: Reader, source: Sequences | Pictures) -> Float[Tensor, "row width"]:
+    """The summary of each text or picture as a vector of length 1: the product of two is the cosine between them."""
     return functional.normalize(reader.summary(source), dim=-1)
 
 

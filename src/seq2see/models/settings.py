@@ -147,8 +147,13 @@ class PictureLabel(Settings):
     """One of a few labels for the whole picture; which there are, the training examples say."""
 
     kind: Literal["picture-label"] = "picture-label"
-    summary: Literal["class-token", "mean", "attention"] = "class-token"
-    """What the label is told from: a token in front of the patches, their mean, or what a question finds in them."""
+    summary: Literal["class-token", "mean", "attention", "pre-logits", "distilled"] = "class-token"
+    """What the label is told from: a class token, the mean, what a question finds; or as real weights have it."""
+
+    @property
+    def tokens(self) -> int:
+        """How many learned vectors stand in front of the patches."""
+        return {"mean": 0, "attention": 0, "distilled": 2}.get(self.summary, 1)
 
 
 class Tags(Settings):
@@ -216,6 +221,11 @@ class ModelSettings(Settings):
         return self.source
 
     @property
+    def in_front(self) -> int:
+        """Learned vectors in front of a picture's patches: whoever writes looks at the patches themselves."""
+        return self.target.tokens if isinstance(self.target, PictureLabel) else int(not self.writes)
+
+    @property
     def sight(self) -> int:
         """Tokens that a language model goes on from, at most, and so many more it may say: both fit in its window.
 
@@ -234,8 +244,12 @@ class ModelSettings(Settings):
     @model_validator(mode="after")
     def check_picture(self) -> ModelSettings:
         """A picture must be whole patches, and what is said of pictures is not said of texts."""
-        if isinstance(self.source, Picture) != isinstance(self.target, PictureLabel):
+        looks = isinstance(self.source, Picture)
+        answered = self.writes or self.target == Vector(summary="first")  # words, or real weights without a head
+        if looks != isinstance(self.target, PictureLabel) and not (looks and answered):
             raise ValueError("source.kind=picture and target.kind=picture-label go together")
+        if looks and self.writes and self.written.vocabulary == "shared":
+            raise ValueError("pictures have no vocabulary that could be shared: set target.vocabulary=separate")
         if isinstance(self.source, Picture) and self.source.side % self.source.frontend.size:
             raise ValueError(
                 f"source.side {self.source.side} must be a multiple of source.frontend.size {self.source.frontend.size}"
@@ -273,7 +287,7 @@ class ModelSettings(Settings):
             raise ValueError(f"a recipe with target.kind={self.target.kind} needs [source] and [encoder]")
         if self.source is None or self.encoder is None or self.decoder is None:
             return self
-        if isinstance(self.read.frontend, Sentences):
+        if isinstance(self.source.frontend, Sentences):
             raise ValueError("frontend.kind=sentences is for models that only read")
         if self.written.vocabulary == "shared":
             assert not isinstance(self.decoder, CountingSettings)

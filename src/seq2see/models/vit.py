@@ -16,8 +16,10 @@ from torch import Tensor, nn
 from seq2see.core.batch import Pictures, Sequences
 from seq2see.layers.dropout import Dropout
 from seq2see.layers.patches import Tones
+from seq2see.layers.pooling import Pooling
 from seq2see.layers.resnet import read_off
 from seq2see.models.classifier import Classifier
+from seq2see.models.heads import ClassHead
 
 
 class PictureFrontend(nn.Module):
@@ -44,9 +46,11 @@ class PictureFrontend(nn.Module):
 class ViT(Classifier):
     """Steps 5 and 6: encode, and read the class token; or sum up all patches, if `pool` does that."""
 
-    def __init__(self, source: nn.Module, encoder: nn.Module, settings: Any, answers: int, pool: nn.Module):
+    def __init__(self, source: nn.Module, encoder: nn.Module, settings: Any, answers: int, pool: Pooling):
         super().__init__(source, encoder, settings, answers)
         self.pool = pool
+        if pool.vectors > 1:
+            self.head = ClassHead(pool.vectors * settings.width, answers)
 
     def summary(self, source: Sequences | Pictures) -> Float[Tensor, "row width"]:
         """What the class token has come to know, or all patches together."""

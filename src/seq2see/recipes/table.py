@@ -8,6 +8,7 @@ from pathlib import Path
 from seq2see.core.errors import no_file, unknown
 from seq2see.core.settings import read_toml
 from seq2see.recipes import (
+    caption,
     classify,
     classify_image,
     count,
@@ -60,6 +61,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "classify-image-mean": classify_image.classify_image_mean,
     "classify-image-hybrid": classify_image.classify_image_hybrid,
     "classify-image-resnet": classify_image.classify_image_resnet,
+    "caption": caption.caption,
     "cifar10-vit": classify_image.cifar10_vit,
     "cifar10-resnet": classify_image.cifar10_resnet,
     "waves": waves.waves,

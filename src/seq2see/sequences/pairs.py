@@ -148,12 +148,8 @@ class PairSet:
         if "source" in self.sides:
             values, lengths, _ = self.sides["source"].gather(indices, PAD)
             source = Sequences(torch.from_numpy(values), torch.from_numpy(lengths))
-        labels, lengths, real = self.sides["target"].gather(indices, NOT_ASKED)
-        fed = np.full_like(labels, PAD)
-        np.copyto(fed[:, 1:], labels[:, :-1], where=real[:, 1:])  # one step behind, so <eos> is never fed
-        fed[:, 0] = BOS
-        target = Sequences(torch.from_numpy(fed), torch.from_numpy(lengths))
-        return Batch(source, target, torch.from_numpy(labels), torch.from_numpy(np.array(indices, np.int64)))
+        target, labels = fed_and_asked(self.sides["target"], indices)
+        return Batch(source, target, labels, torch.from_numpy(np.array(indices, np.int64)))
 
     @property
     def fingerprint(self) -> str:
@@ -195,6 +191,15 @@ class PairSet:
             counts.update(text[start:end] for number, (start, end) in spans if number == UNK)
         commonest = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))[:SHOWN]
         return [f"{symbol!r} ({' '.join(f'U+{ord(c):04X}' for c in symbol[:4])})" for symbol in commonest]
+
+
+def fed_and_asked(side: Side, indices: Numbers) -> tuple[Sequences, torch.Tensor]:
+    """What a decoder is fed of some texts, `<bos> y1 .. yn`, and what it is asked for, `y1 .. yn <eos>`."""
+    labels, lengths, real = side.gather(indices, NOT_ASKED)
+    fed = np.full_like(labels, PAD)
+    np.copyto(fed[:, 1:], labels[:, :-1], where=real[:, 1:])  # one step behind, so <eos> is never fed
+    fed[:, 0] = BOS
+    return Sequences(torch.from_numpy(fed), torch.from_numpy(lengths)), torch.from_numpy(labels)
 
 
 def even(batch: Batch, rows: int, width: int) -> Batch:

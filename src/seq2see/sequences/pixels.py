@@ -10,7 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import UInt8
 from numpy.typing import NDArray
+from torch import Tensor
 
 from seq2see.core.batch import Batch, Pictures
 from seq2see.core.errors import UserError
@@ -23,12 +25,17 @@ from seq2see.sources.picture_examples import PictureExamples
 from seq2see.sources.pictures import see_picture
 
 
+def pixels_on(examples: PictureExamples, device: torch.device) -> UInt8[Tensor, "picture channel height width"]:
+    """All pixels of a split, where the model is."""
+    return torch.from_numpy(examples.pixels).permute(0, 3, 1, 2).contiguous().to(device)
+
+
 class PictureSet:
     """Pictures and the numbers of their labels; compare `LabelledTexts`, whose rows have lengths."""
 
     def __init__(self, examples: PictureExamples, labels: Sequence[str], device: torch.device):
         self.examples, self.vocabulary = examples, len(labels)
-        self.pixels = torch.from_numpy(examples.pixels).permute(0, 3, 1, 2).contiguous().to(device)
+        self.pixels = pixels_on(examples, device)
         self.labels = torch.from_numpy(label_numbers(examples, labels)).to(device)
 
     def __len__(self) -> int:
@@ -44,8 +51,8 @@ class PictureSet:
         """Pictures are not written."""
         return 0
 
-    def batch(self, indices: Numbers) -> Batch:
-        """These pictures and their labels, one a row."""
+    def batch(self, indices: Numbers, epoch: int = 0) -> Batch:
+        """These pictures and their labels, one a row; the same in every epoch."""
         picked = torch.from_numpy(np.array(indices, np.int64))
         there = picked.to(self.pixels.device, non_blocking=True)
         pictures = Pictures(self.pixels.index_select(0, there))

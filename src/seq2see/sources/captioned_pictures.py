@@ -6,6 +6,7 @@ picture may stand on several lines, with a caption on each.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,6 +43,11 @@ class CaptionedPictures(PictureExamples):
         if isinstance(place, slice):
             return CaptionedPictures(self.pixels[place], self.labels[place], self.names[place], self.captions[place])
         return replace(super().__getitem__(place), answers=self.captions[place])
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of all pixels and all captions in their order."""
+        return hashlib.sha256(f"{super().fingerprint}{self.captions!r}".encode()).hexdigest()
 
 
 def with_captions(found: Gathered, captions: Mapping[str, Sequence[str]]) -> Gathered:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
 from seq2see.metrics.classes import Confusion
-from seq2see.models.settings import ModelSettings, Picture, PictureLabel
+from seq2see.models.settings import ModelSettings, Picture
 from seq2see.sequences.pixels import PictureSet, Pixels
 from seq2see.sources.captioned_pictures import CaptionedPictures
 from seq2see.sources.examples import Example
@@ -99,5 +99,6 @@ def patch_names(settings: ModelSettings, pixels: NDArray[np.uint8]) -> list[str]
     assert isinstance(settings.source, Picture)
     size = settings.source.frontend.size
     down, across = (side // size for side in pixels.shape[1:])
-    has_token = isinstance(settings.target, PictureLabel) and settings.target.summary == "class-token"
-    return ["class"] * has_token + [f"{row + 1},{column + 1}" for row in range(down) for column in range(across)]
+    return ["class"] * settings.in_front + [
+        f"{row + 1},{column + 1}" for row in range(down) for column in range(across)
+    ]

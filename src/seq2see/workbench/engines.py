@@ -12,9 +12,10 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import torch
 
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import Pictures, Sequences
 from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError, unknown
 from seq2see.core.threads import Crew
@@ -41,8 +42,8 @@ MEASURED = 1000
 class Asked:
     """What is to be decoded, and how."""
 
-    sources: Sequence[list[int]]
-    """Each with its <eos>; of a language model, what it goes on from."""
+    sources: Sequence[Any]
+    """Ids, each with its <eos>; of a language model, what it goes on from; or pixels, all of one size."""
     numbers: Sequence[int]
     """The sources' own numbers, on which samples depend."""
     decoding: Decoding
@@ -132,7 +133,7 @@ class OwnEngine:
             beginnings = [row + asked.beginning for row in rows]
         return decode(
             model,
-            Sequences.of(rows).to(self.device) if self.reads else None,
+            _read(rows).to(self.device) if self.reads else None,
             chooser_of(asked.decoding, asked.seed),
             limits_of(asked.decoding),
             rules_of(asked.decoding),
@@ -180,6 +181,13 @@ def engine_of(name: str, stored: Any) -> Engine:
     if name not in ENGINES:
         raise unknown("engine", name, ENGINES)
     return ENGINES[name](stored)
+
+
+def _read(rows: list[Any]) -> Sequences | Pictures:
+    """What is read, as a batch: texts as numbers, or pictures."""
+    if isinstance(rows[0], np.ndarray):
+        return Pictures(torch.from_numpy(np.stack(rows)))
+    return Sequences.of(rows)
 
 
 def _tokens(found: list[list[Hypothesis]]) -> int:

@@ -88,7 +88,7 @@ def _answers(
     module: nn.Module, recipe: Recipe, prepared: Prepared, examples: Sequence[Example], stop: StopRequest
 ) -> list[str]:
     device, tokenisers = device_of(module), prepared.tokenisers
-    if not recipe.writes:
+    if not recipe.writes or isinstance(examples, PictureExamples):
         stored = StoredModel(ModelConfig.of(recipe, 0), module, tokenisers)  # type: ignore[arg-type]
         asked = list(examples.pixels) if isinstance(examples, PictureExamples) else [each.source for each in examples]
         return [each.text for each in opened(stored).predict(asked)]

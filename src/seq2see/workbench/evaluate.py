@@ -23,10 +23,13 @@ from seq2see.sequences.pairs import PairSet
 from seq2see.sequences.windows import TextSet
 from seq2see.sources.catalogue import CataloguedCorpus
 from seq2see.sources.examples import Example
+from seq2see.sources.picture_examples import PictureExamples
 from seq2see.sources.texts import read_text
 from seq2see.workbench.alignment_picture import draw_attention
 from seq2see.workbench.ask import Asker
+from seq2see.workbench.caption import Captioner
 from seq2see.workbench.forecast import Forecaster
+from seq2see.workbench.picture_sheets import draw_words
 from seq2see.workbench.predict import Model, Prediction, load
 from seq2see.workbench.prepare import Encoded, Splits, encode, read_corpus, shown_before
 from seq2see.workbench.reading import batches_of, read_attention, read_with_truth, surprises
@@ -61,8 +64,7 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
     for name, examples in splits.items():
         if name in LEARNT_FROM or not examples or not model.reads:
             continue
-        sources = [example.source for example in examples]
-        predictions = model.predict(sources, watch=partial(watch, name), **settings)
+        predictions = model.predict(_sources(examples), watch=partial(watch, name), **settings)
         references, outputs = [each.target for each in examples], [each.text for each in predictions]
         scores[name] = score_outputs(recipe, references, outputs, [each.right for each in examples])
         write_text(run.evaluation / f"{name}.tsv", _table(examples, predictions))
@@ -72,12 +74,21 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
         assert isinstance(shown, TextSet)
         write_json(run.evaluation / "strips.json", surprises(model.module, shown))
     chosen = HeadChoice.of(scores["alignment"]["chosen_on_valid"]) if "alignment" in scores else None
-    if model.reads and not model.config.members:  # an ensemble looks with several models at once
+    if isinstance(model, Captioner):
+        draw_words(run, model, splits["test"])
+    elif model.reads and not model.config.members:  # an ensemble looks with several models at once
         draw_attention(run, model, splits["test"], chosen)
     if settings:
         scores["decoding"] = settings
     write_json(run.evaluation / "scores.json", scores)
     return scores
+
+
+def _sources(examples: Sequence[Example]) -> list[Any]:
+    """What is read or looked at."""
+    if isinstance(examples, PictureExamples):
+        return list(examples.pixels)
+    return [example.source for example in examples]
 
 
 def judge_texts(model: Model, paths: Sequence[Path]) -> dict[str, Any]:
@@ -202,7 +213,9 @@ def score_outputs(
     if "chrf" in recipe.metrics:
         scores["chrf"] = asdict(corpus_chrf(outputs, references))
     if "exact" in recipe.metrics:
-        scores["exact"] = 100 * sentence_accuracy(outputs, references).value
+        choices = zip(outputs, answers or [(each,) for each in references], strict=True)
+        right = [output if output in each else each[0] for output, each in choices]  # any of several will do
+        scores["exact"] = 100 * sentence_accuracy(outputs, right).value
     if "notes-bleu" in recipe.metrics:
         pairs = zip(outputs, references, strict=True)
         values = [notes_bleu(output.split(), reference.split()) for output, reference in pairs]

@@ -25,7 +25,7 @@ from seq2see.core.settings import Settings, read_tree
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.folders import is_real
-from seq2see.interop.real_weights import read_real
+from seq2see.interop.real_weights import read_npz, read_real
 from seq2see.models.build import build_model
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.packing import pack_model, unpack_model
@@ -113,6 +113,8 @@ def _read_real(folder: Path, device: torch.device) -> StoredModel:
         from seq2see.interop.gguf_file import read_gguf  # here, because only few need it
 
         real = read_gguf(folder)
+    elif folder.suffix == ".npz":
+        real = read_npz(folder)
     else:
         real = read_real(folder)
     config = ModelConfig(name=folder.stem, step=0, model=real.settings, decoding=real.decoding)

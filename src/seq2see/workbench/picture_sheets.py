@@ -15,7 +15,6 @@ from seq2see.core.batch import Batch, Pictures
 from seq2see.core.devices import device_of
 from seq2see.inspection.rollout import rollout
 from seq2see.inspection.trace import trace
-from seq2see.models.settings import PictureLabel
 from seq2see.sources.picture_examples import PictureExamples
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.questions import Said, batch_of
@@ -23,11 +22,15 @@ from seq2see.workbench.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from seq2see.inspection.picture_tiles import Tile, TileRow
+    from seq2see.sources.examples import Example
+    from seq2see.workbench.caption import Captioner
 
 ACROSS = 10
 """Pictures in a row."""
 MISTAKES, PAIRS, LOOKED_AT = 40, 6, 8
 """Most mistakes that are drawn, pairs of labels, and pictures whose attention is drawn."""
+DESCRIBED, WORDS = 6, 12
+"""Pictures of which it is drawn where the model looked while it wrote, and the most words of each."""
 
 
 def draw_batch(run: RunFolder, batch: Batch, stored: PictureExamples) -> None:
@@ -115,15 +118,28 @@ def looks_at(stored: StoredModel, said: Sequence[Said]) -> dict[str, NDArray[Any
     layers = [each.weights.float().cpu().numpy() for each in maps if not each.across]
     if not layers:
         return {}
-    target = stored.config.model.target
-    has_token = isinstance(target, PictureLabel) and target.summary == "class-token"
+    in_front = stored.config.model.in_front
     through = np.stack([rollout([weights[row] for weights in layers]) for row in range(len(said))])
     found = {f"layer {number}": weights.mean(1) for number, weights in enumerate(layers, 1)} | {"rollout": through}
-    return {name: _grid(weights, has_token) for name, weights in found.items()}
+    return {name: _grid(weights, in_front) for name, weights in found.items()}
 
 
-def _grid(weights: NDArray[Any], has_token: bool) -> NDArray[Any]:
+def _grid(weights: NDArray[Any], in_front: int) -> NDArray[Any]:
     """(picture, query, key) as (picture, down, across): what the summary takes from each patch of a square picture."""
-    taken = weights[:, 0, 1:] if has_token else weights.mean(1)
+    taken = weights[:, 0, in_front:] if in_front else weights.mean(1)
     side = math.isqrt(taken.shape[1])
     return taken.reshape(len(taken), side, side)
+
+
+def draw_words(run: RunFolder, model: Captioner, examples: Sequence[Example]) -> None:
+    """`attention/regions.png`: a few pictures, and where the model looked while it wrote each word about them."""
+    from seq2see.inspection.picture_tiles import Tile, TileRow, draw_tiles  # matplotlib only where it is used
+    from seq2see.workbench.caption import region  # here, because it reads pictures as classifiers do
+
+    assert isinstance(examples, PictureExamples)
+    rows = []
+    for pixels, said in zip(examples.pixels[:DESCRIBED], model.predict(list(examples.pixels[:DESCRIBED])), strict=True):
+        words = said.attention.target[:WORDS]
+        tiles = [Tile(pixels, word, region(said.attention, place)) for place, word in enumerate(words)]
+        rows.append(TileRow(said.text, [Tile(pixels), *tiles]))
+    draw_tiles(rows, run.path / "attention" / "regions.png")

@@ -17,7 +17,7 @@ from seq2see.core.devices import device_of, pick_device
 from seq2see.core.errors import UserError
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.inspection.trace import trace
-from seq2see.models.settings import Series
+from seq2see.models.settings import Picture, Series
 from seq2see.sequences.tokenisers import BOS, EOS
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.engines import Asked, engine_of
@@ -270,6 +270,10 @@ def load(name: str | Path, engine: str = "own") -> Model:
 
 def opened(stored: StoredModel, engine: str = "own") -> Model:
     """A model that was read, or that is just being trained, as it is used."""
+    if stored.config.model.writes and isinstance(stored.config.model.source, Picture):
+        from seq2see.workbench.caption import Captioner  # only here: it is a kind of `Model`
+
+        return Captioner(stored, engine)
     if stored.config.model.writes:
         return Model(stored, engine)
     if isinstance(stored.config.model.target, Series):

@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.models.counting import CountingSettings
 from seq2see.models.settings import Picture, Series
 from seq2see.models.window import WindowDecoderSettings
+from seq2see.sequences.captions import CaptionSet
 from seq2see.sequences.pairs import PairSet
-from seq2see.sequences.pixels import PictureSet
+from seq2see.sequences.pixels import PictureSet, Pixels
 from seq2see.sequences.recut import RecutPairs
 from seq2see.sequences.tokenisers import BytePairs
 from seq2see.sequences.vocabularies import train_tokeniser
@@ -62,6 +64,9 @@ def learn_tokenisers(recipe: Recipe, train: Sequence[Example]) -> Tokenisers:
     if not recipe.writes:
         return task_of(recipe).learn(recipe, train)
     sources, targets, text = [each.source for each in train], [each.target for each in train], recipe.written
+    if isinstance(recipe.source, Picture):
+        captions = [caption for each in train for caption in each.right]
+        return Tokenisers(Pixels(recipe.source.side, recipe.source.channels), train_tokeniser(text.tokeniser, captions))
     if recipe.source is None or text.vocabulary == "shared":
         both = train_tokeniser(text.tokeniser, targets if recipe.source is None else sources + targets)
         return Tokenisers(both, both)
@@ -82,6 +87,8 @@ def encode(recipe: Recipe, tokenisers: Tokenisers, examples: Sequence[Example]) 
     longest = recipe.written.longest
     if recipe.source is None:
         return TextSet(examples, tokenisers.target, longest, shown_before(recipe.decoder))
+    if isinstance(examples, PictureExamples):
+        return CaptionSet(examples, tokenisers.target, longest, pick_device())
     return PairSet(examples, tokenisers.source, tokenisers.target, longest, source_limit=recipe.read.longest)
 
 
@@ -143,5 +150,6 @@ def _told(splits: Splits, recipe: Recipe, tokenisers: Tokenisers) -> str:
             unit, vocabulary = "texts", f"{tokenisers.sizes[0]:,}, labels {tokenisers.sizes[1]:,}"
         if isinstance(recipe.source, Picture):
             told, side = ", ".join(f"{name} {size:,}" for name, size in sizes.items()), recipe.source.side
-            return f"{told} pictures of {side} x {side}; labels {tokenisers.sizes[1]:,}"
+            said = "vocabulary" if recipe.writes else "labels"
+            return f"{told} pictures of {side} x {side}; {said} {tokenisers.sizes[1]:,}"
     return ", ".join(f"{name} {size:,}" for name, size in sizes.items()) + f" {unit}; vocabulary {vocabulary}"

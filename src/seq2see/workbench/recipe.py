@@ -31,7 +31,7 @@ from seq2see.sources.catalogued_pictures import CataloguedPictures
 from seq2see.sources.catalogued_texts import CataloguedText
 from seq2see.sources.conll import OwnTagged
 from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
-from seq2see.sources.own_pictures import OwnPictures
+from seq2see.sources.own_pictures import OwnCaptions, OwnPictures
 from seq2see.sources.pocket.corpus import PocketCorpus
 from seq2see.sources.pocket.times import PocketTimes
 from seq2see.sources.puzzles import PuzzleCorpus
@@ -50,7 +50,7 @@ from seq2see.training.settings import Training
 
 Pairs = PocketCorpus | PocketTimes | PuzzleCorpus | CataloguedCorpus | OwnFiles | OwnLabelled | OwnTagged
 Texts = OwnTexts | PythonLibrary | CataloguedText
-Looked = Shapes | OwnPictures | CataloguedPictures
+Looked = Shapes | OwnPictures | OwnCaptions | CataloguedPictures
 """Corpora of pictures."""
 Corpus = Annotated[Pairs | Texts | OwnSeries | Waves | Looked, Field(discriminator="kind")]
 Metric = Literal["bleu", "bleu-tokenised", "chrf", "exact", "notes-bleu", "pronunciation", "alignment"]
@@ -131,6 +131,8 @@ class Recipe(ModelSettings):
             raise ValueError(f"corpus.kind={self.corpus.kind} goes with source.kind={kind}")
         if self.views is not None and not isinstance(self.source, Picture):
             raise ValueError("only pictures have views: leave out [views]")
+        if self.writes and self.views is not None and (self.views.mixup or self.views.cutmix):
+            raise ValueError("two pictures in one have no caption: set views.mixup=0 and views.cutmix=0")
         return self
 
     @model_validator(mode="after")

@@ -15,10 +15,11 @@ def sheet(path: Path, name: str) -> str:
 
 
 def looks(run: RunFolder) -> str:
-    """Where a model of words looks, or one of pictures."""
-    patches = run.path / "attention" / "patches.png"
-    if patches.exists():
-        return picture(patches, TEXTS["attention"]) + f'<p class="note">{say("patches_note")}</p>'
+    """Where a model of words looks, or one of pictures, or one of both."""
+    for name in ("patches", "regions"):
+        path = run.path / "attention" / f"{name}.png"
+        if path.exists():
+            return picture(path, TEXTS["attention"]) + f'<p class="note">{say(f"{name}_note")}</p>'
     drawn = sorted((run.path / "attention").glob("*.png"))
     shown = "".join(picture(path, TEXTS["attention"]) for path in drawn)
     return shown + f'<p class="note">{say("attention_note")}</p>' if drawn else ""

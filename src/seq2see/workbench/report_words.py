@@ -41,6 +41,11 @@ TEXTS = {
         "越亮的图块越重要。逐层显示类别词元看向哪里（没有类别词元时，为所有图块的平均），取各头的平均；"
         "最后一行把注意力穿过所有层追溯到图片。",
     ),
+    "regions_note": (
+        "For each word of a caption, where the model looked when it wrote it: the brighter, the more; last layer, mean "
+        "of the heads.",
+        "说明文字中的每个词写出时，模型在看图片的哪里：越亮越多；取最后一层各头的平均。",
+    ),
     "label": ("label", "标签"),
     "cases": ("cases", "例数"),
     "precision": ("precision", "精确率"),

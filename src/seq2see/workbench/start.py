@@ -17,6 +17,7 @@ from torch import nn
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings, walk
 from seq2see.interop.folders import is_real
+from seq2see.layers.positions import LearnedGrid
 from seq2see.models.packing import pack_model
 from seq2see.sequences.tokenisers import Tokeniser
 from seq2see.sequences.vocabularies import train_tokeniser
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 READING = ("source.", "encoder.")
 """The beginnings of the names of weights that are taken over."""
-FREE = ("dropout", "longest")
+FREE = ("dropout", "skip", "longest", "side")
 """Settings that may be others than those of the model that is started from."""
 
 
@@ -58,7 +59,7 @@ def check_start(recipe: Recipe) -> None:
                 raise UserError(
                     f"{slot}{name} is not the same in this recipe and in the model that it starts from: {values}.",
                     where=recipe.start,
-                    remedy="Leave [source] and [encoder] as they are there; dropout may differ.",
+                    remedy="Leave [source] and [encoder] as they are there; dropout and side may differ.",
                 )
 
 
@@ -77,15 +78,19 @@ def learn_source(recipe: Recipe, texts: Sequence[str]) -> Tokeniser:
 
 @torch.no_grad()
 def start_from(model: nn.Module, run: str) -> None:
-    """Put the reading weights of another model into this one."""
-    stored = {name: tensor for name, tensor in pack_model(_stored(run).module).items() if name.startswith(READING)}
+    """Put the reading weights of another model into this one; positions of a picture of another size are read off."""
+    begun: Any = _stored(run).module
+    stored = {name: tensor for name, tensor in pack_model(begun).items() if name.startswith(READING)}
+    mine, theirs = (getattr(getattr(each, "source", None), "positions", None) for each in (model, begun))
+    if isinstance(mine, LearnedGrid) and isinstance(theirs, LearnedGrid):
+        stored["source.positions.table.weight"] = theirs(mine.grid)[0]
     places = {name: tensor for name, tensor in pack_model(model).items() if name.startswith(READING)}
     for name in sorted({*stored, *places}):
         if name not in stored or name not in places or stored[name].shape != places[name].shape:
             raise UserError(
                 f"The weight '{name}' is not the same in this recipe and in the run that it starts from.",
                 where=run,
-                remedy="Leave [source] and [encoder] as they are there; dropout may differ.",
+                remedy="Leave [source] and [encoder] as they are there; dropout and side may differ.",
             )
     for name, place in places.items():
         place.copy_(stored[name])

@@ -48,6 +48,9 @@ class Tokenisers:
             self.source.save(folder / self.source.file)
             if isinstance(self.source, GivenTokeniser):
                 write_json(folder / "numbers.json", self.source.numbers.told)
+        elif isinstance(self.source, Pixels):
+            self.source.save(folder / self.source.file)
+            self.target.save(folder / self.target.file)
         else:
             self.source.save(folder / "source_tokenizer.json")
             self.target.save(folder / "target_tokenizer.json")
@@ -59,8 +62,9 @@ class Tokenisers:
             scale = Scale.load(folder / Scale.file)
             return Tokenisers(scale, scale)
         if (folder / Pixels.file).exists():
-            pixels = Pixels.load(folder / Pixels.file)
-            return Tokenisers(pixels, pixels, _labels(folder / "labels.json"))
+            pixels, words = Pixels.load(folder / Pixels.file), folder / Tokeniser.file
+            target = Tokeniser.load(words) if words.exists() else pixels
+            return Tokenisers(pixels, target, _labels(folder / "labels.json"))
         if (folder / "tokenizer.json").exists():
             both = _given(folder) if (folder / "numbers.json").exists() else Tokeniser.load(folder / "tokenizer.json")
             return Tokenisers(both, both, _labels(folder / "labels.json"))

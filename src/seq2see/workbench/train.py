@@ -117,7 +117,12 @@ def picture_batches(recipe: Recipe, pictures: PictureSet) -> Callable[[int], Bat
     """The batch of every step, in views of its own."""
     seed, viewer = recipe.training.seed, (recipe.views or Views()).viewer(recipe.training.seed)
     rounds = Rounds(len(pictures), max(1, recipe.training.tokens // viewer.showings), seed)
-    return lambda number: viewer(pictures.batch(viewer.shown(rounds.indices_at(number - 1))), number)
+
+    def batch_at(number: int) -> Batch:
+        indices = viewer.shown(rounds.indices_at(number - 1))
+        return viewer(pictures.batch(indices, rounds.epoch_of(number - 1)), number)
+
+    return batch_at
 
 
 def finish(trainer: Trainer, recipe: Recipe, prepared: Prepared, run: RunFolder) -> None:

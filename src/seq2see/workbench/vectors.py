@@ -14,14 +14,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seq2see.core.batch import Sequences
 from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
 from seq2see.models.embedder import meaning
 from seq2see.models.reader import Reader
-from seq2see.models.settings import Tags
+from seq2see.models.settings import Picture, Tags
 from seq2see.sources.examples import Example
 from seq2see.workbench.classify import Classify
+from seq2see.workbench.classify_pictures import ClassifyPictures
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.questions import ROWS, Said, Seen, Splits, batch_of
 from seq2see.workbench.tag import Tag
@@ -40,6 +40,12 @@ class Summed(Classify):
         """Nothing teaches it."""
         raise _no_head()
 
+    def read(self, stored: StoredModel, text: Any) -> Seen:
+        """The text as numbers; a picture is no text."""
+        if isinstance(stored.config.model.source, Picture):
+            raise _no_head()
+        return super().read(stored, text)
+
     def answer(self, stored: StoredModel, seen: Seen, scores: Tensor, most: int) -> Said:
         """There is nothing to say in words."""
         raise _no_head()
@@ -51,19 +57,27 @@ class Summed(Classify):
 
 @torch.inference_mode()
 def vectors_of(stored: StoredModel, texts: Sequence[str], watch: Callable[[int], Any] = lambda count: None) -> Vectors:
-    """(text, width): the vector of each text, of length 1; an empty text has zeros, so that rows stay rows."""
+    """(text, width): the vector of each text, of length 1; an empty text has zeros, so that rows stay rows.
+
+    Of a model that looks at pictures, the texts are the names of picture files.
+    """
     if not isinstance(stored.module, Reader):
         raise UserError("Only a model that reads gives a vector for a text; this one writes.")
     device = device_of(stored.module)
-    reads = Tag() if isinstance(stored.config.model.target, Tags) else Classify()  # a tagger knows words alone
+    reads: Classify | Tag = (
+        Tag() if isinstance(stored.config.model.target, Tags) else Classify()
+    )  # it knows words alone
+    if isinstance(stored.config.model.source, Picture):
+        reads = ClassifyPictures()
     seen = {place: reads.read(stored, text) for place, text in enumerate(texts) if text.strip()}
     assert stored.config.model.encoder is not None
-    found = np.zeros((len(texts), stored.config.model.encoder.width), np.float32)
+    side_by_side = getattr(getattr(stored.module, "pool", None), "vectors", 1)
+    found = np.zeros((len(texts), side_by_side * stored.config.model.encoder.width), np.float32)
     by_length = sorted(seen, key=lambda place: len(seen[place].ids))
     for start in range(0, len(by_length), ROWS):
         places = by_length[start : start + ROWS]
         source = batch_of([seen[place] for place in places]).to(device).source
-        assert isinstance(source, Sequences)
+        assert source is not None
         found[places] = meaning(stored.module, source).float().cpu().numpy()
         watch(len(places))
     return found
@@ -80,6 +94,6 @@ def likeness(vectors: Vectors) -> Vectors:
 
 def _no_head() -> UserError:
     return UserError(
-        "This model has no head: it answers nothing, and gives a vector for a text.",
-        remedy='Ask for vectors with `seq2see vectors FOLDER "a text" "another text"`.',
+        "This model has no head: it answers nothing, and gives a vector for a text or a picture.",
+        remedy='Ask for vectors with `seq2see vectors FOLDER "a text" "another text"`, or name pictures.',
     )

@@ -21,14 +21,16 @@ GREY = np.array([0.299, 0.587, 0.114], np.float32)
 
 
 class Shapes(Settings):
-    """Drawn scenes, labelled by the shape that is to be seen: ten shapes of any colour, size and place."""
+    """Drawn scenes, and what is to be seen in them: ten shapes of any colour, size and place."""
 
     kind: Literal["shapes"] = "shapes"
     size: int = Field(default=20_000, ge=1, le=1_000_000)
     """How many pictures to train on; the other splits do not depend on it."""
+    said: Literal["shape", "caption"] = "shape"
+    """What is said of a picture: the name of its shape, or a caption such as "a small red star at the top left"."""
 
     def pictures(self, side: int, channels: int) -> tuple[dict[str, PictureExamples], list[DataReport]]:
-        """Train, valid and test, and no complaints; each picture is called by its caption."""
+        """Train, valid and test, and no complaints; each picture is called by its caption, unless that is asked for."""
         counts = {"train": self.size, "valid": HELD_OUT, "test": HELD_OUT}
         splits = {}
         for name, count in counts.items():
@@ -36,5 +38,7 @@ class Shapes(Settings):
             pixels = scenes.paint(side, SEED, name)
             if channels == 1:
                 pixels = (pixels @ GREY).round().astype(np.uint8)[..., None]
-            splits[name] = PictureExamples(pixels, scenes.labels, scenes.captions)
+            numbers = tuple(f"{name} {number}" for number in range(count))
+            named = (scenes.labels, scenes.captions) if self.said == "shape" else (scenes.captions, numbers)
+            splits[name] = PictureExamples(pixels, *named)
         return splits, []

@@ -1,0 +1,54 @@
+"""The arrays of an npz file, which is a zip archive of npy files; nothing in it is ever unpickled."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seq2see.core.errors import UserError
+
+ENDING = ".npy"
+PREFIXES = ("params/", "opt/target/", "target/")
+"""What stands before the names of weights that were saved together with how they were trained."""
+
+
+class NpzFile:
+    """Named tensors; of a file that holds more than a model, only those of the model."""
+
+    def __init__(self, path: Path):
+        self.where = str(path)
+        try:
+            self._archive = zipfile.ZipFile(path)
+            names = [name.removesuffix(ENDING) for name in self._archive.namelist() if name.endswith(ENDING)]
+            self._prefix = next((each for each in PREFIXES if any(name.startswith(each) for name in names)), "")
+            kept = [name for name in names if name.startswith(self._prefix)]
+            self._shapes = {name.removeprefix(self._prefix): self._shape(name) for name in kept}
+        except (OSError, ValueError, zipfile.BadZipFile) as error:
+            remedy = "Get the file again; it may be incomplete."
+            raise UserError(f"These weights cannot be read: {error}.", where=self.where, remedy=remedy) from None
+
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The shape of each tensor; only the beginning of each is looked at."""
+        return self._shapes
+
+    def read(self, name: str) -> Tensor:
+        """One tensor, in float32."""
+        try:
+            with self._archive.open(self._prefix + name + ENDING) as file:
+                array = np.lib.format.read_array(file, allow_pickle=False)
+        except (OSError, ValueError, zipfile.BadZipFile) as error:
+            raise UserError(f"The weight '{name}' cannot be read: {error}.", where=self.where) from None
+        if array.dtype == np.dtype("V2"):  # bfloat16, which numpy does not know
+            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16).float()
+        return torch.from_numpy(np.ascontiguousarray(array, np.float32))
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        with self._archive.open(name + ENDING) as file:
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            return tuple(read(file)[0])

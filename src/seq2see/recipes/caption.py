@@ -1,0 +1,31 @@
+"""Recipes that describe a picture: an encoder that looks, and a decoder that writes."""
+
+from __future__ import annotations
+
+from seq2see.decoding.settings import Decoding
+from seq2see.models.settings import Patches, Picture, TextTarget
+from seq2see.models.transformer import TransformerSettings
+from seq2see.sequences.tokenisers import Words
+from seq2see.sequences.views import Views
+from seq2see.sources.shapes.corpus import Shapes
+from seq2see.training.objectives import NextToken
+from seq2see.training.schedules import Cosine
+from seq2see.training.settings import Training
+from seq2see.workbench.recipe import Recipe
+
+
+def caption() -> Recipe:
+    """A ViT that looks and a Transformer that writes, for your own list of pictures and captions; else drawn shapes."""
+    return Recipe(
+        name="caption",
+        corpus=Shapes(said="caption"),
+        source=Picture(side=32, frontend=Patches(size=8)),
+        target=TextTarget(tokeniser=Words(), longest=64),
+        views=Views(),
+        encoder=TransformerSettings(width=96, depth=3, heads=4, dropout=0.0, think="gelu"),
+        decoder=TransformerSettings(width=96, depth=2, heads=4, dropout=0.0, think="gelu"),
+        objective=NextToken(),
+        training=Training(steps=1500, rate=1.5e-3, tokens=64, save_every=250, schedule=Cosine(warmup=50)),
+        decoding=Decoding(max_new_tokens=24),
+        metrics=("bleu", "exact"),
+    )

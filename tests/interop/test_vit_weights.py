@@ -1,0 +1,231 @@
+"""ViT files that are damaged, of another kind or in a rarer form: refused by name, or read by the formula."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch.nn import functional
+from torch.testing import assert_close
+
+from seq2see.core.batch import Batch, Pictures
+from seq2see.core.errors import UserError
+from seq2see.interop.npz_file import NpzFile
+from seq2see.interop.vit_weights import toned
+from seq2see.layers.patches import Tones, cut
+from seq2see.workbench.model_folder import fingerprint_of, read_model
+from vit_folders import SHAPE, google_arrays, like_others, timm_folder, vit_folder
+
+CPU, WIDTH = torch.device("cpu"), SHAPE["hidden_size"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    vit_folder(tmp_path / "it", "vit")
+    return tmp_path / "it"
+
+
+def changed(folder, **changes) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"model_type": "swin"}, "model_type 'swin'.*vit, deit"),
+        ({"architectures": ["ViTForMaskedImageModeling"]}, "ViTForMaskedImageModeling"),
+        ({"qkv_bias": False}, "qkv_bias"),
+        ({"hidden_act": "quick_gelu"}, "hidden_act"),
+        ({"hidden_size": 30, "num_attention_heads": 5}, "should be"),
+        ({"num_hidden_layers": 1}, "has no place"),
+        ({"num_hidden_layers": 3}, "is missing"),
+        ({"image_size": 24}, "positions, but 36 patches"),
+        ({"image_size": 22}, "multiple"),
+        ({"patch_size": 5}, "should be"),
+        ({"image_size": [20, 20]}, "whole number"),
+        ({"id2label": {"0": "a", "1": "b"}}, "5 rows for labels"),
+    ],
+)
+def test_a_config_that_does_not_fit_is_refused_with_the_reason(folder, changes, said):
+    changed(folder, **changes)
+    with pytest.raises(UserError, match=said):
+        read_model(folder, CPU)
+
+
+def test_a_weight_that_is_missing_or_damaged_is_named(folder):
+    weights = load_file(folder / "model.safetensors")
+    gone = weights.pop("vit.encoder.layer.1.attention.attention.key.weight")
+    save_file(weights, folder / "model.safetensors")
+    with pytest.raises(UserError, match=r"layer.1.attention.attention.key.weight. \(24 x 24\) is missing"):
+        read_model(folder, CPU)
+    save_file(
+        weights | {"vit.encoder.layer.1.attention.attention.key.weight": gone[:5].clone()}, folder / "model.safetensors"
+    )
+    with pytest.raises(UserError, match="should be 24 x 24"):
+        read_model(folder, CPU)
+    (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:500])
+    with pytest.raises(UserError, match="cannot be read"):
+        read_model(folder, CPU)
+
+
+@pytest.mark.parametrize(
+    "told, said",
+    [
+        ("{", "cannot be read"), ('{"image_mean": [0.5]}', "not the numbers of 3 channels"),
+        ('{"do_rescale": false}', "other numbers"), ('{"image_mean": "grey"}', "cannot be read"),
+    ],
+)  # fmt: skip
+def test_a_preprocessor_that_cannot_be_followed_is_refused(folder, told, said):
+    (folder / "preprocessor_config.json").write_text(told)
+    with pytest.raises(UserError, match=said):
+        read_model(folder, CPU)
+
+
+def test_tones_go_into_the_product_exactly():
+    weight, bias = torch.randn(7, 3 * 4, dtype=torch.float64), torch.randn(7, dtype=torch.float64)
+    pixels = torch.randint(0, 256, (2, 3, 4, 6), dtype=torch.uint8)
+    mean, spread = (0.1, 0.5, 0.9), (0.2, 0.3, 0.7)
+    means, spreads = (torch.tensor(each, dtype=torch.float64)[:, None, None] for each in (mean, spread))
+    theirs = functional.linear(cut((pixels.double() / 255 - means) / spreads, 2), weight, bias)
+    ours = functional.linear(cut(Tones().double()(pixels.double()), 2), *toned(weight, bias, mean, spread))
+    assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+# timm
+
+
+def test_timms_heads_are_told_by_its_names_where_no_number_is(tmp_path):
+    timm_folder(tmp_path / "it", like_others(hidden_size=128, num_attention_heads=2))
+    changed(tmp_path / "it", num_heads=None)
+    assert read_model(tmp_path / "it", CPU).config.model.encoder.heads == 2  # 64 numbers each
+
+
+def test_timms_other_models_are_refused(tmp_path):
+    timm_folder(tmp_path / "it", like_others(), name="resnet50")
+    with pytest.raises(UserError, match="resnet50"):
+        read_model(tmp_path / "it", CPU)
+
+
+def test_timms_other_summaries_are_refused(tmp_path):
+    timm_folder(tmp_path / "it", like_others())
+    changed(tmp_path / "it", global_pool="avg")
+    with pytest.raises(UserError, match="global_pool='avg'"):
+        read_model(tmp_path / "it", CPU)
+
+
+def test_timms_labels(tmp_path):
+    timm_folder(tmp_path / "it", like_others(), label_names=["a", "b", "猫", "d", "e"])
+    assert read_model(tmp_path / "it", CPU).tokenisers.labels == ("a", "b", "猫", "d", "e")
+
+
+# Google
+
+
+@pytest.fixture
+def arrays(tmp_path):
+    model = like_others(hidden_act="gelu_pytorch_tanh")
+    return google_arrays(model, tmp_path / "hf", "big_vision")
+
+
+def scores_of(path, side: int = 20) -> tuple[torch.Tensor, torch.Tensor]:
+    """The scores, and the vectors of all places that they are made of."""
+    stored = read_model(path, CPU)
+    pixels = torch.randint(0, 256, (2, 3, side, side), dtype=torch.uint8)
+    with torch.no_grad():
+        batch = Batch(Pictures(pixels), None, torch.zeros(2, 1), torch.arange(2))
+        return stored.module(batch)[:, 0], stored.module.encode(batch.source).values
+
+
+def dense(x, arrays, name):
+    kernel, bias = (torch.from_numpy(np.ascontiguousarray(arrays[f"{name}/{part}"])) for part in ("kernel", "bias"))
+    return torch.tensordot(x, kernel, dims=x.ndim - (x.ndim - 1)) + bias
+
+
+def test_pre_logits_by_the_formula(arrays, tmp_path):
+    arrays |= {"pre_logits/kernel": np.random.randn(WIDTH, WIDTH).astype("f4"), "pre_logits/bias": np.ones(WIDTH, "f4")}
+    np.savez(tmp_path / "it.npz", **arrays)
+    scores, places = scores_of(tmp_path / "it.npz")
+    expected = dense(dense(places[:, 0], arrays, "pre_logits").tanh(), arrays, "head")
+    assert_close(scores, expected, rtol=0, atol=1e-4)
+
+
+def test_a_mean_of_all_patches_by_the_formula(arrays, tmp_path):
+    del arrays["cls"]
+    np.savez(tmp_path / "it.npz", **arrays)
+    scores, places = scores_of(tmp_path / "it.npz", 24)
+    assert places.shape == (2, 36, WIDTH)
+    assert_close(scores, dense(places.mean(1), arrays, "head"), rtol=0, atol=1e-4)
+
+
+def test_attention_pooling_by_the_formula(arrays, tmp_path):
+    """big_vision's MAP head, with einsum over the axes as JAX has them."""
+    del arrays["cls"]
+    draw = np.random.default_rng(0)
+    look, heads, size = "MAPHead_0/MultiHeadDotProductAttention_0", 3, WIDTH // 3
+    shapes = {
+        "MAPHead_0/probe": (1, 1, WIDTH), f"{look}/out/kernel": (heads, size, WIDTH), f"{look}/out/bias": (WIDTH,),
+        "MAPHead_0/LayerNorm_0/scale": (WIDTH,), "MAPHead_0/LayerNorm_0/bias": (WIDTH,),
+        "MAPHead_0/MlpBlock_0/Dense_0/kernel": (WIDTH, 37), "MAPHead_0/MlpBlock_0/Dense_0/bias": (37,),
+        "MAPHead_0/MlpBlock_0/Dense_1/kernel": (37, WIDTH), "MAPHead_0/MlpBlock_0/Dense_1/bias": (WIDTH,),
+    }  # fmt: skip
+    for name in ("query", "key", "value"):
+        shapes |= {f"{look}/{name}/kernel": (WIDTH, heads, size), f"{look}/{name}/bias": (heads, size)}
+    arrays |= {name: draw.normal(size=shape).astype("f4") for name, shape in shapes.items()}
+    np.savez(tmp_path / "it.npz", **arrays)
+    scores, places = scores_of(tmp_path / "it.npz")
+    known = {name: torch.from_numpy(arrays[name]) for name in shapes}
+    query, key, value = (
+        torch.einsum("bnw,whd->bnhd", given, known[f"{look}/{name}/kernel"]) + known[f"{look}/{name}/bias"]
+        for name, given in (("query", known["MAPHead_0/probe"].expand(2, 1, -1)), ("key", places), ("value", places))
+    )
+    weights = (torch.einsum("bqhd,bnhd->bhqn", query, key) / size**0.5).softmax(-1)
+    found = torch.einsum("bhqn,bnhd->bqhd", weights, value)
+    found = torch.einsum("bqhd,hdw->bqw", found, known[f"{look}/out/kernel"]) + known[f"{look}/out/bias"]
+    norm = [known[f"MAPHead_0/LayerNorm_0/{part}"] for part in ("scale", "bias")]
+    inner = dense(functional.layer_norm(found, (WIDTH,), *norm, 1e-6), arrays, "MAPHead_0/MlpBlock_0/Dense_0")
+    found = found + dense(functional.gelu(inner, approximate="tanh"), arrays, "MAPHead_0/MlpBlock_0/Dense_1")
+    assert_close(scores, dense(found[:, 0], arrays, "head"), rtol=1e-4, atol=1e-4)
+
+
+def test_a_file_without_a_head_gives_vectors(arrays, tmp_path):
+    np.savez(tmp_path / "it.npz", **{name: each for name, each in arrays.items() if not name.startswith("head")})
+    stored = read_model(tmp_path / "it.npz", CPU)
+    assert stored.config.model.target.kind == "vector"
+    assert not stored.tokenisers.labels
+
+
+def test_bfloat16_is_read_though_numpy_does_not_know_it(arrays, tmp_path):
+    numbers = torch.randn(5, 3).bfloat16()
+    np.savez(tmp_path / "it.npz", it=numbers.view(torch.int16).numpy().view("V2"), other=np.ones(2))
+    file = NpzFile(tmp_path / "it.npz")
+    assert torch.equal(file.read("it"), numbers.float())
+    assert file.read("other").dtype == torch.float32
+    assert file.shapes() == {"it": (5, 3), "other": (2,)}
+
+
+def test_a_pickle_in_an_npz_is_not_opened(tmp_path):
+    np.savez(tmp_path / "it.npz", **{"embedding/kernel": np.array([{"a": 1}], dtype=object)})
+    with pytest.raises(UserError, match=r"cannot be read.*allow_pickle"):
+        NpzFile(tmp_path / "it.npz").read("embedding/kernel")
+
+
+def test_files_that_are_no_vit_are_refused(arrays, tmp_path):
+    (tmp_path / "text.npz").write_text("no archive")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_model(tmp_path / "text.npz", CPU)
+    np.savez(tmp_path / "other.npz", weights=np.ones(3))
+    with pytest.raises(UserError, match="no ViT"):
+        read_model(tmp_path / "other.npz", CPU)
+    np.savez(tmp_path / "more.npz", **arrays, strange=np.ones(3))
+    with pytest.raises(UserError, match="'strange' has no place"):
+        read_model(tmp_path / "more.npz", CPU)
+    np.savez(tmp_path / "it.npz", **arrays)
+    whole = (tmp_path / "it.npz").read_bytes()
+    (tmp_path / "half.npz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match="cannot be read"):
+        read_model(tmp_path / "half.npz", CPU)
+    assert fingerprint_of(tmp_path / "it.npz") != fingerprint_of(tmp_path / "half.npz")

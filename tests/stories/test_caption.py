@@ -1,0 +1,164 @@
+"""A model that describes pictures: train, ask, score, look inside, report, resume; on shapes and on a list."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from tiny import stop_and_go_on
+
+from seq2see.api import resolve
+from seq2see.cli.app import run as command
+from seq2see.core.errors import UserError
+from seq2see.workbench.dry import dry_run
+from seq2see.workbench.evaluate import evaluate
+from seq2see.workbench.predict import load
+from seq2see.workbench.recipe import Recipe
+from seq2see.workbench.report import write_report
+from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.train import train_recipe
+
+SMALL = {
+    "source.side": 16,
+    "source.frontend.size": 4,
+    "encoder.width": 16,
+    "encoder.depth": 1,
+    "encoder.heads": 2,
+    "decoder.width": 16,
+    "decoder.depth": 1,
+    "decoder.heads": 2,
+    "training.steps": 12,
+    "training.save_every": 4,
+    "training.tokens": 16,
+}
+COLOURS = {"red": (220, 40, 30), "green": (40, 200, 60), "blue": (40, 60, 220)}
+
+
+def small(*data: Path, **changes) -> Recipe:
+    return resolve("caption", list(data), SMALL | ({} if data else {"corpus.size": 100}) | changes)
+
+
+def painted(colour: str, number: int) -> Image.Image:
+    pixels = np.array(COLOURS[colour]) + np.random.default_rng(number).normal(0, 40, (20, 24, 3))
+    return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A list of pictures, each with a caption in English and one in Chinese."""
+    folder = tmp_path_factory.mktemp("data")
+    lines = []
+    for number in range(120):
+        colour = list(COLOURS)[number % 3]
+        painted(colour, number).save(folder / f"{number}.png")
+        lines += [{"file": f"{number}.png", "caption": text} for text in (f"all is {colour}", f"这是 {colour}")]
+    path = folder / "captions.jsonl"
+    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(listed: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    much = {"training.steps": 120, "training.save_every": 60, "training.rate": 5e-3, "encoder.width": 32}
+    return train_recipe(small(listed, **much), tmp_path_factory.mktemp("runs") / "learnt")
+
+
+def test_it_says_what_is_to_be_seen(run: RunFolder, tmp_path: Path):
+    model = load(run.path)
+    for colour in COLOURS:
+        painted(colour, 999).resize((90, 60)).save(tmp_path / f"{colour}.png")
+        found = model(str(tmp_path / f"{colour}.png"))
+        assert found.text in (f"all is {colour}", f"这是 {colour}")
+    picture = np.array(painted("blue", 5).resize((16, 16)))
+    assert model.score(picture, "all is blue") > model.score(picture, "all is red")
+    assert model.predict([picture], prefix="all is")[0].text == "all is blue"
+    mixed = [picture, np.array(painted("red", 5)), np.array(painted("green", 6).resize((16, 16)))]
+    for found, colour in zip(model.predict(mixed, num_beams=3), ("blue", "red", "green"), strict=True):
+        assert found.text.endswith(colour)
+    (large,) = model.predict([str(tmp_path / "blue.png")], side=24)
+    assert "blue" in large.text
+
+
+def test_decoding_step_by_step_gives_what_reading_whole_gives(run: RunFolder):
+    model = load(run.path)
+    picture = np.array(painted("green", 8).resize((16, 16)))
+    found = model.predict([picture])[0]
+    assert found.answers[0].log_probability == pytest.approx(model.score(picture, found.text), abs=1e-4)
+    many = model.predict([picture] * 70)  # enough for a quick twin
+    assert {each.text for each in many} == {found.text}
+    assert many[69].score == pytest.approx(found.score, abs=1e-4)
+
+
+def test_it_shows_where_it_looked_for_each_word(run: RunFolder):
+    found = load(run.path).predict([np.array(painted("red", 3).resize((16, 16)))])[0]
+    looked = found.attention
+    assert looked.source[0] == "1,1"
+    assert len(looked.source) == 16
+    assert looked.target[-1] == "<eos>"
+    assert looked.matrix.shape == (len(looked.target), 16)
+    assert looked.matrix.sum(1) == pytest.approx(np.ones(len(looked.target)), abs=1e-5)
+
+
+def test_it_is_judged_by_any_of_the_captions_and_reported(run: RunFolder, capsys):
+    assert command(["eval", str(run.path)]) == 0
+    assert "exact %" in capsys.readouterr().out
+    scores = json.loads((run.evaluation / "scores.json").read_text())
+    assert scores["test"]["exact"] > 80
+    assert (run.path / "attention" / "regions.png").read_bytes().startswith(b"\x89PNG")
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "where the model looked when it wrote it" in page
+    assert "模型在看图片的哪里" in page
+    assert "What the model is shown" in page
+
+
+def test_the_command_line_describes_pictures(run: RunFolder, tmp_path: Path, capsys):
+    painted("red", 44).save(tmp_path / "红.png")
+    assert command(["predict", str(run.path), str(tmp_path / "红.png")]) == 0
+    assert "red" in capsys.readouterr().out
+    (tmp_path / "bad.png").write_text("no")
+    assert command(["predict", str(run.path), str(tmp_path / "bad.png")]) != 0
+    assert "bad.png" in capsys.readouterr().err
+
+
+def test_the_model_keeps_words_and_how_it_sees(run: RunFolder):
+    assert {path.name for path in run.model.iterdir()} >= {"pixels.json", "tokenizer.json", "model.safetensors"}
+    assert not (run.model / "labels.json").exists()
+
+
+def test_shapes_come_with_captions(tmp_path: Path):
+    run = train_recipe(small(), tmp_path / "run")
+    scores = evaluate(run)
+    assert scores["test"]["pairs"] == 1000
+    _, row, *_ = (run.samples / "step-000012.tsv").read_text(encoding="utf-8").splitlines()
+    name, caption, _ = row.split("\t")
+    assert name == "valid 0"
+    assert caption.startswith("a ")
+    said: list[str] = []
+    dry_run(small(), said.append)
+    assert any(line.strip().startswith("is fed  <bos> a ") for line in said)
+
+
+def test_a_stopped_run_goes_on_to_the_same_end(tmp_path: Path, listed: Path):
+    stop_and_go_on(small(listed, **{"views.shift": 2}), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes, complaint",
+    [
+        ({"views.mixup": 0.5}, "two pictures in one have no caption"),
+        ({"target.vocabulary": "shared"}, "pictures have no vocabulary that could be shared"),
+        ({"target": {"kind": "label"}}, "go together"),
+    ],
+)
+def test_what_does_not_go_together_is_told(changes, complaint):
+    with pytest.raises(UserError, match=complaint):
+        small(**changes)
+
+
+@pytest.mark.parametrize("kind", ["hf", "onnx", "ct2"])
+def test_what_cannot_be_exported_is_told(run: RunFolder, tmp_path: Path, kind, capsys):
+    assert command(["export", str(run.path), "--to", kind, "--out", str(tmp_path / kind)]) != 0
+    assert "Traceback" not in capsys.readouterr().err
