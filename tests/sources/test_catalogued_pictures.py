@@ -159,6 +159,7 @@ def test_photos_have_all_their_captions_in_every_split(shelf):
         ("images_short64.tar", b"x" * 2000, "tar archive cannot be read"),
         ("images_short64.tar", tar({f"{number}.jpg": b"text" for number in range(30)}), "no picture but text"),
     ],
+    ids=["unknown picture", "no caption", "no archive", "text"],  # packed bytes tell the time, and names must not
 )
 def test_photos_that_do_not_belong_together_are_refused(shelf, file, content, words):
     shelf("flickr8k-small", photos() | {file: content})
