@@ -40,6 +40,7 @@ from seq2see.models.settings import ModelSettings, TextTarget, Tokens
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.tokenisers import Words
 from seq2see.sequences.vocabularies import train_tokeniser
+from seq2see.training.objectives import NextToken
 from seq2see.workbench.model_folder import ModelConfig, StoredModel
 from seq2see.workbench.tokenisers import Tokenisers
 
@@ -184,7 +185,9 @@ if __name__ == "__main__":
     if sys.argv[1:]:
         name = sys.argv[1]
         measure(
-            {"cell": "training", "name": name}, peer(PEERS[name]()) if name in PEERS else our_steps(fresh()), texts()
+            {"cell": "training", "name": name},
+            peer(PEERS[name]()) if name in PEERS else our_steps(fresh(), NextToken()),
+            texts(),
         )
     else:
         rows = writing()

@@ -1,11 +1,13 @@
-"""Kernels of our own beside what they replace: attention over short texts, the loss over a vocabulary, and decoding.
+"""Kernels of our own beside what they replace: in training and in decoding.
 
 python benchmarks/kernels_gpu.py        writes results/kernels_gpu.json; needs a GPU
 
 Attention is forward and backward together, in bf16, beside torch's fused kernel. The loss is what happens between the
-scores and their gradient, beside the same lines compiled by torch. What decoding asks for is one row, or the four of
-a beam, in bf16, beside torch's kernels one after another. Each is recorded ten times in a CUDA graph, so that only
-the GPU's own time counts; and matrices are as many as a Transformer has, so that each must be fetched anew.
+scores and their gradient, beside the same lines compiled by torch; so are norms with what stands around them, and the
+curve between two products, forward and backward. Adam is beside torch's fused one and the casts that it needs. What
+decoding asks for is one row, or the four of a beam, in bf16, beside torch's kernels one after another. Each is recorded
+ten times in a CUDA graph, so that only the GPU's own time counts; and matrices are as many as a Transformer has, so
+that each must be fetched anew.
 """
 
 from __future__ import annotations
@@ -30,15 +32,20 @@ from seq2see.decoding.few_rows import plain_product
 from seq2see.decoding.greedy_turn import take_turn
 from seq2see.decoding.hypotheses import History
 from seq2see.kernels.cross_entropy import judge_quickly
+from seq2see.kernels.curved_products import CurvedProduct
 from seq2see.kernels.few_rows import Layer, Norm, product
 from seq2see.kernels.look_up import Lookup, look_up
 from seq2see.kernels.one_query import look_across, look_back
+from seq2see.kernels.residual_norms import NormBeside, NormOfSum
 from seq2see.kernels.short_attention import short_attention
 from seq2see.layers.attention import KeyValueCache, join_heads, split_heads
+from seq2see.layers.feed_forward import CURVES
 from seq2see.layers.masks import for_kernel, so_far
 from seq2see.layers.positions import SinusoidalPositions
 from seq2see.models.frontends import TokenFrontend
 from seq2see.training.cross_entropy import judge
+from seq2see.training.doubles import Doubles
+from seq2see.training.optimisers import AdamW
 
 RESULTS = Path(__file__).parent / "results" / "kernels_gpu.json"
 TIMES, ROUNDS = 10, 15
@@ -102,6 +109,75 @@ def losses() -> Iterator[dict[str, Any]]:
             "plain": microseconds(lambda work=work: compiled(*work)),
             "own": microseconds(lambda work=work: judge_quickly(work[0], None, work[1], 0.1, work[2])),
         }
+
+
+def both_ways(plain: Callable[..., Any], own: Callable[..., Any], given: list[Tensor]) -> dict[str, float]:
+    """Forward and backward, with slopes of one; what is plain is compiled."""
+
+    def walk(work: Callable[..., Any]) -> None:
+        found = work(*given)
+        torch.autograd.grad(found, given, [torch.ones_like(each) for each in found])
+
+    compiled = torch.compile(plain, dynamic=False)
+    return {"plain": microseconds(lambda: walk(compiled)), "own": microseconds(lambda: walk(own))}
+
+
+def residuals() -> Iterator[dict[str, Any]]:
+    """A translator's: norm(x + dropout(f)), all vectors of 512. GPT-2's: norm(x) and x itself, all of 768."""
+    for case, rows, width in (("norm of a sum with dropout", 8192, 512), ("norm beside the stream", 16_384, 768)):
+        weight, bias = (torch.randn(width, device="cuda").requires_grad_() for _ in range(2))
+        if "sum" in case:
+            given = [torch.randn(1, rows, width, **BF16).requires_grad_() for _ in range(2)]
+            taken = both_ways(
+                lambda x, f, w, b: [
+                    functional.layer_norm((x + functional.dropout(f, 0.1)).float(), w.shape, w, b).bfloat16()
+                ],
+                lambda x, f, w, b: [NormOfSum.apply(x, f, w, b, 0.1, 1e-5)],
+                [*given, weight, bias],
+            )
+        else:
+            taken = both_ways(
+                lambda x, w, b: [x * 1.0, functional.layer_norm(x, w.shape, w, b).bfloat16()],
+                lambda x, w, b: NormBeside.apply(x, w, b, 1e-5),
+                [torch.randn(1, rows, width, device="cuda").requires_grad_(), weight, bias],
+            )
+        yield {"case": f"{case}, {rows:,} of {width}", **taken}
+
+
+def curves() -> Iterator[dict[str, Any]]:
+    """The first half of a feed-forward part: a product, and the curve behind it."""
+    for curve, rows, width in (("relu", 8192, 512), ("gelu-tanh", 16_384, 768)):
+        given = [
+            torch.randn(*shape, **BF16).requires_grad_() for shape in ((rows, width), (4 * width, width), (4 * width,))
+        ]
+        taken = both_ways(
+            lambda x, w, b, curve=curve: [CURVES[curve](functional.linear(x, w, b))],
+            lambda x, w, b, curve=curve: [CurvedProduct.apply(x, w, b, curve)],
+            given,
+        )
+        yield {"case": f"product and {curve}, {rows:,} of {width} by {4 * width:,}", **taken}
+
+
+def optimisers() -> Iterator[dict[str, Any]]:
+    """A step of AdamW over a Transformer's matrices, from gradients in bf16 to new copies in bf16."""
+    scalars = torch.ones((), device="cuda"), torch.zeros((), device="cuda")
+    taken = {}
+    for name in ("plain", "own"):
+        model = nn.Sequential(*(nn.Linear(512, 2048, device="cuda") for _ in range(44)))
+        doubles, optimiser = Doubles(model), AdamW().build(dict(model.named_parameters()), 1e-3)
+        if name == "own":
+            optimiser.join(doubles)
+        gradients = {copy: torch.ones_like(copy) for copy in doubles.copies.values()}
+
+        def step(doubles: Doubles = doubles, optimiser: Any = optimiser, gradients: Any = gradients) -> None:
+            with doubles.at_work():
+                for copy, gradient in gradients.items():
+                    copy.grad = gradient
+            optimiser.step(*scalars)
+            optimiser.drop_gradients()
+
+        taken[name] = microseconds(step)
+    yield {"case": "AdamW, 46 million weights", **taken}
 
 
 def products() -> Iterator[dict[str, Any]]:
@@ -198,7 +274,17 @@ def turns() -> Iterator[dict[str, Any]]:
 
 if __name__ == "__main__":
     rows = []
-    for row in (*attention(), *losses(), *products(), *queries(), *lookups(), *turns()):
+    for row in (
+        *attention(),
+        *losses(),
+        *residuals(),
+        *curves(),
+        *optimisers(),
+        *products(),
+        *queries(),
+        *lookups(),
+        *turns(),
+    ):
         rows.append({name: round(value, 1) if name != "case" else value for name, value in row.items()})
         rows[-1]["ratio"] = round(row["plain"] / row["own"], 2)
         print(rows[-1], flush=True)

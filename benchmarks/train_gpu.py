@@ -35,7 +35,7 @@ from seq2see.recipes.table import recipe
 from seq2see.sequences.packs import Packs
 from seq2see.training.graphs import GraphedStep
 from seq2see.training.loop import Trainer
-from seq2see.training.objectives import NextToken
+from seq2see.training.objectives import NextToken, Objective
 from seq2see.training.settings import Training
 from seq2see.workbench.prepare import prepare
 
@@ -146,13 +146,13 @@ def ours() -> tuple[Step, Step]:
     """Our own Transformer of the same shape."""
     stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.1, order="post")
     settings = ModelSettings(source=Text(), encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
-    return our_steps(fresh_model(settings, (VOCABULARY, VOCABULARY), "xavier", seed=1))
+    return our_steps(fresh_model(settings, (VOCABULARY, VOCABULARY), "xavier", seed=1), NextToken())
 
 
-def our_steps(model: nn.Module) -> tuple[Step, Step]:
+def our_steps(model: nn.Module, objective: Objective) -> tuple[Step, Step]:
     """A model's step by our own trainer: launched kernel by kernel, and as it runs by default."""
     training = Training(precision="bf16", compile=True, clip=1.0, steps=10_000, rate=1e-4)
-    trainer = Trainer(model, NextToken(), training, torch.device("cuda"))
+    trainer = Trainer(model, objective, training, torch.device("cuda"))
     trainer.model.train()
 
     def launch(batch: Batch) -> Tensor:

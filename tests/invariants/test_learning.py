@@ -96,7 +96,8 @@ def test_what_dropout_gives_is_right_on_average():
 COMPILED = """
 import sys, torch
 from tiny_models import FAMILIES, pairs, stirred
-from seq2see.training.loop import Trainer, compile_blocks
+from seq2see.training.graphs import compile_blocks
+from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
 from seq2see.training.optimisers import SGD
 from seq2see.training.schedules import Constant

@@ -97,6 +97,23 @@ def test_it_does_not_matter_how_the_slope_lies():
     assert all(map(torch.equal, summed, ones))
 
 
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_queries_keys_and_values_may_lie_side_by_side(is_causal):
+    from seq2see.kernels.short_attention import short_attention, short_self_attention
+
+    torch.manual_seed(1)
+    rows, heads, times, size = 3, 2, 20, 16
+    together = torch.randn(rows, times, 3 * heads * size, device=DEVICE, dtype=DTYPE).requires_grad_()
+    allowed = None if is_causal else table_for(rows, times, times)
+    parts = [part.unflatten(-1, (heads, size)).transpose(1, 2) for part in together.chunk(3, dim=-1)]
+    expected = short_attention(*parts, allowed, is_causal).transpose(1, 2).flatten(2)
+    found = short_self_attention(together, heads, allowed, is_causal)
+    assert torch.equal(found, expected)
+    for slope in (torch.randn_like(found), torch.ones(1, device=DEVICE, dtype=DTYPE).expand_as(found)):
+        theirs = torch.autograd.grad(expected, together, slope, retain_graph=True)
+        assert torch.equal(*theirs, *torch.autograd.grad(found, together, slope, retain_graph=True))
+
+
 def test_torch_finds_it_a_proper_operator():
     """Its shapes as it tells them, its gradient, and what torch.compile makes of it."""
     import seq2see.kernels.short_attention  # noqa: F401

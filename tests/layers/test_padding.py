@@ -8,8 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import Sequences, Whole
+from seq2see.layers.layout import Padded, Unpadded, layout_of
+from seq2see.layers.masks import everyone, real
 from seq2see.layers.padding import blank, last_real, mean_real, reverse
+from seq2see.layers.pooling import LearnedTokens
 
 
 def ragged(lengths: list[int], width: int = 3, padding: float = float("nan"), more: int = 0) -> Sequences:
@@ -51,3 +54,16 @@ def test_summaries_do_not_see_nan_in_the_padding(summary):
     assert result.isfinite().all()
     assert values.grad.isfinite().all()
     assert_close(result[1:], summary(Sequences(sequences.values[1:], torch.tensor([5]))))
+
+
+def test_rows_that_are_whole_are_taken_as_they_are():
+    """Nobody looks at their lengths, neither to hide padding nor to blank it."""
+    rows = Whole(torch.randn(2, 3, 4), torch.tensor([3, 3]))
+    assert blank(rows) is rows
+    assert real(rows) == everyone()
+    assert isinstance(layout_of(rows), Padded)
+    assert not isinstance(layout_of(rows), Unpadded)
+    torch.testing.assert_close(mean_real(rows), rows.values.mean(1))
+    longer = LearnedTokens(4)(rows)
+    assert (type(longer), longer.lengths.tolist()) == (Whole, [4, 4])
+    assert type(LearnedTokens(4)(Sequences(rows.values, rows.lengths))) is Sequences

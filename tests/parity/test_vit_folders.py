@@ -100,3 +100,30 @@ def test_googles_file_of_the_same_weights(layout, prefix, tmp_path):
             assert_close(ours.module(batch)[:, 0], expected, rtol=0, atol=1e-4)
     assert ours.config.model.target.summary == "class-token"
     assert ours.config.model.source.side == PLAIN["image_size"]
+
+
+def test_googles_file_whose_blocks_lie_on_top_of_each_other(tmp_path):
+    theirs = like_others(hidden_act="gelu_pytorch_tanh")
+    arrays = google_arrays(theirs, tmp_path / "hf", "big_vision")
+    stacked = {name: each for name, each in arrays.items() if "encoderblock_" not in name}
+    for name in [name for name in arrays if "encoderblock_0/" in name]:
+        both = [arrays[name.replace("block_0", f"block_{number}")] for number in (0, 1)]
+        stacked[name.replace("encoderblock_0", "encoderblock")] = np.stack(both)
+    np.savez(tmp_path / "it.npz", **{f"params/{name}": each for name, each in stacked.items()})
+    ours, batch = read_model(tmp_path / "it.npz", CPU), batch_of(theirs, 20)
+    with torch.no_grad():
+        expected = theirs_of(theirs, batch, [0.5] * 3, [0.5] * 3).logits
+        assert_close(ours.module(batch)[:, 0], expected, rtol=0, atol=1e-4)
+    assert ours.config.model.encoder.depth == 2
+
+
+def test_googles_older_files_have_a_position_for_the_class_token(tmp_path):
+    theirs = like_others(hidden_act="gelu_pytorch_tanh")
+    arrays = google_arrays(theirs, tmp_path / "hf", "big_vision")
+    arrays["pos_embedding"] = theirs.state_dict()["vit.embeddings.position_embeddings"].numpy()
+    arrays["cls"] = theirs.state_dict()["vit.embeddings.cls_token"].numpy()
+    np.savez(tmp_path / "it.npz", **arrays)
+    ours, batch = read_model(tmp_path / "it.npz", CPU), batch_of(theirs, 20)
+    with torch.no_grad():
+        expected = theirs_of(theirs, batch, [0.5] * 3, [0.5] * 3).logits
+        assert_close(ours.module(batch)[:, 0], expected, rtol=0, atol=1e-4)

@@ -52,8 +52,16 @@ def test_a_mixture_has_two_labels_and_its_share_of_the_pixels(name):
 def test_showings_are_different_views_of_the_same_picture():
     viewer = Views(shift=6, showings=3).viewer(1)
     shown = viewer.shown(np.array([4, 9]))
-    assert shown.tolist() == [4, 4, 4, 9, 9, 9]
+    assert shown.tolist() == [4, 9, 4, 9, 4, 9]
     one = some(1).source.values
     batch = Batch(Pictures(one.expand(6, -1, -1, -1)), None, torch.zeros(6, 1), torch.from_numpy(shown))
     values = viewer(batch, 1).source.values
     assert len({tuple(each.flatten().tolist()) for each in values}) >= 5
+
+
+def test_a_picture_that_is_shown_twice_is_mixed_with_others():
+    viewer = Views(mixup=1.0, showings=2).viewer(1)
+    shown = torch.from_numpy(viewer.shown(np.arange(8)))
+    mixed = viewer(Batch(some(16).source, None, shown[:, None], shown), 1)
+    assert (mixed.labels != mixed.others).all()
+    assert len(mixed.shares.unique()) == 16  # every showing has draws of its own

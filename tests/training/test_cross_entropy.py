@@ -131,10 +131,17 @@ def test_hidden_vectors_of_16_bits_get_gradients_of_16_bits():
     assert (loss.dtype, by_hidden.dtype, by_weight.dtype) == (torch.float32, torch.bfloat16, torch.float32)
 
 
+def test_no_tokens_ask_nothing_and_move_nothing():
+    *parts, labels = case(0)
+    loss = chunked_loss(*parts, labels)
+    assert loss == 0
+    assert all(not gradient.any() for gradient in gradients(loss, parts))
+
+
 def test_without_gradients_it_is_the_same_number_and_no_gradient_is_computed(monkeypatch):
     *parts, labels = case(7)
     expected = chunked_loss(*parts, labels, 0.1)
-    monkeypatch.setattr(cross_entropy, "_add_product", None)
+    monkeypatch.setattr(cross_entropy, "_take_product", None)
     with torch.no_grad():
         found = chunked_loss(*parts, labels, 0.1)
     assert torch.equal(found, expected)

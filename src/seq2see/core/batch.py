@@ -101,8 +101,17 @@ class Worded(Sequences):
 
 
 @dataclass(frozen=True)
-class Gridded(Sequences):
-    """Rows of vectors that cover a picture, line after line from the top left; nothing of them is padding."""
+class Whole(Sequences):
+    """Rows of one length: nothing of them is padding, and nobody has to look at lengths to know it."""
+
+    def to(self, device: torch.device | str) -> Whole:
+        """The same rows on another device."""
+        return Whole(*(tensor.to(device, non_blocking=True) for tensor in (self.values, self.lengths)))
+
+
+@dataclass(frozen=True)
+class Gridded(Whole):
+    """Rows of vectors that cover a picture, line after line from the top left."""
 
     grid: tuple[int, int]  # places from top to bottom, and from left to right
 

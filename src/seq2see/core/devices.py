@@ -14,7 +14,7 @@ from threading import Thread
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 def finds_triton(environment: Mapping[str, str]) -> bool:
@@ -59,6 +59,13 @@ def autocast(device: torch.device, precision: str) -> contextlib.AbstractContext
     if precision == "bf16":
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return contextlib.nullcontext()
+
+
+def has_kernels(vectors: Tensor) -> bool:
+    """Whether our own kernels for training are there for these: in bf16, on a GPU, where gradients are wanted."""
+    if not (TRITON and vectors.is_cuda and torch.is_grad_enabled()):
+        return False
+    return torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
 
 
 REHEARSALS = 2

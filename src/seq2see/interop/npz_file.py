@@ -15,6 +15,8 @@ from seq2see.core.errors import UserError
 ENDING = ".npy"
 PREFIXES = ("params/", "opt/target/", "target/")
 """What stands before the names of weights that were saved together with how they were trained."""
+STACKED = "/encoderblock/"
+"""In the names of weights that lie on top of each other in one array, block after block."""
 
 
 class NpzFile:
@@ -27,7 +29,9 @@ class NpzFile:
             names = [name.removesuffix(ENDING) for name in self._archive.namelist() if name.endswith(ENDING)]
             self._prefix = next((each for each in PREFIXES if any(name.startswith(each) for name in names)), "")
             kept = [name for name in names if name.startswith(self._prefix)]
-            self._shapes = {name.removeprefix(self._prefix): self._shape(name) for name in kept}
+            self._shapes, self._layers = self._unstacked(
+                {name.removeprefix(self._prefix): self._shape(name) for name in kept}
+            )
         except (OSError, ValueError, zipfile.BadZipFile) as error:
             remedy = "Get the file again; it may be incomplete."
             raise UserError(f"These weights cannot be read: {error}.", where=self.where, remedy=remedy) from None
@@ -38,14 +42,30 @@ class NpzFile:
 
     def read(self, name: str) -> Tensor:
         """One tensor, in float32."""
+        stored, layer = self._layers.get(name, (name, None))
         try:
-            with self._archive.open(self._prefix + name + ENDING) as file:
+            with self._archive.open(self._prefix + stored + ENDING) as file:
                 array = np.lib.format.read_array(file, allow_pickle=False)
         except (OSError, ValueError, zipfile.BadZipFile) as error:
             raise UserError(f"The weight '{name}' cannot be read: {error}.", where=self.where) from None
+        array = array if layer is None else np.ascontiguousarray(array[layer])
         if array.dtype == np.dtype("V2"):  # bfloat16, which numpy does not know
             return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16).float()
         return torch.from_numpy(np.ascontiguousarray(array, np.float32))
+
+    def _unstacked(
+        self, shapes: dict[str, tuple[int, ...]]
+    ) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[str, int]]]:
+        """The shapes with a name for every block, and where such a block lies: in which array, and at which place."""
+        found, layers = {}, {}
+        for name, shape in shapes.items():
+            if STACKED not in name or not shape:
+                found[name] = shape
+                continue
+            for number in range(shape[0]):
+                own = name.replace(STACKED, f"{STACKED[:-1]}_{number}/")
+                found[own], layers[own] = shape[1:], (name, number)
+        return found, layers
 
     def _shape(self, name: str) -> tuple[int, ...]:
         with self._archive.open(name + ENDING) as file:

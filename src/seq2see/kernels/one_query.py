@@ -13,8 +13,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-KEYS = 64
-"""Keys that a program looks at side by side, at most."""
+KEYS, WARPS = 128, 4
+"""Keys that a program looks at side by side, at most, and threads that do so, in groups of 32."""
+MANY, MANY_KEYS, MANY_WARPS = 256, 512, 16
+"""The same where there are more keys than so many: a long walk in few steps."""
 
 
 @triton.jit
@@ -78,7 +80,8 @@ def _across(
 
 def _shape(keys: int, size: int) -> dict[str, int]:
     """What the kernels are compiled for."""
-    return {"KEYS": min(KEYS, triton.next_power_of_2(keys)), "SIZE": triton.next_power_of_2(size), "num_warps": 4}
+    most, warps = (MANY_KEYS, MANY_WARPS) if keys > MANY else (KEYS, WARPS)
+    return {"KEYS": min(most, triton.next_power_of_2(keys)), "SIZE": triton.next_power_of_2(size), "num_warps": warps}
 
 
 def look_back(product: Tensor, cache: Tensor, filled: Tensor) -> Tensor:

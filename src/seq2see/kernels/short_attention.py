@@ -30,12 +30,6 @@ def _tile(numbers, row_step, head_step, time_step, times, heads, TIMES: tl.const
 
 
 @triton.jit
-def _room(numbers, times, heads, TIMES: tl.constexpr, SIZE: tl.constexpr):
-    """The same in a tensor of our own, where the heads of a time lie side by side."""
-    return _tile(numbers, times * heads * SIZE, SIZE, heads * SIZE, times, heads, TIMES, SIZE)
-
-
-@triton.jit
 def _weights(
     queries, keys, table, row_step, query_step, heads, asking, asked,
     SIZE: tl.constexpr, CAUSAL: tl.constexpr, TABLE: tl.constexpr,
@@ -66,13 +60,14 @@ def _forward(
     at_v, is_v = _tile(values, v_row, v_head, v_time, asked, heads, ASKED, SIZE)
     q, k, v = tl.load(at_q, is_q, 0.0), tl.load(at_k, is_k, 0.0), tl.load(at_v, is_v, 0.0)
     weights = _weights(q, k, table, table_row, table_query, heads, asking, asked, SIZE, CAUSAL, TABLE)
-    at_found, is_found = _room(found, asking, heads, ASKING, SIZE)
+    at_found, is_found = _tile(found, asking * heads * SIZE, SIZE, heads * SIZE, asking, heads, ASKING, SIZE)
     tl.store(at_found, tl.dot(weights.to(v.dtype), v).to(v.dtype), is_found)
 
 
 @triton.jit
 def _backward(
-    by_queries, by_keys, by_values, slope, s_row, s_head, s_time,
+    by_queries, a_row, a_head, a_time, by_keys, b_row, b_head, b_time, by_values, c_row, c_head, c_time,
+    slope, s_row, s_head, s_time,
     queries, q_row, q_head, q_time, keys, k_row, k_head, k_time, values, v_row, v_head, v_time,
     table, table_row, table_query, heads, asking, asked,
     ASKING: tl.constexpr, ASKED: tl.constexpr, SIZE: tl.constexpr, CAUSAL: tl.constexpr, TABLE: tl.constexpr,
@@ -85,15 +80,18 @@ def _backward(
     q, k, v = tl.load(at_q, is_q, 0.0), tl.load(at_k, is_k, 0.0), tl.load(at_v, is_v, 0.0)
     g = tl.load(at_slope, is_slope, 0.0)
     weights = _weights(q, k, table, table_row, table_query, heads, asking, asked, SIZE, CAUSAL, TABLE)
-    at_by, is_by = _room(by_values, asked, heads, ASKED, SIZE)
+    at_by, is_by = _tile(by_values, c_row, c_head, c_time, asked, heads, ASKED, SIZE)
     tl.store(at_by, tl.dot(tl.trans(weights.to(g.dtype)), g).to(g.dtype), is_by)
     by_weights = tl.dot(g, tl.trans(v))
     by_scores = weights * (by_weights - tl.sum(weights * by_weights, 1)[:, None]) * (SIZE**-0.5)
     by_scores = by_scores.to(q.dtype)
-    at_by, is_by = _room(by_keys, asked, heads, ASKED, SIZE)
+    at_by, is_by = _tile(by_keys, b_row, b_head, b_time, asked, heads, ASKED, SIZE)
     tl.store(at_by, tl.dot(tl.trans(by_scores), q).to(q.dtype), is_by)
-    at_by, is_by = _room(by_queries, asking, heads, ASKING, SIZE)
+    at_by, is_by = _tile(by_queries, a_row, a_head, a_time, asking, heads, ASKING, SIZE)
     tl.store(at_by, tl.dot(by_scores, k).to(q.dtype), is_by)
+
+
+Parts = tuple[Tensor, Tensor, Tensor]
 
 
 def fits(queries: Tensor, keys: Tensor) -> bool:
@@ -136,6 +134,7 @@ def _shape(queries: Tensor, keys: Tensor, table: Tensor | None, causal: bool) ->
 # Operators, which torch.compile leaves as they are; it is told the shapes of what they give. The shorter way to say so,
 # `torch.library.custom_op`, imports the compiler at the first call, even where nothing is compiled: seconds.
 ATTEND, SLOPES = "seq2see::short_attention", "seq2see::short_attention_slopes"
+AT_ITSELF, ITS_SLOPES = "seq2see::short_self_attention", "seq2see::short_self_attention_slopes"
 torch.library.define(
     ATTEND,
     "(Tensor queries, Tensor keys, Tensor values, Tensor? table, bool causal) -> Tensor",
@@ -147,22 +146,61 @@ torch.library.define(
     " -> (Tensor, Tensor, Tensor)",
     tags=torch.Tag.pt2_compliant_tag,
 )
+torch.library.define(
+    AT_ITSELF,
+    "(Tensor together, int heads, Tensor? table, bool causal) -> Tensor",
+    tags=torch.Tag.pt2_compliant_tag,
+)
+torch.library.define(
+    ITS_SLOPES,
+    "(Tensor slope, Tensor together, int heads, Tensor? table, bool causal) -> Tensor",
+    tags=torch.Tag.pt2_compliant_tag,
+)
 
 
-@torch.library.impl(ATTEND, "default")
-def _attend(queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool) -> Tensor:
+def _look(queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool) -> Tensor:
     found, rows_heads = _like(queries), queries.size(0) * queries.size(1)
     _forward[(rows_heads,)](found, *_given(queries, keys, values, table), **_shape(queries, keys, table, causal))
     return found
+
+
+torch.library.impl(ATTEND, "default", _look)
 
 
 @torch.library.impl(SLOPES, "default")
 def _slopes(
     slope: Tensor, queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    found, rows_heads = (_like(queries), _like(keys), _like(values)), queries.size(0) * queries.size(1)
-    given, shape = _given(queries, keys, values, table), _shape(queries, keys, table, causal)
-    _backward[(rows_heads,)](*found, *_laid(slope), *given, **shape)
+    found = (_like(queries), _like(keys), _like(values))
+    _fill(found, slope, (queries, keys, values), table, causal)
+    return found
+
+
+def _fill(places: Parts, slope: Tensor, parts: Parts, table: Tensor | None, causal: bool) -> None:
+    """The slopes by queries, keys and values, wherever they shall lie."""
+    queries, keys, _ = parts
+    laid = [number for place in places for number in _laid(place)]
+    _backward[(queries.size(0) * queries.size(1),)](
+        *laid, *_laid(slope), *_given(*parts, table), **_shape(queries, keys, table, causal)
+    )
+
+
+def _cut(together: Tensor, heads: int) -> Parts:
+    """Queries, keys and values out of one product."""
+    queries, keys, values = together.unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
+    return queries, keys, values
+
+
+@torch.library.impl(AT_ITSELF, "default")
+def _attend_itself(together: Tensor, heads: int, table: Tensor | None, causal: bool) -> Tensor:
+    return _look(*_cut(together, heads), table, causal).transpose(1, 2).flatten(2)
+
+
+@torch.library.impl(ITS_SLOPES, "default")
+def _its_slopes(slope: Tensor, together: Tensor, heads: int, table: Tensor | None, causal: bool) -> Tensor:
+    found = together.new_empty(together.shape)
+    slope = slope.unflatten(-1, (heads, -1)).transpose(1, 2)
+    _fill(_cut(found, heads), slope, _cut(together, heads), table, causal)
     return found
 
 
@@ -178,6 +216,17 @@ def _(
     return _like(queries), _like(keys), _like(values)
 
 
+@torch.library.register_fake(AT_ITSELF)
+def _(together: Tensor, heads: int, table: Tensor | None, causal: bool) -> Tensor:
+    rows, times, width = together.shape
+    return together.new_empty(rows, times, width // 3)
+
+
+@torch.library.register_fake(ITS_SLOPES)
+def _(slope: Tensor, together: Tensor, heads: int, table: Tensor | None, causal: bool) -> Tensor:
+    return together.new_empty(together.shape)
+
+
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     *tensors, ctx.causal = inputs
     ctx.save_for_backward(*tensors)
@@ -187,9 +236,26 @@ def _back(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
     return *torch.ops.seq2see.short_attention_slopes(slope, *ctx.saved_tensors, ctx.causal), None, None
 
 
+def _keep_together(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    together, ctx.heads, table, ctx.causal = inputs
+    ctx.save_for_backward(together, table)
+
+
+def _back_together(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+    together, table = ctx.saved_tensors
+    found = torch.ops.seq2see.short_self_attention_slopes(slope, together, ctx.heads, table, ctx.causal)
+    return found, None, None, None
+
+
 torch.library.register_autograd(ATTEND, _back, setup_context=_keep)
+torch.library.register_autograd(AT_ITSELF, _back_together, setup_context=_keep_together)
 
 
 def short_attention(queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool) -> Tensor:
     """The weighted sum of the values; `table` says who may look where, True: may."""
     return torch.ops.seq2see.short_attention(queries, keys, values, table, causal)
+
+
+def short_self_attention(together: Tensor, heads: int, table: Tensor | None, causal: bool) -> Tensor:
+    """The same for queries, keys and values that lie side by side: so do their slopes, and nobody has to join them."""
+    return torch.ops.seq2see.short_self_attention(together, heads, table, causal)

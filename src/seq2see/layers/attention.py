@@ -50,11 +50,10 @@ def plain_attention(queries: Queries, keys: Keys, values: Keys, may_look: MayLoo
 
 def fused_attention(queries: Queries, keys: Keys, values: Keys, may_look: MayLook) -> Queries:
     """The same as `plain_attention`, by fused kernels: ours for short texts on a GPU, else torch's."""
-    if TRITON and queries.is_cuda and queries.requires_grad and may_look.lean is None:
-        from seq2see.kernels.short_attention import fits, short_attention
+    if is_short(queries, keys, may_look):
+        from seq2see.kernels.short_attention import short_attention
 
-        if fits(queries, keys):
-            return short_attention(queries, keys, values, may_look.allowed, may_look.causal)
+        return short_attention(queries, keys, values, may_look.allowed, may_look.causal)
     if queries.dtype == torch.bfloat16 and queries.device.type == "cpu" and queries.requires_grad:
         # In bf16 the fused kernel's way back takes a CPU five times as long as the plain products do.
         return plain_attention(queries, keys, values, may_look)
@@ -68,6 +67,15 @@ def fused_attention(queries: Queries, keys: Keys, values: Keys, may_look: MayLoo
     if may_look.causal:
         table = may_look.table(queries.size(-2), keys.size(-2), queries.device)
     return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=table)
+
+
+def is_short(queries: Queries, keys: Keys, may_look: MayLook) -> bool:
+    """Whether our own kernels for short texts are there for these."""
+    if not (TRITON and queries.is_cuda and queries.requires_grad and may_look.lean is None):
+        return False
+    from seq2see.kernels.short_attention import fits
+
+    return fits(queries, keys)
 
 
 def leaning(may_look: MayLook, places: Places, asking: Asking, asked: Asked) -> MayLook:
@@ -146,20 +154,29 @@ class SelfAttention(Attention):
         self, vectors: Float[Tensor, "line token width"], layout: Padded = AS_ROWS
     ) -> tuple[Queries, Float[Tensor, "row 2 group key size"]]:
         """Queries of every head, and keys and values of every head that has its own."""
-        size = self.width // self.heads
-        pieces = layout.spread(self.queries_keys_values(vectors)).unflatten(-1, (-1, size)).transpose(1, 2)
+        return self.cut(layout.spread(self.queries_keys_values(vectors)))
+
+    def cut(self, together: Float[Tensor, "row time all"]) -> tuple[Queries, Float[Tensor, "row 2 group key size"]]:
+        """The same out of the product that gives all of them."""
+        pieces = together.unflatten(-1, (-1, self.width // self.heads)).transpose(1, 2)
         queries, keys_values = pieces[:, : self.heads], pieces[:, self.heads :]
         return queries, keys_values.unflatten(1, (2, self.key_heads))
 
     def forward(self, vectors: Vectors, may_look: MayLook, layout: Padded = AS_ROWS) -> Vectors:
         """Every time looks at the whole sequence (as far as it may)."""
-        queries, keys_values = self.project(vectors, layout)
+        together = layout.spread(self.queries_keys_values(vectors))
+        queries, keys_values = self.cut(together)
         keys, values = keys_values[:, 0], keys_values[:, 1]
         if self.places is not None:
             # Only distances count, so it does not matter if a text begins in the middle of a line.
             times = torch.arange(queries.size(2), device=queries.device)[None]
             queries, keys = self.places.turn(queries, times), self.places.turn(keys, times)
             may_look = leaning(may_look, self.places, times, times)
+        elif self.probe is None and self.key_heads == self.heads and is_short(queries, keys, may_look):
+            from seq2see.kernels.short_attention import short_self_attention
+
+            found = short_self_attention(together, self.heads, may_look.allowed, may_look.causal)
+            return self.output(layout.gather(found))
         return self.look(queries, keys, values, may_look, layout)
 
     def step(

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Shaped
 from torch import Tensor
 
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import Sequences, Whole
 from seq2see.layers.padding import blank
 
 Stream = Shaped[Tensor, "line token width"]
@@ -64,7 +64,7 @@ def layout_of(sequences: Sequences) -> Padded:
     What is compiled or exported must hold for rows of any length, so nothing may depend on theirs.
     """
     lengths = sequences.lengths
-    if lengths.device.type != "cpu" or torch.compiler.is_compiling():
+    if isinstance(sequences, Whole) or lengths.device.type != "cpu" or torch.compiler.is_compiling():
         return Padded()
     full = int(lengths.sum()) == sequences.values.shape[:2].numel()
     return Padded() if full else Unpadded(sequences)

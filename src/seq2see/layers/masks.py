@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from seq2see.core.batch import Sequences, Strung
+from seq2see.core.batch import Sequences, Strung, Whole
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def own_past(line: Strung) -> MayLook:
 
 
 def real(sequences: Sequences) -> MayLook:
-    """Only at keys that are data, not padding."""
-    return MayLook(sequences.real[:, None, None, :])
+    """Only at keys that are data, not padding: at all of them, if the rows are known to be whole."""
+    return everyone() if isinstance(sequences, Whole) else MayLook(sequences.real[:, None, None, :])
 
 
 def times_from(first: Int[Tensor, "row"], count: int) -> Int[Tensor, "row count"]:

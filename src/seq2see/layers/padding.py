@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import Sequences, Whole
 
 AnySequences = TypeVar("AnySequences", bound=Sequences)
 
@@ -24,6 +24,8 @@ def blank(sequences: AnySequences) -> AnySequences:
     A weight of zero is not enough to keep padding out: 0 · NaN is NaN, in the forward pass and in the
     gradient of whatever multiplied it. So the content itself is taken away.
     """
+    if isinstance(sequences, Whole):
+        return sequences
     return replace(sequences, values=sequences.values.masked_fill(~sequences.real[..., None], 0))
 
 

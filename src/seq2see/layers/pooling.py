@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from seq2see.core.batch import Sequences
+from seq2see.core.batch import Sequences, Whole
 from seq2see.layers.attention import CrossAttention
 from seq2see.layers.masks import for_kernel, real
 from seq2see.layers.norms import EPSILON, LayerNorm
@@ -17,8 +17,8 @@ class LearnedTokens(nn.Module):
     """Vectors that are of no place, put in front of every row: what they come to know is of all places.
 
     One is the class token of BERT and ViT (Dosovitskiy et al. 2021, eq. 1); DeiT has a second, taught by another model
-    (Touvron et al. 2021, section 4). Being of no place they need no
-    position: with one added, each would be another such vector.
+    (Touvron et al. 2021, section 4). Being of no place they need no position: with one added, each would be another
+    such vector.
     """
 
     def __init__(self, width: int, count: int = 1):
@@ -28,7 +28,8 @@ class LearnedTokens(nn.Module):
     def forward(self, sequences: Sequences) -> Sequences:
         """The same rows, each longer by these vectors."""
         first = self.vectors.to(sequences.values.dtype).expand(len(sequences.values), -1, -1)
-        return Sequences(torch.cat([first, sequences.values], dim=1), sequences.lengths + len(self.vectors))
+        kind = Whole if isinstance(sequences, Whole) else Sequences
+        return kind(torch.cat([first, sequences.values], dim=1), sequences.lengths + len(self.vectors))
 
 
 class Pooling(nn.Module):

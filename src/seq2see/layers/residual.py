@@ -1,4 +1,8 @@
-"""Adding what a layer found to what was known, and where the norm stands in it."""
+"""Adding what a layer found to what was known, and where the norm stands in it.
+
+`plain` is the definition; on a GPU a training step in bf16 takes kernels of our own that do the same in one go
+(kernels/residual_norms.py). Tests say they agree.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,14 @@ from collections.abc import Callable
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from seq2see.core.devices import has_kernels
 from seq2see.layers.dropout import Dropout, RowDropout
+from seq2see.layers.norms import LayerNorm, RMSNorm
 
 Vectors = Float[Tensor, "row time width"]
+
+WIDEST = 4096
+"""Numbers of a vector that the kernels can hold."""
 
 
 class PostNorm(nn.Module):
@@ -25,7 +34,17 @@ class PostNorm(nn.Module):
 
     def forward(self, vectors: Vectors, real: Bool[Tensor, "row time"], part: Callable[[Tensor], Tensor]) -> Vectors:
         """Apply one part (attention or feed-forward) and add its answer."""
-        return self.norm(vectors + self.skip(self.dropout(part(vectors))), real)
+        found = part(vectors)
+        if fits(self.norm, vectors) and self.skip.p == 0:
+            from seq2see.kernels.residual_norms import NormOfSum
+
+            return NormOfSum.apply(vectors, found, self.norm.weight, bias_of(self.norm), self.share, self.norm.epsilon)
+        return self.norm(vectors + self.skip(self.dropout(found)), real)
+
+    @property
+    def share(self) -> float:
+        """Of what a part found, the share that falls out now."""
+        return self.dropout.p if self.training else 0.0
 
     @staticmethod
     def ending(norm: nn.Module) -> nn.Module | None:
@@ -38,12 +57,27 @@ class PreNorm(PostNorm):
 
     def forward(self, vectors: Vectors, real: Bool[Tensor, "row time"], part: Callable[[Tensor], Tensor]) -> Vectors:
         """Apply one part to the normalised stream and add its answer to the stream."""
+        if fits(self.norm, vectors):
+            from seq2see.kernels.residual_norms import NormBeside
+
+            vectors, normed = NormBeside.apply(vectors, self.norm.weight, bias_of(self.norm), self.norm.epsilon)
+            return vectors + self.skip(self.dropout(part(normed)))
         return vectors + self.skip(self.dropout(part(self.norm(vectors, real))))
 
     @staticmethod
     def ending(norm: nn.Module) -> nn.Module | None:
         """The stream was never normalised, so the stack ends with a norm."""
         return norm
+
+
+def fits(norm: nn.Module, vectors: Tensor) -> bool:
+    """Whether there is a kernel for this norm around these vectors."""
+    return has_kernels(vectors) and isinstance(norm, LayerNorm | RMSNorm) and vectors.size(-1) <= WIDEST
+
+
+def bias_of(norm: nn.Module) -> Tensor | None:
+    """What a norm adds in the end; RMSNorm adds nothing."""
+    return norm.bias if isinstance(norm, LayerNorm) else None
 
 
 ORDERS = {"post": PostNorm, "pre": PreNorm}

@@ -142,6 +142,15 @@ class TransformerEncoder(nn.Module):
         return Memory(rows, source.lengths, summary, source if isinstance(source, Strung) else None)
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What the encoder made of the source, as it lies in memory, and who may look where in it."""
+
+    vectors: Vectors
+    layout: Padded
+    may_look: MayLook
+
+
 class DecoderBlock(nn.Module):
     """Look at what was written so far, look at the source, then think."""
 
@@ -155,17 +164,12 @@ class DecoderBlock(nn.Module):
         self.around_think = wiring.residual()
 
     def forward(
-        self,
-        vectors: Vectors,
-        real: Bool[Tensor, "row time"],
-        memory: tuple[Tensor, Tensor],
-        at_itself: MayLook,
-        at_source: MayLook,
-        layout: Padded,
+        self, vectors: Vectors, real: Bool[Tensor, "row time"], source: Seen, at_itself: MayLook, layout: Padded
     ) -> Vectors:
         """One block of the decoder, all times at once."""
         vectors = self.around_back(vectors, real, lambda x: self.look_back(x, at_itself, layout))
-        return self._rest(vectors, real, memory, at_source, layout)
+        memory = self.look_across.prepare(source.vectors, source.layout)
+        return self._rest(vectors, real, memory, source.may_look, layout)
 
     def step(self, vectors: Vectors, state: BlockState, now: Now) -> Vectors:
         """One block of the decoder, for new times only; the past is in the state."""
@@ -232,10 +236,9 @@ class TransformerDecoder(nn.Module):
         if isinstance(target, Strung) and memory.read is not None:
             at_source = own_text(target, memory.read)
         remembered, _ = source_layout.enter(memory)
-        at_source = for_kernel(at_source, vectors)
+        source = Seen(remembered, source_layout, for_kernel(at_source, vectors))
         for block in self.blocks:
-            keys_values = block.look_across.prepare(remembered, source_layout)
-            vectors = block(vectors, is_real, keys_values, at_itself, at_source, layout)
+            vectors = block(vectors, is_real, source, at_itself, layout)
         return layout.spread(vectors if self.ending is None else self.ending(vectors, is_real))
 
     def start(self, memory: Memory, rows: int, room: int) -> TransformerState:

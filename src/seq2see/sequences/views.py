@@ -70,14 +70,14 @@ class Viewer:
         self.mix = _mixture(views)
 
     def shown(self, indices: Numbers) -> Numbers:
-        """Pictures as often as they are shown."""
-        return np.repeat(indices, self.showings)
+        """Pictures as often as they are shown: all of them, then all again, so that none is mixed with itself."""
+        return np.tile(indices, self.showings)
 
     def __call__(self, batch: Batch, step: int) -> Batch:
         """The same batch in other views."""
         assert isinstance(batch.source, Pictures)
         pixels, rows = batch.source.values, torch.arange(len(batch.indices))
-        showing = batch.indices * self.showings + rows % self.showings
+        showing = batch.indices * self.showings + rows * self.showings // len(rows)
         draws = Draws(self.seed, step, showing.to(pixels.device))
         for view in self.views:
             pixels = view(pixels, draws)

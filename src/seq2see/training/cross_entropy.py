@@ -161,7 +161,10 @@ class _Chunks(torch.autograd.Function):
         low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
         high = torch.promote_types(low, torch.float32)
         size, matrix = CHUNK.get(device, CHUNK["cuda"]) // copies, weight.to(low)
-        by_hidden, by_weight = torch.zeros_like(hidden), torch.zeros_like(weight)
+        by_hidden, by_weight = (
+            torch.empty_like(hidden),
+            torch.empty_like(weight) if tokens else torch.zeros_like(weight),
+        )
         by_bias = None if bias is None else torch.zeros_like(bias)
         loss = torch.zeros((), dtype=high, device=hidden.device)
         # One piece of memory for all chunks: asking the system for it anew costs more than the exponentials.
@@ -176,7 +179,7 @@ class _Chunks(torch.autograd.Function):
                 if learning:
                     slope = slope.flatten(0, 1)
                     by_hidden[:, start : start + size] = (slope @ matrix).unflatten(0, (copies, -1))
-                    _add_product(by_weight, slope.mT, vectors)
+                    _take_product(by_weight, slope.mT, vectors, first=start == 0)
                     if by_bias is not None:
                         by_bias += slope.sum(0)
         ctx.save_for_backward(by_hidden, by_weight, by_bias)
@@ -189,9 +192,11 @@ class _Chunks(torch.autograd.Function):
         return *(None if found is None else gradient * found for found in ctx.saved_tensors), None, None, None
 
 
-def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
-    """total += left · right, in one go if all are of one number format."""
+def _take_product(total: Tensor, left: Tensor, right: Tensor, first: bool) -> None:
+    """total += left · right, in one go if all are of one number format; the first product is the total."""
     if total.dtype == left.dtype:
-        total.addmm_(left, right)
+        total.addmm_(left, right, beta=0 if first else 1)
+    elif first:
+        total.copy_(left @ right)
     else:
         total += left @ right

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from seq2see.core.batch import Batch
 from seq2see.core.devices import REHEARSALS, aside
@@ -59,3 +59,10 @@ class GraphedStep:
             with torch.cuda.graph(graph, pool=self.pool):
                 figures = self.step(own)
         return Recorded(own, graph, figures)
+
+
+def compile_blocks(model: nn.Module) -> None:
+    """Let torch.compile fuse the operations of each block of a stack: equal blocks are compiled once."""
+    stacks = [part for part in model.modules() if isinstance(part, nn.ModuleList)]
+    for block in [block for stack in stacks for block in stack]:
+        block.compile(dynamic=False)

@@ -23,8 +23,9 @@ from seq2see.core.rows import pick_rows
 from seq2see.core.seeds import seed_torch
 from seq2see.training.averaging import MovingAverage, TriggeredAverage, move_average
 from seq2see.training.carrying import Carried
+from seq2see.training.doubles import Doubles
 from seq2see.training.feeding import TeacherForcing, feed
-from seq2see.training.graphs import GraphedStep
+from seq2see.training.graphs import GraphedStep, compile_blocks
 from seq2see.training.journal import Journal
 from seq2see.training.objectives import Objective, doubled, loss_of
 from seq2see.training.optimisers import norm_and_divisor
@@ -68,6 +69,10 @@ class Trainer:
         moving = isinstance(settings.average, MovingAverage | TriggeredAverage)
         self.average = {name: weight.detach().clone() for name, weight in self.weights.items()} if moving else {}
         self.carried = Carried(model)
+        low = device.type == "cuda" and settings.precision == "bf16"
+        self.doubles = Doubles(model) if low else None
+        if self.doubles:
+            self.optimiser.join(self.doubles)
         self.best = Best()
         self.losses: dict[int, float] = {}  # validation losses by their step
         self.averaged_since = 0  # the first step whose weights a triggered average holds; 0 until then
@@ -100,6 +105,8 @@ class Trainer:
         if isinstance(self.settings.average, MovingAverage | TriggeredAverage):
             self.pull.fill_(self.settings.average.pull(self.step, self.averaged_since))
         seed_torch(self.settings.seed, "dropout", self.step)
+        if self.doubles:
+            self.doubles.renew_if_touched()
         figures = self._take(batch)
         self.launched.append(Launched(self.step, rate, figures.clone(), batch.indices))
 
@@ -125,6 +132,8 @@ class Trainer:
         self.carried.keep()
         loss = torch.stack(losses).sum() / asked
         gradients = gradients_of(self.weights)
+        if self.doubles and self.doubles.gradient is not None:
+            gradients.append(self.doubles.gradient)
         norm, divisor = norm_and_divisor(gradients, asked, self.settings.clip)
         self.broken.copy_(torch.maximum(self.broken, (~(loss + norm).isfinite()).float()))
         self.optimiser.step(divisor, self.broken)
@@ -150,10 +159,11 @@ class Trainer:
         piece = feed(self.model, piece, truth, seed, step * self.settings.accumulate + number)
         if self.objective.copies == 2:
             piece = doubled(piece)
-        with autocast(self.device, self.settings.precision):
-            hidden = self.carried.hidden(piece)
-            loss = loss_of(self.objective, hidden, self.model.head, piece)
-        loss.backward()
+        with self.doubles.at_work() if self.doubles else contextlib.nullcontext():
+            with autocast(self.device, self.settings.precision):
+                hidden = self.carried.hidden(piece)
+                loss = loss_of(self.objective, hidden, self.model.head, piece)
+            loss.backward()
         return loss.detach()
 
     @contextlib.contextmanager
@@ -229,13 +239,6 @@ class Trainer:
     def saving_due(self) -> bool:
         """After the errands of this step, or at the very end."""
         return self.step > 0 and self.errands_done == self.step
-
-
-def compile_blocks(model: nn.Module) -> None:
-    """Let torch.compile fuse the operations of each block of a stack: equal blocks are compiled once."""
-    stacks = [part for part in model.modules() if isinstance(part, nn.ModuleList)]
-    for block in [block for stack in stacks for block in stack]:
-        block.compile(dynamic=False)
 
 
 class NonFinite(UserError):

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from seq2see.training.doubles import Doubles
 from seq2see.training.steps import AdamWSteps, Group, Scalar, gradients_of, zeros
 
 ITERATIONS = 5
@@ -52,6 +53,9 @@ class MuonSteps(AdamWSteps):
         self.blocks = blocks
         self.memory["momentum"] = zeros(blocks.named)
         self.weights |= blocks.named
+
+    def join(self, doubles: Doubles) -> None:
+        """A matrix is turned as a whole, so each has a gradient of its own."""
 
     @torch.no_grad()
     def step(self, divisor: Scalar, broken: Scalar) -> None:

@@ -106,6 +106,14 @@ def norm_and_divisor(gradients: list[Tensor], count: Tensor, longest: float) -> 
     g / count is the average; where it is too long it is shortened, g ← min(1, longest / ‖g‖) g (Pascanu et al. 2013).
     The gradients are only read: an optimiser divides them when it comes to them.
     """
-    norm = nn.utils.get_total_norm(gradients, foreach=True) / count
+    norm = total_norm(gradients) / count
     excess = ((norm + 1e-6) / longest).clamp(min=1) if longest > 0 else torch.ones_like(norm)
     return norm, (count * excess).float()  # whatever the weights are, kernels read a divisor as float32
+
+
+def total_norm(gradients: list[Tensor]) -> Tensor:
+    """‖g‖ over all gradients together; those in 16 bits are added up in 32."""
+    high = [each for each in gradients if each.dtype != torch.bfloat16]
+    low = [torch.linalg.vector_norm(each, dtype=torch.float32) for each in gradients if each.dtype == torch.bfloat16]
+    norms = [nn.utils.get_total_norm(high, foreach=True)] if high else []
+    return norms[0] if not low else torch.linalg.vector_norm(torch.stack([*norms, *low]))

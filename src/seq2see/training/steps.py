@@ -16,6 +16,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from seq2see.core.devices import TRITON
+from seq2see.training.doubles import Doubles
+
 # Vaswani et al. 2017, section 5.3: a shorter memory of squared gradients than Adam's usual 0.999.
 BETAS, EPSILON = (0.9, 0.98), 1e-9
 
@@ -59,6 +62,9 @@ class Steps:
 
     def _move(self, weights: Mapping[str, nn.Parameter], group: Group, divisor: Scalar, broken: Scalar) -> None:
         raise NotImplementedError
+
+    def join(self, doubles: Doubles) -> None:
+        """Take the gradients of weights that exist twice as they are, if that is possible."""
 
     def _rate(self, group: Group) -> Scalar:
         return self.rate if group.pace == 1 else self.rate * group.pace
@@ -120,6 +126,42 @@ class AdamSteps(Steps):
         super().__init__(groups, rate)
         counts = {name: torch.zeros((), device=weight.device) for name, weight in self.weights.items()}
         self.memory = {"exp_avg": zeros(self.weights), "exp_avg_sq": zeros(self.weights), "step": counts}
+        self.doubles: Doubles | None = None
+
+    def join(self, doubles: Doubles) -> None:
+        """What is remembered of them lies one after another as they do; all have to move at one pace."""
+        if not TRITON or any(group.pace != 1 for group in self.groups):
+            return
+        self.doubles, doubles.joined = doubles, True
+        self.joined = torch.zeros_like(doubles.whole), torch.zeros_like(doubles.whole)
+        self.memory["exp_avg"] |= doubles.views(self.joined[0])
+        self.memory["exp_avg_sq"] |= doubles.views(self.joined[1])
+
+    @torch.no_grad()
+    def step(self, divisor: Scalar, broken: Scalar) -> None:
+        """Those with a gradient of their own, then all others at once."""
+        super().step(divisor, broken)
+        if self.doubles is None:
+            return
+        if self.doubles.gradient is None:
+            self.doubles.renew()
+        else:
+            self._move_joined(self.doubles, self.doubles.gradient, divisor, broken)
+
+    def _move_joined(self, doubles: Doubles, gradient: Tensor, divisor: Scalar, broken: Scalar) -> None:
+        from seq2see.kernels.adam import move
+
+        counts = self._memory("step", doubles.weights)
+        torch._foreach_add_(counts, [1 - broken] * len(counts))
+        shrinking = max(group.shrinking for group in self.groups)
+        numbers = (doubles.whole, doubles.low, gradient, *self.joined)
+        move(numbers, (self.rate, divisor, broken, counts[0]), (shrinking, doubles.matrices), (*BETAS, EPSILON))
+
+    def drop_gradients(self) -> None:
+        """Forget the gradients of all weights."""
+        super().drop_gradients()
+        if self.doubles is not None:
+            self.doubles.gradient = None
 
     def _move(self, weights: Mapping[str, nn.Parameter], group: Group, divisor: Scalar, broken: Scalar) -> None:
         means, squares, counts = (self._memory(what, weights) for what in ("exp_avg", "exp_avg_sq", "step"))

@@ -1,0 +1,163 @@
+"""ViT-B/16 on one GPU, beside timm's and Hugging Face's: training steps, the way forward alone, and memory.
+
+python benchmarks/vit_gpu.py        writes results/vit_gpu.json; needs a GPU, `timm` and `transformers`
+
+128 pictures of 224 x 224 pixels, 1,000 classes, bf16, fused AdamW, clipping, everyone compiled and as one CUDA graph as
+well. All are given pixels as they lie in files, and make numbers around 0 of them. Memory is the most that a compiled
+training step has ever held at once, launched kernel by kernel, in MiB.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from train_gpu import GRAPH, Step, add_ratios, in_turns, our_steps, peer, tokens_per_second
+
+from seq2see.core.batch import Batch, Pictures
+from seq2see.core.devices import aside, describe_machine
+from seq2see.core.files import write_json
+from seq2see.models.build import fresh_model
+from seq2see.models.settings import ModelSettings, Patches, Picture, PictureLabel
+from seq2see.models.transformer import TransformerSettings
+from seq2see.training.objectives import Classify
+
+RESULTS = Path(__file__).parent / "results" / "vit_gpu.json"
+ROWS, SIDE, PATCH, WIDTH, DEPTH, HEADS, CLASSES = 128, 224, 16, 768, 12, 12, 1000
+
+
+def pictures() -> Batch:
+    """Noise, and any labels."""
+    draws = torch.Generator().manual_seed(1)
+    pixels = torch.randint(0, 256, (ROWS, 3, SIDE, SIDE), generator=draws, dtype=torch.uint8)
+    labels = torch.randint(0, CLASSES, (ROWS, 1), generator=draws)
+    return Batch(Pictures(pixels), None, labels, torch.arange(ROWS)).to("cuda")
+
+
+class Peer(nn.Module):
+    """What both peers share: numbers of pixels, and the loss."""
+
+    def logits(self, batch: Batch) -> Tensor:
+        """A score for each class."""
+        return self.scores((batch.source.values / 255 - 0.5) / 0.5)
+
+    def scores(self, numbers: Tensor) -> Tensor:
+        """The same from numbers around 0."""
+        raise NotImplementedError
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Mean cross-entropy of the labels."""
+        return functional.cross_entropy(self.logits(batch), batch.labels.flatten())
+
+
+class Timm(Peer):
+    """timm's ViT."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from timm.models.vision_transformer import VisionTransformer
+
+        shape = {"patch_size": PATCH, "embed_dim": WIDTH, "depth": DEPTH, "num_heads": HEADS, "num_classes": CLASSES}
+        self.model = VisionTransformer(img_size=SIDE, **shape)
+
+    def scores(self, numbers: Tensor) -> Tensor:
+        """A score for each class."""
+        return self.model(numbers)
+
+
+class HuggingFace(Peer):
+    """Hugging Face's ViT."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from transformers import ViTConfig, ViTForImageClassification
+
+        shape = {"hidden_size": WIDTH, "num_hidden_layers": DEPTH, "num_attention_heads": HEADS}
+        size = {"image_size": SIDE, "patch_size": PATCH, "num_labels": CLASSES, "intermediate_size": 4 * WIDTH}
+        dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+        self.model = ViTForImageClassification(ViTConfig(**shape, **size, **dropout, attn_implementation="sdpa"))
+
+    def scores(self, numbers: Tensor) -> Tensor:
+        """A score for each class."""
+        return self.model(numbers).logits
+
+
+PEERS = {"timm": Timm, "Hugging Face ViT": HuggingFace}
+
+
+def ours() -> nn.Module:
+    """Our own ViT of the same shape."""
+    stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.0, think="gelu")
+    source = Picture(side=SIDE, frontend=Patches(size=PATCH))
+    settings = ModelSettings(source=source, encoder=stack, target=PictureLabel())
+    return fresh_model(settings, (0, CLASSES), "xavier", seed=1)
+
+
+def forward(model: Any) -> tuple[Step, Step]:
+    """The way forward alone, compiled; and the same as one CUDA graph."""
+    model = model.cuda().eval()
+    compiled = torch.compile(model.logits if isinstance(model, Peer) else model)
+
+    @torch.no_grad()
+    def scores(batch: Batch) -> Tensor:
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            return compiled(batch)
+
+    graph = torch.cuda.CUDAGraph()
+
+    def recorded(batch: Batch) -> Tensor:
+        if not recorded.ready:
+            with aside():
+                for _ in range(3):
+                    scores(batch)
+            with torch.cuda.graph(graph):
+                scores(batch)
+            recorded.ready = True
+        graph.replay()
+
+    recorded.ready = False
+    return scores, recorded
+
+
+def measure(name: str, cell: str) -> None:
+    """The process of one of us: compile, say so, wait for one's turn, and say how fast both ways are."""
+    model, data = PEERS[name]() if name in PEERS else ours(), pictures()
+    if cell == "training":
+        plain, graphed = peer(model) if name in PEERS else our_steps(model, Classify())
+    else:
+        plain, graphed = forward(model)
+    torch.cuda.reset_peak_memory_stats()
+    # The graph first: torch remembers on which stream a gradient was first added up, and records on another.
+    ways = {GRAPH: graphed, "compiled": plain}
+    for step in ways.values():
+        step(data)
+    torch.cuda.reset_peak_memory_stats()
+    for _ in range(3):
+        plain(data)
+    memory = torch.cuda.max_memory_allocated() / 2**20
+    print("ready", flush=True)
+    input()
+    rows = []
+    for how, step in ways.items():
+        rate, spread = tokens_per_second(step, data)
+        rows.append({"cell": cell, "name": name, "how": how, "value": round(rate), "spread": round(spread, 3)})
+    if cell == "training":
+        rows[-1]["memory"] = round(memory)
+    print(json.dumps(rows), flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        measure(*sys.argv[1:])
+    else:
+        rows = []
+        for cell in ("training", "forward"):
+            rows += in_turns([(__file__, name, cell) for name in (*PEERS, "seq2see")])
+        add_ratios(rows)
+        about = {"environment": describe_machine(), "command": "python benchmarks/vit_gpu.py"}
+        write_json(RESULTS, about | {"rows": rows})

@@ -1,0 +1,126 @@
+"""The kernels around a norm give what the plain formulas give, forward and backward.
+
+Without a GPU triton interprets them, which is slow but the same arithmetic (conftest.py).
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from seq2see.core.devices import TRITON
+from seq2see.layers.norms import LayerNorm, RMSNorm
+from seq2see.layers.residual import PostNorm, PreNorm, bias_of
+
+pytestmark = pytest.mark.skipif(not TRITON, reason="needs triton, which `make test-all` installs")
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SHAPES = [(2, 3, 16), (3, 5, 24), (1, 1030, 8), (2, 300, 512), (1, 3, 1100)]
+
+
+def case(kind: type[nn.Module], shape: tuple[int, ...]) -> tuple[nn.Module, list[Tensor]]:
+    """A norm that has learnt something, and vectors far from mean 0 and variance 1."""
+    torch.manual_seed(1)
+    norm = kind(shape[-1], 1e-3).to(DEVICE)
+    for weight in norm.parameters():
+        nn.init.uniform_(weight, -1, 2)
+    return norm, [(3 * torch.randn(shape, device=DEVICE) + 1).requires_grad_() for _ in range(2)]
+
+
+def everywhere(shape: tuple[int, ...]) -> Tensor:
+    """No padding."""
+    return torch.ones(shape[:2], dtype=torch.bool, device=DEVICE)
+
+
+def slopes(found: list[Tensor], by: list[Tensor]) -> list[Tensor]:
+    """The slopes of a sum in which every number of what was found counts differently."""
+    torch.manual_seed(2)
+    total = sum((each.float() * torch.randn(each.shape, device=DEVICE)).sum() for each in found)
+    return list(torch.autograd.grad(total, by))
+
+
+@pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_norm_of_a_sum_is_the_plain_one(kind, shape):
+    from seq2see.kernels.residual_norms import NormOfSum
+
+    norm, (stream, part) = case(kind, shape)
+    by = [stream, part, *norm.parameters()]
+    expected = norm(stream + part, everywhere(shape))
+    found = NormOfSum.apply(stream, part, norm.weight, bias_of(norm), 0.0, norm.epsilon)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    for ours, theirs in zip(slopes([found], by), slopes([expected], by), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_norm_beside_the_stream_is_the_plain_one(kind, shape, dtype):
+    from seq2see.kernels.residual_norms import NormBeside
+
+    norm, (stream, _) = case(kind, shape)
+    stream = stream.detach().to(dtype).requires_grad_()
+    by = [stream, *norm.parameters()]
+    expected = norm(stream.float(), everywhere(shape))
+    passed, found = NormBeside.apply(stream, norm.weight, bias_of(norm), norm.epsilon)
+    assert torch.equal(passed, stream)
+    assert (found.dtype, passed.dtype) == (torch.bfloat16, dtype)
+    torch.testing.assert_close(found.float(), expected, rtol=1e-2, atol=1e-2)
+    for ours, theirs in zip(slopes([passed, found], by), slopes([stream, expected], by), strict=True):
+        near = 0.02 * float(theirs.abs().max())
+        torch.testing.assert_close(ours.float(), theirs.float(), rtol=1e-2, atol=near)
+
+
+def test_what_falls_out_on_the_way_forward_falls_out_on_the_way_back():
+    from seq2see.kernels.residual_norms import NormOfSum
+
+    share, shape = 0.3, (5, 41, 512)
+    stream, part = torch.zeros(shape, device=DEVICE), torch.ones(shape, device=DEVICE).requires_grad_()
+    weight, bias = torch.ones(512, device=DEVICE), torch.zeros(512, device=DEVICE)
+    found = NormOfSum.apply(stream, part, weight, bias, share, 1e-5)
+    stayed = found > 0  # of zeros and ones, the ones lie above the mean
+    assert float(stayed.float().mean()) == pytest.approx(1 - share, abs=0.005)
+    (slope,) = slopes([found], [part])
+    assert torch.equal(slope != 0, stayed)
+    # What stays grows, so that sums stay what they were.
+    total = torch.ops.seq2see.norm_of_sum(stream, part, weight, bias, share, 1e-5)[1]
+    assert float(total.detach().max()) == pytest.approx(1 / (1 - share))
+    assert float(total.detach().mean()) == pytest.approx(1, abs=0.01)
+
+
+def test_numbers_fall_out_independently_and_anew_each_time():
+    share, shape = 0.5, (1, 600, 64)
+    stream, part = torch.zeros(shape, device=DEVICE), torch.ones(shape, device=DEVICE)
+    ones = torch.ones(64, device=DEVICE)
+    draws = [torch.ops.seq2see.norm_of_sum(stream, part, ones, None, share, 1e-5)[1][0] > 0 for _ in range(2)]
+    assert float((draws[0] == draws[1]).float().mean()) == pytest.approx(0.5, abs=0.02)
+    agreeing = torch.corrcoef(draws[0].float().T) - torch.eye(64, device=DEVICE)  # columns with one another
+    assert float(agreeing.abs().max()) < 0.2
+    torch.manual_seed(3)
+    first = torch.ops.seq2see.norm_of_sum(stream, part, ones, None, share, 1e-5)[1]
+    torch.manual_seed(3)
+    assert torch.equal(first, torch.ops.seq2see.norm_of_sum(stream, part, ones, None, share, 1e-5)[1])
+
+
+@needs_gpu
+@pytest.mark.parametrize("order", [PostNorm, PreNorm])
+@pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_residual_on_a_gpu_is_near_that_of_a_cpu(order, kind, compiled):
+    norm, (stream, _) = case(kind, (3, 50, 96))
+    around, part = order(norm, 0.0), nn.Linear(96, 96).to(DEVICE)
+    results = []
+    for device in ("cuda", "cpu"):
+        around, part = around.to(device), part.to(device)
+        vectors = stream.detach().to(device).requires_grad_()
+        run = torch.compile(around) if compiled and device == "cuda" else around
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=device == "cuda"):
+            found = run(vectors, torch.ones(3, 50, dtype=torch.bool, device=device), part)
+        counted = (found.float() * torch.linspace(-1, 1, 96, device=device)).square().sum()
+        by = torch.autograd.grad(counted, [vectors, *around.parameters(), *part.parameters()])
+        results.append([each.float().cpu() for each in (found, *by)])
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0.03 * float(theirs.detach().abs().max()))

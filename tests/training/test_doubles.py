@@ -1,0 +1,75 @@
+"""Weights in two number formats: products read one, the optimiser moves the other."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.testing import assert_close
+
+from seq2see.models.heads import TiedHead
+from seq2see.training.doubles import Doubles
+
+
+class Tied(nn.Module):
+    """A table, products of which two share a matrix, and a norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(11, 8)
+        self.think, self.norm, self.head = nn.Linear(8, 8), nn.LayerNorm(8), TiedHead(self.table)
+        self.again = nn.Linear(8, 8)
+        self.again.weight = self.think.weight
+        self.fixed = nn.Linear(8, 8).requires_grad_(False)
+        self.odd = nn.Linear(8, 3)
+
+    def loss(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Each token is asked to be itself."""
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            vectors = self.fixed(self.norm(self.again(self.think(self.table(tokens)))))
+            loss = functional.cross_entropy(self.head(vectors).float(), tokens, reduction="sum")
+            return loss + self.odd(vectors).float().square().sum()
+
+
+def test_in_a_step_products_have_16_bits_and_outside_nothing_has_changed():
+    model = Tied()
+    weights, values = dict(model.named_parameters()), copy.deepcopy(model.state_dict())
+    doubles = Doubles(model)
+    with doubles.at_work():
+        low = (model.think.weight, model.think.bias, model.again.bias, model.odd.weight)
+        high = (model.table.weight, model.norm.weight, model.fixed.weight, model.odd.bias)
+        assert [{weight.dtype for weight in kind} for kind in (low, high)] == [{torch.bfloat16}, {torch.float32}]
+        assert model.again.weight is model.think.weight
+    assert all(weights[name] is weight for name, weight in model.named_parameters())
+    assert all(torch.equal(values[name], value) for name, value in model.state_dict().items())
+    assert model.again.weight is model.think.weight
+
+
+def test_gradients_are_handed_over_and_those_of_several_pieces_add_up():
+    model, tokens = Tied(), torch.tensor([1, 2, 3, 3])
+    doubles = Doubles(model)
+    for piece in (tokens, tokens[:2]):
+        with doubles.at_work():
+            model.loss(piece).backward()
+    found = {name: weight.grad for name, weight in model.named_parameters()}
+    model.zero_grad()
+    model.loss(torch.tensor([1, 2, 3, 3])).backward()
+    model.loss(torch.tensor([1, 2])).backward()
+    for name, weight in model.named_parameters():
+        if not weight.requires_grad:
+            assert found[name] is None
+            continue
+        assert found[name].dtype == torch.float32
+        assert_close(found[name], weight.grad, rtol=0.05, atol=0.05 * float(weight.grad.abs().max()), msg=name)
+
+
+def test_a_step_reads_the_weights_as_they_are_when_it_begins():
+    model = Tied()
+    doubles = Doubles(model)
+    with torch.no_grad():
+        model.think.weight.add_(1)
+    with doubles.at_work():
+        read = model.think.weight.detach().clone()
+    assert torch.equal(read, model.think.weight.bfloat16())
