@@ -107,4 +107,16 @@ def test_other_shapes_are_refused_by_name(body, tmp_path):
     vit_folder(tmp_path / "deit", "deit, taught")
     with pytest.raises(UserError, match=r"source\.tokens\.vectors"):
         train_recipe(recipe(tmp_path / "deit"), tmp_path / "tokens")
-    train_recipe(recipe(tmp_path / "deit", **{"target.summary": "distilled"}), tmp_path / "both")
+
+
+@pytest.mark.parametrize(
+    "summary, names", [("distilled", ["class", "taught", "1,1"]), ("pre-logits", ["class", "1,1"])]
+)
+def test_rarer_summaries_are_learnt_scored_and_looked_into(summary, names, tmp_path):
+    vit_folder(tmp_path / "real", "deit, taught" if summary == "distilled" else "vit")
+    run = train_recipe(recipe(tmp_path / "real", **{"target.summary": summary}), tmp_path / "run")
+    assert "accuracy" in evaluate(run)["test"]
+    assert (run.path / "attention" / "patches.png").exists()
+    looked = load(run.path).predict([np.zeros((20, 20, 3), np.uint8)])[0].attention
+    assert looked.source[: len(names)] == names
+    assert looked.matrix.shape == (25 + len(names) - 1,) * 2

@@ -84,7 +84,9 @@ class Asker(Model):
 
     def trace(self, source: str, target: str | None = None) -> TextAttention:
         """Where each piece of the text looks, or each patch of the picture."""
-        seen = self.question.read(self.stored, source)
+        return self._traced(self.question.read(self.stored, source))
+
+    def _traced(self, seen: Seen) -> TextAttention:
         with torch.inference_mode(), trace(self.module) as maps:
             self.module(batch_of([seen]).to(self.device))
         weights = [each.weights[0].float().cpu().numpy() for each in maps if not each.across]
@@ -97,7 +99,8 @@ class Asker(Model):
     def _said(self, said: Said) -> Prediction:
         seen = said.seen
         answer = Answer(said.text, said.log_probability, said.log_probability, True, len(seen.ids))
-        explain, remarks = (lambda source, text: self.trace(source)), self._remarks(seen)
+        # Of what was seen, not of what it is called: pixels in memory have no name, and sizes may be others.
+        explain, remarks = (lambda source, text: self._traced(seen)), self._remarks(seen)
         return Prediction(seen.text, (answer,), seen.truncated, explain, said.guesses, remarks)
 
     def remarks(self, text: str) -> tuple[str, ...]:

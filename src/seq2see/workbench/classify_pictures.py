@@ -95,10 +95,10 @@ class ClassifyPictures(Classify):
 
 
 def patch_names(settings: ModelSettings, pixels: NDArray[np.uint8]) -> list[str]:
-    """What the places of a picture's sequence are called: a class token, and "row,column" of each patch."""
+    """What the places of a picture's sequence are called: tokens of no place, and "row,column" of each patch."""
     assert isinstance(settings.source, Picture)
     size = settings.source.frontend.size
     down, across = (side // size for side in pixels.shape[1:])
-    return ["class"] * settings.in_front + [
+    return ["class", "taught"][: settings.in_front] + [
         f"{row + 1},{column + 1}" for row in range(down) for column in range(across)
     ]

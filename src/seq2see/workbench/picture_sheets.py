@@ -110,8 +110,8 @@ def draw_looks(run: RunFolder, stored: StoredModel, examples: PictureExamples, s
 def looks_at(stored: StoredModel, said: Sequence[Said]) -> dict[str, NDArray[Any]]:
     """For each layer, and for all of them together, how much each patch counts in the summary: (picture, down, across).
 
-    A layer is asked where the class token looks; without one, where all patches look on average. Nothing if the model
-    has no attention.
+    A layer is asked where the class token looks, or both tokens on average; without any, where all patches look on
+    average. Nothing if the model has no attention.
     """
     with trace(stored.module) as maps:
         stored.module(batch_of([each.seen for each in said]).to(device_of(stored.module)))
@@ -126,7 +126,7 @@ def looks_at(stored: StoredModel, said: Sequence[Said]) -> dict[str, NDArray[Any
 
 def _grid(weights: NDArray[Any], in_front: int) -> NDArray[Any]:
     """(picture, query, key) as (picture, down, across): what the summary takes from each patch of a square picture."""
-    taken = weights[:, 0, in_front:] if in_front else weights.mean(1)
+    taken = weights[:, : in_front or None, in_front:].mean(1)
     side = math.isqrt(taken.shape[1])
     return taken.reshape(len(taken), side, side)
 
