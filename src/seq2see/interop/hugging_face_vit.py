@@ -18,7 +18,7 @@ from seq2see.interop.causal_configs import GPT2_THINKS
 from seq2see.interop.folders import new_folder
 from seq2see.interop.hugging_face_config import ENGINE
 from seq2see.interop.stored import Stored, cannot
-from seq2see.interop.vit_layouts import hugging_face, tokens_of, vit_places
+from seq2see.interop.vit_layouts import hugging_face, vit_places
 from seq2see.interop.vit_weights import picture_of, places_of, unsettled
 from seq2see.models.packing import pack_model
 from seq2see.models.settings import ModelSettings
@@ -49,14 +49,14 @@ def vit_layout(settings: ModelSettings) -> str:
             value = getattr(value, name)
         if value not in values:
             raise cannot(ENGINE, f"{path}={value}", f"it is {' or '.join(map(str, values))} in ViT")
-    return ARCHITECTURES[tokens_of(settings)]
+    return ARCHITECTURES[settings.in_front]
 
 
 @torch.no_grad()
 def write_vit(stored: Stored, folder: Path) -> None:
     """Write a folder that `transformers` opens with the class that `vit_layout` names."""
     settings, labels = stored.config.model, stored.tokenisers.labels
-    architecture, taught = vit_layout(settings), tokens_of(settings) == 2
+    architecture, taught = vit_layout(settings), settings.in_front == 2
     module: Any = stored.module
     picture = picture_of(settings)
     ours = {name: tensor.float().cpu().clone() for name, tensor in pack_model(module).items()}
@@ -65,7 +65,7 @@ def write_vit(stored: Stored, folder: Path) -> None:
     ours["source.positions.table.weight"] = table.expand(places_of(settings), -1).float().cpu().clone()
     found = unsettled(ours, settings)
     names = hugging_face("deit." if taught else "vit.", taught)
-    count = places_of(settings) + tokens_of(settings)
+    count = places_of(settings) + settings.in_front
     theirs: dict[str, Tensor] = {}
     for place in vit_places(names, settings, count, len(labels)):
         theirs |= place.part(found[place.ours])

@@ -139,7 +139,7 @@ def vit_places(names: Names, settings: ModelSettings, positions: int, answers: i
     order = (3, 2, 0, 1) if names.turned else ()
     yield Shaped("source.patches.project.weight", (weight,), (shape,), order=order, form=(width, into))
     yield Place("source.patches.project.bias", (bias,), ((width,),))
-    for ours, theirs in list(zip((CLASS, TAUGHT), names.tokens, strict=True))[: tokens_of(settings)]:
+    for ours, theirs in list(zip((CLASS, TAUGHT), names.tokens, strict=True))[: settings.in_front]:
         yield Shaped(ours, (theirs,), ((1, 1, width),), form=(1, width))
     yield Shaped(POSITIONS, (names.positions,), ((1, positions, width),), form=(positions, width))
     for number in range(stack.depth):
@@ -153,11 +153,6 @@ def vit_places(names: Names, settings: ModelSettings, positions: int, answers: i
         yield from _pool(names, stack)
     for ours, theirs in list(zip(HEADS, names.heads, strict=False))[: 2 if target.summary == "distilled" else 1]:
         yield from _matrix(names, ours, (theirs,), answers, width)
-
-
-def tokens_of(settings: ModelSettings) -> int:
-    """How many learned vectors stand in front of the patches."""
-    return settings.target.tokens if isinstance(settings.target, PictureLabel) else 1
 
 
 def _parts(settings: ModelSettings) -> tuple[Picture, TransformerSettings, object]:

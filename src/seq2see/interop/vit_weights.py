@@ -17,7 +17,7 @@ from torch import Tensor
 from seq2see.core.errors import UserError
 from seq2see.core.settings import read_tree
 from seq2see.decoding.settings import Decoding
-from seq2see.interop.vit_layouts import CLASS, HEADS, POSITIONS, TAUGHT, Names, tokens_of, vit_places
+from seq2see.interop.vit_layouts import CLASS, HEADS, POSITIONS, TAUGHT, Names, vit_places
 from seq2see.interop.weight_files import Tensors, matched
 from seq2see.models.build import build_model
 from seq2see.models.packing import unpack_model
@@ -66,7 +66,7 @@ def settled(found: Mapping[str, Tensor], settings: ModelSettings, where: str) ->
     """Ours, of what their places gave: tokens with their positions, two heads as one."""
     extra = (*HEADS, CLASS, TAUGHT, POSITIONS)
     ours = {name: tensor for name, tensor in found.items() if not name.startswith(extra)}
-    positions, count = found[POSITIONS], tokens_of(settings)
+    positions, count = found[POSITIONS], settings.in_front
     before = len(positions) - places_of(settings)  # big_vision's tokens have no position
     if before not in (0, count):
         what = f"There are {len(positions)} positions, but {places_of(settings)} patches and {count} tokens."
