@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from tiny import tiny_recipe, write_pairs
 
 import seq2see
@@ -14,6 +15,7 @@ from bert_folders import bert_folder
 from seq2see.api import resolve
 from seq2see.core.errors import UserError
 from seq2see.models.counting import CountingSettings
+from seq2see.models.settings import Picture, Text
 from seq2see.recipes.table import RECIPES, recipe
 from seq2see.workbench.evaluate import bleu_tokenise, compare, evaluate
 from seq2see.workbench.predict import load
@@ -68,6 +70,18 @@ def numbered(pairs: Path, folder: Path) -> tuple[Path, str]:
     return folder / "my.csv", "1 2 3 4"
 
 
+def painted(pairs: Path, folder: Path) -> tuple[Path, str]:
+    """A list of pictures of one colour each, with that colour as their label and caption."""
+    lines = []
+    for number in range(40):
+        colour = ("red", "green")[number % 2]
+        shade = 150 + 2 * number  # equal pictures would count as one
+        Image.new("RGB", (16, 16), (shade, 0, 0) if colour == "red" else (0, shade, 0)).save(folder / f"{number}.png")
+        lines.append(json.dumps({"file": f"{number}.png", "label": colour, "caption": f"all {colour}"}) + "\n")
+    (folder / "list.jsonl").write_text("".join(lines), encoding="utf-8")
+    return folder / "list.jsonl", str(folder / "7.png")
+
+
 DATA = {"series": numbered, "blanks": running_text, "blanks-and-pairs": running_text, "label": labelled, "tags": tagged}
 """What a recipe learns from and is asked, by the kind of its target; others learn from pairs."""
 
@@ -82,10 +96,12 @@ def test_every_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path
     target = RECIPES[name]().target.kind
     if target.startswith("blanks"):
         changes |= {"source.longest": 16}
-    if RECIPES[name]().source and RECIPES[name]().source.tokeniser.kind == "given":
+    source = RECIPES[name]().source
+    if isinstance(source, Text) and source.tokeniser.kind == "given":
         bert_folder(tmp_path / "real", "body")
         changes |= {"start": str(tmp_path / "real")}
-    data, text = DATA.get(target, lambda pairs, folder: (pairs, "红猫"))(pairs, tmp_path)
+    given = painted if isinstance(source, Picture) else DATA.get(target, lambda pairs, folder: (pairs, "红猫"))
+    data, text = given(pairs, tmp_path)
     finished = train_recipe(tiny_recipe(data, base=name, **changes), tmp_path / name)
     assert finished.finished
     assert isinstance(load(finished.path)(text).text, str)
