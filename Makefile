@@ -60,7 +60,7 @@ docs: .venv/.dev
 	$(BIN)/python docs/generate.py
 
 # About three quarters of an hour, and only worth something while nothing else runs. What needs a GPU is run by hand:
-# kernels_gpu.py, train_gpu.py, gpt2_gpu.py, decode_gpu.py, pocket.py, multi30k.py, rows.py, texts.py; and what needs the
+# kernels_gpu.py, train_gpu.py, gpt2_gpu.py, vit_gpu.py, decode_gpu.py, pocket.py, multi30k.py, rows.py, texts.py; and what needs the
 # catalogue's texts: ngrams.py. What measures no speed is run by hand too: series.py,
 # embeddings.py, shapes.py.
 bench: .venv/.dev

@@ -130,7 +130,8 @@ def test_the_model_keeps_words_and_how_it_sees(run: RunFolder):
 
 
 def test_shapes_come_with_captions(tmp_path: Path):
-    run = train_recipe(small(), tmp_path / "run")
+    few = {"corpus.size": 200}
+    run = train_recipe(small(**few), tmp_path / "run")
     scores = evaluate(run)
     assert scores["test"]["pairs"] == 1000
     _, row, *_ = (run.samples / "step-000012.tsv").read_text(encoding="utf-8").splitlines()
@@ -138,7 +139,7 @@ def test_shapes_come_with_captions(tmp_path: Path):
     assert name == "valid 0"
     assert caption.startswith("a ")
     said: list[str] = []
-    dry_run(small(), said.append)
+    dry_run(small(**few), said.append)
     assert any(line.strip().startswith("is fed  <bos> a ") for line in said)
 
 
