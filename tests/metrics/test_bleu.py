@@ -56,3 +56,15 @@ def test_outputs_without_their_references_are_refused(score):
         score(OUTPUTS, REFERENCES[:1])
     with pytest.raises(UserError, match="no outputs"):
         score([], [])
+
+
+def test_an_output_is_compared_with_all_of_its_answers():
+    outputs = ["a dog runs on the grass", "two cats sit on a wall"]
+    first = ["the animal is outside now", "two cats sit on a wall"]
+    answers = [(first[0], outputs[0], "a brown dog runs"), (first[1],)]
+    alone, together = corpus_bleu(outputs, first), corpus_bleu(outputs, first, answers=answers)
+    assert alone.value < 80
+    assert together.value == pytest.approx(100)
+    assert corpus_bleu(outputs, first, answers=[(each,) for each in first]) == alone
+    with pytest.raises(UserError, match="2 outputs but 1 references"):
+        corpus_bleu(outputs, first, answers=answers[:1])

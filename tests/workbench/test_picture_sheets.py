@@ -80,8 +80,11 @@ def test_looks_are_those_of_the_class_token_or_of_all_patches(summary):
     with torch.inference_mode(), trace(module) as maps:
         module(batch_of(seen))
     weights = maps[1].weights.mean(1)
-    front = settings.in_front
-    expected = weights[:, 0, front:] if front else weights.mean(1)
+    expected = {
+        "class-token": weights[:, 0, 1:],
+        "mean": weights.mean(1),
+        "distilled": (weights[:, 0, 2:] + weights[:, 1, 2:]) / 2,
+    }[summary]
     assert found["layer 2"].reshape(2, 9) == pytest.approx(expected.numpy(), abs=1e-6)
     assert found["rollout"].shape == (2, 3, 3)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Literal
 
 from sacrebleu.metrics import BLEU, CHRF
@@ -30,15 +31,24 @@ class Score:
         return f"{self.name} {self.value:.2f} ({self.signature})"
 
 
-def corpus_bleu(outputs: Sequence[str], references: Sequence[str], tokenise: Tokenise = "13a") -> Score:
-    """BLEU of a whole test set (Papineni et al. 2002), cased, one reference for each output.
+def corpus_bleu(
+    outputs: Sequence[str],
+    references: Sequence[str],
+    tokenise: Tokenise = "13a",
+    answers: Sequence[Sequence[str]] = (),
+) -> Score:
+    """BLEU of a whole test set (Papineni et al. 2002), cased, one reference for each output, or all of its `answers`.
 
     >>> round(corpus_bleu(["The cat sat on the mat."], ["The cat sat on the mat."]).value, 9)
     100.0
     """
     require_pairs(outputs, references)
     metric = BLEU(tokenize=tokenise)
-    return _score("BLEU", metric, outputs, references)
+    if not answers:
+        return _score("BLEU", metric, outputs, references)
+    require_pairs(outputs, answers)
+    sets = [list(each) for each in zip_longest(*answers)]  # sacrebleu passes over what is missing
+    return Score("BLEU", float(metric.corpus_score(list(outputs), sets).score), str(metric.get_signature()))
 
 
 def corpus_chrf(outputs: Sequence[str], references: Sequence[str]) -> Score:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from seq2see.decoding.settings import Decoding
+from seq2see.models.resnet import Stem
 from seq2see.models.settings import Patches, Picture, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.tokenisers import Words
 from seq2see.sequences.views import Views
+from seq2see.sources.catalogued_pictures import CataloguedPictures
 from seq2see.sources.shapes.corpus import Shapes
 from seq2see.training.objectives import NextToken
 from seq2see.training.schedules import Cosine
@@ -28,4 +30,21 @@ def caption() -> Recipe:
         training=Training(steps=1500, rate=1.5e-3, tokens=64, save_every=250, schedule=Cosine(warmup=50)),
         decoding=Decoding(max_new_tokens=24),
         metrics=("bleu", "exact"),
+    )
+
+
+def flickr8k() -> Recipe:
+    """Photos with five English captions each (Flickr8k, 64 pixels high), described through convolutions; for a GPU."""
+    return Recipe(
+        name="flickr8k",
+        corpus=CataloguedPictures(name="flickr8k-small"),
+        source=Picture(side=64, frontend=Stem(depth=3)),
+        target=TextTarget(tokeniser=Words(min_count=3), longest=40),
+        views=Views(shift=6, flip=True),
+        encoder=TransformerSettings(width=256, depth=4, heads=8, dropout=0.2, skip=0.1, think="gelu"),
+        decoder=TransformerSettings(width=256, depth=3, heads=8, dropout=0.3, think="gelu"),
+        objective=NextToken(smoothing=0.1),
+        training=Training(steps=6000, rate=5e-4, tokens=256, save_every=500, patience=4, schedule=Cosine(warmup=500)),
+        decoding=Decoding(max_new_tokens=40, num_beams=4),
+        metrics=("bleu",),
     )

@@ -207,7 +207,7 @@ def score_outputs(
     """
     scores: dict[str, Any] = {"pairs": len(references)}
     if "bleu" in recipe.metrics:
-        scores["bleu"] = asdict(corpus_bleu(outputs, references, bleu_tokenise(references)))
+        scores["bleu"] = asdict(corpus_bleu(outputs, references, bleu_tokenise(references), answers))
     if "bleu-tokenised" in recipe.metrics and has_moses():
         scores["bleu-tokenised"] = asdict(corpus_bleu_tokenised(outputs, references, target_language(recipe)))
     if "chrf" in recipe.metrics:
