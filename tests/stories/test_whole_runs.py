@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from tiny import tiny_recipe, write_pairs
 
 import seq2see
@@ -14,6 +15,7 @@ from bert_folders import bert_folder
 from seq2see.api import resolve
 from seq2see.core.errors import UserError
 from seq2see.models.counting import CountingSettings
+from seq2see.models.settings import Picture, Text
 from seq2see.recipes.table import RECIPES, recipe
 from seq2see.workbench.evaluate import bleu_tokenise, compare, evaluate
 from seq2see.workbench.predict import load
@@ -68,8 +70,32 @@ def numbered(pairs: Path, folder: Path) -> tuple[Path, str]:
     return folder / "my.csv", "1 2 3 4"
 
 
-DATA = {"series": numbered, "blanks": running_text, "blanks-and-pairs": running_text, "label": labelled, "tags": tagged}
-"""What a recipe learns from and is asked, by the kind of its target; others learn from pairs."""
+def photos(pairs: Path, folder: Path) -> tuple[Path, str]:
+    """A folder a label, 20 small pictures in each, and one of them."""
+    for label, level in (("dark", 40), ("light", 200)):
+        (folder / "photos" / label).mkdir(parents=True)
+        for number in range(20):
+            Image.new("RGB", (24, 24), (level + number, level, level)).save(folder / "photos" / label / f"{number}.png")
+    return folder / "photos", str(folder / "photos" / "dark" / "3.png")
+
+
+def described(pairs: Path, folder: Path) -> tuple[Path, str]:
+    """A list of the same pictures with what is to be seen in them."""
+    _, one = photos(pairs, folder)
+    said = [
+        {"file": f"photos/{label}/{number}.png", "caption": f"a {label} picture"}
+        for label in ("dark", "light")
+        for number in range(20)
+    ]
+    (folder / "captions.jsonl").write_text("".join(json.dumps(each) + "\n" for each in said))
+    return folder / "captions.jsonl", one
+
+
+DATA = {
+    "series": numbered, "blanks": running_text, "blanks-and-pairs": running_text, "label": labelled, "tags": tagged,
+    "picture-label": photos, "picture": described,
+}  # fmt: skip
+"""What a recipe learns from and is asked, by the kind of its target, or of its source; others learn from pairs."""
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if name not in COUNTING])
@@ -82,9 +108,12 @@ def test_every_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path
     target = RECIPES[name]().target.kind
     if target.startswith("blanks"):
         changes |= {"source.longest": 16}
-    if RECIPES[name]().source and RECIPES[name]().source.tokeniser.kind == "given":
+    source = RECIPES[name]().source
+    if isinstance(source, Text) and source.tokeniser.kind == "given":
         bert_folder(tmp_path / "real", "body")
         changes |= {"start": str(tmp_path / "real")}
+    if isinstance(source, Picture):
+        target = "picture" if target == "text" else target
     data, text = DATA.get(target, lambda pairs, folder: (pairs, "红猫"))(pairs, tmp_path)
     finished = train_recipe(tiny_recipe(data, base=name, **changes), tmp_path / name)
     assert finished.finished
