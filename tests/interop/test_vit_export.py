@@ -12,11 +12,14 @@ from transformers import AutoImageProcessor, AutoModelForImageClassification
 from seq2see.core.batch import Batch, Pictures
 from seq2see.core.errors import UserError
 from seq2see.decoding.settings import Decoding
+from seq2see.interop.ctranslate2 import check_ct2
+from seq2see.interop.hugging_face import layout_of
 from seq2see.interop.hugging_face_vit import vit_layout, write_vit
+from seq2see.interop.onnx import check_onnx
 from seq2see.models.build import fresh_model
 from seq2see.models.resnet import Pixels as EveryPixel
 from seq2see.models.resnet import ResNetSettings, Stem
-from seq2see.models.settings import ModelSettings, Patches, Picture, PictureLabel
+from seq2see.models.settings import ModelSettings, Patches, Picture, PictureLabel, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.pixels import Pixels
 from seq2see.workbench.model_folder import ModelConfig, StoredModel, read_model
@@ -121,6 +124,18 @@ def test_what_the_layout_has_no_place_for_is_refused_before_anything_is_written(
     with pytest.raises(UserError, match=said):
         write_vit(stored(shape), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("check", [layout_of, check_onnx, check_ct2])
+def test_a_model_that_writes_about_pictures_stays_here(check):
+    writes = ModelSettings(
+        source=Picture(side=20, frontend=Patches(size=4)),
+        target=TextTarget(),
+        encoder=TransformerSettings(),
+        decoder=TransformerSettings(),
+    )
+    with pytest.raises(UserError, match=r"source\.kind=picture"):
+        check(writes)
 
 
 def test_the_files_say_what_they_are(tmp_path):

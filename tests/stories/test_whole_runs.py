@@ -70,20 +70,32 @@ def numbered(pairs: Path, folder: Path) -> tuple[Path, str]:
     return folder / "my.csv", "1 2 3 4"
 
 
-def painted(pairs: Path, folder: Path) -> tuple[Path, str]:
-    """A list of pictures of one colour each, with that colour as their label and caption."""
-    lines = []
-    for number in range(40):
-        colour = ("red", "green")[number % 2]
-        shade = 150 + 2 * number  # equal pictures would count as one
-        Image.new("RGB", (16, 16), (shade, 0, 0) if colour == "red" else (0, shade, 0)).save(folder / f"{number}.png")
-        lines.append(json.dumps({"file": f"{number}.png", "label": colour, "caption": f"all {colour}"}) + "\n")
-    (folder / "list.jsonl").write_text("".join(lines), encoding="utf-8")
-    return folder / "list.jsonl", str(folder / "7.png")
+def photos(pairs: Path, folder: Path) -> tuple[Path, str]:
+    """A folder a label, 20 small pictures in each, and one of them."""
+    for label, level in (("dark", 40), ("light", 200)):
+        (folder / "photos" / label).mkdir(parents=True)
+        for number in range(20):
+            Image.new("RGB", (24, 24), (level + number, level, level)).save(folder / "photos" / label / f"{number}.png")
+    return folder / "photos", str(folder / "photos" / "dark" / "3.png")
 
 
-DATA = {"series": numbered, "blanks": running_text, "blanks-and-pairs": running_text, "label": labelled, "tags": tagged}
-"""What a recipe learns from and is asked, by the kind of its target; others learn from pairs."""
+def described(pairs: Path, folder: Path) -> tuple[Path, str]:
+    """A list of the same pictures with what is to be seen in them."""
+    _, one = photos(pairs, folder)
+    said = [
+        {"file": f"photos/{label}/{number}.png", "caption": f"a {label} picture"}
+        for label in ("dark", "light")
+        for number in range(20)
+    ]
+    (folder / "captions.jsonl").write_text("".join(json.dumps(each) + "\n" for each in said))
+    return folder / "captions.jsonl", one
+
+
+DATA = {
+    "series": numbered, "blanks": running_text, "blanks-and-pairs": running_text, "label": labelled, "tags": tagged,
+    "picture-label": photos, "picture": described,
+}  # fmt: skip
+"""What a recipe learns from and is asked, by the kind of its target, or of its source; others learn from pairs."""
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if name not in COUNTING])
@@ -100,8 +112,9 @@ def test_every_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path
     if isinstance(source, Text) and source.tokeniser.kind == "given":
         bert_folder(tmp_path / "real", "body")
         changes |= {"start": str(tmp_path / "real")}
-    given = painted if isinstance(source, Picture) else DATA.get(target, lambda pairs, folder: (pairs, "红猫"))
-    data, text = given(pairs, tmp_path)
+    if isinstance(source, Picture):
+        target = "picture" if target == "text" else target
+    data, text = DATA.get(target, lambda pairs, folder: (pairs, "红猫"))(pairs, tmp_path)
     finished = train_recipe(tiny_recipe(data, base=name, **changes), tmp_path / name)
     assert finished.finished
     assert isinstance(load(finished.path)(text).text, str)

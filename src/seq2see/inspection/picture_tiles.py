@@ -30,6 +30,7 @@ class Tile:
 
     pixels: NDArray[np.uint8]  # (height, width, channel)
     below: str = ""
+    """What is said of it, in a few short lines."""
     heat: NDArray[Any] | None = None
     """(down, across): how much each part of it counts; laid over it, where the most is as bright as can be."""
 
@@ -45,8 +46,8 @@ class TileRow:
 def draw_tiles(rows: Sequence[TileRow], path: Path) -> None:
     """Draw a sheet; rows may differ in length."""
     chinese = use_chinese_font()
-    has_text = any(tile.below for row in rows for tile in row.tiles)
-    height = INCH + GAP + TEXT * (1 + has_text)
+    lines = max(len(tile.below.splitlines()) for row in rows for tile in row.tiles)
+    height = INCH + GAP + TEXT * (1 + lines)
     across = max(len(row.tiles) for row in rows)
     size = (max(across * (INCH + GAP) + GAP, 4.0), height * len(rows) + GAP)
     figure = Figure(figsize=size, dpi=DOTS)
@@ -58,7 +59,8 @@ def draw_tiles(rows: Sequence[TileRow], path: Path) -> None:
         for place, tile in enumerate(row.tiles):
             left = GAP + place * (INCH + GAP)
             _lay(panel, tile, (left, left + INCH, top - INCH, top))
-            _write(panel, left, top - INCH - 0.15, shortened(tile.below), chinese, fontsize=7.5, color=GREY)
+            for line, text in enumerate(tile.below.splitlines()):
+                _write(panel, left, top - INCH - 0.15 * (1 + line), shortened(text), chinese, fontsize=7.5, color=GREY)
     panel.set_xlim(0, size[0])
     panel.set_ylim(0, size[1])
     save(figure, path)

@@ -14,7 +14,7 @@ from seq2see.layers.norms import EPSILON
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.reader import Reader
 from seq2see.models.seq2seq import Seq2Seq
-from seq2see.models.settings import ModelSettings, Tokens
+from seq2see.models.settings import ModelSettings, Picture, Tokens
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.tokenisers import Tokeniser
 
@@ -89,6 +89,8 @@ def one_model(stored: Stored, engine: str) -> LanguageModel:
 
 def transformer_pair(settings: ModelSettings, engine: str) -> tuple[TransformerSettings, TransformerSettings]:
     """The two halves of a Transformer; another model is refused by the setting that makes it another."""
+    if isinstance(settings.source, Picture):
+        raise cannot(engine, "source.kind=picture", "only texts are read there by a model that writes")
     for side, part in (("encoder", settings.encoder), ("decoder", settings.decoder)):
         if part is None or part.kind != "transformer":
             kind = "none" if part is None else part.kind

@@ -73,7 +73,7 @@ def _mistake(examples: PictureExamples, said: Sequence[Said], place: int) -> Til
     from seq2see.inspection.picture_tiles import Tile
 
     chance = math.exp(said[place].log_probability)
-    return Tile(examples.pixels[place], f"{examples.labels[place]} → {said[place].text} {chance:.2f}")
+    return Tile(examples.pixels[place], f"{examples.labels[place]} → {said[place].text}\n{chance:.2f}")
 
 
 def _confused(examples: PictureExamples, said: Sequence[Said], wrong: Sequence[int]) -> list[TileRow]:
