@@ -44,7 +44,7 @@ def test_the_surest_mistakes_come_first_and_right_answers_do_not_come(drawn, tmp
     draw_mistakes(RunFolder(tmp_path), *answered(rows))
     (row,) = drawn["mistakes.png"]
     assert [tile.below for tile in row.tiles] == [
-        "cow → dog 0.95", "dog → cat 0.90", "cat → dog 0.60", "dog → cow 0.50"
+        "cow → dog\n0.95", "dog → cat\n0.90", "cat → dog\n0.60", "dog → cow\n0.50"
     ]  # fmt: skip
 
 
