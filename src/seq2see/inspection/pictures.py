@@ -22,12 +22,12 @@ DOTS = 140
 """Dots an inch: large enough for a projector."""
 
 WORDS = {
-    "loss": ("loss per token", "损失"),
+    "loss": ("loss", "损失"),
     "valid_accuracy": ("valid accuracy", "正确率"),
     "rate": ("learning rate", "学习率"),
     "gradient_norm": ("gradient norm", "梯度范数"),
     "clipped": ("clipped", "被裁剪"),
-    "tokens_per_second": ("tokens / second", "速度"),
+    "tokens_per_second": ("answers a second", "速度（每秒答案数）"),
     "step": ("step", "步"),
     "source": ("source", "源"),
     "target": ("target", "目标"),

@@ -7,7 +7,7 @@ TEXTS = {
     "this_run": ("This run", "本次训练"),
     "curves": ("Curves", "训练曲线"),
     "scores": ("Scores", "评测结果"),
-    "samples": ("The same sentences, again and again", "同样的句子，不同的阶段"),
+    "samples": ("The same examples, again and again", "同样的例子，不同的阶段"),
     "predictions": ("Best and worst predictions", "最好与最差的译文"),
     "confusion": ("Which label is taken for which", "哪个标签被当成哪个"),
     "confusion_note": (
