@@ -18,6 +18,13 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
+@pytest.fixture(autouse=True)
+def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interpreted one after another, programs need not be as many as keep a GPU busy."""
+    if DEVICE == "cpu":
+        monkeypatch.setattr("seq2see.kernels.curved_products.SLICES", 4)
+
+
 @pytest.mark.parametrize("curve", ["relu", "gelu", "gelu-tanh"])
 @pytest.mark.parametrize("shape, hidden", [((2, 3, 5), 7), ((1, 1100, 8), 300), ((3, 40, 16), 512)])
 def test_it_is_the_plain_curve_of_the_plain_product(curve, shape, hidden):

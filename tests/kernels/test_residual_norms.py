@@ -20,6 +20,13 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPES = [(2, 3, 16), (3, 5, 24), (1, 1030, 8), (2, 300, 512), (1, 3, 1100)]
 
 
+@pytest.fixture(autouse=True)
+def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interpreted one after another, programs need not be as many as keep a GPU busy."""
+    if DEVICE == "cpu":
+        monkeypatch.setattr("seq2see.kernels.residual_norms.PROGRAMS", 4)
+
+
 def case(kind: type[nn.Module], shape: tuple[int, ...]) -> tuple[nn.Module, list[Tensor]]:
     """A norm that has learnt something, and vectors far from mean 0 and variance 1."""
     torch.manual_seed(1)
