@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from seq2see.core.devices import TRITON
 from seq2see.training.doubles import Doubles
 from seq2see.training.optimisers import Adam, AdamW
-from seq2see.training.steps import Steps
+from seq2see.training.steps import AdamWSteps, Group, Steps, rate_beside
 
 pytestmark = pytest.mark.skipif(not TRITON, reason="needs triton, which `make test-all` installs")
 
@@ -99,6 +99,13 @@ def test_who_writes_into_the_weights_is_heard():
         model[1].weight.copy_(torch.ones_like(model[1].weight))
     move(model, doubles, optimiser, broken=1.0)
     assert bool((doubles.copies["1.weight"] == 1).all())
+
+
+def test_weights_of_several_paces_are_moved_one_by_one():
+    model = fresh()
+    doubles, named = Doubles(model), dict(model.named_parameters())
+    AdamWSteps([Group(named, pace=0.5)], rate_beside(named, 0.1)).join(doubles)
+    assert not doubles.joined
 
 
 def test_a_weight_that_a_step_does_not_use_is_left_alone():

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from seq2see.training.muon import orthogonalise
-from seq2see.training.optimisers import SGD, Adam, AdamW, Muon, norm_and_divisor
+from seq2see.training.optimisers import SGD, Adam, AdamW, Muon, norm_and_divisor, total_norm
 from seq2see.training.steps import Steps
 
 ONE, GO, BROKEN = torch.ones(()), torch.zeros(()), torch.ones(())
@@ -197,3 +197,13 @@ def test_a_broken_step_moves_nothing_by_muon():
     optimiser.step(ONE, BROKEN)
     assert all(each.abs().max() == 0 for each in weights.values())
     assert all(each.abs().max() == 0 for each in optimiser.memory["momentum"].values())
+
+
+def test_gradients_of_both_number_formats_count_in_the_norm():
+    """3 and 4 make 5; in 16 bits a sum of 70,000 ones would have stopped at 256."""
+    three, four = torch.tensor([3.0]), torch.tensor([4.0], dtype=torch.bfloat16)
+    assert float(total_norm([three, four])) == 5
+    assert float(total_norm([four])) == 4
+    assert float(total_norm([three])) == 3
+    many = torch.ones(70_000, dtype=torch.bfloat16)
+    assert float(total_norm([many])) == pytest.approx(70_000**0.5, rel=1e-5)
