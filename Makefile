@@ -46,10 +46,11 @@ demo: .venv/.core
 # --- for developers ---
 
 test: .venv/.dev $(WEIGHTS)/.done
-	$(BIN)/python -m pytest -n 2 -m "not long" -rs
+	$(BIN)/python -m pytest -n 2 -m "not long and not triton" -rs
 
-test-all: .venv/.kernels $(WEIGHTS)/.done
-	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 -rs
+# The quick tests, then those left out there, and what is tried on drawn cases once more on ten times as many.
+test-all: test .venv/.kernels
+	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 -m "long or triton or hypothesis" -rs
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

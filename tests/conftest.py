@@ -26,3 +26,12 @@ def one_seed():
     """Every test starts from the same torch seed and one thread."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Kernels are only run, or interpreted, where triton is."""
+    from seq2see.core.devices import TRITON
+
+    for item in items if not TRITON else []:
+        if item.get_closest_marker("triton"):
+            item.add_marker(pytest.mark.skip(reason="needs triton, which `make test-all` installs"))

@@ -11,7 +11,6 @@ from decoder_exam import Candidate, DecoderExam
 from torch import Tensor
 
 from seq2see.core.batch import Batch, Sequences
-from seq2see.core.devices import TRITON
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.native import native_twin, why_not
 from seq2see.models.recurrent import LockedSettings
@@ -193,7 +192,7 @@ FEW_ROWS = [
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not TRITON, reason="needs triton, which `make test-all` installs")
+@pytest.mark.triton
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the exam is on a CPU; beside a GPU nobody interprets kernels")
 @pytest.mark.parametrize("candidate", FEW_ROWS, ids=str)
 class TestFewRows(DecoderExam):

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from seq2see.core.batch import Sequences
-from seq2see.core.devices import TRITON
 from seq2see.core.rows import fork, tensors_of
 from seq2see.decoding.beam import Beam
 from seq2see.decoding.choosers import Greedy
@@ -19,7 +18,7 @@ from seq2see.decoding.engine import Limits, decode
 from seq2see.models.settings import ModelSettings, TextTarget, Tokens
 from tiny_models import FAMILIES, sources, stirred, tiny, transformer
 
-pytestmark = pytest.mark.skipif(not TRITON, reason="needs triton, which `make test-all` installs")
+pytestmark = pytest.mark.triton
 
 DEVICE, NEAR = ("cuda", 1e-4) if torch.cuda.is_available() else ("cpu", 1e-5)
 WITH_TWIN = [

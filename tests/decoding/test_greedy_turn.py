@@ -10,7 +10,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from seq2see.core.devices import TRITON
 from seq2see.decoding import graphs
 from seq2see.decoding.beam import Beam
 from seq2see.decoding.choosers import Greedy, Sample
@@ -18,7 +17,7 @@ from seq2see.decoding.engine import log_probabilities, sayable
 from seq2see.decoding.hypotheses import History
 from seq2see.sequences.tokenisers import EOS
 
-needs_triton = pytest.mark.skipif(not TRITON, reason="needs triton, which `make test-all` installs")
+needs_triton = pytest.mark.triton
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ROWS, ROOM = 3, 6

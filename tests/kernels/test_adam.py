@@ -11,12 +11,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2see.core.devices import TRITON
 from seq2see.training.doubles import Doubles
 from seq2see.training.optimisers import Adam, AdamW
 from seq2see.training.steps import AdamWSteps, Group, Steps, rate_beside
 
-pytestmark = pytest.mark.skipif(not TRITON, reason="needs triton, which `make test-all` installs")
+pytestmark = pytest.mark.triton
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SCALARS = {"device": DEVICE, "dtype": torch.float32}

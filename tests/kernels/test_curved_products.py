@@ -9,10 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from seq2see.core.devices import TRITON
 from seq2see.layers.feed_forward import CURVES, THINKS
 
-pytestmark = pytest.mark.skipif(not TRITON, reason="needs triton, which `make test-all` installs")
+pytestmark = pytest.mark.triton
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -8,10 +8,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from seq2see.core.devices import TRITON
 from seq2see.layers.feed_forward import CURVES
 
-pytestmark = pytest.mark.skipif(not TRITON, reason="needs triton, which `make test-all` installs")
+pytestmark = pytest.mark.triton
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 DTYPES = [(torch.float32, 1e-5), (torch.bfloat16, 0.02)]

@@ -9,11 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from seq2see.core.devices import TRITON
 from seq2see.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
 from seq2see.models.frontends import PlainTokenFrontend, TokenFrontend
 
-pytestmark = pytest.mark.skipif(not TRITON, reason="needs triton, which `make test-all` installs")
+pytestmark = pytest.mark.triton
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 DTYPES = [(torch.float32, 1e-6), (torch.bfloat16, 2**-6)]

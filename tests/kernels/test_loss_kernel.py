@@ -9,11 +9,10 @@ import pytest
 import torch
 
 from seq2see.core.batch import NOT_ASKED
-from seq2see.core.devices import TRITON
 from seq2see.training.cross_entropy import chunked_loss, judge
 
 pytestmark = [
-    pytest.mark.skipif(not TRITON, reason="needs triton, which `make test-all` installs"),
+    pytest.mark.triton,
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # infinities that are masked afterwards
 ]
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from seq2see.core.devices import TRITON
 from seq2see.layers.attention import KeyValueCache, join_heads, plain_attention, split_heads
 from seq2see.layers.masks import MayLook, so_far
 
-pytestmark = pytest.mark.skipif(not TRITON, reason="needs triton, which `make test-all` installs")
+pytestmark = pytest.mark.triton
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 DTYPES = [(torch.float32, 1e-5), (torch.bfloat16, 0.02)]

@@ -9,11 +9,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2see.core.devices import TRITON
 from seq2see.layers.norms import LayerNorm, RMSNorm
 from seq2see.layers.residual import PostNorm, PreNorm, bias_of
 
-pytestmark = pytest.mark.skipif(not TRITON, reason="needs triton, which `make test-all` installs")
+pytestmark = pytest.mark.triton
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

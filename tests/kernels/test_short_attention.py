@@ -12,12 +12,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2see.core.devices import TRITON
 from seq2see.layers.attention import SelfAttention, fused_attention, plain_attention
 from seq2see.layers.masks import MayLook, causal
 
 pytestmark = [
-    pytest.mark.skipif(not TRITON, reason="needs triton, which `make test-all` installs"),
+    pytest.mark.triton,
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # infinities that are masked afterwards
 ]
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
