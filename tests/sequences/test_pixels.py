@@ -38,6 +38,7 @@ def test_an_epoch_sees_every_picture_and_all_batches_are_alike():
     epochs = [[rounds.indices_at(step).tolist() for step in range(start, start + 3)] for start in (0, 3)]
     for epoch in epochs:
         assert {len(batch) for batch in epoch} == {4}
+        assert epoch[2][3] == epoch[0][0]  # what is missing is filled up from the beginning
         assert {picture for batch in epoch for picture in batch} == set(range(11))
     assert epochs[0] != epochs[1]
     assert Rounds(11, 4, seed=1).indices_at(4).tolist() == epochs[1][1]  # without the steps before it

@@ -34,6 +34,8 @@ def test_a_shape_lies_within_its_radius_and_no_two_are_alike(name):
 
 def test_turning_turns():
     assert np.abs(covered("bar", turn=np.pi / 2) - covered("bar").T).max() < 1e-3
+    assert np.abs(covered("moon", turn=np.pi / 2) - np.rot90(covered("moon"), -1)).max() < 1e-3
+    assert covered("square", turn=0.3).sum() == pytest.approx(covered("square").sum(), rel=0.01)
 
 
 def test_pictures_show_what_their_captions_say():
