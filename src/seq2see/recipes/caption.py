@@ -1,13 +1,16 @@
-"""Recipes that describe a picture: an encoder that looks, and a decoder that writes."""
+"""Recipes that describe a picture or a film: an encoder that looks, and a decoder that writes."""
 
 from __future__ import annotations
 
 from seq2see.decoding.settings import Decoding
-from seq2see.models.settings import Patches, Picture, TextTarget
+from seq2see.models.picture_settings import Film, Patches, Picture
+from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
+from seq2see.models.resnet import Stem
+from seq2see.models.settings import TextTarget, Tokens
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.tokenisers import Words
 from seq2see.sequences.views import Views
-from seq2see.sources.shapes.corpus import Shapes
+from seq2see.sources.shapes.corpus import MovingShapes, Shapes
 from seq2see.training.objectives import NextToken
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training
@@ -26,6 +29,22 @@ def caption() -> Recipe:
         decoder=TransformerSettings(width=96, depth=2, heads=4, dropout=0.0, think="gelu"),
         objective=NextToken(),
         training=Training(steps=1500, rate=1.5e-3, tokens=64, save_every=250, schedule=Cosine(warmup=50)),
+        decoding=Decoding(max_new_tokens=24),
+        metrics=("bleu", "exact"),
+    )
+
+
+def caption_film() -> Recipe:
+    """An encoder that watches films frame by frame and a decoder that says what happens, both GRUs, after S2VT."""
+    return Recipe(
+        name="caption-film",
+        corpus=MovingShapes(),
+        source=Film(side=24, frames=8, frontend=Stem(depth=3, positions="none")),
+        target=TextTarget(tokeniser=Words(), longest=64, frontend=Tokens(positions="none")),
+        encoder=RecurrentEncoderSettings(width=64, cell="gru", direction="forward", dropout=0.0),
+        decoder=RecurrentDecoderSettings(width=64, cell="gru", look="every-step", dropout=0.0),
+        objective=NextToken(),
+        training=Training(steps=2000, rate=3e-3, tokens=32, save_every=250, schedule=Cosine(warmup=50)),
         decoding=Decoding(max_new_tokens=24),
         metrics=("bleu", "exact"),
     )
