@@ -41,10 +41,10 @@ def caption_film() -> Recipe:
         corpus=MovingShapes(),
         source=Film(side=24, frames=8, frontend=Stem(depth=3, positions="none")),
         target=TextTarget(tokeniser=Words(), longest=64, frontend=Tokens(positions="none")),
-        encoder=RecurrentEncoderSettings(width=64, cell="gru", direction="forward", dropout=0.0),
-        decoder=RecurrentDecoderSettings(width=64, cell="gru", look="every-step", dropout=0.0),
+        encoder=RecurrentEncoderSettings(width=64, cell="gru", direction="both", dropout=0.0),
+        decoder=RecurrentDecoderSettings(width=64, cell="gru", look="bilinear", dropout=0.0),
         objective=NextToken(),
-        training=Training(steps=2000, rate=3e-3, tokens=32, save_every=250, schedule=Cosine(warmup=50)),
+        training=Training(steps=2500, rate=3e-3, tokens=32, save_every=250, schedule=Cosine(warmup=50)),
         decoding=Decoding(max_new_tokens=24),
         metrics=("bleu", "exact"),
     )

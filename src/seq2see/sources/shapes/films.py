@@ -17,7 +17,7 @@ from seq2see.sources.progress import counted
 from seq2see.sources.shapes.drawing import cover
 from seq2see.sources.shapes.scenes import COLOURS, NOISE, SHADE, TURN
 
-KINDS = ("bar", "circle", "cross", "ring", "square", "triangle")
+KINDS = ("bar", "circle", "cross", "ring", "triangle")
 """Shapes that can be told apart in a few pixels."""
 DEEDS = {
     "moves to the left": (-1, 0, 0),
@@ -28,8 +28,9 @@ DEEDS = {
     "shrinks": (0, 0, -1),
     "stands still": (0, 0, 0),
 }
-"""What changes, and in which direction: the column, the row, the size."""
-REACH, GROWTH, SMALLEST, LARGER = (0.25, 0.33), 1.7, (0.15, 0.19), 0.08
+"""What changes, and in which direction: the column, the row, the size. The last is done alone, and never after another:
+who has stopped stands still anyway."""
+REACH, GROWTH, SMALLEST, LARGER = (0.24, 0.3), 1.7, (0.17, 0.2), 0.08
 """How far a shape moves (of the side), by how much it grows, its smallest radius, and how much more one may have that
 keeps its size."""
 NEW = 8
@@ -75,7 +76,8 @@ class MovingScenes:
         """Each film in words: "a red ring grows, then moves up"."""
         colours, deeds = tuple(COLOURS), tuple(DEEDS)
         return tuple(
-            f"a {colours[colour]} {KINDS[kind]} {deeds[first]}" + (f", then {deeds[second]}" if first != second else "")
+            f"{'an' if colours[colour] == 'orange' else 'a'} {colours[colour]} {KINDS[kind]} {deeds[first]}"
+            + (f", then {deeds[second]}" if first != second else "")
             for colour, kind, (first, second) in zip(self.colours, self.kinds, self.deeds, strict=True)
         )
 
@@ -108,8 +110,8 @@ def _words(count: int, lots: np.random.Generator, leave_out: bool) -> tuple[NDAr
     drawn = 2 * count + NEW  # more than enough, whatever is left out
     kinds, colours = lots.integers(len(KINDS), size=drawn), lots.integers(len(COLOURS), size=drawn)
     deeds = lots.integers(len(DEEDS), size=(drawn, 2))
-    deeds[lots.random(drawn) < 0.5, 1] = -1
-    deeds[:, 1] = np.where(deeds[:, 1] < 0, deeds[:, 0], deeds[:, 1])
+    alone = (lots.random(drawn) < 0.5) | (deeds == len(DEEDS) - 1).any(1)
+    deeds[alone, 1] = deeds[alone, 0]
     kept = np.flatnonzero(~is_new(kinds, colours, deeds) | (not leave_out))[:count]
     return kinds[kept], colours[kept], deeds[kept]
 
