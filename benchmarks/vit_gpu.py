@@ -23,7 +23,8 @@ from seq2see.core.batch import Batch, Pictures
 from seq2see.core.devices import aside, describe_machine
 from seq2see.core.files import write_json
 from seq2see.models.build import fresh_model
-from seq2see.models.settings import ModelSettings, Patches, Picture, PictureLabel
+from seq2see.models.picture_settings import Patches, Picture
+from seq2see.models.settings import ModelSettings, PictureLabel
 from seq2see.models.transformer import TransformerSettings
 from seq2see.training.objectives import Classify
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError, no_file
-from seq2see.models.settings import Picture, Series, Tags
+from seq2see.models.picture_settings import Film, Picture
+from seq2see.models.settings import Series, Tags
 from seq2see.recipes.table import recipe
 from seq2see.sources.checking import OwnData
 from seq2see.sources.conll import OwnTagged
@@ -92,6 +93,9 @@ def own_data(chosen: Recipe, paths: tuple[str, ...]) -> OwnData:
     """Files of the user's own, as this recipe reads them."""
     if isinstance(chosen.target, Series):
         return OwnSeries(paths=paths)
+    if isinstance(chosen.source, Film):
+        what, remedy = "Films are drawn, and not learnt from files.", "Leave out the files; `predict` takes them."
+        raise UserError(what, where=", ".join(paths), remedy=remedy)
     if isinstance(chosen.source, Picture):
         return own_pictures(paths, OwnCaptions if chosen.writes else OwnPictures)
     if chosen.runs_on:

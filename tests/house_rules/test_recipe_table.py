@@ -38,6 +38,8 @@ USERS_OWN = {
     "PocketTimes.size": "how much is generated; the built-in recipes share one size, so that they can be compared",
     "Waves.*": "how much is generated, and how noisy; the built-in recipes share one series",
     "OwnSeries.*": "about files that only their owner has",
+    "Film.*": "how large, how coloured and how long your own films are",
+    "MovingShapes.size": "how much is generated",
     "Picture.*": "how large and how coloured your own pictures are",
     "Shapes.size": "how much is generated; the built-in recipes share one size, so that they can be compared",
     "PuzzleCorpus.size": "how much is generated; the built-in recipes share one size, so that they can be compared",

@@ -17,10 +17,11 @@ from seq2see.decoding.settings import Decoding
 from seq2see.interop.formats import format_of
 from seq2see.interop.onnx_pictures import check_pictures
 from seq2see.models.build import fresh_model
+from seq2see.models.picture_settings import Patches, Picture
 from seq2see.models.recurrent import RecurrentEncoderSettings
 from seq2see.models.resnet import Pixels as EveryPixel
 from seq2see.models.resnet import ResNetSettings, Stem
-from seq2see.models.settings import ModelSettings, Patches, Picture, PictureLabel, Vector
+from seq2see.models.settings import ModelSettings, PictureLabel, Vector
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.pixels import Pixels
 from seq2see.workbench.model_folder import ModelConfig, StoredModel, write_model

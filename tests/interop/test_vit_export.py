@@ -17,9 +17,10 @@ from seq2see.interop.hugging_face import layout_of
 from seq2see.interop.hugging_face_vit import vit_layout, write_vit
 from seq2see.interop.onnx import check_onnx
 from seq2see.models.build import fresh_model
+from seq2see.models.picture_settings import Patches, Picture
 from seq2see.models.resnet import Pixels as EveryPixel
 from seq2see.models.resnet import ResNetSettings, Stem
-from seq2see.models.settings import ModelSettings, Patches, Picture, PictureLabel, TextTarget
+from seq2see.models.settings import ModelSettings, PictureLabel, TextTarget
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.pixels import Pixels
 from seq2see.workbench.model_folder import ModelConfig, StoredModel, read_model

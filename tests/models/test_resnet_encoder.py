@@ -12,8 +12,9 @@ from seq2see.core.batch import Batch, Gridded, Pictures
 from seq2see.layers.positions import LearnedGrid
 from seq2see.layers.resnet import ResNet, read_off, window
 from seq2see.models.build import build_model
+from seq2see.models.picture_settings import Patches, Picture
 from seq2see.models.resnet import Pixels, ResNetEncoder, ResNetSettings, Stem
-from seq2see.models.settings import ModelSettings, Patches, Picture, PictureLabel
+from seq2see.models.settings import ModelSettings, PictureLabel
 from seq2see.models.transformer import TransformerSettings
 from seq2see.models.vit import PictureFrontend
 

@@ -9,7 +9,8 @@ from seq2see.core.batch import Batch, Pictures, Sequences
 from seq2see.core.errors import UserError
 from seq2see.layers.patches import cut
 from seq2see.models.build import fresh_model
-from seq2see.models.settings import ModelSettings, Patches, Picture, PictureLabel
+from seq2see.models.picture_settings import Patches, Picture
+from seq2see.models.settings import ModelSettings, PictureLabel
 from seq2see.models.transformer import TransformerSettings
 
 LABELS = 5

@@ -30,6 +30,15 @@ def test_objects_in_any_order_with_further_keys_are_read(table):
     assert not report.counts
 
 
+@pytest.mark.parametrize("number", ["3", "-7", "2.50", "1e3", "1" * 10_000])
+def test_a_number_as_a_label_is_the_text_it_is_written_as(table, number):
+    lines = (f'{{"text": "a 3", "label": {number}}}', f'{{"file": "a.png", "label": {number}}}')
+    for line in lines:
+        examples, _ = read_pairs([write(table, line)])
+        assert [example.target for example in examples] == [number]
+        assert type(examples[0].target) is str
+
+
 @pytest.mark.parametrize(
     "line, place, kind, word",
     [
@@ -53,7 +62,9 @@ def test_objects_in_any_order_with_further_keys_are_read(table):
         ('{"source": "a", "target": "b\\ufeff"}', "2:17", "byte order mark inside", "In 'target'"),
         ('{"source": "a\\ud800", "target": "b"}', "2:2", "lone surrogate", "In 'source'"),
         ("[" * 100_000, "2:1", "broken JSON", "nested too deeply"),
-        ('{"source": ' + "1" * 10_000 + "}", "2:1", "broken JSON", "cannot be read"),
+        ('{"source": ' + "1" * 10_000 + "}", "2:2", "wrong type", "'source' must be a text, but is a number"),
+        ('{"text": 3, "label": 3}', "2:2", "wrong type", "'text' must be a text, but is a number"),
+        ('{"text": "a", "label": true}', "2:15", "wrong type", "true or false"),
     ],
 )
 def test_a_bad_line_is_told_with_line_column_and_key(table, line, place, kind, word):

@@ -124,6 +124,28 @@ def test_the_command_line_describes_pictures(run: RunFolder, tmp_path: Path, cap
     assert "bad.png" in capsys.readouterr().err
 
 
+def test_a_bad_picture_is_told_and_the_good_ones_are_answered(run: RunFolder, tmp_path: Path, capsys):
+    painted("red", 44).save(tmp_path / "red.png")
+    painted("blue", 45).save(tmp_path / "blue.png")
+    (tmp_path / "坏.png").write_text("no")
+    files = [str(tmp_path / name) for name in ("red.png", "坏.png", "missing.png", "blue.png")]
+    assert command(["predict", str(run.path), *files]) == 2
+    told = capsys.readouterr()
+    first, second, third, fourth = told.out.split("\n")[:-1]
+    assert first.endswith("red")
+    assert second == third == ""
+    assert fourth.endswith("blue")
+    assert "坏.png" in told.err
+    assert "This is no picture but text." in told.err
+    assert "missing.png" in told.err
+    assert command(["predict", str(run.path), *files, "--json"]) == 2
+    assert [len(json.loads(line)["answers"]) for line in capsys.readouterr().out.splitlines()] == [1, 0, 0, 1]
+    assert command(["predict", str(run.path), *files, "--set", "decoding.nonsense=1"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.count("nonsense") == 1
+
+
 def test_the_model_keeps_words_and_how_it_sees(run: RunFolder):
     assert {path.name for path in run.model.iterdir()} >= {"pixels.json", "tokenizer.json", "model.safetensors"}
     assert not (run.model / "labels.json").exists()

@@ -15,7 +15,8 @@ from bert_folders import bert_folder
 from seq2see.api import resolve
 from seq2see.core.errors import UserError
 from seq2see.models.counting import CountingSettings
-from seq2see.models.settings import Picture, Text
+from seq2see.models.picture_settings import Film, Picture
+from seq2see.models.settings import Text
 from seq2see.recipes.table import RECIPES, recipe
 from seq2see.workbench.evaluate import bleu_tokenise, compare, evaluate
 from seq2see.workbench.predict import load
@@ -91,9 +92,16 @@ def described(pairs: Path, folder: Path) -> tuple[Path, str]:
     return folder / "captions.jsonl", one
 
 
+def drawn(pairs: Path, folder: Path) -> tuple[None, str]:
+    """Nothing but what is built in, and a film of two frames."""
+    frames = [Image.new("L", (24, 24), level) for level in (40, 200)]
+    frames[0].save(folder / "film.gif", save_all=True, append_images=frames[1:])
+    return None, str(folder / "film.gif")
+
+
 DATA = {
     "series": numbered, "blanks": running_text, "blanks-and-pairs": running_text, "label": labelled, "tags": tagged,
-    "picture-label": photos, "picture": described,
+    "picture-label": photos, "picture": described, "film": drawn,
 }  # fmt: skip
 """What a recipe learns from and is asked, by the kind of its target, or of its source; others learn from pairs."""
 
@@ -112,8 +120,10 @@ def test_every_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path
     if isinstance(source, Text) and source.tokeniser.kind == "given":
         bert_folder(tmp_path / "real", "body")
         changes |= {"start": str(tmp_path / "real")}
-    if isinstance(source, Picture):
-        target = "picture" if target == "text" else target
+    if isinstance(source, Film):
+        changes |= {"corpus.size": 50}
+    if isinstance(source, Picture) and target == "text":
+        target = source.kind
     data, text = DATA.get(target, lambda pairs, folder: (pairs, "红猫"))(pairs, tmp_path)
     finished = train_recipe(tiny_recipe(data, base=name, **changes), tmp_path / name)
     assert finished.finished

@@ -30,7 +30,7 @@ def write_pairs(path: Path) -> Path:
     return path
 
 
-def tiny_recipe(data: Path, base: str = "pocket-transformer", **changes: Any) -> Recipe:
+def tiny_recipe(data: Path | None, base: str = "pocket-transformer", **changes: Any) -> Recipe:
     """A recipe cut down: 16 wide, one layer, 12 steps, a checkpoint every 4."""
     small = {
         "encoder.width": 16,
@@ -47,7 +47,7 @@ def tiny_recipe(data: Path, base: str = "pocket-transformer", **changes: Any) ->
     known = {path for path, _, _ in walk(recipe(base))}  # a language model has no encoder, a reader no decoder
     fixed = ("encoder.",) if "start" in changes else ()  # what reads is as it is there
     small = {path: value for path, value in small.items() if path in known and not path.startswith(fixed)}
-    return resolve(base, [data], small | changes)
+    return resolve(base, [data] if data else [], small | changes)
 
 
 def stop_and_go_on(recipe: Recipe, folder: Path) -> None:

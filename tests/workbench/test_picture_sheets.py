@@ -11,7 +11,8 @@ import torch
 import seq2see.inspection.picture_tiles as tiles
 from seq2see.inspection.trace import trace
 from seq2see.models.build import fresh_model
-from seq2see.models.settings import ModelSettings, Patches, Picture, PictureLabel
+from seq2see.models.picture_settings import Patches, Picture
+from seq2see.models.settings import ModelSettings, PictureLabel
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.pixels import Pixels
 from seq2see.sources.picture_examples import PictureExamples

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from seq2see.decoding.settings import Decoding
     from seq2see.workbench.answer_file import AnswerFile
     from seq2see.workbench.lines import Lines
-    from seq2see.workbench.predict import Model
+    from seq2see.workbench.predict import Model, Prediction
 
 INTERRUPTED = 130
 MORE = "..."
@@ -63,14 +63,41 @@ def _answer(model: Model, texts: list[str], settings: dict[str, Any], as_json: b
     from seq2see.workbench.streaming import Manner, remarked, written
 
     asked = [text for text in texts if text.strip()]
-    answers = iter(model.predict(asked, **settings))
+    answers = _predict_all(model, asked, settings)
+    each = iter(answers)
     for text in texts:
-        prediction = next(answers) if text.strip() else None
+        prediction = next(each) if text.strip() else None
         if prediction and prediction.truncated:
             print(f"seq2see: this text is too long and was cut: {text[:60]} ...", file=sys.stderr)
         if prediction and prediction.remarks:
             print(f"seq2see: {remarked(prediction)}", file=sys.stderr)
         print(written(text, prediction, Manner(as_json=as_json)))
+    if None in answers:
+        raise typer.Exit(2)
+
+
+def _predict_all(model: Model, asked: list[str], settings: dict[str, Any]) -> list[Prediction | None]:
+    """An answer to each. What is wrong with one of them, a damaged picture say, is told, and its answer is None."""
+    from seq2see.core.errors import UserError
+
+    try:
+        return [*model.predict(asked, **settings)]
+    except UserError:
+        if len(asked) == 1:
+            raise
+        answers: list[Prediction | None] = []
+        wrong: list[str] = []
+        for number, text in enumerate(asked):
+            try:
+                answers += model.predict([text], numbers=[number], **settings)
+            except UserError as error:
+                answers.append(None)
+                wrong.append(str(error))
+        for told in dict.fromkeys(wrong):  # a wrong setting is told once, not for every text
+            print(f"seq2see: {told}", file=sys.stderr)
+        if not any(answers):
+            raise typer.Exit(2) from None
+        return answers
 
 
 def _stream(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -132,7 +132,19 @@ class Pictures:
 
     def to(self, device: torch.device | str) -> Pictures:
         """The same pictures on another device."""
-        return Pictures(self.values.to(device, non_blocking=True))
+        return replace(self, values=self.values.to(device, non_blocking=True))
+
+    @staticmethod
+    def of(values: Shaped[Tensor, "row *frame channel height width"]) -> Pictures:
+        """Pictures, or films if there is one more axis, of frames."""
+        return Films(values) if values.ndim == 5 else Pictures(values)
+
+
+@dataclass(frozen=True)
+class Films(Pictures):
+    """Films of one size and length: pictures one after another, before a frontend makes a vector of each."""
+
+    values: Shaped[Tensor, "row frame channel height width"]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from seq2see.interop.onnx import write_onnx
 from seq2see.interop.onnx_pictures import write_onnx_pictures
 from seq2see.interop.stored import Stored
 from seq2see.interop.vit_weights import picture_of
-from seq2see.models.settings import Picture
+from seq2see.models.picture_settings import Picture
 from seq2see.sequences.tokenisers import EOS
 
 

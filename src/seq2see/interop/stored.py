@@ -12,9 +12,10 @@ from seq2see.core.errors import UserError
 from seq2see.decoding.settings import Decoding
 from seq2see.layers.norms import EPSILON
 from seq2see.models.language_model import LanguageModel
+from seq2see.models.picture_settings import Picture
 from seq2see.models.reader import Reader
 from seq2see.models.seq2seq import Seq2Seq
-from seq2see.models.settings import ModelSettings, Picture, Tokens
+from seq2see.models.settings import ModelSettings, Tokens
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.tokenisers import Tokeniser
 

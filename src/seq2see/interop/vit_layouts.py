@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from seq2see.interop.causal_layouts import Place
-from seq2see.models.settings import ModelSettings, Picture, PictureLabel
+from seq2see.models.picture_settings import Picture
+from seq2see.models.settings import ModelSettings, PictureLabel
 from seq2see.models.transformer import TransformerSettings
 
 CLASS, TAUGHT, POSITIONS, HEADS = "class token", "taught token", "all positions", ("first head", "second head")

@@ -21,8 +21,9 @@ from seq2see.interop.vit_layouts import CLASS, HEADS, POSITIONS, TAUGHT, Names, 
 from seq2see.interop.weight_files import Tensors, matched
 from seq2see.models.build import build_model
 from seq2see.models.packing import unpack_model
+from seq2see.models.picture_settings import Picture
 from seq2see.models.reader import Reader
-from seq2see.models.settings import ModelSettings, Picture, PictureLabel
+from seq2see.models.settings import ModelSettings, PictureLabel
 from seq2see.sequences.pixels import Pixels
 
 UNUSED = ("pooler.dense.weight", "pooler.dense.bias", "mask_token")

@@ -33,10 +33,12 @@ from seq2see.models.convolutional import (
 )
 from seq2see.models.counting import AsTheyAre, CountingDecoder, CountingSettings
 from seq2see.models.embedder import EMBEDDERS
+from seq2see.models.film import FilmFrontend
 from seq2see.models.frontends import FRONTENDS, SentenceFrontend, TokenFrontend
 from seq2see.models.gpt import GPTDecoder
 from seq2see.models.heads import HEADS, PartialHead
 from seq2see.models.language_model import LanguageModel
+from seq2see.models.picture_settings import Film, Picture
 from seq2see.models.reader import Reader
 from seq2see.models.recurrent import (
     RecurrentDecoder,
@@ -54,7 +56,6 @@ from seq2see.models.settings import (
     Label,
     ModelSettings,
     Ngrams,
-    Picture,
     PictureLabel,
     Sentences,
     Series,
@@ -193,14 +194,16 @@ def _frontend(text: Text, table: nn.Embedding, dropout: float, epsilon: float = 
     return FRONTENDS[frontend.vectors](table, positions, dropout)
 
 
-def _picture_frontend(settings: ModelSettings, picture: Picture, encoder: Encoder) -> PictureFrontend:
+def _picture_frontend(settings: ModelSettings, picture: Picture, encoder: Encoder) -> PictureFrontend | FilmFrontend:
     """What makes a sequence of a picture; whoever reads a class token needs one in front."""
     look, width = picture.frontend, encoder.enters if isinstance(encoder, ResNetSettings) else encoder.width
     grid = (picture.side // look.size, picture.side // look.size)
     positions = LearnedGrid(width, grid) if look.positions == "learned" else GRIDS[look.positions](width)
     patches = CUTS[look.kind](look, picture.channels, width)
     count = settings.in_front
-    return PictureFrontend(patches, positions, LearnedTokens(width, count) if count else nn.Identity(), encoder.dropout)
+    tokens = LearnedTokens(width, count) if count else nn.Identity()
+    frontend = PictureFrontend(patches, positions, tokens, encoder.dropout)
+    return FilmFrontend(frontend, grid[0] * grid[1], width) if isinstance(picture, Film) else frontend
 
 
 def _pool(settings: ModelSettings) -> Pooling:

@@ -10,8 +10,9 @@ from pydantic import Field, PositiveInt, model_validator
 from seq2see.core.settings import Settings, usually
 from seq2see.models.convolutional import ConvolutionalEncoderSettings, WindowEncoderSettings
 from seq2see.models.counting import CountingSettings
+from seq2see.models.picture_settings import Film, Picture
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
-from seq2see.models.resnet import Pixels, ResNetSettings, Stem
+from seq2see.models.resnet import ResNetSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.models.window import WindowDecoderSettings
 from seq2see.sequences.tokenisers import AnyTokeniser, BytePairs
@@ -82,32 +83,6 @@ class Text(Settings):
     """How tokens become vectors."""
     longest: int = Field(256, ge=2)
     """Tokens kept of one text; what lies beyond is cut off, and that is reported."""
-
-
-class Patches(Settings):
-    """Pictures are cut into square patches, and each becomes a vector, plus one for where it stands."""
-
-    kind: Literal["patches"] = "patches"
-    size: PositiveInt = 4
-    """Pixels on each side of a patch."""
-    positions: Literal["learned", "sinusoidal", "none"] = "learned"
-    """How a model is told where a patch stands."""
-
-
-class Picture(Settings):
-    """A picture that is looked at."""
-
-    kind: Literal["picture"] = "picture"
-    side: int = Field(32, ge=1, le=4096)
-    """Pixels on each side: what a model learns from has this size, or is brought to it."""
-    channels: Literal[1, 3] = 3
-    """Numbers of a pixel: 3 are red, green and blue, 1 is grey."""
-    frontend: Annotated[Patches | Stem | Pixels, Field(discriminator="kind"), usually("patches")] = Patches()
-    """How pixels become vectors."""
-
-    def whole(self, side: int) -> int:
-        """The number of pixels nearest to this that is whole patches."""
-        return max(1, round(side / self.frontend.size)) * self.frontend.size
 
 
 class TextTarget(Text):
@@ -194,7 +169,7 @@ class ModelSettings(Settings):
     Without source and encoder it only writes (a language model), without decoder it only reads.
     """
 
-    source: Annotated[Text | Picture, Field(discriminator="kind"), usually("text")] | None = None
+    source: Annotated[Text | Picture | Film, Field(discriminator="kind"), usually("text")] | None = None
     """What is read or looked at; a language model reads nothing but what it writes."""
     target: Annotated[Target, Field(discriminator="kind"), usually("text")] = TextTarget()
     """What is answered: a text, or something about the text that was read."""
@@ -254,6 +229,8 @@ class ModelSettings(Settings):
             raise ValueError(
                 f"source.side {self.source.side} must be a multiple of source.frontend.size {self.source.frontend.size}"
             )
+        if isinstance(self.source, Film) and not (self.writes and isinstance(self.encoder, RecurrentEncoderSettings)):
+            raise ValueError("source.kind=film needs encoder.kind=recurrent, which knows what came first, and a text")
         if self.target == PictureLabel(summary="attention") and not isinstance(self.encoder, TransformerSettings):
             raise ValueError("target.summary=attention needs encoder.kind=transformer, whose heads it takes")
         if isinstance(self.encoder, ResNetSettings):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from seq2see.decoding.settings import Decoding
+from seq2see.models.picture_settings import Patches, Picture
 from seq2see.models.resnet import Pixels, ResNetSettings, Stem
-from seq2see.models.settings import Patches, Picture, PictureLabel
+from seq2see.models.settings import PictureLabel
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.views import Views
 from seq2see.sources.catalogued_pictures import CataloguedPictures

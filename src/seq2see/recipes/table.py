@@ -63,6 +63,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "classify-image-resnet": classify_image.classify_image_resnet,
     "caption": caption.caption,
     "flickr8k": caption.flickr8k,
+    "caption-film": caption.caption_film,
     "cifar10-vit": classify_image.cifar10_vit,
     "cifar10-resnet": classify_image.cifar10_resnet,
     "waves": waves.waves,

@@ -44,7 +44,7 @@ class CaptionSet(PictureSet):
     def batch(self, indices: Numbers, epoch: int = 0) -> Batch:
         """These pictures, target `<bos> y1 .. yn`, labels `y1 .. yn <eos>`, of the caption that is the epoch's turn."""
         picked = torch.from_numpy(np.array(indices, np.int64))
-        pictures = Pictures(self.pixels.index_select(0, picked.to(self.pixels.device, non_blocking=True)))
+        pictures = Pictures.of(self.pixels.index_select(0, picked.to(self.pixels.device, non_blocking=True)))
         target, labels = fed_and_asked(self.side, self.firsts[indices] + epoch % self.counts[indices])
         room = (0, self.width - labels.size(1))
         target = Sequences(functional.pad(target.values, room, value=PAD), target.lengths)

@@ -25,9 +25,9 @@ from seq2see.sources.picture_examples import PictureExamples
 from seq2see.sources.pictures import see_picture
 
 
-def pixels_on(examples: PictureExamples, device: torch.device) -> UInt8[Tensor, "picture channel height width"]:
+def pixels_on(examples: PictureExamples, device: torch.device) -> UInt8[Tensor, "picture *frame channel height width"]:
     """All pixels of a split, where the model is."""
-    return torch.from_numpy(examples.pixels).permute(0, 3, 1, 2).contiguous().to(device)
+    return torch.from_numpy(examples.pixels).movedim(-1, -3).contiguous().to(device)
 
 
 class PictureSet:
@@ -131,20 +131,33 @@ class Pixels(Tokeniser):
         planes = [Image.fromarray(plane).resize((width, height), Image.Resampling.BICUBIC) for plane in pixels]
         return np.stack([np.asarray(plane) for plane in planes])
 
+    def in_size(self, side: int) -> Pixels:
+        """The same eyes for another size."""
+        return Pixels(side, self.channels)
+
+    @property
+    def told(self) -> dict[str, int]:
+        """What is written down of it."""
+        return {"side": self.side, "channels": self.channels}
+
     @property
     def fingerprint(self) -> str:
         """What decides how a picture is seen."""
-        return hashlib.sha256(json.dumps([self.side, self.channels]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(list(self.told.values())).encode()).hexdigest()
 
     def save(self, path: Path) -> None:
         """Write it down."""
-        write_json(path, {"side": self.side, "channels": self.channels})
+        write_json(path, self.told)
 
     @staticmethod
     def load(path: Path) -> Pixels:
         """Read what `save` wrote; anything else is refused."""
         try:
             found = json.loads(path.read_bytes())
+            if "frames" in found:
+                from seq2see.sequences.films import FilmPixels  # only here: it is a kind of `Pixels`
+
+                return FilmPixels(int(found["side"]), int(found["channels"]), int(found["frames"]))
             return Pixels(int(found["side"]), int(found["channels"]))
         except (ValueError, KeyError, TypeError):
             what = "This does not say how pictures are seen."

@@ -82,7 +82,7 @@ class Viewer:
         for view in self.views:
             pixels = view(pixels, draws)
         if self.mix is None:
-            return replace(batch, source=Pictures(pixels))
+            return replace(batch, source=replace(batch.source, values=pixels))
         pixels, shares = self.mix(pixels, draws)
         others = batch.labels.roll(1, 0)
         return Mixed(Pictures(pixels), None, batch.labels, batch.indices, others, shares)

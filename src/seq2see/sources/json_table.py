@@ -20,6 +20,12 @@ class _Fault(Exception):
         self.kind, self.column, self.what = kind, column, what
 
 
+class _Number(str):
+    """A number as it is written. As a label it is this text, as in a .csv; where a text belongs, it is a mistake."""
+
+    __slots__ = ()
+
+
 def read_jsonl(path: Path, intake: Intake) -> None:
     """One object a line; keys other than the names of the two sides are ignored."""
     for line in read_lines(path, intake.report):
@@ -52,11 +58,11 @@ def _texts_of(line: Line) -> tuple[str, str]:
     for key in sides:
         if key not in found:
             raise _Fault("missing key", 1, f"The key '{key}' is missing.")
-        if not isinstance(found[key], str):
+        if not isinstance(found[key], str) or (isinstance(found[key], _Number) and key != "label"):
             what = f"'{key}' must be a text, but is {_json_name(found[key])}."
             raise _Fault("wrong type", _column_of(line.text, key), what)
         _check_text(found[key], key, line)
-    return found[sides[0]], found[sides[1]]
+    return str(found[sides[0]]), str(found[sides[1]])
 
 
 def _parse(text: str) -> Any:
@@ -68,13 +74,11 @@ def _parse(text: str) -> Any:
         return dict(pairs)
 
     try:
-        return json.loads(text, object_pairs_hook=without_duplicates)
+        return json.loads(text, object_pairs_hook=without_duplicates, parse_int=_Number, parse_float=_Number)
     except json.JSONDecodeError as error:
         raise _Fault("broken JSON", error.pos + 1, f"This is not JSON: {error.msg}.") from None
     except RecursionError:
         raise _Fault("broken JSON", 1, "The brackets are nested too deeply.") from None
-    except ValueError as error:  # a number of thousands of digits
-        raise _Fault("broken JSON", 1, f"This JSON cannot be read: {error}.") from None
 
 
 def _check_text(text: str, key: str, line: Line) -> None:

@@ -149,13 +149,20 @@ def read_bytes(path: Path, where: str) -> bytes:
 
 def look_at(content: bytes, where: str, side: int | None = None, channels: int = 3) -> Decoded:
     """Decode one picture."""
+    with opened_picture(content, where) as image:
+        return decode_frame(image, where, side, channels)
+
+
+@contextmanager
+def opened_picture(content: bytes, where: str) -> Iterator[Image]:
+    """A picture file whose frames are decoded inside; whatever is wrong with them is told as a `BadPicture`."""
     from PIL import Image as pillow  # takes a while, and most commands need no pictures
 
     if not content:
         raise BadPicture("broken picture", "The file is empty.", where)
     try:
         with pillow.open(BytesIO(content), formats=FORMATS) as image:
-            return _decode(image, where, side, channels)
+            yield image
     except (UserError, MemoryError):
         raise
     except (pillow.DecompressionBombError, pillow.DecompressionBombWarning):
@@ -192,7 +199,8 @@ def _not_ours(content: bytes, where: str) -> BadPicture:
     return BadPicture("no picture", what, where)
 
 
-def _decode(image: Image, where: str, side: int | None, channels: int) -> Decoded:
+def decode_frame(image: Image, where: str, side: int | None, channels: int) -> Decoded:
+    """The frame at which an open picture stands."""
     width, height = image.size
     if width * height > MOST_PIXELS:
         what = f"It has {width:,} x {height:,} pixels, more than {MOST_PIXELS:,}."

@@ -65,8 +65,9 @@ class Captioner(Model):
     ) -> list[Seen]:
         stored, seen = self.stored, []
         if side is not None:
-            eyes = Pixels(side, self.tokenisers.source.channels)  # type: ignore[attr-defined]
-            stored = replace(stored, tokenisers=replace(self.tokenisers, source=eyes))
+            eyes = self.tokenisers.source
+            assert isinstance(eyes, Pixels)
+            stored = replace(stored, tokenisers=replace(self.tokenisers, source=eyes.in_size(side)))
         for place, text in enumerate(texts):
             with blamed(numbers, place):
                 seen.append(ClassifyPictures().read(stored, text))
@@ -108,7 +109,7 @@ class Captioner(Model):
         assert seen.pixels is not None
         asked = [*self.tokenisers.target.encode(target), EOS]
         return Batch(
-            source=Pictures(torch.from_numpy(np.ascontiguousarray(seen.pixels))[None]),
+            source=Pictures.of(torch.from_numpy(np.ascontiguousarray(seen.pixels))[None]),
             target=Sequences.of([[BOS, *asked[:-1]]]),
             labels=torch.tensor([asked]),
             indices=torch.zeros(1, dtype=torch.long),

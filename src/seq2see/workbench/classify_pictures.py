@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
 from seq2see.metrics.classes import Confusion
-from seq2see.models.settings import ModelSettings, Picture
+from seq2see.models.picture_settings import Film, Picture
+from seq2see.models.settings import ModelSettings
 from seq2see.sequences.pixels import PictureSet, Pixels
 from seq2see.sources.captioned_pictures import CaptionedPictures
 from seq2see.sources.examples import Example
@@ -63,7 +64,7 @@ class ClassifyPictures(Classify):
         assert isinstance(eyes, Pixels)
         assert isinstance(picture, Picture)
         pixels, remarks = eyes.look(text)
-        _, height, width = pixels.shape
+        height, width = pixels.shape[-2:]
         down, across = picture.whole(height), picture.whole(width)
         if (down, across) != (height, width):
             pixels = eyes.fit(pixels, down, across)
@@ -95,8 +96,13 @@ class ClassifyPictures(Classify):
 
 
 def patch_names(settings: ModelSettings, pixels: NDArray[np.uint8]) -> list[str]:
-    """What the places of a picture's sequence are called: tokens of no place, and "row,column" of each patch."""
+    """What the places of a picture's sequence are called: tokens of no place, and "row,column" of each patch.
+
+    A film has frames, called by their numbers.
+    """
     assert isinstance(settings.source, Picture)
+    if isinstance(settings.source, Film):
+        return [str(number + 1) for number in range(len(pixels))]
     size = settings.source.frontend.size
     down, across = (side // size for side in pixels.shape[1:])
     return ["class", "taught"][: settings.in_front] + [

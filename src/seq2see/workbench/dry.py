@@ -48,8 +48,9 @@ def dry_run(recipe: Recipe, say: Callable[[str], None]) -> None:
 def _first_row(batch: Batch, tokenisers: Tokenisers) -> Iterator[str]:
     """What a model sees of one example, and what it shall answer."""
     if isinstance(batch.source, Pictures):
-        channels, height, width = batch.source.values[0].shape
-        yield f"sees    {height} x {width} pixels of {channels} numbers each"
+        *frames, channels, height, width = batch.source.values[0].shape
+        film = f"{frames[0]} frames of " if frames else ""
+        yield f"sees    {film}{height} x {width} pixels of {channels} numbers each"
     elif batch.source is not None:
         read = batch.source.values[0, : int(batch.source.lengths[0])]
         yield f"reads   {' '.join(tokenisers.source.pieces(read.tolist()))}"

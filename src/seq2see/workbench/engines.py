@@ -43,7 +43,7 @@ class Asked:
     """What is to be decoded, and how."""
 
     sources: Sequence[Any]
-    """Ids, each with its <eos>; of a language model, what it goes on from; or pixels, all of one size."""
+    """Ids, each with its <eos>; of a language model, what it goes on from; or pixels, all of one shape."""
     numbers: Sequence[int]
     """The sources' own numbers, on which samples depend."""
     decoding: Decoding
@@ -186,7 +186,7 @@ def engine_of(name: str, stored: Any) -> Engine:
 def _read(rows: list[Any]) -> Sequences | Pictures:
     """What is read, as a batch: texts as numbers, or pictures."""
     if isinstance(rows[0], np.ndarray):
-        return Pictures(torch.from_numpy(np.stack(rows)))
+        return Pictures.of(torch.from_numpy(np.stack(rows)))
     return Sequences.of(rows)
 
 

@@ -18,7 +18,7 @@ from seq2see.metrics.bootstrap import PairedBootstrap, paired_bootstrap
 from seq2see.metrics.edits import pronunciation_errors
 from seq2see.metrics.notes_bleu import notes_bleu
 from seq2see.metrics.tokenised_bleu import corpus_bleu_tokenised, has_moses
-from seq2see.models.settings import Picture
+from seq2see.models.picture_settings import Film, Picture
 from seq2see.sequences.pairs import PairSet
 from seq2see.sequences.windows import TextSet
 from seq2see.sources.catalogue import CataloguedCorpus
@@ -29,7 +29,7 @@ from seq2see.workbench.alignment_picture import draw_attention
 from seq2see.workbench.ask import Asker
 from seq2see.workbench.caption import Captioner
 from seq2see.workbench.forecast import Forecaster
-from seq2see.workbench.picture_sheets import draw_words
+from seq2see.workbench.picture_sheets import draw_frames, draw_words
 from seq2see.workbench.predict import Model, Prediction, load
 from seq2see.workbench.prepare import Encoded, Splits, encode, read_corpus, shown_before
 from seq2see.workbench.reading import batches_of, read_attention, read_with_truth, surprises
@@ -74,7 +74,9 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
         assert isinstance(shown, TextSet)
         write_json(run.evaluation / "strips.json", surprises(model.module, shown))
     chosen = HeadChoice.of(scores["alignment"]["chosen_on_valid"]) if "alignment" in scores else None
-    if isinstance(model, Captioner):
+    if isinstance(model, Captioner) and isinstance(recipe.source, Film):
+        draw_frames(run, model, splits["test"])
+    elif isinstance(model, Captioner):
         draw_words(run, model, splits["test"])
     elif model.reads and not model.config.members:  # an ensemble looks with several models at once
         draw_attention(run, model, splits["test"], chosen)

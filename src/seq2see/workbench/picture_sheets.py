@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seq2see.core.batch import Batch, Pictures
+from seq2see.core.batch import Batch, Films, Pictures
 from seq2see.core.devices import device_of
 from seq2see.inspection.rollout import rollout
 from seq2see.inspection.trace import trace
@@ -39,6 +39,10 @@ def draw_batch(run: RunFolder, batch: Batch, stored: PictureExamples) -> None:
 
     assert isinstance(batch.source, Pictures)
     indices = batch.indices[: 2 * ACROSS].tolist()
+    if isinstance(batch.source, Films):
+        films = [TileRow(stored.labels[each], [Tile(frame) for frame in stored.pixels[each]]) for each in indices]
+        draw_tiles(films[:DESCRIBED], run.samples / "batch.png")
+        return
     seen = batch.source.values[: 2 * ACROSS].permute(0, 2, 3, 1).cpu().numpy()
     rows = []
     for start in range(0, len(indices), ACROSS):
@@ -143,3 +147,19 @@ def draw_words(run: RunFolder, model: Captioner, examples: Sequence[Example]) ->
         tiles = [Tile(pixels, word, region(said.attention, place)) for place, word in enumerate(words)]
         rows.append(TileRow(said.text, [Tile(pixels), *tiles]))
     draw_tiles(rows, run.path / "attention" / "regions.png")
+
+
+def draw_frames(run: RunFolder, model: Captioner, examples: Sequence[Example]) -> None:
+    """`attention/frames.png`: a few films, and below each frame the words for which the model looked at it the most."""
+    from seq2see.inspection.picture_tiles import Tile, TileRow, draw_tiles  # matplotlib only where it is used
+
+    assert isinstance(examples, PictureExamples)
+    rows = []
+    for film, said in zip(examples.pixels[:DESCRIBED], model.predict(list(examples.pixels[:DESCRIBED])), strict=True):
+        looked, words = said.attention, [""] * len(film)
+        if not looked.weights:  # whoever writes from the last state alone looks at no frame
+            return
+        for word, weights in zip(looked.target, looked.matrix, strict=True):
+            words[int(weights.argmax())] += f"{word} "
+        rows.append(TileRow(said.text, [Tile(*each) for each in zip(film, words, strict=True)]))
+    draw_tiles(rows, run.path / "attention" / "frames.png")

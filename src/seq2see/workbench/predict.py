@@ -17,7 +17,8 @@ from seq2see.core.devices import device_of, pick_device
 from seq2see.core.errors import UserError
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.inspection.trace import trace
-from seq2see.models.settings import Picture, Series
+from seq2see.models.picture_settings import Picture
+from seq2see.models.settings import Series
 from seq2see.sequences.tokenisers import BOS, EOS
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.engines import Asked, engine_of

@@ -10,9 +10,11 @@ from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.models.counting import CountingSettings
-from seq2see.models.settings import Picture, Series
+from seq2see.models.picture_settings import Film, Picture
+from seq2see.models.settings import Series
 from seq2see.models.window import WindowDecoderSettings
 from seq2see.sequences.captions import CaptionSet
+from seq2see.sequences.films import FilmPixels
 from seq2see.sequences.pairs import PairSet
 from seq2see.sequences.pixels import PictureSet, Pixels
 from seq2see.sequences.recut import RecutPairs
@@ -26,6 +28,7 @@ from seq2see.sources.fingerprints import fingerprint
 from seq2see.sources.own_corpus import OwnFiles
 from seq2see.sources.picture_examples import PictureExamples
 from seq2see.sources.series import OwnSeries
+from seq2see.sources.shapes.corpus import MovingShapes
 from seq2see.sources.texts import OwnTexts
 from seq2see.workbench.questions import Splits
 from seq2see.workbench.recipe import Looked, Recipe
@@ -54,6 +57,9 @@ def read_corpus(recipe: Recipe) -> tuple[Splits, list[DataReport]]:
         assert isinstance(recipe.source, Picture)
         splits, reports = recipe.corpus.pictures(recipe.source.side, recipe.source.channels)
         return dict(splits), reports
+    if isinstance(recipe.corpus, MovingShapes):
+        assert isinstance(recipe.source, Film)
+        return dict(recipe.corpus.films(recipe.source.side, recipe.source.channels, recipe.source.frames)), []
     if isinstance(recipe.corpus, OwnFiles | OwnSeries | OwnTagged | OwnTexts):
         return recipe.corpus.read()
     return recipe.corpus.splits(), []
@@ -66,11 +72,18 @@ def learn_tokenisers(recipe: Recipe, train: Sequence[Example]) -> Tokenisers:
     sources, targets, text = [each.source for each in train], [each.target for each in train], recipe.written
     if isinstance(recipe.source, Picture):
         captions = [caption for each in train for caption in each.right]
-        return Tokenisers(Pixels(recipe.source.side, recipe.source.channels), train_tokeniser(text.tokeniser, captions))
+        return Tokenisers(eyes_of(recipe.source), train_tokeniser(text.tokeniser, captions))
     if recipe.source is None or text.vocabulary == "shared":
         both = train_tokeniser(text.tokeniser, targets if recipe.source is None else sources + targets)
         return Tokenisers(both, both)
     return Tokenisers(train_tokeniser(recipe.read.tokeniser, sources), train_tokeniser(text.tokeniser, targets))
+
+
+def eyes_of(picture: Picture) -> Pixels:
+    """How pictures or films are seen."""
+    if isinstance(picture, Film):
+        return FilmPixels(picture.side, picture.channels, picture.frames)
+    return Pixels(picture.side, picture.channels)
 
 
 def shown_before(decoder: Settings | None) -> int:
@@ -151,5 +164,6 @@ def _told(splits: Splits, recipe: Recipe, tokenisers: Tokenisers) -> str:
         if isinstance(recipe.source, Picture):
             told, side = ", ".join(f"{name} {size:,}" for name, size in sizes.items()), recipe.source.side
             said = "vocabulary" if recipe.writes else "labels"
-            return f"{told} pictures of {side} x {side}; {said} {tokenisers.sizes[1]:,}"
+            unit = f"films of {recipe.source.frames} frames" if isinstance(recipe.source, Film) else "pictures"
+            return f"{told} {unit} of {side} x {side}; {said} {tokenisers.sizes[1]:,}"
     return ", ".join(f"{name} {size:,}" for name, size in sizes.items()) + f" {unit}; vocabulary {vocabulary}"

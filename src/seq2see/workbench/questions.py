@@ -48,7 +48,7 @@ class Seen:
     remarks: tuple[str, ...] = ()
     """What should be known about the text."""
     pixels: NDArray[np.uint8] | None = None
-    """Of a picture, whose name is the text: (channel, height, width)."""
+    """Of a picture, whose name is the text: (channel, height, width); of a film, frames of it."""
 
     @property
     def size(self) -> tuple[int, ...]:

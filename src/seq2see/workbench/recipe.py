@@ -9,13 +9,13 @@ from pydantic import Field, model_validator
 from seq2see.core.settings import Settings, usually
 from seq2see.decoding.settings import Decoding
 from seq2see.models.counting import CountingSettings
+from seq2see.models.picture_settings import Film, Picture
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import (
     Blanks,
     BlanksAndPairs,
     Label,
     ModelSettings,
-    Picture,
     PictureLabel,
     Series,
     Tags,
@@ -36,7 +36,7 @@ from seq2see.sources.pocket.corpus import PocketCorpus
 from seq2see.sources.pocket.times import PocketTimes
 from seq2see.sources.puzzles import PuzzleCorpus
 from seq2see.sources.series import OwnSeries, Waves
-from seq2see.sources.shapes.corpus import Shapes
+from seq2see.sources.shapes.corpus import MovingShapes, Shapes
 from seq2see.sources.texts import OwnTexts, PythonLibrary
 from seq2see.training.objectives import (
     Classify,
@@ -52,7 +52,7 @@ Pairs = PocketCorpus | PocketTimes | PuzzleCorpus | CataloguedCorpus | OwnFiles 
 Texts = OwnTexts | PythonLibrary | CataloguedText
 Looked = Shapes | OwnPictures | OwnCaptions | CataloguedPictures
 """Corpora of pictures."""
-Corpus = Annotated[Pairs | Texts | OwnSeries | Waves | Looked, Field(discriminator="kind")]
+Corpus = Annotated[Pairs | Texts | OwnSeries | Waves | Looked | MovingShapes, Field(discriminator="kind")]
 Metric = Literal["bleu", "bleu-tokenised", "chrf", "exact", "notes-bleu", "pronunciation", "alignment"]
 
 
@@ -126,11 +126,14 @@ class Recipe(ModelSettings):
     @model_validator(mode="after")
     def check_pictures(self) -> Recipe:
         """Pictures come from corpora of pictures, and texts do not."""
-        if isinstance(self.source, Picture) != isinstance(self.corpus, Looked):
-            kind = "picture" if isinstance(self.corpus, Looked) else "text"
+        kind = "picture" if isinstance(self.corpus, Looked) else "text"
+        kind = "film" if isinstance(self.corpus, MovingShapes) else kind
+        if (self.source.kind if isinstance(self.source, Picture) else "text") != kind:
             raise ValueError(f"corpus.kind={self.corpus.kind} goes with source.kind={kind}")
         if self.views is not None and not isinstance(self.source, Picture):
             raise ValueError("only pictures have views: leave out [views]")
+        if isinstance(self.source, Film) and self.views is not None:
+            raise ValueError("films have no views: leave out [views]")
         if self.writes and self.views is not None and (self.views.mixup or self.views.cutmix):
             raise ValueError("two pictures in one have no caption: set views.mixup=0 and views.cutmix=0")
         return self

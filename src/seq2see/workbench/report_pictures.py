@@ -16,7 +16,7 @@ def sheet(path: Path, name: str) -> str:
 
 def looks(run: RunFolder) -> str:
     """Where a model of words looks, or one of pictures, or one of both."""
-    for name in ("patches", "regions"):
+    for name in ("patches", "regions", "frames"):
         path = run.path / "attention" / f"{name}.png"
         if path.exists():
             return picture(path, TEXTS["attention"]) + f'<p class="note">{say(f"{name}_note")}</p>'

@@ -46,6 +46,10 @@ TEXTS = {
         "of the heads.",
         "说明文字中的每个词写出时，模型在看图片的哪里：越亮越多；取最后一层各头的平均。",
     ),
+    "frames_note": (
+        "A few films. Below each frame stand the words for which the model looked at it the most, in the last layer.",
+        "几段短片。每一帧下面是模型写出时看这一帧最多的词，取最后一层。",
+    ),
     "label": ("label", "标签"),
     "cases": ("cases", "例数"),
     "precision": ("precision", "精确率"),

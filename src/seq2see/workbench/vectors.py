@@ -17,8 +17,9 @@ from torch import Tensor
 from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
 from seq2see.models.embedder import meaning
+from seq2see.models.picture_settings import Picture
 from seq2see.models.reader import Reader
-from seq2see.models.settings import Picture, Tags
+from seq2see.models.settings import Tags
 from seq2see.sources.examples import Example
 from seq2see.workbench.classify import Classify
 from seq2see.workbench.classify_pictures import ClassifyPictures

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from seq2see.core.settings import Settings
 from seq2see.sources.complaints import DataReport
 from seq2see.sources.picture_examples import PictureExamples
+from seq2see.sources.shapes.films import MovingScenes
 from seq2see.sources.shapes.scenes import Scenes
 
 SEED = 1
@@ -35,10 +37,29 @@ class Shapes(Settings):
         splits = {}
         for name, count in counts.items():
             scenes = Scenes.drawn(count, SEED, name)
-            pixels = scenes.paint(side, SEED, name)
-            if channels == 1:
-                pixels = (pixels @ GREY).round().astype(np.uint8)[..., None]
+            pixels = _in_channels(scenes.paint(side, SEED, name), channels)
             numbers = tuple(f"{name} {number}" for number in range(count))
             named = (scenes.labels, scenes.captions) if self.said == "shape" else (scenes.captions, numbers)
             splits[name] = PictureExamples(pixels, *named)
         return splits, []
+
+
+class MovingShapes(Settings):
+    """Drawn films of a shape that does something, and what it does, as "a red ring grows, then moves up"."""
+
+    kind: Literal["moving-shapes"] = "moving-shapes"
+    size: int = Field(default=8_000, ge=1, le=100_000)
+    """How many films to train on; the other splits do not depend on it."""
+
+    def films(self, side: int, channels: int, frames: int) -> dict[str, PictureExamples]:
+        """Train, valid and test; one sentence in eight of the latter two is not among those to train on."""
+        splits = {}
+        for name, count in {"train": self.size, "valid": HELD_OUT, "test": HELD_OUT}.items():
+            scenes = MovingScenes.drawn(count, frames, SEED, name)
+            pixels = _in_channels(scenes.paint(side, SEED, name), channels)
+            splits[name] = PictureExamples(pixels, scenes.captions, tuple(f"{name} {each}" for each in range(count)))
+        return splits
+
+
+def _in_channels(pixels: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]:
+    return pixels if channels == 3 else (pixels @ GREY).round().astype(np.uint8)[..., None]

@@ -1,0 +1,128 @@
+"""A model that watches films: train, ask, score, report, resume; from drawn films to a GIF and a folder of frames."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from tiny import stop_and_go_on
+
+from seq2see.api import resolve
+from seq2see.cli.app import run as command
+from seq2see.core.errors import UserError
+from seq2see.sources.shapes.corpus import MovingShapes
+from seq2see.workbench.dry import dry_run
+from seq2see.workbench.predict import load
+from seq2see.workbench.recipe import Recipe
+from seq2see.workbench.report import write_report
+from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.train import train_recipe
+
+SMALL = {
+    "corpus.size": 60,
+    "source.side": 16,
+    "source.frames": 4,
+    "encoder.width": 16,
+    "decoder.width": 16,
+    "training.steps": 12,
+    "training.save_every": 4,
+    "training.tokens": 12,
+}
+
+
+def small(**changes) -> Recipe:
+    return resolve("caption-film", [], SMALL | changes)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """It has learnt six films by heart, with attention, and knows which is which."""
+    much = {"corpus.size": 6, "training.steps": 240, "training.save_every": 120, "training.rate": 5e-3}
+    return train_recipe(small(**much, **{"decoder.look": "additive"}), tmp_path_factory.mktemp("runs") / "learnt")
+
+
+@pytest.fixture(scope="module")
+def films():
+    return MovingShapes(size=6).films(16, 3, 4)["train"]
+
+
+def test_it_says_what_happens(run: RunFolder, films, tmp_path: Path):
+    model = load(run.path)
+    said = model.predict(list(films.pixels))
+    assert [each.text for each in said] == list(films.labels)
+    assert said[2].answers[0].log_probability == pytest.approx(model.score(films.pixels[2], said[2].text), abs=1e-4)
+    beam = model.predict(list(films.pixels), num_beams=3)
+    assert [each.text for each in beam] == list(films.labels)
+    many = model.predict([films.pixels[number % 6] for number in range(70)])  # enough for a quick twin
+    assert [each.text for each in many] == [films.labels[number % 6] for number in range(70)]
+    backwards = model.score(films.pixels[2][::-1].copy(), films.labels[2])
+    assert backwards != pytest.approx(model.score(films.pixels[2], films.labels[2]), abs=1e-3)
+
+
+def test_gifs_and_folders_are_watched(run: RunFolder, films, tmp_path: Path, capsys):
+    frames = [Image.fromarray(frame).resize((64, 64), Image.Resampling.NEAREST) for frame in films.pixels[1]]
+    doubled = [frame for frame in frames for _ in range(2)]
+    doubled[0].save(tmp_path / "短片.webp", save_all=True, append_images=doubled[1:], lossless=True)
+    (tmp_path / "frames").mkdir()
+    for number, frame in enumerate(frames, 9):
+        frame.save(tmp_path / "frames" / f"{number}.png")
+    assert command(["predict", str(run.path), str(tmp_path / "短片.webp"), str(tmp_path / "frames")]) == 0
+    told = capsys.readouterr()
+    assert told.out.splitlines() == [films.labels[1]] * 2
+    assert "frames" not in told.err
+    assert load(run.path)(str(tmp_path / "frames"), side=32).text == films.labels[1]
+    frames[0].save(tmp_path / "one.png")
+    assert command(["predict", str(run.path), str(tmp_path / "one.png")]) == 0
+    assert "one frame only" in capsys.readouterr().err
+
+
+def test_it_is_judged_drawn_and_reported(run: RunFolder, films, capsys):
+    assert command(["eval", str(run.path)]) == 0
+    assert "exact %" in capsys.readouterr().out
+    assert json.loads((run.evaluation / "scores.json").read_text())["test"]["pairs"] == 1000
+    assert (run.samples / "batch.png").read_bytes().startswith(b"\x89PNG")
+    assert (run.path / "attention" / "frames.png").read_bytes().startswith(b"\x89PNG")
+    looked = load(run.path).predict([films.pixels[0]])[0].attention
+    assert looked.source == ["1", "2", "3", "4"]
+    assert looked.matrix.sum(1) == pytest.approx(np.ones(len(looked.target)), abs=1e-5)
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "for which the model looked" in page
+    assert "模型" in page
+
+
+def test_a_stopped_run_goes_on_to_the_same_end(tmp_path: Path):
+    stop_and_go_on(small(), tmp_path)
+
+
+def test_a_dry_run_tells_what_is_seen():
+    said: list[str] = []
+    dry_run(small(), said.append)
+    assert any("sees    4 frames of 16 x 16 pixels" in line for line in said)
+    assert any("films of 4 frames of 16 x 16" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    "changes, complaint",
+    [
+        ({"views": {"shift": 1}}, "films have no views"),
+        ({"corpus": {"kind": "shapes"}}, "goes with source.kind=picture"),
+        ({"source": {"kind": "picture"}}, "goes with source.kind=film"),
+        ({"encoder": {"kind": "transformer"}}, "source.kind=film needs encoder.kind=recurrent"),
+    ],
+)
+def test_what_does_not_go_together_is_told(changes, complaint):
+    with pytest.raises(UserError, match=complaint):
+        small(**changes)
+
+
+def test_films_are_not_learnt_from_files(tmp_path: Path):
+    with pytest.raises(UserError, match="not learnt from files"):
+        resolve("caption-film", [tmp_path / "a.csv"], {})
+
+
+def test_pixels_that_are_no_film_are_told(run: RunFolder):
+    with pytest.raises(UserError, match="frame x height x width x 3"):
+        load(run.path).predict([np.zeros((16, 16, 3), np.uint8)])
