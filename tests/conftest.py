@@ -29,9 +29,10 @@ def one_seed():
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Kernels are only run, or interpreted, where triton is."""
+    """Kernels are only run, or interpreted, where triton is; and what takes longest is begun first."""
     from seq2see.core.devices import TRITON
 
+    items.sort(key=lambda item: item.get_closest_marker("first") is None)
     for item in items if not TRITON else []:
         if item.get_closest_marker("triton"):
             item.add_marker(pytest.mark.skip(reason="needs triton, which `make test-all` installs"))

@@ -269,6 +269,7 @@ def test_five_kills_at_random_moments_change_nothing(tmp_path: Path):
     kill_story(tmp_path, 5)
 
 
+@pytest.mark.first
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_fifty_kills_at_random_moments_change_nothing(tmp_path: Path):
