@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from whole_sets import read_picture_set
 
 from seq2see.core import seeds
 from seq2see.sources.complaints import KINDS, OnBad
-from seq2see.sources.picture_sets import look_through_set, read_picture_set
+from seq2see.sources.picture_sets import look_through_set
 
 FORMATS = {".png": "PNG", ".jpg": "JPEG", ".gif": "GIF", ".bmp": "BMP", ".webp": "WEBP"}
 COUNT = 10

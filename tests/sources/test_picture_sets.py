@@ -14,13 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from whole_sets import read_picture_set
 
 from seq2see.core.errors import UserError
 from seq2see.sources import picture_folders
 from seq2see.sources.complaints import OnBad
 from seq2see.sources.packed_pictures import CIFAR_NAMES
 from seq2see.sources.picture_reading import side_by_side
-from seq2see.sources.picture_sets import compare, look_through_set, moved_up, read_picture_set
+from seq2see.sources.picture_sets import compare, look_through_set, moved_up
 
 STRICT = OnBad("error")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -11,6 +11,20 @@ from torch import Tensor
 
 NOT_ASKED = -100
 """A label with this value asks nothing: the objective passes over it."""
+
+Value = TypeVar("Value")
+
+
+def moved(value: Value, device: torch.device | str) -> Value:
+    """One of the values below with all its tensors on another device, and everything else as it is."""
+    parts: dict[str, Any] = {}
+    for field in fields(value):  # type: ignore[arg-type]
+        part = getattr(value, field.name)
+        if isinstance(part, Tensor):
+            parts[field.name] = part.to(device, non_blocking=True)
+        elif isinstance(part, Sequences | Pictures):
+            parts[field.name] = part.to(device)
+    return replace(value, **parts)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)
@@ -42,9 +56,9 @@ class Sequences:
         values[real] = packed
         return Sequences(values, self.lengths)
 
-    def to(self, device: torch.device | str) -> Sequences:
+    def to(self: Value, device: torch.device | str) -> Value:
         """The same sequences on another device."""
-        return Sequences(self.values.to(device, non_blocking=True), self.lengths.to(device, non_blocking=True))
+        return moved(self, device)
 
     @staticmethod
     def of(rows: list[list[int]], padding: int = 0) -> Sequences:
@@ -71,22 +85,12 @@ class Strung(Sequences):
     texts: Int[Tensor, "row time"]  # which text of its line a token belongs to, counted from 1; 0 is padding
     times: Int[Tensor, "row time"]  # its place in its own text
 
-    def to(self, device: torch.device | str) -> Strung:
-        """The same lines on another device."""
-        parts = (self.values, self.lengths, self.texts, self.times)
-        return Strung(*(tensor.to(device, non_blocking=True) for tensor in parts))
-
 
 @dataclass(frozen=True)
 class Paired(Sequences):
     """Rows in which two texts lie one behind the other, as BERT reads them, and which of the two each token is of."""
 
     sentences: Int[Tensor, "row time"]  # 0 in the first text, 1 in the second
-
-    def to(self, device: torch.device | str) -> Paired:
-        """The same rows on another device."""
-        parts = (self.values, self.lengths, self.sentences)
-        return Paired(*(tensor.to(device, non_blocking=True) for tensor in parts))
 
 
 @dataclass(frozen=True)
@@ -95,18 +99,10 @@ class Worded(Sequences):
 
     words: Int[Tensor, "row time"]  # counted from 1; 0 where there is no word: <bos>, <eos>, padding
 
-    def to(self, device: torch.device | str) -> Worded:
-        """The same rows on another device."""
-        return Worded(*(tensor.to(device, non_blocking=True) for tensor in (self.values, self.lengths, self.words)))
-
 
 @dataclass(frozen=True)
 class Whole(Sequences):
     """Rows of one length: nothing of them is padding, and nobody has to look at lengths to know it."""
-
-    def to(self, device: torch.device | str) -> Whole:
-        """The same rows on another device."""
-        return Whole(*(tensor.to(device, non_blocking=True) for tensor in (self.values, self.lengths)))
 
 
 @dataclass(frozen=True)
@@ -114,11 +110,6 @@ class Gridded(Whole):
     """Rows of vectors that cover a picture, line after line from the top left."""
 
     grid: tuple[int, int]  # places from top to bottom, and from left to right
-
-    def to(self, device: torch.device | str) -> Gridded:
-        """The same rows on another device."""
-        values, lengths = (tensor.to(device, non_blocking=True) for tensor in (self.values, self.lengths))
-        return Gridded(values, lengths, self.grid)
 
 
 @dataclass(frozen=True)
@@ -130,9 +121,9 @@ class Pictures:
 
     values: Shaped[Tensor, "row channel height width"]
 
-    def to(self, device: torch.device | str) -> Pictures:
+    def to(self: Value, device: torch.device | str) -> Value:
         """The same pictures on another device."""
-        return replace(self, values=self.values.to(device, non_blocking=True))
+        return moved(self, device)
 
     @staticmethod
     def of(values: Shaped[Tensor, "row *frame channel height width"]) -> Pictures:
@@ -167,14 +158,9 @@ class Batch:
         """True where an answer is asked for; of numbers NaN asks nothing, since any other may be an answer."""
         return ~self.labels.isnan() if self.labels.is_floating_point() else self.labels != NOT_ASKED
 
-    def to(self, device: torch.device | str) -> Batch:
-        """The same batch on another device."""
-        return Batch(
-            None if self.source is None else self.source.to(device),
-            None if self.target is None else self.target.to(device),
-            self.labels.to(device, non_blocking=True),
-            self.indices.to(device, non_blocking=True),
-        )
+    def to(self: Value, device: torch.device | str) -> Value:
+        """The same batch on another device; a state that is carried lies there already."""
+        return moved(self, device)
 
 
 @dataclass(frozen=True)
@@ -190,12 +176,6 @@ class Stretch(Batch):
     """How long the stretch is, as a share of the usual."""
     state: Any = None
 
-    def to(self, device: torch.device | str) -> Stretch:
-        """The same stretch on another device; a state lies there already."""
-        parts = super().to(device)
-        fresh = self.fresh.to(device, non_blocking=True)
-        return Stretch(parts.source, parts.target, parts.labels, parts.indices, fresh, self.pace, self.state)
-
 
 @dataclass(frozen=True)
 class Mixed(Batch):
@@ -206,9 +186,3 @@ class Mixed(Batch):
 
     others: Int[Tensor, "row ..."]
     shares: Float[Tensor, "row"]
-
-    def to(self, device: torch.device | str) -> Mixed:
-        """The same batch on another device."""
-        parts = super().to(device)
-        others, shares = (each.to(device, non_blocking=True) for each in (self.others, self.shares))
-        return Mixed(parts.source, parts.target, parts.labels, parts.indices, others, shares)

@@ -20,7 +20,7 @@ from seq2see.interop.bert_layouts import ARCHITECTURES, BODY, around, bert_place
 from seq2see.interop.causal_configs import GPT2_THINKS
 from seq2see.interop.folders import new_folder
 from seq2see.interop.hugging_face_causal import unchanged
-from seq2see.interop.hugging_face_config import ENGINE
+from seq2see.interop.hugging_face_config import ENGINE, labels_json, stack_json
 from seq2see.interop.position_tables import position_table
 from seq2see.interop.stored import Stored, cannot
 from seq2see.models.packing import pack_model
@@ -100,25 +100,9 @@ def _weights(module: Any, said: ModelSettings) -> dict[str, Tensor]:
 
 
 def _config(settings: ModelSettings, size: int, labels: tuple[str, ...]) -> dict[str, Any]:
-    stack = encoder_of(settings)
-    named = dict(enumerate(labels))
-    return {
-        "model_type": "bert",
-        "vocab_size": size,
-        "hidden_size": stack.width,
-        "num_hidden_layers": stack.depth,
-        "num_attention_heads": stack.heads,
-        "intermediate_size": stack.hidden,
-        "hidden_act": {"gelu-tanh": "gelu_new"}.get(stack.think, stack.think),
-        "layer_norm_eps": stack.epsilon,
-        "max_position_embeddings": _places(settings),
-        "type_vocab_size": 2,
-        "hidden_dropout_prob": stack.dropout,
-        "attention_probs_dropout_prob": 0.0,
-        "tie_word_embeddings": True,
-        "dtype": "float32",
-        **({"id2label": named, "label2id": {label: number for number, label in named.items()}} if labels else {}),
-    }
+    places = {"max_position_embeddings": _places(settings), "type_vocab_size": 2}
+    kind = {"model_type": "bert", "vocab_size": size, "tie_word_embeddings": True}
+    return {**kind, **stack_json(encoder_of(settings)), **places, **labels_json(labels)}
 
 
 def _write_tokeniser(text: Tokeniser, folder: Path, longest: int) -> None:

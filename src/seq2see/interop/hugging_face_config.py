@@ -8,6 +8,7 @@ from seq2see.decoding.penalties import Average, NoPenalty
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.stored import transformer_pair
 from seq2see.models.settings import ModelSettings
+from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.tokenisers import BOS, EOS, PAD
 
 ENGINE = "Hugging Face transformers"
@@ -42,6 +43,27 @@ def config_json(settings: ModelSettings, layout: str, size: int, shift: int, row
         "dtype": "float32",
         **_specials(shift),
     }
+
+
+def stack_json(stack: TransformerSettings) -> dict[str, Any]:
+    """The encoder of BERT and ViT, by the names that both have there."""
+    return {
+        "hidden_size": stack.width,
+        "num_hidden_layers": stack.depth,
+        "num_attention_heads": stack.heads,
+        "intermediate_size": stack.hidden,
+        "hidden_act": {"gelu-tanh": "gelu_new"}.get(stack.think, stack.think),
+        "layer_norm_eps": stack.epsilon,
+        "hidden_dropout_prob": stack.dropout,
+        "attention_probs_dropout_prob": 0.0,
+        "dtype": "float32",
+    }
+
+
+def labels_json(labels: tuple[str, ...]) -> dict[str, Any]:
+    """The labels by their numbers, and back; nothing if there are none."""
+    named = dict(enumerate(labels))
+    return {"id2label": named, "label2id": {label: number for number, label in named.items()}} if labels else {}
 
 
 def generation_json(decoding: Decoding, shift: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from seq2see.core.files import write_bytes, write_json
 from seq2see.interop.causal_configs import GPT2_THINKS
 from seq2see.interop.folders import new_folder
-from seq2see.interop.hugging_face_config import ENGINE
+from seq2see.interop.hugging_face_config import ENGINE, labels_json, stack_json
 from seq2see.interop.stored import Stored, cannot
 from seq2see.interop.vit_layouts import hugging_face, vit_places
 from seq2see.interop.vit_weights import picture_of, places_of, unsettled
@@ -77,25 +77,10 @@ def write_vit(stored: Stored, folder: Path) -> None:
 
 
 def _config(settings: ModelSettings, labels: tuple[str, ...]) -> dict[str, Any]:
-    stack, picture, named = settings.encoder, picture_of(settings), dict(enumerate(labels))
+    stack, picture = settings.encoder, picture_of(settings)
     assert isinstance(stack, TransformerSettings)
-    return {
-        "hidden_size": stack.width,
-        "num_hidden_layers": stack.depth,
-        "num_attention_heads": stack.heads,
-        "intermediate_size": stack.hidden,
-        "hidden_act": {"gelu-tanh": "gelu_new"}.get(stack.think, stack.think),
-        "layer_norm_eps": stack.epsilon,
-        "hidden_dropout_prob": stack.dropout,
-        "attention_probs_dropout_prob": 0.0,
-        "qkv_bias": True,
-        "image_size": picture.side,
-        "patch_size": picture.frontend.size,
-        "num_channels": picture.channels,
-        "dtype": "float32",
-        "id2label": named,
-        "label2id": {label: number for number, label in named.items()},
-    }
+    size = {"image_size": picture.side, "patch_size": picture.frontend.size, "num_channels": picture.channels}
+    return {**stack_json(stack), "qkv_bias": True, **size, **labels_json(labels)}
 
 
 def _preprocessor(settings: ModelSettings, taught: bool) -> dict[str, Any]:

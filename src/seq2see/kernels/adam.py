@@ -27,7 +27,6 @@ def _move(
         square = beta_2 * tl.load(squares + at, inside, 0.0) + (1 - beta_2) * gradient * gradient
         weight = tl.load(weights + at, inside, 0.0)
         weight -= tl.where(at < shrunk, pace * shrinking, 0.0) * weight
-
         early_mean, early_square = 1 - tl.exp(steps * tl.log(beta_1)), 1 - tl.exp(steps * tl.log(beta_2))
         weight -= pace / early_mean * mean / (tl.sqrt(square / early_square) + epsilon)
         tl.store(means + at, mean, inside)
@@ -42,7 +41,10 @@ def move(
     shrinking: tuple[float, int],
     constants: tuple[float, float, float],
 ) -> None:
-    """Move weights and renew copies, given gradients, means and squares; given rate, divisor, broken and count; given
-    how much the first so many weights shrink; given β₁, β₂ and ε."""
+    """Move all weights and renew their copies.
+
+    `numbers` are weights, copies, gradients, means and squares; `scalars` rate, divisor, whether the step is broken,
+    and how many were taken; `shrinking` how much weights shrink, and how many of them; `constants` β₁, β₂ and ε.
+    """
     size = numbers[0].numel()
     _move[(triton.cdiv(size, BLOCK),)](*numbers, *scalars, *shrinking, size, *constants, BLOCK=BLOCK, num_warps=4)

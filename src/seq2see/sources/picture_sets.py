@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2see.core.errors import UserError, no_file
-from seq2see.sources.complaints import DataReport, OnBad, Place
+from seq2see.sources.complaints import DataReport, Place
 from seq2see.sources.compression import bare_name
 from seq2see.sources.holding_out import divide
 from seq2see.sources.lines import file_name
@@ -45,19 +45,6 @@ class FoundSet:
     def place(self) -> Place:
         """Where the whole set stands."""
         return Place(file_name(self.path))
-
-
-def read_picture_set(
-    path: Path, side: int | None = None, channels: int | None = None, on_bad: OnBad | None = None
-) -> tuple[Splits, DataReport]:
-    """Train, valid and test of a set, and the report; what it does not have is held out.
-
-    A few bad pictures are left out, unless `on_bad` says otherwise.
-    """
-    found = look_through_set(path, side, channels)
-    compare(found)
-    found.report.judge(on_bad or OnBad("skip"))
-    return hold_out_pictures(found.splits), found.report
 
 
 def look_through_set(path: Path, side: int | None = None, channels: int | None = None) -> FoundSet:

@@ -33,6 +33,15 @@ def counted(what: str, total: int, clock: Callable[[], float] = time.monotonic) 
             bar.stop()
 
 
+def in_lots(what: str, total: int, size: int) -> Iterator[slice]:
+    """A stretch of `size` after the other, the last one shorter, with how far it is."""
+    with counted(what, total) as advance:
+        for start in range(0, total, size):
+            lot = slice(start, min(start + size, total))
+            yield lot
+            advance(lot.stop - start)
+
+
 def _bar(what: str, total: int) -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

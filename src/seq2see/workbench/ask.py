@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,9 +12,8 @@ import torch
 from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
 from seq2see.inspection.trace import trace
-from seq2see.sequences.pixels import Pixels
 from seq2see.workbench.attention import TextAttention
-from seq2see.workbench.classify_pictures import patch_names
+from seq2see.workbench.classify_pictures import patch_names, seeing
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Answer, Model, Prediction, guessed, refuse_others
 from seq2see.workbench.questions import Said, Seen, batch_of, say_all
@@ -49,21 +47,11 @@ class Asker(Model):
 
         Where pictures are looked at, texts are their files, or arrays of pixels; `side` is the size they are seen in.
         """
-        stored = self.seeing(settings.pop("side", None))
+        stored = seeing(self.stored, settings.pop("side", None))
         refuse_others("top_k", prefix, settings, "This model only reads")
         most = self.config.decoding.with_(**settings).top_k
         said = say_all(self.question, stored, texts, most, watch, numbers)
         return [self._said(each) for each in said]
-
-    def seeing(self, side: int | None) -> StoredModel:
-        """The model, looking at pictures in another size than it has learnt from."""
-        eyes = self.tokenisers.source
-        if side is None:
-            return self.stored
-        if not isinstance(eyes, Pixels):
-            raise UserError("Only pictures have a side.", remedy="Leave out source.side.")
-        other = Pixels(side, eyes.channels)
-        return replace(self.stored, tokenisers=replace(self.tokenisers, source=other))
 
     def stream(self, text: str, *, seed: int = 0, **settings: Any) -> Iterator[str]:
         """The answer, and what else was likely: it comes in one piece."""

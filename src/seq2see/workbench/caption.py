@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -14,10 +13,9 @@ from numpy.typing import NDArray
 from seq2see.core.batch import Batch, Pictures, Sequences
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.inspection.trace import trace
-from seq2see.sequences.pixels import Pixels
 from seq2see.sequences.tokenisers import BOS, EOS
 from seq2see.workbench.attention import TextAttention
-from seq2see.workbench.classify_pictures import ClassifyPictures, patch_names
+from seq2see.workbench.classify_pictures import ClassifyPictures, patch_names, seeing
 from seq2see.workbench.engines import Asked
 from seq2see.workbench.lines import blamed
 from seq2see.workbench.model_folder import StoredModel
@@ -63,11 +61,7 @@ class Captioner(Model):
     def _look_at(
         self, texts: Sequence[Any], side: int | None = None, numbers: Sequence[int] | None = None
     ) -> list[Seen]:
-        stored, seen = self.stored, []
-        if side is not None:
-            eyes = self.tokenisers.source
-            assert isinstance(eyes, Pixels)
-            stored = replace(stored, tokenisers=replace(self.tokenisers, source=eyes.in_size(side)))
+        stored, seen = seeing(self.stored, side), []
         for place, text in enumerate(texts):
             with blamed(numbers, place):
                 seen.append(ClassifyPictures().read(stored, text))

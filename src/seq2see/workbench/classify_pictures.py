@@ -6,6 +6,7 @@ Compare `classify.py`, which asks the same of texts: only what is read differs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,6 +94,16 @@ class ClassifyPictures(Classify):
                 draw_mistakes(run, examples, said)
                 draw_looks(run, stored, examples, said)
         return scores
+
+
+def seeing(stored: StoredModel, side: int | None) -> StoredModel:
+    """The model, looking at pictures in another size than it has learnt from; None: in its own."""
+    eyes = stored.tokenisers.source
+    if side is None:
+        return stored
+    if not isinstance(eyes, Pixels):
+        raise UserError("Only pictures have a side.", remedy="Leave out source.side.")
+    return replace(stored, tokenisers=replace(stored.tokenisers, source=eyes.in_size(side)))
 
 
 def patch_names(settings: ModelSettings, pixels: NDArray[np.uint8]) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2see.core.seeds import generator
-from seq2see.sources.progress import counted
+from seq2see.sources.progress import in_lots
 from seq2see.sources.shapes.drawing import cover
 from seq2see.sources.shapes.scenes import COLOURS, NOISE, SHADE, TURN
 
@@ -84,11 +84,8 @@ class MovingScenes:
     def paint(self, side: int, seed: int, purpose: str) -> NDArray[np.uint8]:
         """(film, frame, row, column, channel): the films as pixels; the ground and the noise depend on the seed."""
         pixels = np.empty((*self.radii.shape, side, side, 3), np.uint8)
-        with counted("drawing films", len(self)) as advance:
-            for start in range(0, len(self), CHUNK):
-                rows = slice(start, min(start + CHUNK, len(self)))
-                pixels[rows] = self._painted(rows, side, generator(seed, f"films/{purpose}/behind", start))
-                advance(rows.stop - start)
+        for rows in in_lots("drawing films", len(self), CHUNK):
+            pixels[rows] = self._painted(rows, side, generator(seed, f"films/{purpose}/behind", rows.start))
         return pixels
 
     def _painted(self, rows: slice, side: int, lots: np.random.Generator) -> NDArray[np.uint8]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2see.core.seeds import generator
-from seq2see.sources.progress import counted
+from seq2see.sources.progress import in_lots
 from seq2see.sources.shapes.drawing import SHAPES, cover
 
 KINDS = tuple(SHAPES)
@@ -93,11 +93,8 @@ class Scenes:
     def paint(self, side: int, seed: int, purpose: str) -> NDArray[np.uint8]:
         """(picture, row, column, channel): the scenes as pixels; specks and noise depend on the seed alone."""
         pixels = np.empty((len(self), side, side, 3), np.uint8)
-        with counted("drawing pictures", len(self)) as advance:
-            for start in range(0, len(self), CHUNK):
-                rows = slice(start, min(start + CHUNK, len(self)))
-                pixels[rows] = self._painted(rows, side, generator(seed, f"shapes/{purpose}/behind", start))
-                advance(rows.stop - start)
+        for rows in in_lots("drawing pictures", len(self), CHUNK):
+            pixels[rows] = self._painted(rows, side, generator(seed, f"shapes/{purpose}/behind", rows.start))
         return pixels
 
     def _painted(self, rows: slice, side: int, lots: np.random.Generator) -> NDArray[np.uint8]:
