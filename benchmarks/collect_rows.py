@@ -6,13 +6,16 @@ seed. Outputs stay behind: only those of a handful of examples go into the resul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
-from row_files import SPLITS, Row, same_seeds
+from row_files import SPLITS, Row, read_rows, same_seeds
 
+from seq2see.core.errors import UserError
+from seq2see.core.files import write_json
 from seq2see.metrics.bleu import corpus_bleu, row_chrf
 from seq2see.metrics.bootstrap import PairedBootstrap, bootstrap_of_runs, paired_bootstrap
 
@@ -55,6 +58,24 @@ def environment_of(rows: Sequence[Row]) -> dict[str, Any]:
         values = sorted({str(row.environment[key]) for row in rows if key in row.environment})
         found[key] = ", ".join(values)
     return found
+
+
+Shown = dict[str, tuple[tuple[str, ...], tuple[str, ...]]]
+"""Tables by their titles: recipes in the order in which a page shows them, and what it shows of them."""
+
+
+def gather_tables(folder: Path, results: Path, command: str, shown: Shown, make: Callable[..., Any]) -> None:
+    """All rows of a folder as one results file; a recipe without rows is left out, and one without a table refused."""
+    rows = read_rows(folder)
+    for row in rows:
+        if not any(row.recipe in names for names, _ in shown.values()):
+            raise UserError(f"No table shows {row.recipe}.", where=str(folder), remedy="Take its row away.")
+    tables = {
+        title: make([row for name in names for row in rows if row.recipe == name], metrics)
+        for title, (names, metrics) in shown.items()
+    }
+    write_json(results, {"command": command, "environment": environment_of(rows), "tables": tables})
+    print(f"{results}: {len(rows)} rows")
 
 
 def column(key: str, title: str, digits: int | None = None, sign: bool = False) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
 from seq2see.models.counting import CountingSettings
 from seq2see.models.settings import Series
-from seq2see.workbench.evaluate import evaluate, score_outputs, test_size
+from seq2see.training.journal import read_journal
+from seq2see.workbench.evaluate import asked_of, evaluate, score_outputs, test_size
 from seq2see.workbench.predict import Model, load
 from seq2see.workbench.prepare import encode, read_corpus
 from seq2see.workbench.reading import read_with_truth
@@ -79,14 +80,14 @@ def make_row(asked: Row, out: Path) -> Row:
 
 
 def score_row(asked: Row, run: RunFolder, figures: Mapping[str, float]) -> Row:
-    """Judge a finished run on valid and test; figures that only training knows are handed in."""
+    """Judge a finished run on valid and test; how long training took is handed in, or read from the run's journal."""
     model, recipe = load(run.path), run.recipe()
     if isinstance(recipe.target, Series):
         raise UserError("A series has no row here.", remedy="`python benchmarks/series.py` measures series.")
-    known = dict(figures)
+    known = {**_seconds(run), **figures}
     if not isinstance(recipe.decoder, CountingSettings):  # it has no weights, and takes no steps to find them
         known |= {"steps": model.config.step, "weights": count_weights(model.module)}
-    done = Row(asked.recipe, asked.seed, asked.label, asked.overrides, known, environment=describe_machine())
+    done = Row(asked.recipe, asked.seed, asked.label, asked.overrides, known, environment=_trained_on(run))
     if recipe.writes and recipe.source is not None:
         _translate(done, model, recipe)
     else:
@@ -96,12 +97,26 @@ def score_row(asked: Row, run: RunFolder, figures: Mapping[str, float]) -> Row:
     return done
 
 
+def _seconds(run: RunFolder) -> dict[str, float]:
+    """How long training took, stops left out; nothing of a run that learnt in no steps."""
+    journal = run.path / "timing.jsonl"
+    noted = read_journal(journal) if journal.exists() else []
+    return {"seconds": round(sum(note["seconds"] for note in noted), 1)} if noted else {}
+
+
+def _trained_on(run: RunFolder) -> dict[str, Any]:
+    """The machine that a run was trained on, which need not be the one that judges it."""
+    written = run.path / "env.json"
+    known = json.loads(written.read_text(encoding="utf-8")) if written.exists() else {}
+    return {key: known.get(key, value) for key, value in describe_machine().items()}
+
+
 def _translate(row: Row, model: Model, recipe: Recipe) -> None:
-    """Translate valid and test, and score that; the outputs are kept."""
+    """Translate or describe valid and test, and score that; the outputs are kept."""
     corpus, _ = read_corpus(recipe)
     for split in SPLITS:
         began = time.monotonic()
-        predictions = model.predict([example.source for example in corpus[split]])
+        predictions = model.predict(asked_of(corpus[split]))
         row.figures[f"{split}_decoding_seconds"] = round(time.monotonic() - began, 1)
         row.outputs[split] = [prediction.text for prediction in predictions]
         references, answers = [each.target for each in corpus[split]], [each.right for each in corpus[split]]

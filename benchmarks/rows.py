@@ -2,10 +2,11 @@
 
 python benchmarks/rows.py row g2p --seed 2 --out FOLDER                       train and score one run
 python benchmarks/rows.py row g2p --set encoder.depth=1 --label "one layer" --out FOLDER
-python benchmarks/rows.py score RUN --out FOLDER                              score a run that is there
+python benchmarks/rows.py score RUN RUN --out FOLDER                          score runs that are there
 python benchmarks/rows.py table FOLDER --results benchmarks/results/g2p.json  all rows as one table
 
-Any recipe goes that reads or writes texts; its figures are those of `seq2see eval`, and of valid what training watches.
+Any recipe goes that learns from texts, pictures or films; its figures are those of `seq2see eval`, and of valid what
+training watches.
 Rows are independent of each other, so many can be made side by side (then with --shared, which leaves out how long
 it took); a row that is there is not made again.
 """
@@ -38,10 +39,15 @@ def row(asked: Row, out: Path, shared: bool) -> None:
     print(f"{write_row(done, out)} {json.dumps(done.figures)}")
 
 
-def score(name: str, asked: Row, out: Path) -> None:
-    """Score a run that was made elsewhere."""
-    done = score_row(asked, find_run(name), {})
-    print(f"{write_row(done, out)} {json.dumps(done.figures)}")
+def score(name: str, asked: argparse.Namespace, changes: dict[str, Any]) -> None:
+    """Score a run that was made elsewhere; its folder tells its seed, its seconds and its machine."""
+    run = find_run(name)
+    recipe = run.recipe()
+    row = Row(asked.recipe or recipe.name, recipe.training.seed, asked.label, changes)
+    done = score_row(row, run, {})
+    if asked.shared:
+        del done.figures["seconds"]
+    print(f"{write_row(done, asked.out)} {json.dumps(done.figures)}")
 
 
 def tabulate(folder: Path, results: Path) -> None:
@@ -56,13 +62,15 @@ def parser(about: str) -> tuple[argparse.ArgumentParser, Any]:
     """What can be asked for, and where more verbs can be added."""
     root = argparse.ArgumentParser(description=about)
     verbs = root.add_subparsers(dest="verb", required=True)
-    for verb, what in (("row", "a recipe"), ("score", "a run")):
+    for verb, what in (("row", "a recipe"), ("score", "runs")):
         one = verbs.add_parser(verb)
-        one.add_argument("name", help=what)
-        one.add_argument("--seed", type=int, default=1)
+        one.add_argument("name", help=what, **({"nargs": "+"} if verb == "score" else {}))
         one.add_argument("--set", action="append", default=[], help="a changed setting, as path=value")
         one.add_argument("--label", default="", help="what was changed, in words")
-        one.add_argument("--recipe", default="", help="score: the name the row gets; else that of the run's recipe")
+        if verb == "score":
+            one.add_argument("--recipe", default="", help="the name the row gets; else that of the run's recipe")
+        else:
+            one.add_argument("--seed", type=int, default=1)
         one.add_argument("--shared", action="store_true", help="others run on this device: seconds are not told")
         one.add_argument("--out", type=Path, required=True, help="the folder of row files")
     table = verbs.add_parser("table")
@@ -80,8 +88,8 @@ def obey(asked: argparse.Namespace) -> None:
     if asked.verb == "row":
         row(Row(asked.name, asked.seed, asked.label, changes), asked.out, asked.shared)
     else:
-        name = asked.recipe or find_run(asked.name).recipe().name
-        score(asked.name, Row(name, asked.seed, asked.label, changes), asked.out)
+        for name in asked.name:
+            score(name, asked, changes)
 
 
 def obey_or_collect(

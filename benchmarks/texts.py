@@ -13,12 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from collect_rows import environment_of, figures_table
-from row_files import read_rows
+from collect_rows import figures_table, gather_tables
 from rows import obey_or_collect
-
-from seq2see.core.errors import UserError
-from seq2see.core.files import write_json
 
 RESULTS = Path(__file__).parent / "results" / "texts.json"
 COMMAND = "python benchmarks/texts.py"
@@ -33,17 +29,8 @@ TABLES = {
 
 
 def gather(folder: Path, results: Path) -> None:
-    """All rows of a folder as one results file; a recipe without rows is left out, and one without a table refused."""
-    rows = read_rows(folder)
-    for row in rows:
-        if not any(row.recipe in names for names, _ in TABLES.values()):
-            raise UserError(f"No table shows {row.recipe}.", where=str(folder), remedy="Take its row away.")
-    tables = {
-        title: figures_table([row for name in names for row in rows if row.recipe == name], metrics)
-        for title, (names, metrics) in TABLES.items()
-    }
-    write_json(results, {"command": COMMAND, "environment": environment_of(rows), "tables": tables})
-    print(f"{results}: {len(rows)} rows")
+    """All rows of a folder as one results file."""
+    gather_tables(folder, results, COMMAND, TABLES, figures_table)
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 from torch.testing import assert_close
 
-from seq2see.layers.resnet import NORMS, CoarserBlock, ResidualBlock, ResNet, Stem, as_map, read_off, window
+from seq2see.layers.resnet import NORMS, CoarserBlock, Features, ResidualBlock, ResNet, Stem, as_map, read_off, window
 
 
 def count(module: torch.nn.Module) -> int:
@@ -116,6 +116,14 @@ def test_patches_of_a_stem_overlap():
         if stem(lit)[0, 0, 4, 4] > 0:
             reach.append(column)
     assert reach == list(range(10, 23))
+
+
+def test_features_are_a_small_resnets_map():
+    features = Features(3, 16, 1, 3)
+    assert features(torch.randn(2, 3, 32, 20)).shape == (2, 16, 8, 5)
+    assert count(features) == 27 * 4 + count(ResNet(16, 1, 3, "batch"))
+    # The window at the beginning sees 3, and a ResNet of three stages of one block each 5 + 2 + 4 + 4 + 8: 2 more.
+    assert seen(positive(Features(1, 4, 1, 3)), 63) == 25
 
 
 def test_a_group_norm_keeps_pictures_apart_and_a_batch_norm_does_not():

@@ -13,7 +13,7 @@ from seq2see.layers.positions import LearnedGrid
 from seq2see.layers.resnet import ResNet, read_off, window
 from seq2see.models.build import build_model
 from seq2see.models.picture_settings import Patches, Picture
-from seq2see.models.resnet import Pixels, ResNetEncoder, ResNetSettings, Stem
+from seq2see.models.resnet import Features, Pixels, ResNetEncoder, ResNetSettings, Stem
 from seq2see.models.settings import ModelSettings, PictureLabel
 from seq2see.models.transformer import TransformerSettings
 from seq2see.models.vit import PictureFrontend
@@ -39,6 +39,7 @@ MODELS = {
     "cnn on patches": settings(Patches(size=4, positions="none"), CNN),
     "hybrid": settings(Stem(depth=2), BLOCKS, "class-token"),
     "hybrid, mean": settings(Stem(depth=1, positions="sinusoidal"), BLOCKS),
+    "hybrid behind a cnn": settings(Features(stages=2), BLOCKS),
     "transformer on pixels": settings(Pixels(), BLOCKS),
 }
 

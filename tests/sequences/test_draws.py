@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from hypothesis import given
@@ -70,6 +72,18 @@ def test_whole_numbers_are_all_there_and_equally_often():
     counts = Draws(0, 9, torch.arange(70_000)).whole("which", 7).flatten().bincount()
     assert len(counts) == 7
     assert counts.double().std() < 4 * 10_000**0.5
+
+
+def test_a_step_may_be_a_tensor():
+    indices = torch.arange(20)
+    assert torch.equal(Draws(1, torch.tensor(7), indices).chances("any", 2), Draws(1, 7, indices).chances("any", 2))
+
+
+def test_a_coin_falls_on_either_side_once_a_step():
+    coins = [bool(Draws(1, step, torch.arange(3)).heads("coin")) for step in range(400)]
+    assert 150 < sum(coins) < 250
+    assert coins != [bool(Draws(1, step, torch.arange(3)).heads("other")) for step in range(400)]
+    assert sum(one != next_one for one, next_one in pairwise(coins)) > 150
 
 
 def test_a_batch_in_parts_is_the_batch():

@@ -82,11 +82,11 @@ def test_some_sentences_are_new_and_all_words_are_known():
 
 
 def test_films_are_the_same_every_time_and_in_grey():
-    first, again = (MovingShapes(size=5).films(16, 3, 4) for _ in range(2))
+    first, again = (MovingShapes(size=5).films(16, 3, 4)[0] for _ in range(2))
     assert first["train"].fingerprint == again["train"].fingerprint
     assert first["train"].pixels.shape == (5, 4, 16, 16, 3)
     assert len(first["test"]) == 1000
-    assert MovingShapes(size=5).films(16, 1, 4)["train"].pixels.shape == (5, 4, 16, 16, 1)
+    assert MovingShapes(size=5).films(16, 1, 4)[0]["train"].pixels.shape == (5, 4, 16, 16, 1)
 
 
 @pytest.mark.parametrize("count, wanted, places", [(8, 8, range(8)), (3, 5, [0, 1, 1, 2, 2]), (1, 3, [0, 0, 0])])

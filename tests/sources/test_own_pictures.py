@@ -125,9 +125,18 @@ def test_a_caption_list_is_checked_with_its_lines(captions, capsys):
     assert "two labels" not in told
 
 
-def test_captions_are_not_read_from_a_folder(tmp_path):
-    with pytest.raises(UserError, match="read from a list"):
-        OwnCaptions(paths=(str(tmp_path),)).check()
+def test_a_folder_of_captioned_pictures_has_its_list_in_it(captions):
+    folder = captions.parent
+    with pytest.raises(UserError, match="no list of captions"):
+        OwnCaptions(paths=(str(folder),)).check()
+    listed = OwnCaptions(paths=(str(captions),)).pictures(8, 3)[0]["train"].fingerprint
+    captions.rename(folder / "Captions.csv")
+    splits, (report,) = OwnCaptions(paths=(str(folder),)).pictures(8, 3)
+    assert splits["train"].fingerprint == listed
+    assert (report.read, report.kept) == (12, 12)
+    (folder / "captions.tsv").write_text("a.png\tb\n")
+    with pytest.raises(UserError, match=r"several lists .*: Captions.csv, captions.tsv"):
+        OwnCaptions(paths=(str(folder),)).check()
 
 
 def test_more_pictures_than_fit_are_refused_before_they_are_read(tmp_path, monkeypatch):

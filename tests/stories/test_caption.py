@@ -151,11 +151,11 @@ def test_the_model_keeps_words_and_how_it_sees(run: RunFolder):
     assert not (run.model / "labels.json").exists()
 
 
-def test_shapes_come_with_captions(tmp_path: Path):
+def test_shapes_come_with_captions(tmp_path: Path, few_drawn_pictures: int):
     few = {"corpus.size": 200}
     run = train_recipe(small(**few), tmp_path / "run")
     scores = evaluate(run)
-    assert scores["test"]["pairs"] == 1000
+    assert scores["test"]["pairs"] == few_drawn_pictures
     _, row, *_ = (run.samples / "step-000012.tsv").read_text(encoding="utf-8").splitlines()
     name, caption, _ = row.split("\t")
     assert name == "valid 0"

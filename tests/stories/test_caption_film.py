@@ -40,13 +40,13 @@ def small(**changes) -> Recipe:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """It has learnt six films by heart, with attention, and knows which is which."""
-    much = {"corpus.size": 6, "training.steps": 240, "training.save_every": 120, "training.rate": 5e-3}
+    much = {"corpus.size": 6, "training.steps": 160, "training.save_every": 80, "training.rate": 5e-3}
     return train_recipe(small(**much, **{"decoder.look": "additive"}), tmp_path_factory.mktemp("runs") / "learnt")
 
 
 @pytest.fixture(scope="module")
 def films():
-    return MovingShapes(size=6).films(16, 3, 4)["train"]
+    return MovingShapes(size=6).films(16, 3, 4)[0]["train"]
 
 
 def test_it_says_what_happens(run: RunFolder, films, tmp_path: Path):
@@ -79,10 +79,10 @@ def test_gifs_and_folders_are_watched(run: RunFolder, films, tmp_path: Path, cap
     assert "one frame only" in capsys.readouterr().err
 
 
-def test_it_is_judged_drawn_and_reported(run: RunFolder, films, capsys):
+def test_it_is_judged_drawn_and_reported(run: RunFolder, films, few_drawn_pictures: int, capsys):
     assert command(["eval", str(run.path)]) == 0
     assert "exact %" in capsys.readouterr().out
-    assert json.loads((run.evaluation / "scores.json").read_text())["test"]["pairs"] == 1000
+    assert json.loads((run.evaluation / "scores.json").read_text())["test"]["pairs"] == few_drawn_pictures
     assert (run.samples / "batch.png").read_bytes().startswith(b"\x89PNG")
     assert (run.path / "attention" / "frames.png").read_bytes().startswith(b"\x89PNG")
     looked = load(run.path).predict([films.pixels[0]])[0].attention
@@ -118,9 +118,27 @@ def test_what_does_not_go_together_is_told(changes, complaint):
         small(**changes)
 
 
-def test_films_are_not_learnt_from_files(tmp_path: Path):
-    with pytest.raises(UserError, match="not learnt from files"):
-        resolve("caption-film", [tmp_path / "a.csv"], {})
+def test_films_of_ones_own_are_learnt_and_watched_again(films, tmp_path: Path, capsys):
+    """A folder of folders of frames and of animated pictures, with a list in it, is all it takes."""
+    lines = ["film,caption"]
+    for number, (frames, caption) in enumerate(zip(films.pixels, films.labels, strict=True)):
+        first, *others = [Image.fromarray(frame) for frame in frames]
+        if number % 2:
+            first.save(tmp_path / f"片{number}.webp", save_all=True, append_images=others, lossless=True)
+            lines.append(f'片{number}.webp,"{caption}"')
+            continue
+        (tmp_path / str(number)).mkdir()
+        for place, frame in enumerate([first, *others], 8):
+            frame.save(tmp_path / str(number) / f"{place}.png")
+        lines.append(f'{number},"{caption}"')
+    (tmp_path / "captions.csv").write_text("\n".join(lines), encoding="utf-8")
+    sizes = {path: value for path, value in SMALL.items() if path != "corpus.size"}
+    run = train_recipe(resolve("caption-film", [tmp_path], sizes), tmp_path / "run")
+    assert run.recipe().corpus.kind == "films"
+    assert json.loads((run.path / "data_report.json").read_text())["readings"][0]["totals"]["kept"] == 6
+    assert command(["eval", str(run.path)]) == 0
+    assert command(["predict", str(run.path), str(tmp_path / "0"), str(tmp_path / "片1.webp")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) >= 2
 
 
 def test_pixels_that_are_no_film_are_told(run: RunFolder):

@@ -204,7 +204,7 @@ def test_the_model_keeps_labels_and_how_it_sees(run: RunFolder):
     assert "labels.json" in manifest
 
 
-def test_shapes_need_no_file(tmp_path: Path):
+def test_shapes_need_no_file(tmp_path: Path, few_drawn_pictures: int):
     changes = {"training.steps": 200, "training.save_every": 200, "training.tokens": 32, "training.rate": 3e-3}
     recipe = small(**changes | {"corpus.size": 1000, "encoder.width": 32, "encoder.depth": 2, "views.shift": 0})
     run = train_recipe(recipe, tmp_path / "run")
@@ -212,7 +212,7 @@ def test_shapes_need_no_file(tmp_path: Path):
     assert scores["accuracy"] > 20  # chance is 10
     assert len(scores["classes"]) == 10
     _, row, *_ = (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8").splitlines()
-    assert row.split("\t")[0] == Scenes.drawn(1000, 1, "test").captions[0]  # a drawn picture is called by its caption
+    assert row.split("\t")[0] == Scenes.drawn(few_drawn_pictures, 1, "test").captions[0]  # what it is called
 
 
 @pytest.mark.parametrize("views", [{}, {"views.mixup": 0.5, "views.flip": True, "views.showings": 2}], ids=str)
@@ -220,7 +220,7 @@ def test_a_stopped_run_goes_on_to_the_same_end(tmp_path: Path, views):
     stop_and_go_on(small(**views), tmp_path)
 
 
-def test_what_one_model_has_learnt_another_begins_with(run: RunFolder, tmp_path: Path):
+def test_what_one_model_has_learnt_another_begins_with(run: RunFolder, tmp_path: Path, few_drawn_pictures: int):
     changes = {"start": str(run.path), "training.steps": 2, "training.save_every": 2, "training.tokens": 16}
     recipe = resolve("classify-image", [], changes | {"corpus.size": 50})
     assert recipe.source == run.recipe().source
@@ -230,7 +230,7 @@ def test_what_one_model_has_learnt_another_begins_with(run: RunFolder, tmp_path:
     assert "source.tokens.vectors" in reading
     assert "source.positions.table.weight" in reading
     assert all(torch.equal(begun[name], weights[name]) for name in reading)
-    assert evaluate(train_recipe(recipe, tmp_path / "tuned"))["test"]["answers"] == 1000
+    assert evaluate(train_recipe(recipe, tmp_path / "tuned"))["test"]["answers"] == few_drawn_pictures
 
 
 def test_a_step_sees_as_many_views_as_pictures_are_asked_for():

@@ -12,9 +12,13 @@ from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
+from seq2see.sequences.blanks import around_blanks, read_blanks
+from seq2see.sources.examples import Example
+from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.dry import dry_run
 from seq2see.workbench.ensemble import make_ensemble
 from seq2see.workbench.evaluate import compare, evaluate
+from seq2see.workbench.fill import Fill
 from seq2see.workbench.predict import load
 from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder
@@ -150,7 +154,7 @@ def test_samples_show_blanks_and_how_they_were_filled(run: RunFolder):
 
 
 def test_its_attention_looks_both_ways(run: RunFolder):
-    shown = load(run.path).trace("c[MASK]t")
+    shown = TextAttention.of(load(run.path).trace("c[MASK]t"))
     assert shown.source == shown.target == ["<bos>", "c", "[MASK]", "t", "<eos>"]
     (weights,) = shown.weights
     assert weights.shape[-2:] == (5, 5)
@@ -172,7 +176,7 @@ def test_the_command_line_prints_guesses(run: RunFolder, capsys):
 
 
 def test_pieces_of_words_can_be_hidden_too(book: Path, tmp_path: Path):
-    run = learnt(book, tmp_path / "pieces", "fill", **{"source.tokeniser.size": 330})
+    run = learnt(book, tmp_path / "pieces", "fill", **{"source.tokeniser.size": 330, "training.steps": 240})
     found = load(run.path)("the [MASK] sat on the mat.")
     assert found.text == "the cat sat on the mat."
     assert found.guesses[0][0].text == " cat"
@@ -234,3 +238,14 @@ def test_a_text_shorter_than_two_windows_is_refused_with_a_setting_that_helps(tm
     with pytest.raises(UserError, match=r"short\.txt: The text to learn from has \d+ tokens.* source\.longest to \d+"):
         train_recipe(tiny_recipe(tmp_path / "short.txt", "fill", **changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_windows_of_unknown_characters_are_not_shown_if_they_cannot_be_read_back():
+    recipe, task = resolve("fill-characters", [], {"source.longest": 40}), Fill()
+    tokenisers = task.learn(recipe, [Example("", "ab" * 50)])
+    known, strange = (task.encode(recipe, tokenisers, [Example("", text * 100)]) for text in ("abba", "a中文b字"))
+    assert len(task.shown(known, 4)) == 4
+    shown = task.shown(strange, 40)
+    assert 0 < len(shown) < len(strange)  # <unk> is five characters
+    for each in shown:
+        around_blanks(read_blanks(each.source, strange.tokeniser), strange.tokeniser.mask, 40)

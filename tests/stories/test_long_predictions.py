@@ -104,7 +104,7 @@ def test_killed_again_and_again_it_ends_with_the_same_bytes(folder: Path, whole:
 def test_killed_as_a_program_it_ends_with_the_same_bytes(folder: Path, whole: bytes):
     program = [Path(sys.executable).with_name("seq2see"), *predict(folder, "program.txt", "--json")]
     draw, out = random.Random(2), folder / "program.txt"
-    for _ in range(20):
+    for _ in range(8):
         child = subprocess.Popen(program, stderr=subprocess.PIPE)
         deadline = time.monotonic() + draw.uniform(1.0, 4.0)
         while child.poll() is None and time.monotonic() < deadline:

@@ -20,7 +20,7 @@ from seq2see.workbench.train import train_recipe
 SOUNDS = {"b": "B", "d": "D", "f": "F", "k": "K", "a": "AA1", "o": "OW1", "u": "UW1"}
 SMALL = {
     "encoder.width": 32, "decoder.width": 32, "encoder.depth": 1, "decoder.depth": 1, "encoder.dropout": 0.0,
-    "decoder.dropout": 0.0, "training.steps": 120, "training.save_every": 60, "training.tokens": 512,
+    "decoder.dropout": 0.0, "training.steps": 180, "training.save_every": 90, "training.tokens": 256,
     "training.rate": 1e-2, "training.schedule.warmup": 20, "training.average.decay": 0.9,
 }  # fmt: skip
 

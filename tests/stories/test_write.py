@@ -15,6 +15,7 @@ from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_text
 from seq2see.decoding.settings import Decoding
+from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.dry import dry_run
 from seq2see.workbench.evaluate import evaluate
 from seq2see.workbench.model_folder import ModelConfig
@@ -148,7 +149,7 @@ def test_scores_are_printed_without_a_table_of_translations(run: RunFolder, caps
 
 def test_its_attention_looks_back_only(run: RunFolder):
     model = load(run.path)
-    shown = model.trace("the", " cat")
+    shown = TextAttention.of(model.trace("the", " cat"))
     assert shown.source == ["<bos>", *"the▁ca"]
     assert shown.target == [*"the▁cat"]
     (weights,) = shown.weights

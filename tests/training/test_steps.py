@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from seq2see.training.muon import MOMENTUM, SHRINKING, orthogonalise
+from seq2see.training.muon import MOMENTUM, orthogonalise
 from seq2see.training.optimisers import SGD, Adam, AdamW, Muon, Optimiser
 from seq2see.training.steps import BETAS, EPSILON, Steps
 
@@ -140,7 +140,7 @@ def test_muon_by_its_formula():
     weights = fresh("cpu")
     one = weights["decoder.blocks.0.weight"]
     expected, direction = one.detach().clone(), torch.zeros_like(one)
-    optimiser = Muon().build(weights, 0.1)
+    optimiser = Muon(decay=0.3).build(weights, 0.1)
     for step, rate in enumerate(RATES):
         gradient = gradients_at(step, "cpu")["decoder.blocks.0.weight"]
         one.grad = gradient.clone()
@@ -149,9 +149,18 @@ def test_muon_by_its_formula():
         direction = MOMENTUM * direction + (1 - MOMENTUM) * gradient / 2.5
         ahead = MOMENTUM * direction + (1 - MOMENTUM) * gradient / 2.5
         turned = orthogonalise(ahead[None])[0] * 0.2 * math.sqrt(6)
-        expected = expected - rate * (turned + SHRINKING * expected)
+        expected = expected - rate * (turned + 0.3 * expected)
         assert_close(one.detach(), expected, rtol=1e-4, atol=1e-5)
         assert_close(optimiser.memory["momentum"]["decoder.blocks.0.weight"], direction)
+
+
+def test_of_a_convolution_muon_turns_all_that_one_output_is_made_of():
+    windows, matrix = (nn.Parameter(torch.linspace(-1, 1, 54).view(shape)) for shape in ((3, 2, 3, 3), (3, 18)))
+    for weight in (windows, matrix):
+        weight.grad = torch.linspace(0, 3, 54).sin().view_as(weight)
+        Muon().build({"encoder.blocks.0.weight": weight}, 0.1).step(torch.ones(()), torch.zeros(()))
+    assert_close(windows.detach().flatten(1), matrix.detach())
+    assert (windows - torch.linspace(-1, 1, 54).view_as(windows)).abs().max() > 0.01
 
 
 def test_muon_is_torchs_up_to_its_rounding():
@@ -159,7 +168,7 @@ def test_muon_is_torchs_up_to_its_rounding():
     ours, theirs = fresh("cpu")["decoder.blocks.0.weight"], fresh("cpu")["decoder.blocks.0.weight"]
     mine = Muon().build({"decoder.blocks.0.weight": ours}, 0.05)
     other = torch.optim.Muon(
-        [theirs], lr=0.05, weight_decay=SHRINKING, momentum=MOMENTUM, nesterov=True, adjust_lr_fn="match_rms_adamw"
+        [theirs], lr=0.05, weight_decay=0.01, momentum=MOMENTUM, nesterov=True, adjust_lr_fn="match_rms_adamw"
     )
     for step in range(5):
         ours.grad = gradients_at(step, "cpu")["decoder.blocks.0.weight"]

@@ -78,9 +78,9 @@ def test_looks_are_those_of_the_class_token_or_of_all_patches(summary):
     seen = [Seen("", [], False, pixels=lots.integers(0, 256, (3, 12, 12), dtype=np.uint8)) for _ in range(2)]
     found = looks_at(stored, [Said(each, "a", 0.0, ()) for each in seen])
     assert list(found) == ["layer 1", "layer 2", "rollout"]
-    with torch.inference_mode(), trace(module) as maps:
+    with torch.inference_mode(), trace(module) as traced:
         module(batch_of(seen))
-    weights = maps[1].weights.mean(1)
+    weights = traced.of("attention")[1].values.mean(1)
     expected = {
         "class-token": weights[:, 0, 1:],
         "mean": weights.mean(1),

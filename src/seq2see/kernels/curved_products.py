@@ -16,7 +16,9 @@ from torch.nn import functional
 
 from seq2see.kernels.residual_norms import add_up
 
-SLICES, ROWS, COLUMNS, WARPS = 128, 4, 512, 4
+ROWS, COLUMNS, WARPS = 4, 512, 4
+SLICE, SLICES = 64, 512
+"""Rows that one program walks over, unless that would make more programs than these for a column."""
 RELU, GELU, GELU_TANH = 0, 1, 2
 CURVES = {"relu": RELU, "gelu": GELU, "gelu-tanh": GELU_TANH}
 
@@ -70,9 +72,10 @@ def _positive(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 @torch.library.impl(SLOPES, "default")
 def _curve_slopes(slope: Tensor, kept: Tensor, curve: int) -> tuple[Tensor, Tensor]:
     count, width = kept.shape
-    by_product, parts = torch.empty_like(kept), kept.new_empty(SLICES, width, dtype=torch.float32)
-    shape = {"SLICES": SLICES, "ROWS": ROWS, "COLUMNS": COLUMNS, "CURVE": curve, "num_warps": WARPS}
-    _slopes[(triton.cdiv(width, COLUMNS), SLICES)](by_product, parts, slope.contiguous(), kept, count, width, **shape)
+    slices = min(SLICES, triton.next_power_of_2(triton.cdiv(count, SLICE)))
+    by_product, parts = torch.empty_like(kept), kept.new_empty(slices, width, dtype=torch.float32)
+    shape = {"SLICES": slices, "ROWS": ROWS, "COLUMNS": COLUMNS, "CURVE": curve, "num_warps": WARPS}
+    _slopes[(triton.cdiv(width, COLUMNS), slices)](by_product, parts, slope.contiguous(), kept, count, width, **shape)
     return by_product, add_up(parts, kept.dtype)
 
 

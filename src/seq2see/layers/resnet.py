@@ -34,12 +34,20 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {"batch": nn.BatchNorm2d, "group"
 """Over all places of all pictures of a batch (Ioffe & Szegedy 2015), or of each picture by itself."""
 
 
+class Window(nn.Conv2d):
+    """A convolution that has all channels of a place side by side on a GPU, as a sequence has: it is quickest so."""
+
+    def forward(self, features: Map) -> Coarser:
+        """What was found at each place."""
+        return super().forward(features.contiguous(memory_format=torch.channels_last) if features.is_cuda else features)
+
+
 def window(into: int, out: int, size: int, stride: int = 1) -> nn.Conv2d:
     """A convolution whose map is as large as what it reads, or by `stride` smaller; no bias, since norms shift.
 
     Its weights have variance 2 / (size² · out), which keeps that of gradients (He et al. 2015, eq. 14).
     """
-    convolution = nn.Conv2d(into, out, size, stride, padding=size // 2, bias=False)
+    convolution = Window(into, out, size, stride, padding=size // 2, bias=False)
     nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
     return convolution
 
@@ -122,6 +130,19 @@ class Stem(nn.Module):
         for each in self.windows:
             features = functional.max_pool2d(functional.relu(each(features)), 3, stride=2, padding=1)
         return features
+
+
+class Features(nn.Module):
+    """What a CNN makes of a picture: its coarse map, each place of which a Transformer takes for a patch."""
+
+    def __init__(self, channels: int, width: int, depth: int, stages: int):
+        super().__init__()
+        self.enter = window(channels, width // 2 ** (stages - 1), 3)
+        self.body = ResNet(width, depth, stages, "batch")
+
+    def forward(self, pixels: Map) -> Coarser:
+        """A map with `width` channels."""
+        return self.body(self.enter(pixels))
 
 
 def read_off(features: Map) -> Gridded:

@@ -22,7 +22,7 @@ from seq2see.layers.pooling import (
     RethoughtPooling,
 )
 from seq2see.layers.positions import GRIDS, POSITIONS, LearnedGrid, LearnedPositions
-from seq2see.layers.resnet import Stem, window
+from seq2see.layers.resnet import Features, Stem, window
 from seq2see.models.bert import BERT, PairBERT, Rethink
 from seq2see.models.classifier import CLASSIFIERS
 from seq2see.models.convolutional import (
@@ -83,6 +83,7 @@ ENCODERS: dict[type, Callable[[Any, str], nn.Module]] = {
 CUTS: dict[str, Callable[[Any, int, int], nn.Module]] = {  # from pixels to a map of vectors
     "patches": lambda look, channels, width: Patches(channels, look.size, width),
     "stem": lambda look, channels, width: Stem(channels, width, look.depth),
+    "features": lambda look, channels, width: Features(channels, width, look.depth, look.stages),
     "pixels": lambda look, channels, width: window(channels, width, 3),
 }
 DECODERS: dict[type, Callable[[Any, int, str], nn.Module]] = {

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PositiveInt
 
 from seq2see.core.settings import Settings, usually
-from seq2see.models.resnet import Pixels, Stem
+from seq2see.models.resnet import Features, Pixels, Stem
 
 
 class Patches(Settings):
@@ -28,7 +28,7 @@ class Picture(Settings):
     """Pixels on each side: what a model learns from has this size, or is brought to it."""
     channels: Literal[1, 3] = 3
     """Numbers of a pixel: 3 are red, green and blue, 1 is grey."""
-    frontend: Annotated[Patches | Stem | Pixels, Field(discriminator="kind"), usually("patches")] = Patches()
+    frontend: Annotated[Patches | Stem | Features | Pixels, Field(discriminator="kind"), usually("patches")] = Patches()
     """How pixels become vectors."""
 
     def whole(self, side: int) -> int:

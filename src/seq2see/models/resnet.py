@@ -33,6 +33,22 @@ class Stem(Settings):
         return 2**self.depth
 
 
+class Features(Settings):
+    """A CNN looks first, and each place of its coarse map is a patch (Dosovitskiy et al. 2021, section 3.1: hybrid)."""
+
+    kind: Literal["features"] = "features"
+    depth: PositiveInt = 2
+    """Residual blocks a stage."""
+    stages: PositiveInt = 4
+    """Stages; each but the first halves the sides of the map: patches stand 2^(stages - 1) pixels apart."""
+    positions: ClassVar[str] = "learned"
+
+    @property
+    def size(self) -> int:
+        """Pixels from one patch to the next."""
+        return 2 ** (self.stages - 1)
+
+
 class Pixels(Settings):
     """Every pixel becomes a vector, with its eight neighbours: what a CNN begins with."""
 

@@ -65,6 +65,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "flickr8k": caption.flickr8k,
     "caption-film": caption.caption_film,
     "cifar10-vit": classify_image.cifar10_vit,
+    "cifar10-hybrid": classify_image.cifar10_hybrid,
     "cifar10-resnet": classify_image.cifar10_resnet,
     "waves": waves.waves,
     "waves-linear": waves.waves_linear,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from seq2see.core.seeds import mix
@@ -31,19 +31,29 @@ class Draws:
     """
 
     seed: int
-    step: int
+    step: int | Int[Tensor, ""]
+    """As a tensor it can be another one whenever a CUDA graph is repeated."""
     indices: Int[Tensor, "row"]
 
     def chances(self, purpose: str, count: int = 1) -> Float[Tensor, "row count"]:
         """Numbers drawn uniformly from [0, 1), so many a row."""
         places = torch.arange(count, device=self.indices.device)
         counters = self.indices[:, None] * count + places
-        stirred = stir(counters * GOLDEN + mix(self.seed, purpose, self.step))
+        stirred = stir(counters * GOLDEN + self._key(purpose))
         return shifted(stirred, 64 - BITS).to(torch.float32) / 2**BITS
+
+    def heads(self, purpose: str) -> Bool[Tensor, ""]:
+        """A coin that is thrown once for all rows."""
+        return self._key(purpose) < 0
 
     def whole(self, purpose: str, below: int, count: int = 1) -> Int[Tensor, "row count"]:
         """Whole numbers drawn uniformly from 0 to below - 1, so many a row."""
         return (self.chances(purpose, count) * below).long()
+
+    def _key(self, purpose: str) -> Int[Tensor, ""]:
+        """What the numbers of one purpose have in common at this step."""
+        step = torch.as_tensor(self.step, device=self.indices.device)
+        return stir(step * GOLDEN + mix(self.seed, purpose))
 
 
 def stir(counters: Int[Tensor, "..."]) -> Int[Tensor, "..."]:

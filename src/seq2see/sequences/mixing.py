@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from seq2see.core.seeds import chance
 from seq2see.sequences.augment import Pixels, lines_and_columns
 from seq2see.sequences.draws import Draws
 
@@ -86,5 +85,6 @@ class EitherMix:
 
     def __call__(self, pixels: UInt8[Tensor, "row channel height width"], draws: Draws) -> tuple[Pixels, Shares]:
         """Every picture mixed with the one before it, and its own share of the mixture."""
-        mix = self.mixup if chance(draws.seed, "which mixture", draws.step) < 0.5 else self.cutmix
-        return mix(pixels, draws)
+        blended, glued, heads = self.mixup(pixels, draws), self.cutmix(pixels, draws), draws.heads("which mixture")
+        # Both are made, because nothing that is launched may depend on a coin.
+        return torch.where(heads, blended[0], glued[0]), torch.where(heads, blended[1], glued[1])

@@ -73,10 +73,10 @@ class Viewer:
         """Pictures as often as they are shown: all of them, then all again, so that none is mixed with itself."""
         return np.tile(indices, self.showings)
 
-    def __call__(self, batch: Batch, step: int) -> Batch:
-        """The same batch in other views."""
+    def __call__(self, batch: Batch, step: int | Tensor) -> Batch:
+        """The same batch in other views; nothing waits for a GPU, so that a CUDA graph can record it."""
         assert isinstance(batch.source, Pictures)
-        pixels, rows = batch.source.values, torch.arange(len(batch.indices))
+        pixels, rows = batch.source.values, torch.arange(len(batch.indices), device=batch.indices.device)
         showing = batch.indices * self.showings + rows * self.showings // len(rows)
         draws = Draws(self.seed, step, showing.to(pixels.device))
         for view in self.views:

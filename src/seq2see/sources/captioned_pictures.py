@@ -1,23 +1,33 @@
-"""Pictures with captions: what is to be seen in each, in several people's words.
+"""Pictures and films with captions: what is to be seen in each, in several people's words.
 
-Your own come as a list: a .csv, .tsv or .jsonl whose columns are `file` (or `path`, or `image`) and `caption`. A
-picture may stand on several lines, with a caption on each.
+Your own come as a list: a .csv, .tsv or .jsonl whose columns are `file` (or `path`, or `image`, or `film`) and
+`caption`; or as a folder with such a list in it, called `captions.csv`, say. A picture may stand on several lines, with
+a caption on each. What a line calls a film is an animated picture or a folder of frames (`films.py`).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import overload
 
 from seq2see.core.errors import UserError, no_file
+from seq2see.sources.complaints import DataReport, Place
+from seq2see.sources.compression import bare_name
 from seq2see.sources.examples import Example
+from seq2see.sources.films import watch
 from seq2see.sources.lines import file_name
+from seq2see.sources.own_files import TABLES
 from seq2see.sources.picture_examples import PictureExamples
-from seq2see.sources.picture_reading import Gathered, gather
+from seq2see.sources.picture_folders import called_like_a_picture, entries, is_folder
+from seq2see.sources.picture_reading import Gathered, Wanted, gather, gather_seen, room_for
 from seq2see.sources.picture_sets import FoundSet, listed
+
+LIST = "captions"
+"""What the list in a folder is called, whatever the ending."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,17 +70,57 @@ def with_captions(found: Gathered, captions: Mapping[str, Sequence[str]]) -> Gat
 
 def look_through_captions(path: Path, side: int, channels: int) -> FoundSet:
     """The pictures that a list names, and everything there is to say about them, without judging."""
+    return look_through_list(path, "pictures", lambda wanted, report: gather(wanted, side, channels, report))
+
+
+def look_through_films(path: Path, side: int, channels: int, frames: int) -> FoundSet:
+    """The films that a list names, in so many frames, and everything there is to say about them, without judging."""
+
+    def gathered(wanted: Sequence[Wanted], report: DataReport) -> Gathered:
+        room = room_for(len(wanted) * frames, side, channels).reshape(-1, frames, side, side, channels)
+        return gather_seen(lambda each: watch(each.path, side, channels, frames), wanted, room, report)
+
+    return look_through_list(path, "films", gathered)
+
+
+def look_through_list(path: Path, unit: str, read: Callable[[Sequence[Wanted], DataReport], Gathered]) -> FoundSet:
+    """What a list names, each with all its captions; of a folder, what the list in it names."""
     if not path.exists():
         raise no_file(path)
+    found = FoundSet(path, report=DataReport(unit=unit))
+    rows = listed(list_in(path) if path.is_dir() else path, found.report)
     if path.is_dir():
-        remedy = "Give a list (.csv, .tsv, .jsonl) with the columns file and caption."
-        raise UserError("Captions are read from a list, and this is a folder.", where=file_name(path), remedy=remedy)
-    found = FoundSet(path)
-    rows = listed(path, found.report)
+        _leave_out_others(path, rows, found.report)
     captions: dict[str, list[str]] = {}
     for row in rows:
         captions.setdefault(row.name, []).append(row.label)
     first = {row.name: row for row in reversed(rows)}
-    gathered = gather([first[name] for name in captions], side, channels, found.report)
+    gathered = read([first[name] for name in captions], found.report)
     found.splits = {"train": with_captions(gathered, captions)}
     return found
+
+
+def list_in(folder: Path) -> Path:
+    """The list in a folder: the one table there that is called captions."""
+    there = [each for each in entries(folder, DataReport()) if bare_name(each).suffix.lower() in TABLES]
+    lists = [each for each in there if bare_name(each).stem.lower() == LIST]
+    if len(lists) == 1:
+        return lists[0]
+    what = "There is no list of captions in this folder."
+    if lists:
+        what = f"There are several lists of captions in this folder: {', '.join(each.name for each in lists)}."
+    remedy = f"Put one {LIST}.csv (or .tsv, .jsonl) into it, with the columns file and caption."
+    raise UserError(what, where=file_name(folder), remedy=remedy)
+
+
+def _leave_out_others(folder: Path, rows: Sequence[Wanted], report: DataReport) -> None:
+    """Count what lies beside the list in a folder, looks like something to learn from, and is named by no line."""
+    named = {os.path.normpath(row.path) for row in rows}
+    named |= {str(above) for path in named for above in Path(path).parents}
+    for each in entries(folder, report):
+        if each.name.startswith(".") or not (is_folder(each) or called_like_a_picture(each)):
+            continue
+        if os.path.normpath(each) not in named:
+            report.read += 1
+            report.skipped += 1
+            report.complain("not on the list", Place(file_name(each)), "No line of the list names it.")

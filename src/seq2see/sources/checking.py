@@ -8,13 +8,14 @@ from itertools import islice
 from pathlib import Path
 
 from seq2see.core.errors import UserError
+from seq2see.sources.captioned_pictures import list_in
 from seq2see.sources.complaints import DataReport
 from seq2see.sources.compression import bare_name
 from seq2see.sources.conll import OwnTagged
 from seq2see.sources.lines import read_lines
 from seq2see.sources.own_corpus import OwnFiles
 from seq2see.sources.own_files import TABLES
-from seq2see.sources.own_pictures import OwnCaptions, OwnPictures
+from seq2see.sources.own_pictures import OwnCaptions, OwnFilms, OwnPictures
 from seq2see.sources.series import OwnSeries
 from seq2see.sources.tables import PICTURES, SAMPLE
 from seq2see.sources.texts import OwnTexts
@@ -25,6 +26,7 @@ NAMES = {
     "files": "pairs of texts",
     "pictures": "pictures with labels",
     "captions": "pictures with captions",
+    "films": "films with captions",
     "labelled": "texts with labels",
     "tagged": "tagged words",
     "texts": "running text",
@@ -34,10 +36,10 @@ NAMES = {
 
 
 def guess_kind(paths: Sequence[Path]) -> OwnData:
-    """A folder is pictures; tagged words by their name; running text if a .txt has no tabs; pairs otherwise."""
+    """A folder is pictures or films; tagged words by their name; running text if a .txt has no tabs; or pairs."""
     names, suffixes = tuple(map(str, paths)), {bare_name(path).suffix.lower() for path in paths}
-    if len(paths) == 1 and (paths[0].is_dir() or (said := _said_of_pictures(paths[0]))):
-        return OwnPictures(paths=names) if paths[0].is_dir() or said == "label" else OwnCaptions(paths=names)
+    if len(paths) == 1 and (pictured := _pictured(paths[0])):
+        return pictured(paths=names)
     if suffixes <= TAGGED:
         return OwnTagged(paths=names)
     if len(paths) > 2 or (len(paths) == 1 and not suffixes <= set(TABLES)):
@@ -54,12 +56,20 @@ def _has_columns(path: Path) -> bool:
     return any("\t" in line.text for line in islice(read_lines(path, DataReport()), SAMPLE))
 
 
-def _said_of_pictures(path: Path) -> str:
-    """Label or caption, if the first line of a table calls its columns as those of a list of pictures; else nothing."""
+def _pictured(path: Path) -> type[OwnPictures] | None:
+    """Which pictures these are, if any: those of a folder, or of a list, whose columns say what is said of what."""
+    if path.is_dir():
+        try:
+            return _pictured(list_in(path)) or OwnCaptions
+        except UserError:
+            return OwnPictures
     if bare_name(path).suffix.lower() not in TABLES:
-        return ""
+        return None
     first = next(read_lines(path, DataReport()), None)
     words = set(re.findall(r"\w+", first.text.lower())) if first else set()
     if words & {"text", "sentence", "source"}:
-        return ""
-    return next((said for picture, said in PICTURES if {picture, said} <= words), "")
+        return None
+    if {"film", "caption"} <= words:
+        return OwnFilms
+    said = next((said for picture, said in PICTURES if {picture, said} <= words), "")
+    return {"label": OwnPictures, "caption": OwnCaptions}.get(said)

@@ -76,6 +76,9 @@ KINDS: dict[str, Kind] = {
     # What makes one picture useless.
     "broken picture": Kind("error", "Copy or download it again, or delete it."),
     "no picture": Kind("error", "Save it as PNG or JPEG, or delete it."),
+    "no film": Kind(
+        "error", "Make an animated GIF or WebP of it, or a folder of frames: `ffmpeg -i film.mp4 frames/%04d.png`."
+    ),
     "too many pixels": Kind("error", "Shrink it."),
     "unreadable picture": Kind("error", "Check the path and who may read it."),
     "picture without a class": Kind(
@@ -93,6 +96,8 @@ KINDS: dict[str, Kind] = {
     "turned by EXIF": Kind("repair", "Nothing to do: it was turned as its camera says."),
     "transparent picture": Kind("repair", "Nothing to do: it was laid over white."),
     "several frames": Kind("repair", "Nothing to do: the first frame was taken."),
+    "one frame only": Kind("repair", "Nothing to do: it is shown all the time."),
+    "not on the list": Kind("repair", "Nothing to do: what no line of the list names was left out."),
     "16-bit picture": Kind("repair", "Nothing to do: its grey was rounded to 8 bits."),
     "CMYK colours": Kind("repair", "Nothing to do: they were turned into red, green and blue."),
     # What is kept as it is, but is seldom meant.
@@ -188,7 +193,7 @@ class DataReport:
 
     files: list[str] = field(default_factory=list)
     unit: str = "pairs"
-    """What is counted: pairs, lines of running text, tagged sentences, or pictures."""
+    """What is counted: pairs, lines of running text, tagged sentences, pictures, or films."""
     read: int = 0
     kept: int = 0
     skipped: int = 0

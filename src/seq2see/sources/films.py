@@ -14,15 +14,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from seq2see.sources.lines import file_name
+from seq2see.sources.picture_folders import called_like_a_picture, is_folder
+from seq2see.sources.picture_reading import digest
 from seq2see.sources.pictures import (
-    ENDINGS,
     MOST_PIXELS,
     BadPicture,
     Decoded,
     decode_frame,
+    look_at,
     opened_picture,
     read_bytes,
-    see_picture,
     strict_warnings,
 )
 
@@ -43,20 +45,46 @@ def spread(count: int, wanted: int) -> NDArray[np.int64]:
 
 def see_film(path: Path, side: int, channels: int, frames: int) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
     """(frame, height, width, channel) of a film in this size, with remarks."""
-    shown = _from_folder(path, side, channels, frames) if path.is_dir() else _from_file(path, side, channels)
-    told = dict.fromkeys(remark for each in shown for remark in each.told)
+    with strict_warnings():
+        film, _ = watch(path, side, channels, frames)
+    return film.pixels, film.told
+
+
+def watch(path: Path, side: int, channels: int, frames: int) -> tuple[Decoded, str]:
+    """A film whose pixels are (frame, height, width, channel), and a fingerprint of what is stored."""
+    shown, stored = _from_folder(path, side, channels, frames) if is_folder(path) else _from_file(path, side, channels)
+    remarks = dict.fromkeys(kind for each in shown for kind in each.remarks)
     if len(shown) == 1:
-        told["it has one frame only, which is shown all the time"] = None
-    return np.stack([shown[place].pixels for place in spread(len(shown), frames)]), tuple(told)
+        remarks["one frame only"] = None
+    pixels = np.stack([shown[place].pixels for place in spread(len(shown), frames)])
+    return replace(shown[0], pixels=pixels, remarks=tuple(remarks)), stored
 
 
-def _from_folder(path: Path, side: int, channels: int, frames: int) -> list[Decoded]:
-    """The frames of a folder that are shown; no others are read."""
-    files = sorted((each for each in path.iterdir() if each.suffix.lower() in ENDINGS), key=_in_order)
-    if not files:
-        raise BadPicture("no picture", "There is no picture in this folder.", str(path))
+def _from_folder(path: Path, side: int, channels: int, frames: int) -> tuple[list[Decoded], str]:
+    """The frames of a folder that are shown; no others are read.
+
+    The first and the last are shown however many are wanted, so they are its fingerprint, with how many there are.
+    """
+    try:
+        inside = [each for each in path.iterdir() if called_like_a_picture(each) and not each.name.startswith(".")]
+    except OSError as error:
+        what = f"The folder cannot be read: {error.strerror}."
+        raise BadPicture("unreadable picture", what, file_name(path)) from None
+    if not inside:
+        raise BadPicture("no picture", "There is no picture in this folder.", file_name(path))
+    files, shown = sorted(inside, key=_in_order), []
     places = dict.fromkeys(spread(len(files), frames).tolist()) if len(files) > frames else range(len(files))
-    return [see_picture(files[place], side=side, channels=channels) for place in places]
+    prints = []
+    for place in places:
+        content = read_bytes(files[place], file_name(files[place]))
+        prints.append(digest(content))
+        shown.append(_still(look_at(content, file_name(files[place]), side, channels)))
+    return shown, digest(f"{len(files)} {prints[0]} {prints[-1]}".encode())
+
+
+def _still(frame: Decoded) -> Decoded:
+    """A frame that is not blamed for having others beside it."""
+    return replace(frame, remarks=tuple(each for each in frame.remarks if each != "several frames"))
 
 
 def _in_order(path: Path) -> list[tuple[int, str]]:
@@ -64,9 +92,12 @@ def _in_order(path: Path) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path.name)]
 
 
-def _from_file(path: Path, side: int, channels: int) -> list[Decoded]:
-    with strict_warnings():
-        return list(_frames(read_bytes(path, str(path)), str(path), side, channels))
+def _from_file(path: Path, side: int, channels: int) -> tuple[list[Decoded], str]:
+    content = read_bytes(path, file_name(path))
+    try:
+        return list(_frames(content, file_name(path), side, channels)), digest(content)
+    except BadPicture as bad:
+        raise (BadPicture("no film", bad.what, bad.where) if bad.kind == "no picture" else bad) from None
 
 
 def _frames(content: bytes, where: str, side: int, channels: int) -> Iterator[Decoded]:
@@ -77,6 +108,5 @@ def _frames(content: bytes, where: str, side: int, channels: int) -> Iterator[De
                 image.seek(number)
             except EOFError:
                 return
-            found = decode_frame(image, where, side, channels)
-            yield replace(found, remarks=tuple(each for each in found.remarks if each != "several frames"))
+            yield _still(decode_frame(image, where, side, channels))
         raise BadPicture("too many pixels", f"It has more than {most:,} frames.", where)

@@ -40,8 +40,8 @@ def split_folders(folder: Path, report: DataReport) -> dict[str, Path]:
     """The folder of each split. A class may be called `train`, too: what counts is what stands beside it."""
     named: dict[str, list[Path]] = {name: [] for name in SPLITS}
     others = []
-    for each in _entries(folder, report):
-        if _is_folder(each) and not each.name.startswith("."):
+    for each in entries(folder, report):
+        if is_folder(each) and not each.name.startswith("."):
             split = next((name for name, words in SPLITS.items() if each.name.lower() in words), None)
             named[split].append(each) if split else others.append(each)
     if not named["train"] or not (named["valid"] or named["test"] or not others):
@@ -59,10 +59,10 @@ def split_folders(folder: Path, report: DataReport) -> dict[str, Path]:
 def _classes(folder: Path, report: DataReport, above: tuple[Identity, ...]) -> list[Wanted]:
     found: list[Wanted] = []
     above = (*above, _identity(folder))
-    for each in _entries(folder, report):
+    for each in entries(folder, report):
         if _left_out(each, report):
             continue
-        if not _is_folder(each):
+        if not is_folder(each):
             report.read += 1
             report.rejected += 1
             what = "It lies beside the folders of the classes, in none of them."
@@ -92,16 +92,16 @@ def _below(folder: Path, report: DataReport, above: tuple[Identity, ...]) -> Ite
     if here in above:
         report.complain("folder loop", Place(file_name(folder)), "This folder lies in itself.")
         return
-    for each in _entries(folder, report):
+    for each in entries(folder, report):
         if _left_out(each, report):
             continue
-        if _is_folder(each):
+        if is_folder(each):
             yield from _below(each, report, (*above, here))
         else:
             yield each
 
 
-def _entries(folder: Path, report: DataReport) -> list[Path]:
+def entries(folder: Path, report: DataReport) -> list[Path]:
     """What lies in a folder, in the order of the names, so that it is the same on every machine."""
     try:
         return sorted((Path(entry.path) for entry in os.scandir(folder)), key=lambda path: path.name)
@@ -115,11 +115,17 @@ def _unreadable(folder: Path, error: OSError, report: DataReport) -> None:
     report.complain("unreadable picture", Place(file_name(folder)), what)
 
 
-def _is_folder(path: Path) -> bool:
+def is_folder(path: Path) -> bool:
+    """Whether it is a folder, or a link to one."""
     try:
         return path.is_dir()
     except OSError:  # a link that leads to itself is no folder; reading it will say what it is
         return False
+
+
+def called_like_a_picture(path: Path) -> bool:
+    """Whether its name ends as those of pictures do, decoded here or not."""
+    return path.suffix.lower() in ENDINGS.keys() | OTHER_PICTURES
 
 
 def _is_file(path: Path) -> bool:
@@ -133,11 +139,11 @@ def _is_file(path: Path) -> bool:
 def _left_out(path: Path, report: DataReport) -> bool:
     """Whether something is neither a folder nor called like a picture; files are counted."""
     hidden = path.name.startswith(".") or path.name == "__MACOSX"
-    if _is_folder(path):
+    if is_folder(path):
         if hidden:
             report.complain("other file", Place(file_name(path)), "A hidden folder.")
         return hidden
-    like_a_picture = path.suffix.lower() in ENDINGS.keys() | OTHER_PICTURES
+    like_a_picture = called_like_a_picture(path)
     if not hidden and like_a_picture and _is_file(path):
         return False
     report.read += 1

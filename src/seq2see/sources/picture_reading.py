@@ -35,6 +35,7 @@ SAID = {
     "transparent picture": "Parts of it are transparent.",
     "several frames": "It has several frames.",
     "16-bit picture": "Its grey has 16 bits.",
+    "one frame only": "It has one frame.",
     "CMYK colours": "Its colours are for printing: cyan, magenta, yellow, black.",
 }
 """What was done to a picture, in words."""
@@ -66,6 +67,10 @@ class Gathered:
     """Of the pixels as a model sees them: equal for copies in another format."""
 
 
+See = Callable[[Wanted], tuple[Decoded, str]]
+"""Something wanted as pixels in the wanted size, and a fingerprint of what is stored; it may raise `BadPicture`."""
+
+
 def digest(content: bytes | NDArray[np.uint8]) -> str:
     """A short fingerprint."""
     return hashlib.blake2b(content if isinstance(content, bytes) else content.data, digest_size=16).hexdigest()
@@ -84,27 +89,35 @@ def gather(
     stored_in: Callable[[Wanted], bytes] = from_file,
 ) -> Gathered:
     """Read all pictures; those that cannot be read are rejected, and the report says why."""
-    pixels = room_for(len(wanted), side, channels)
+
+    def see(each: Wanted) -> tuple[Decoded, str]:
+        content = stored_in(each)
+        return look_at(content, each.name, side, channels), digest(content)
+
+    return gather_seen(see, wanted, room_for(len(wanted), side, channels), report)
+
+
+def gather_seen(see: See, wanted: Sequence[Wanted], pixels: NDArray[np.uint8], report: DataReport) -> Gathered:
+    """The same for whatever can be seen, in memory that has room for all of it."""
     kept: list[Wanted] = []
     stored, seen = [], []
 
     def read(each: Wanted) -> tuple[Decoded, str] | BadPicture:
         try:
-            content = stored_in(each)
-            return look_at(content, each.name, side, channels), digest(content)
+            return see(each)
         except BadPicture as bad:
             return bad
 
     with strict_warnings():
-        for each, found in zip(wanted, side_by_side(read, wanted, "reading pictures"), strict=True):
+        for each, found in zip(wanted, side_by_side(read, wanted, f"reading {report.unit}"), strict=True):
             report.read += 1
             if isinstance(found, BadPicture):
                 report.rejected += 1
-                report.complain(found.kind, each.place, found.what, text=_named(each))
+                report.complain(found.kind, each.place, found.what, text=_named(each, found.where))
                 continue
             decoded, fingerprint = found
             report.kept += 1
-            _remark(each, decoded, side, report)
+            _remark(each, decoded, report)
             pixels[len(kept)] = decoded.pixels
             kept.append(each)
             stored.append(fingerprint)
@@ -113,22 +126,23 @@ def gather(
     return Gathered(PictureExamples(pixels[: len(kept)], labels, names), tuple(stored), tuple(seen))
 
 
-def _named(wanted: Wanted) -> str:
-    """The name of a picture where its place is another's."""
-    return "" if wanted.place.file == wanted.name else wanted.name
+def _named(wanted: Wanted, name: str) -> str:
+    """The name of a picture, or of a frame, where its place is another's."""
+    return "" if wanted.place.file == name else name
 
 
-def _remark(wanted: Wanted, decoded: Decoded, side: int, report: DataReport) -> None:
+def _remark(wanted: Wanted, decoded: Decoded, report: DataReport) -> None:
+    named, side = _named(wanted, wanted.name), decoded.pixels.shape[-2]
     for kind in decoded.remarks:
-        report.complain(kind, wanted.place, SAID[kind], text=_named(wanted))
+        report.complain(kind, wanted.place, SAID[kind], text=named)
     promised = ENDINGS.get(wanted.path.suffix.lower())
     if promised and promised != decoded.format:
         what = f"It is called {wanted.path.suffix} and is {decoded.format}."
-        report.complain("other format", wanted.place, what, text=_named(wanted))
+        report.complain("other format", wanted.place, what, text=named)
     if 2 * min(decoded.size) < side:
         width, height = decoded.size
         what = f"It has {width:,} x {height:,} pixels."
-        report.complain("small picture", wanted.place, what, text=_named(wanted))
+        report.complain("small picture", wanted.place, what, text=named)
 
 
 def room_for(count: int, side: int, channels: int) -> NDArray[np.uint8]:

@@ -154,7 +154,8 @@ def compare_pictures(splits: Mapping[str, Gathered], report: DataReport) -> None
             if before[2] is name:
                 continue
             kind = "duplicate picture" if before[0] == split else "picture in two splits"
-            report.complain(kind, Place(name), f"The same picture is at {before[2]} ({before[0]}).")
+            same = f"The same {report.unit.removesuffix('s')} is at {before[2]} ({before[0]})."
+            report.complain(kind, Place(name), same)
             if before[1] != label:
                 what = f"Here it is '{label}', at {before[2]} it is '{before[1]}'."
                 report.complain("picture with two labels", Place(name), what)

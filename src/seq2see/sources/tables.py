@@ -19,7 +19,7 @@ from seq2see.sources.lines import Line, file_name, is_blank, read_lines
 from seq2see.sources.suspicions import Suspicions
 
 SIDES = ("source", "target")
-PICTURE_NAMES = ("file", "path", "image", "file_name", "filename")
+PICTURE_NAMES = ("file", "path", "image", "file_name", "filename", "film")
 PICTURES = tuple((picture, said) for said in ("label", "caption") for picture in PICTURE_NAMES)
 """What the columns of a list of pictures may be called."""
 NAMES = (SIDES, ("text", "label"), ("sentence", "label"), *PICTURES)

@@ -9,9 +9,11 @@ every repetition, because torch hands a graph the seed that is set when it is re
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,42 +25,48 @@ from seq2see.core.rows import tensors_of
 
 @dataclass(frozen=True)
 class Recorded:
-    """One recording: the tensors it reads, the graph, and the figures it writes."""
+    """One recording: the tensors it reads, the graph, and what it writes."""
 
-    batch: Batch
+    given: tuple[Any, ...]
     graph: torch.cuda.CUDAGraph
-    figures: Tensor
+    found: Any
 
 
 class GraphedStep:
-    """Calls like the step it was made from: batch in, figures out; records each new shape when it first comes."""
+    """Calls like the step it was made from: a batch in, figures out; records each new shape when it first comes.
 
-    def __init__(self, step: Callable[[Batch], Tensor], rehearsal: Callable[[], AbstractContextManager[None]]):
+    What it gives is valid until the next call. A rehearsal is what surrounds runs that shall leave no trace.
+    """
+
+    def __init__(
+        self, step: Callable[..., Any], rehearsal: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    ):
         self.step, self.rehearsal = step, rehearsal
         self.recorded: dict[tuple[tuple[int, ...], ...], Recorded] = {}
         self.pool = torch.cuda.graph_pool_handle()  # no two graphs run at once, so all share their memory
 
-    def __call__(self, batch: Batch) -> Tensor:
-        """Take one step; the figures are valid until the next one."""
-        shape = tuple(tuple(tensor.shape) for tensor in tensors_of(batch))
+    def __call__(self, *given: Batch | Tensor) -> Any:
+        """Take one step."""
+        tensors = tensors_of(given)
+        shape = tuple(tuple(tensor.shape) for tensor in tensors)
         if shape not in self.recorded:
-            self.recorded[shape] = self._record(batch)
+            self.recorded[shape] = self._record(given)
         recorded = self.recorded[shape]
-        for mine, given in zip(tensors_of(recorded.batch), tensors_of(batch), strict=True):
-            mine.copy_(given, non_blocking=True)
+        for mine, theirs in zip(tensors_of(recorded.given), tensors, strict=True):
+            mine.copy_(theirs, non_blocking=True)
         recorded.graph.replay()
-        return recorded.figures
+        return recorded.found
 
-    def _record(self, batch: Batch) -> Recorded:
-        own = batch.to(torch.device("cuda"))
+    def _record(self, given: tuple[Batch | Tensor, ...]) -> Recorded:
+        own = tuple(each.to(torch.device("cuda")) for each in given)
         with self.rehearsal():
             with aside():
                 for _ in range(REHEARSALS):
-                    self.step(own)
+                    self.step(*own)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=self.pool):
-                figures = self.step(own)
-        return Recorded(own, graph, figures)
+                found = self.step(*own)
+        return Recorded(own, graph, found)
 
 
 def compile_blocks(model: nn.Module) -> None:

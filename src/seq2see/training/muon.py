@@ -19,8 +19,8 @@ from seq2see.training.doubles import Doubles
 from seq2see.training.steps import AdamWSteps, Group, Scalar, gradients_of, zeros
 
 ITERATIONS = 5
-MOMENTUM, SHRINKING = 0.95, 0.01
-"""Share of the last steps' direction that is kept; how much matrices shrink, by rate · this at every step."""
+MOMENTUM = 0.95
+"""Share of the last steps' direction that is kept."""
 CUBIC, QUINTIC = -4.7750, 2.0315
 LINEAR = 3.4445
 """p(x) = LINEAR x + CUBIC x³ + QUINTIC x⁵ drives every x in (0, 1] to about 1, most steeply at 0."""
@@ -75,8 +75,9 @@ class MuonSteps(AdamWSteps):
         remembered = torch.stack(memory).lerp(gradients, go * (1 - MOMENTUM))
         torch._foreach_copy_(memory, remembered.unbind())
         ahead = gradients.lerp(remembered, MOMENTUM)  # Nesterov: where it will be after this step
-        rows, columns = gradients.shape[1:]
+        turned = orthogonalise(ahead.flatten(2)).view_as(ahead)  # of a convolution, all that one output is made of
         # AdamW changes a number by about the rate; this is scaled to change it by as much (Liu et al. 2025).
-        steps = orthogonalise(ahead) * (0.2 * max(rows, columns) ** 0.5)
-        for weight, step in zip(weights.values(), steps, strict=True):
-            weight.sub_(go * self.rate * (step + self.blocks.shrinking * weight))
+        steps = turned * (go * self.rate * 0.2 * max(ahead.flatten(2).shape[1:]) ** 0.5)
+        moved: list[Tensor] = list(weights.values())
+        torch._foreach_mul_(moved, 1 - go * self.rate * self.blocks.shrinking)
+        torch._foreach_sub_(moved, list(steps.unbind()))

@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from seq2see.core.settings import Settings
-from seq2see.training.muon import SHRINKING, MuonSteps
+from seq2see.training.muon import MuonSteps
 from seq2see.training.steps import AdamSteps, AdamWSteps, Group, SGDSteps, Steps, rate_beside
 
 
@@ -68,13 +68,15 @@ class Muon(Settings):
     """
 
     kind: Literal["muon"] = "muon"
+    decay: float = Field(0.01, ge=0)
+    """How much weight matrices shrink: by rate · decay at every step. Biases and norms do not."""
 
     def build(self, named: Mapping[str, nn.Parameter], rate: float) -> Steps:
         """The optimiser for these weights."""
-        blocks = {name: weight for name, weight in named.items() if ".blocks." in name and weight.dim() == 2}
+        blocks = {name: weight for name, weight in named.items() if ".blocks." in name and weight.dim() >= 2}
         others = {name: weight for name, weight in named.items() if name not in blocks}
-        groups = _matrices_shrink(others, SHRINKING)
-        return MuonSteps(Group(blocks, SHRINKING), groups, rate_beside(named, rate))
+        groups = _matrices_shrink(others, self.decay)
+        return MuonSteps(Group(blocks, self.decay), groups, rate_beside(named, rate))
 
 
 Optimiser = SGD | Adam | AdamW | Muon

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -12,12 +13,12 @@ from numpy.typing import NDArray
 
 from seq2see.core.batch import Batch, Pictures, Sequences
 from seq2see.decoding.hypotheses import Hypothesis
-from seq2see.inspection.trace import trace
 from seq2see.sequences.tokenisers import BOS, EOS
 from seq2see.workbench.attention import TextAttention
-from seq2see.workbench.classify_pictures import ClassifyPictures, patch_names, seeing
+from seq2see.workbench.classify_pictures import ClassifyPictures, reading_of_picture, seeing
 from seq2see.workbench.engines import Asked
 from seq2see.workbench.lines import blamed
+from seq2see.workbench.look import Reading, look_at
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Model, Prediction
 from seq2see.workbench.questions import Seen
@@ -82,22 +83,21 @@ class Captioner(Model):
             scores = self.module(batch).float().log_softmax(-1)
         return float(scores[0].gather(-1, batch.labels[0][:, None]).sum())
 
-    def trace(self, source: Any, target: str | None = None) -> TextAttention:
-        """At which patches the model looks when it writes each piece of a caption (its own, if none is given)."""
-        return self._looks(self._look_at([source])[0], self.predict([source])[0].text if target is None else target)
+    def reading(self, source: Any, target: str | None) -> Reading:
+        """A picture and a caption (its own, if none is given) as the model reads them in one pass."""
+        target = self.predict([source])[0].text if target is None else target
+        return self._reading(self._look_at([source])[0], target)
+
+    def _reading(self, seen: Seen, target: str) -> Reading:
+        assert seen.pixels is not None
+        batch, write = self._about(seen, target), self.tokenisers.target
+        assert batch.target is not None
+        ids = {"target": (write, batch.target.values[0].tolist()), "written": (write, batch.labels[0].tolist())}
+        words, picture = Reading.of(batch, ids), reading_of_picture(self.config.model, seen.pixels, batch)
+        return replace(picture, tokens=picture.tokens | words.tokens, special=picture.special | words.special)
 
     def _looks(self, seen: Seen, target: str) -> TextAttention:
-        batch = self._about(seen, target)
-        with torch.inference_mode(), trace(self.module) as maps:
-            self.module(batch)
-        assert seen.pixels is not None
-        across = [each for each in maps if each.across]
-        return TextAttention(
-            source=patch_names(self.config.model, seen.pixels),
-            target=self.tokenisers.target.pieces(batch.labels[0].tolist()),
-            layers=[each.name for each in across],
-            weights=[each.weights[0].float().cpu().numpy() for each in across],
-        )
+        return TextAttention.of(look_at(self, self._reading(seen, target)))
 
     def _about(self, seen: Seen, target: str) -> Batch:
         assert seen.pixels is not None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from seq2see.core.batch import Batch
 from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
 from seq2see.metrics.classes import Confusion
@@ -22,6 +23,7 @@ from seq2see.sources.captioned_pictures import CaptionedPictures
 from seq2see.sources.examples import Example
 from seq2see.sources.picture_examples import PictureExamples
 from seq2see.workbench.classify import LEARNT_FROM, Classify, draw, table, told
+from seq2see.workbench.look import Reading
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.picture_sheets import draw_looks, draw_mistakes
 from seq2see.workbench.questions import Seen, Splits, Watch, say_all
@@ -119,3 +121,13 @@ def patch_names(settings: ModelSettings, pixels: NDArray[np.uint8]) -> list[str]
     return ["class", "taught"][: settings.in_front] + [
         f"{row + 1},{column + 1}" for row in range(down) for column in range(across)
     ]
+
+
+def reading_of_picture(settings: ModelSettings, pixels: NDArray[np.uint8], batch: Batch) -> Reading:
+    """A picture, or a film, as a model reads it; only patches have a place in it."""
+    names = patch_names(settings, pixels)
+    patches = [name for name in names if "," in name]
+    down = int(patches[-1].split(",")[0]) if patches else 0
+    grid = (down, len(patches) // down) if patches else None
+    special = [bool(patches) and "," not in name for name in names]
+    return Reading(batch, {"source": names}, {"source": special}, grid)

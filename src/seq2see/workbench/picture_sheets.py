@@ -117,9 +117,9 @@ def looks_at(stored: StoredModel, said: Sequence[Said]) -> dict[str, NDArray[Any
     A layer is asked where the class token looks, or both tokens on average; without any, where all patches look on
     average. Nothing if the model has no attention.
     """
-    with trace(stored.module) as maps:
+    with trace(stored.module) as seen:
         stored.module(batch_of([each.seen for each in said]).to(device_of(stored.module)))
-    layers = [each.weights.float().cpu().numpy() for each in maps if not each.across]
+    layers = [each.values.float().cpu().numpy() for each in seen.of("attention") if not each.across]
     if not layers:
         return {}
     in_front = stored.config.model.in_front

@@ -51,14 +51,14 @@ class MovingShapes(Settings):
     size: int = Field(default=8_000, ge=1, le=100_000)
     """How many films to train on; the other splits do not depend on it."""
 
-    def films(self, side: int, channels: int, frames: int) -> dict[str, PictureExamples]:
-        """Train, valid and test; one sentence in eight of the latter two is not among those to train on."""
+    def films(self, side: int, channels: int, frames: int) -> tuple[dict[str, PictureExamples], list[DataReport]]:
+        """Train, valid and test, and no complaints; of the latter two one sentence in eight is new."""
         splits = {}
         for name, count in {"train": self.size, "valid": HELD_OUT, "test": HELD_OUT}.items():
             scenes = MovingScenes.drawn(count, frames, SEED, name)
             pixels = _in_channels(scenes.paint(side, SEED, name), channels)
             splits[name] = PictureExamples(pixels, scenes.captions, tuple(f"{name} {each}" for each in range(count)))
-        return splits
+        return splits, []
 
 
 def _in_channels(pixels: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]:

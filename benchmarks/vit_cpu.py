@@ -1,0 +1,214 @@
+"""A ViT of CIFAR's size on two CPU cores, beside timm's, vit-pytorch's and Hugging Face's: training, and forward.
+
+python benchmarks/vit_cpu.py        writes results/vit_cpu.json; takes about three minutes
+
+needs `transformers`, and in PYTHONPATH the wheels of the other peers, which pip leaves packed and nobody installs:
+
+pip download --no-deps --dest wheels timm vit-pytorch einops
+PYTHONPATH=$(echo wheels/*.whl | tr ' ' ':') python benchmarks/vit_cpu.py
+
+32 pictures of 32 x 32 pixels in patches of 4 x 4, 256 wide, 8 layers, 8 heads, 10 classes, fused AdamW, clipping, no
+dropout. All are given pixels as they lie in files. Each of us is a process of its own with two threads, which sleeps
+until it is its turn; turns are short and come again and again, so that a busy minute hits all alike.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from train_cpu import CPU, peer
+
+from seq2see.core.batch import Batch, Pictures
+from seq2see.core.devices import autocast, describe_machine
+from seq2see.core.files import write_json
+from seq2see.models.build import fresh_model
+from seq2see.models.picture_settings import Patches, Picture
+from seq2see.models.settings import ModelSettings, PictureLabel
+from seq2see.models.transformer import TransformerSettings
+from seq2see.training.loop import Trainer
+from seq2see.training.objectives import Classify
+from seq2see.training.settings import Training
+
+RESULTS = Path(__file__).parent / "results" / "vit_cpu.json"
+ROWS, SIDE, PATCH, WIDTH, DEPTH, HEADS, CLASSES = 32, 32, 4, 256, 8, 8, 10
+THREADS, ROUNDS = 2, 9
+CELLS = {"training": 1, "forward": 2}
+"""What is measured, and how many steps a turn has."""
+PRECISIONS = ("float32", "bf16")
+COLUMNS = [
+    {"key": "cell", "title": "what"},
+    {"key": "precision", "title": "numbers"},
+    {"key": "name", "title": "who"},
+    {"key": "value", "title": "pictures/s", "digits": 0},
+    {"key": "least", "digits": 0},
+    {"key": "most", "digits": 0},
+    {"key": "ratio", "title": "times the fastest other", "digits": 2},
+]
+
+
+class NotNeeded(MetaPathFinder, Loader):
+    """Stands in for torchvision, which both packages import for what is not measured here."""
+
+    def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
+        return ModuleSpec(name, self, is_package=True) if name.partition(".")[0] == "torchvision" else None
+
+    def create_module(self, spec: ModuleSpec) -> Any:
+        return MagicMock(name=spec.name, __path__=[], __spec__=spec)
+
+    def exec_module(self, module: Any) -> None:
+        """There is nothing in it."""
+
+
+def pictures() -> Batch:
+    """Noise, and any labels."""
+    draws = torch.Generator().manual_seed(1)
+    pixels = torch.randint(0, 256, (ROWS, 3, SIDE, SIDE), generator=draws, dtype=torch.uint8)
+    labels = torch.randint(0, CLASSES, (ROWS, 1), generator=draws)
+    return Batch(Pictures(pixels), None, labels, torch.arange(ROWS))
+
+
+def timm() -> nn.Module:
+    sys.meta_path.append(NotNeeded())
+    from timm.models.vision_transformer import VisionTransformer
+
+    shape = {"patch_size": PATCH, "embed_dim": WIDTH, "depth": DEPTH, "num_heads": HEADS, "num_classes": CLASSES}
+    return VisionTransformer(img_size=SIDE, **shape)
+
+
+def vit_pytorch() -> nn.Module:
+    sys.meta_path.append(NotNeeded())
+    from vit_pytorch import ViT
+
+    shape = {"patch_size": PATCH, "dim": WIDTH, "depth": DEPTH, "heads": HEADS, "dim_head": WIDTH // HEADS}
+    return ViT(image_size=SIDE, num_classes=CLASSES, mlp_dim=4 * WIDTH, **shape)
+
+
+def hugging_face() -> nn.Module:
+    from transformers import ViTConfig, ViTForImageClassification
+
+    shape = {"hidden_size": WIDTH, "num_hidden_layers": DEPTH, "num_attention_heads": HEADS}
+    size = {"image_size": SIDE, "patch_size": PATCH, "num_labels": CLASSES, "intermediate_size": 4 * WIDTH}
+    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    return ViTForImageClassification(ViTConfig(**shape, **size, **dropout, attn_implementation="sdpa"))
+
+
+PEERS: dict[str, Callable[[], nn.Module]] = {
+    "timm": timm,
+    "vit-pytorch": vit_pytorch,
+    "Hugging Face ViT": hugging_face,
+}
+
+
+class Peer(nn.Module):
+    """What the peers are given around them: pixels as numbers around 0, and the loss."""
+
+    def __init__(self, name: str):
+        super().__init__()
+        self.model = PEERS[name]()
+
+    def forward(self, batch: Batch) -> Tensor:
+        """A score for each class."""
+        scores = self.model((batch.source.values / 255 - 0.5) / 0.5)
+        return getattr(scores, "logits", scores)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Mean cross-entropy of the labels."""
+        return functional.cross_entropy(self(batch).float(), batch.labels.flatten())
+
+
+def ours() -> nn.Module:
+    """Our own ViT of the same shape."""
+    stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.0, think="gelu")
+    source = Picture(side=SIDE, frontend=Patches(size=PATCH))
+    return fresh_model(
+        ModelSettings(source=source, encoder=stack, target=PictureLabel()), (0, CLASSES), "xavier", seed=1
+    )
+
+
+def steps_of(name: str, precision: Any) -> tuple[dict[str, Callable[[Batch], Any]], nn.Module]:
+    """A training step and the way forward of one of us."""
+    if name in PEERS:
+        training, model = peer(Peer(name), precision)
+    else:
+        model = ours()
+        training = Trainer(
+            model, Classify(), Training(precision=precision, clip=1.0, steps=10_000, rate=1e-4), CPU
+        ).advance
+
+    def forward(batch: Batch) -> Tensor:
+        model.eval()
+        with torch.inference_mode(), autocast(CPU, precision):
+            scores = model(batch)
+        model.train()
+        return scores
+
+    return {"training": training, "forward": forward}, model
+
+
+def take_turns(name: str, precision: str) -> None:
+    """The process of one of us: each line it is given names what to do, and it answers with pictures a second."""
+    torch.set_num_threads(THREADS)
+    steps, model = steps_of(name, precision)
+    data = pictures()
+    for step in steps.values():
+        step(data)
+    print(sum(weight.numel() for weight in model.parameters()), flush=True)
+    for line in sys.stdin:
+        cell = line.strip()
+        began = time.perf_counter()
+        for _ in range(CELLS[cell]):
+            steps[cell](data)
+        print(CELLS[cell] * ROWS / (time.perf_counter() - began), flush=True)
+
+
+def measure() -> list[dict[str, Any]]:
+    """Rows of all: the median of all turns, the least and the most."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    who = [(name, precision) for precision in PRECISIONS for name in (*PEERS, "seq2see")]
+    running = {each: subprocess.Popen([sys.executable, __file__, *each], **pipes) for each in who}
+    weights = {each: int(process.stdout.readline()) for each, process in running.items()}
+    rates: dict[tuple[str, str, str], list[float]] = {}
+    for _ in range(ROUNDS):
+        for cell in CELLS:
+            for each, process in running.items():
+                process.stdin.write(f"{cell}\n")
+                process.stdin.flush()
+                rates.setdefault((cell, *each), []).append(float(process.stdout.readline()))
+    for process in running.values():
+        process.communicate()
+    rows = []
+    for cell in CELLS:
+        for name, precision in who:
+            each = rates[cell, name, precision]
+            best = max(statistics.median(rates[cell, other, precision]) for other in PEERS)
+            rows.append(
+                {"cell": cell, "precision": precision, "name": name, "value": round(statistics.median(each), 1)}
+                | {"least": round(min(each), 1), "most": round(max(each), 1)}
+                | {"ratio": round(statistics.median(each) / best, 3), "weights": weights[name, precision]}
+                | {"all": [round(rate, 1) for rate in each]}
+            )
+    return rows
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        take_turns(*sys.argv[1:])
+    else:
+        found = measure()
+        for row in found:
+            print(json.dumps(row))
+        about = {"environment": describe_machine(), "command": "python benchmarks/vit_cpu.py"}
+        write_json(RESULTS, about | {"columns": COLUMNS, "rows": found})
