@@ -16,6 +16,7 @@ from seq2see.decoding.choosers import Greedy, Sample
 from seq2see.decoding.engine import Limits, decode, stream
 from seq2see.decoding.penalties import Average
 from seq2see.decoding.rules import Forbid, MinimumLength, NoRepeat
+from tiny_models import few_examples
 from toy_decoders import (
     BOS,
     EOS,
@@ -41,6 +42,7 @@ def same(left, right):
         assert mine.token_log_probabilities == pytest.approx(theirs.token_log_probabilities, abs=1e-5)
 
 
+@few_examples(3)
 @given(
     seed=st.integers(0, 999),
     chooser=st.sampled_from(CHOOSERS),

@@ -12,6 +12,7 @@ from seq2see.decoding.choosers import Greedy, Sample
 from seq2see.decoding.engine import Limits, decode, stream
 from seq2see.decoding.penalties import GNMT, Average
 from seq2see.decoding.rules import MinimumLength, NoRepeat
+from tiny_models import few_examples
 from toy_decoders import EOS, HistoryModel, pick, some_source
 
 CHOOSERS = [Greedy(), Sample(3, width=3), Beam(3), Beam(2, GNMT(), when_full), Beam(4, Average(), answers=1)]
@@ -60,6 +61,7 @@ def test_by_hand_of_beams_whole_inputs_are_dropped():
     assert set(model.stepped[-1]) == {-1}
 
 
+@few_examples(3)
 @given(
     seed=st.integers(0, 999),
     chooser=st.sampled_from(CHOOSERS),

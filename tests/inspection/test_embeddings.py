@@ -7,7 +7,7 @@ import torch
 
 from seq2see.core.batch import Sequences
 from seq2see.inspection.embeddings import Embeddings, cosine
-from seq2see.inspection.streams import watch_stream
+from seq2see.inspection.trace import trace
 from tiny_models import tiny
 
 FOUR = Embeddings(
@@ -30,24 +30,22 @@ def test_a_cosine_by_hand():
 
 
 @torch.no_grad()
-def test_the_watcher_sees_every_block_and_changes_nothing():
+def test_the_stream_is_what_enters_and_what_leaves_every_block():
     model = tiny("transformer, pre-norm")
     source = Sequences.of([[5, 6, 7, 2]])
-    before = model.encode(source).values
-    with watch_stream(model.source, model.encoder) as seen:
-        during = model.encode(source).values
-    assert [name for name, _ in seen] == ["entering", "block 1", "block 2"]
-    assert torch.equal(before, during)
-    torch.testing.assert_close(model.encoder.ending(seen[-1][1], source.real), before)
-    torch.testing.assert_close(seen[0][1], model.source(source).values)
-    model.encode(source)
-    assert len(seen) == 3  # nobody watches any more
+    with trace(model, ("embedding", "stream")) as seen:
+        read = model.encode(source).values
+    (enters,), leaves = seen.of("embedding"), seen.of("stream")
+    assert [each.name for each in leaves] == ["encoder.blocks.0", "encoder.blocks.1"]
+    torch.testing.assert_close(model.encoder.ending(leaves[-1].values, source.real), read)
+    torch.testing.assert_close(enters.values, model.source(source).values)
 
 
 @torch.no_grad()
 def test_a_body_without_blocks_counts_as_one():
     model = tiny("recurrent, additive")
-    with watch_stream(model.source, model.encoder) as seen:
+    with trace(model, ("stream",)) as seen:
         read = model.encode(Sequences.of([[5, 6, 7]]))
-    assert [name for name, _ in seen] == ["entering", "block 1"]
-    torch.testing.assert_close(seen[1][1], read.values)
+    (only,) = seen.of("stream")
+    assert only.name == "encoder"
+    torch.testing.assert_close(only.values, read.values)

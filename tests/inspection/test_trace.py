@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import threading
+
+import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from seq2see.core.batch import Batch, Sequences
-from seq2see.inspection.trace import trace
+from seq2see.core.batch import Batch, Films, Pictures, Sequences, Worded
+from seq2see.inspection.trace import ALL, BY_HAND, trace
 from seq2see.layers.attention import Attention
+from seq2see.layers.recurrent import Cell
 from seq2see.layers.recurrent_attention import MemoryAttention
-from tiny_models import FAMILIES, stirred
+from seq2see.models.build import fresh_model
+from seq2see.models.counting import CountingSettings
+from seq2see.models.picture_settings import Film, Picture
+from seq2see.models.settings import Series
+from seq2see.recipes.table import RECIPES
+from tiny_models import FAMILIES, counted, stirred
 
 SOURCE, TARGET = [[3, 4, 5, 6, 2], [7, 8, 2]], [[1, 3, 4], [1, 5, 6]]
+SMALL = {"width": 16, "depth": 2, "heads": 2, "key_heads": 0, "vectors": None, "dropout": 0.0}
+"""Of every stack, where it has such a setting."""
 
 
 def batch() -> Batch:
@@ -23,39 +35,96 @@ def looks_across(name: str) -> bool:
     return getattr(FAMILIES[name].decoder, "look", "") not in ("first-state", "every-step")
 
 
+def is_watched(model: nn.Module) -> bool:
+    """Whether a probe or a hook is on any part."""
+    return any(getattr(part, "probe", None) is not None or part._forward_hooks for part in model.modules())
+
+
+def small(name: str) -> nn.Module:
+    """A recipe's own model, as small as it can be."""
+    model = RECIPES[name]().model
+    if isinstance(model.decoder, CountingSettings):
+        return counted(model.decoder.order, model.decoder.smoothing)
+    for stack in ("encoder", "decoder"):
+        settings = getattr(model, stack)
+        # A ResNet has other measures, and is small enough.
+        fits = {key: value for key, value in SMALL.items() if key in type(settings).model_fields} if settings else {}
+        if settings is not None and settings.kind != "resnet":
+            model = model.model_copy(update={stack: settings.model_copy(update=fits)})
+    return fresh_model(model, (20, 20), "xavier", seed=1).eval()
+
+
+def example(name: str) -> Batch:
+    """Something that a recipe's model can read, in one row."""
+    settings = RECIPES[name]().model
+    draw = torch.Generator().manual_seed(2)
+    labels, one = torch.zeros(1, 4, dtype=torch.long), torch.zeros(1, dtype=torch.long)
+    ids = Sequences.of([[1, 5, 6, 7]])
+    source = target = None
+    if settings.writes or isinstance(settings.target, Series):
+        target = ids
+    if isinstance(settings.target, Series):
+        target = Sequences(torch.randn(1, 4, generator=draw), torch.tensor([4]))
+    if isinstance(settings.source, Picture):
+        shape = (settings.source.channels, settings.source.side, settings.source.side)
+        frames = (3, *shape) if isinstance(settings.source, Film) else shape
+        pixels = torch.randint(0, 256, (1, *frames), generator=draw, dtype=torch.uint8)
+        source = Films(pixels) if isinstance(settings.source, Film) else Pictures(pixels)
+    elif settings.source is not None:
+        source = Worded(ids.values, ids.lengths, torch.tensor([[0, 1, 1, 0]]))
+    return Batch(source, target, labels, one)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@torch.inference_mode()
+def test_every_recipes_model_gives_the_same_traced_and_untraced_bit_for_bit(name: str):
+    model, read = small(name), example(name)
+    before = model(read)
+    with trace(model, ALL) as seen:
+        watched = model(read)
+    assert torch.equal(before, watched)
+    assert not is_watched(model)
+    (logits,) = seen.of("logits")
+    assert torch.equal(logits.values, before)
+    layers = [part for part in model.modules() if isinstance(part, Attention | MemoryAttention)]
+    assert len(seen.of("attention")) == len(layers)
+    assert len({each.name for each in seen.of("hidden")}) == sum(isinstance(part, Cell) for part in model.modules())
+    record = seen.record("x", {})
+    assert all(each.values.dtype == "float32" for each in record.signals)
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 @torch.no_grad()
-def test_a_traced_model_gives_the_same_answer_bit_for_bit(name: str):
+def test_rows_of_different_length_are_watched_together(name: str):
     model = stirred(FAMILIES[name])
     before = model(batch())
-    with trace(model) as maps:
+    with trace(model, ALL) as seen:
         watched = model(batch())
     assert torch.equal(before, watched)
     assert torch.equal(before, model(batch()))
-    assert any(each.across for each in maps) == looks_across(name)
+    assert any(each.across for each in seen.of("attention")) == looks_across(name)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 @torch.no_grad()
 def test_nothing_is_watched_any_more_afterwards(name: str):
     model = stirred(FAMILIES[name])
-    with pytest.raises(RuntimeError, match="in the middle"), trace(model) as maps:
-        raise RuntimeError("in the middle")
-    assert maps == []
-    layers = [layer for layer in model.modules() if isinstance(layer, Attention | MemoryAttention)]
-    assert all(layer.probe is None for layer in layers)
+    with pytest.raises(RuntimeError, match="in the middle: True"), trace(model, ALL) as seen:
+        raise RuntimeError(f"in the middle: {is_watched(model)}")
+    assert not seen.shown
+    assert not is_watched(model)
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES if looks_across(name)])
 @torch.no_grad()
 def test_weights_are_shares_of_the_real_source(name: str):
-    with trace(model := stirred(FAMILIES[name])) as maps:
+    with trace(model := stirred(FAMILIES[name])) as seen:
         model(batch())
-    for each in maps:
+    for each in seen.of("attention"):
         if each.across:
-            assert each.weights.shape[0::2] == (2, 3)
-            torch.testing.assert_close(each.weights.sum(-1), torch.ones(each.weights.shape[:3]))
-            assert (each.weights[1, :, :, 3:] == 0).all()
+            assert each.values.shape[0::2] == (2, 3)
+            torch.testing.assert_close(each.values.sum(-1), torch.ones(each.values.shape[:3]))
+            assert (each.values[1, :, :, 3:] == 0).all()
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES if looks_across(name)])
@@ -69,7 +138,89 @@ def test_stepping_shows_the_same_look_across_as_reading(name: str):
     with trace(model) as stepped:
         for time in range(3):
             _, state = model.step(torch.tensor(TARGET)[:, time : time + 1], state)
-    read, stepped = ([each for each in maps if each.across] for maps in (read, stepped))
+    read, stepped = ([each for each in seen.of("attention") if each.across] for seen in (read, stepped))
     assert [each.name for each in read] == [each.name for each in stepped]
     for one, other in zip(read, stepped, strict=True):
-        torch.testing.assert_close(one.weights, other.weights, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(one.values, other.values, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["write-llama", "write-alibi", "pocket-transformer", "fill", "classify-image"])
+@torch.no_grad()
+def test_what_is_shown_of_a_head_gives_its_weights(name: str):
+    """Turned by rotary positions, leaning by ALiBi, masked: softmax(q · k / √size + lean) over what is allowed."""
+    with trace(model := small(name), BY_HAND) as seen:
+        model(example(name))
+    for layer in seen.of("attention"):
+        found = {kind: seen.shown.get((layer.name, kind, "")) for kind in BY_HAND}
+        queries, keys = found["query"].values, found["key"].values
+        scores = queries @ keys.mT / queries.size(-1) ** 0.5
+        if found["lean"] is not None:
+            scores = scores + found["lean"].values
+        scores = scores.masked_fill(found["allowed"].values == 0, -torch.inf)
+        torch.testing.assert_close(scores.softmax(-1), layer.values, atol=1e-6, rtol=0)
+    assert bool(seen.of("lean")) == (name == "write-alibi")
+
+
+@torch.no_grad()
+def test_what_a_cell_that_reads_backwards_shows_lies_in_the_order_of_the_text():
+    model = stirred(FAMILIES["recurrent, every step"])
+    one = Batch(Sequences.of(SOURCE[:1]), Sequences.of(TARGET[:1]), torch.tensor([[3, 4, 2]]), torch.arange(1))
+    with trace(model, ("hidden", "stream", "gate")) as seen:
+        model(one)
+    record = seen.record("x", {})
+    ahead, back = (record.find(f"encoder.reader.{way}.1", "hidden").values for way in ("ahead", "back"))
+    (read,) = record.of("stream", "source")
+    assert np.array_equal(read.values, np.concatenate([ahead, back], axis=-1))
+    # The LSTM's own equation holds between what is shown of it: h = o · tanh(c).
+    shown = record.find("encoder.reader.back.1", "gate", "output").values
+    cell = record.find("encoder.reader.back.1", "hidden", "cell").values
+    assert shown * np.tanh(cell) == pytest.approx(back, abs=1e-6)
+
+
+@torch.no_grad()
+def test_only_what_is_named_is_watched():
+    model = stirred(FAMILIES["transformer, pre-norm"])
+    with trace(model, ALL, only=["decoder.blocks.1.look_across"]) as seen:
+        model(batch())
+    assert {each.name for each in seen.shown.values()} == {"decoder.blocks.1.look_across"}
+
+
+@torch.no_grad()
+def test_a_trace_within_a_trace_hides_nothing_from_the_outer_one():
+    model = stirred(FAMILIES["transformer, pre-norm"])
+    with trace(model) as outer:
+        with trace(model) as inner:
+            model(batch())
+        assert is_watched(model)
+        model(batch())
+    assert all(len(each.parts) == 1 for each in inner.of("attention"))
+    assert all(len(each.parts) == 2 for each in outer.of("attention"))
+
+
+def test_two_threads_that_trace_one_model_and_a_third_that_only_uses_it_do_not_mix():
+    """Each reads its own text many times, all at once; nobody sees anything of the others."""
+    model = stirred(FAMILIES["recurrent to transformer"])
+    rows = {length: Sequences.of([[3 + number % 8 for number in range(length)]]) for length in (2, 5, 9)}
+    ready, wrong = threading.Barrier(3), list[str]()
+
+    def read(length: int, times: int = 12) -> None:
+        one = Batch(rows[length], Sequences.of([[1] * length]), torch.zeros(1, length), torch.arange(1))
+        ready.wait()
+        for _ in range(times):
+            with torch.inference_mode():
+                if length == 9:
+                    model(one)
+                    continue
+                with trace(model, ALL) as seen:
+                    model(one)
+            shapes = {each.values.shape[-1] for each in seen.of("attention") if each.across}
+            if shapes != {length} or any(len(each.parts) != 1 for each in seen.shown.values()):
+                wrong.append(f"{length}: {shapes}")
+
+    threads = [threading.Thread(target=read, args=(length,)) for length in rows]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert not is_watched(model)

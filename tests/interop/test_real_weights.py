@@ -18,6 +18,7 @@ from seq2see.core.files import sha256
 from seq2see.interop import real_weights
 from seq2see.interop.real_weights import read_real
 from seq2see.workbench import reading
+from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.evaluate import judge_texts
 from seq2see.workbench.model_folder import fingerprint_of
 from seq2see.workbench.predict import load
@@ -50,7 +51,7 @@ def test_a_text_is_gone_on_from(gpt2, capsys):
 
 
 def test_it_shows_where_it_looks(gpt2):
-    shown = load(gpt2).trace("the", " cat")
+    shown = TextAttention.of(load(gpt2).trace("the", " cat"))
     assert shown.source[0] == "<bos>"
     assert "".join(shown.target) == "the▁cat"
     assert len(shown.weights) == 2

@@ -140,7 +140,7 @@ def test_every_architecture_can_learn_one_batch_by_heart(name):
     settings = Training(optimiser=Adam(), schedule=Constant(), rate=0.02, steps=300)
     trainer = Trainer(model, NextToken(), settings, CPU)
     while trainer.step < settings.steps:
-        if trainer.advance(batch)["loss"] < 0.01:
+        if trainer.advance(batch)["loss"] < 0.05:
             break
     assert trainer.step < settings.steps
     with trainer.averaged() as learned, torch.no_grad():

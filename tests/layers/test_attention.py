@@ -106,22 +106,41 @@ def test_every_kernel_that_torch_may_choose_agrees(backend, word):
     assert_close(fused, plain_attention(*parts, MASKS[word]), rtol=0, atol=1e-5)
 
 
-def test_on_a_cpu_bf16_learns_by_plain_products_and_is_used_by_the_kernel(monkeypatch):
+@pytest.mark.parametrize(
+    "dtype, learning, word, few, by_kernel",
+    [
+        (torch.bfloat16, True, "real", 256, False),
+        (torch.bfloat16, False, "real", 256, True),
+        (torch.bfloat16, False, "everyone", 7, False),
+        (torch.bfloat16, False, "everyone", 6, True),
+        (torch.bfloat16, False, "causal", 256, True),
+        (torch.float32, True, "real", 256, True),
+        (torch.float32, False, "everyone", 256, True),
+    ],
+)
+def test_on_a_cpu_bf16_learns_and_looks_at_pictures_by_plain_products(
+    dtype, learning, word, few, by_kernel, monkeypatch
+):
     kernel, seen = nn.functional.scaled_dot_product_attention, []
     monkeypatch.setattr(
         "seq2see.layers.attention.functional.scaled_dot_product_attention",
         lambda *parts, **words: seen.append(parts[0].dtype) or kernel(*parts, **words),
     )
-    for dtype, learning, by_kernel in (
-        (torch.bfloat16, True, False), (torch.bfloat16, False, True), (torch.float32, True, True)
-    ):  # fmt: skip
-        parts = [part.detach().requires_grad_(learning) for part in looks(dtype)]
-        seen.clear()
-        looked = fused_attention(*parts, MASKS["real"])
-        assert (seen == [dtype]) is by_kernel
-        assert looked.dtype == dtype
-        exact = plain_attention(*(part.detach().double() for part in parts), MASKS["real"])
-        assert_close(looked.detach().double(), exact, rtol=0, atol=2e-2)
+    monkeypatch.setattr("seq2see.layers.attention.FEW", few)
+    parts = [part.detach().requires_grad_(learning) for part in looks(dtype)]
+    looked = fused_attention(*parts, MASKS[word])
+    assert (seen == [dtype]) is by_kernel
+    assert looked.dtype == dtype
+    exact = plain_attention(*(part.detach().double() for part in parts), MASKS[word])
+    assert_close(looked.detach().double(), exact, rtol=0, atol=2e-2)
+
+
+def test_where_nothing_is_hidden_weights_are_those_of_a_table_that_hides_nothing():
+    queries, keys, _ = looks(torch.float32)
+    shown = MayLook(torch.ones(1, 1, 5, 7, dtype=torch.bool))
+    assert MASKS["everyone"].everywhere
+    assert not shown.everywhere
+    assert torch.equal(attention_weights(queries, keys, MASKS["everyone"]), attention_weights(queries, keys, shown))
 
 
 @pytest.mark.parametrize("attend", [plain_attention, fused_attention])
@@ -198,7 +217,7 @@ def test_self_attention_is_torchs_with_the_same_weights():
     own.probe = seen.append
     expected, weights = theirs(vectors, vectors, vectors, key_padding_mask=~source.real, average_attn_weights=False)
     assert_close(own(vectors, real(source)), expected, rtol=0, atol=1e-6)
-    assert_close(seen[0], weights, rtol=0, atol=1e-6)
+    assert_close(seen[0].weights, weights, rtol=0, atol=1e-6)
 
 
 def test_cross_attention_is_torchs_with_the_same_weights():
@@ -250,9 +269,9 @@ def test_a_probe_sees_the_weights_and_the_output_is_the_same_to_the_last_bit(may
     layer.probe = None
     assert torch.equal(layer.look(queries, keys, values, may_look), unwatched)
     assert len(seen) == 1
-    assert torch.equal(seen[0], attention_weights(queries, keys, may_look))
+    assert torch.equal(seen[0].weights, attention_weights(queries, keys, may_look))
     # What is shown is what is used: the shown weights give the output.
-    assert_close(layer.output(join_heads(seen[0] @ values)), unwatched, rtol=0, atol=1e-6)
+    assert_close(layer.output(join_heads(seen[0].weights @ seen[0].values)), unwatched, rtol=0, atol=1e-6)
 
 
 def test_watching_one_layer_leaves_another_unwatched():

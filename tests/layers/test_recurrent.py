@@ -186,15 +186,19 @@ def test_a_probe_sees_the_gates_and_changes_nothing(cell_class):
     watched, _ = cell.read(inputs, state)
     assert torch.equal(watched, unwatched)
     assert len(seen) == 1
-    assert seen[0].keys() == GATES[cell_class]
-    assert all(gate.shape == (2, 7, 5) and not gate.requires_grad for gate in seen[0].values())
+    gates = seen[0].gates
+    assert gates.keys() == GATES[cell_class]
+    assert all(gate.shape == (2, 7, 5) and not gate.requires_grad for gate in gates.values())
+    assert torch.equal(seen[0].hidden, watched)
     # The gates shown are those used: mixing them again gives the hidden states.
     mixed = state
     for time in range(7):
-        mixed = cell.mix({name: gate[:, time] for name, gate in seen[0].items()}, mixed)
+        mixed = cell.mix({name: gate[:, time] for name, gate in gates.items()}, mixed)
         assert_close(mixed.hidden, watched[:, time])
+        if mixed.cell is not None:
+            assert_close(mixed.cell, seen[0].cell[:, time])
     cell(inputs[:, 0], state)
-    assert_close(seen[1], {name: gate[:, :1] for name, gate in seen[0].items()})
+    assert_close(seen[1].gates, {name: gate[:, :1] for name, gate in gates.items()})
 
 
 # Weights that fall out

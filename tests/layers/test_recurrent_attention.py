@@ -144,7 +144,17 @@ def test_a_probe_sees_the_weights_and_changes_nothing(kind):
     watched, _ = attention(query, keys, memory)
     assert torch.equal(watched, unwatched)
     assert len(seen) == 1
-    assert torch.equal(seen[0], weights[:, None])
+    assert torch.equal(seen[0].weights, weights[:, None])
+    # What is shown is what is used: by the formula that is told, queries and keys give the weights.
+    asked, keys = seen[0].queries, seen[0].keys
+    scores = {
+        "dot": lambda: asked @ keys.mT,
+        "scaled-dot": lambda: asked @ keys.mT / asked.size(-1) ** 0.5,
+        "additive": lambda: torch.tanh(asked[..., None, :] + keys[..., None, :, :]) @ attention.value.weight[0],
+    }[attention.formula]()
+    found = scores.masked_fill(~seen[0].allowed, -torch.inf).softmax(-1)
+    assert_close(found, seen[0].weights)
+    assert_close((found @ seen[0].values)[:, 0], watched)
 
 
 @pytest.mark.parametrize("attention_class", [DotAttention, ScaledDotAttention])

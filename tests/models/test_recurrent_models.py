@@ -149,7 +149,8 @@ def test_a_probe_sees_one_map_of_all_times_and_changes_nothing(look):
     seen = []
     decoder.look.attention.probe = seen.append
     assert torch.equal(decoder(vectors, memory), unwatched)
-    (weights,) = seen
+    (looked,) = seen
+    weights = looked.weights
     assert weights.shape == (3, 1, 6, 4)
     assert_close(weights.sum(-1), torch.ones(3, 1, 6))
     assert (weights[1, :, :, 2:] == 0).all()
@@ -163,7 +164,7 @@ def test_additive_attention_asks_with_the_state_before_and_dot_attention_with_th
         state = decoder.start(memory, rows=3, room=1)
         decoder.step(vector, state)
         decoder.step(vector + 1, state)
-        assert torch.equal(seen[0], seen[1]) == asks_before
+        assert torch.equal(seen[0].weights, seen[1].weights) == asks_before
 
 
 def test_additive_attention_asks_with_the_top_layer():
@@ -175,8 +176,8 @@ def test_additive_attention_asks_with_the_top_layer():
         hidden[:, layer] += 1
         decoder.step(torch.randn(3, 1, 7), replace(state, hidden=hidden))
     decoder.step(torch.randn(3, 1, 7), state)
-    assert torch.equal(seen[0], seen[2])
-    assert not torch.allclose(seen[1], seen[2])
+    assert torch.equal(seen[0].weights, seen[2].weights)
+    assert not torch.allclose(seen[1].weights, seen[2].weights)
 
 
 def test_the_output_of_dot_attention_is_a_squashed_join_of_context_and_state():

@@ -134,6 +134,10 @@ class Sample:
         owners = [divmod(place, self.width) for place in places]
         numbers = [chance(self.seed, "sample", indices[owner], sample, time) for owner, sample in owners]
         chances = torch.tensor(numbers, dtype=torch.float64).to(scores.device, non_blocking=True)
+        return draw_by_chance(self.probabilities(scores), chances)
+
+    def probabilities(self, scores: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
+        """How likely each token is to be drawn."""
         # float64, so that neither a tiny temperature nor a long sum of probabilities loses anything;
         # the best score is moved to 0 first, so that dividing by a tiny temperature cannot overflow.
         scores = scores.double()
@@ -142,7 +146,7 @@ class Sample:
             scores = keep_top_k(scores, self.top_k)
         if self.top_p < 1:
             scores = keep_top_p(scores, self.top_p)
-        return draw_by_chance(scores.softmax(dim=1), chances)
+        return scores.softmax(dim=1)
 
 
 def keep_top_k(scores: Float[Tensor, "row vocab"], count: int) -> Float[Tensor, "row vocab"]:

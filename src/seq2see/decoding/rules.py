@@ -1,7 +1,8 @@
-"""Rules: what may not be said next.
+"""Rules: what may not be said next, or should rather not be.
 
 A rule sees what every row has said and the scores of what it could say next, and puts minus infinity on
-what it forbids. It changes nothing else, so what is left are still the model's own log-probabilities.
+what it forbids. It changes nothing else, so what is left are still the model's own log-probabilities; only
+`Discourage`, which forbids nothing, makes others of them.
 """
 
 from __future__ import annotations
@@ -60,3 +61,20 @@ class NoRepeat:
         # Where nothing is begun again PAD is forbidden, which is never said anyway.
         forbidden = torch.where(begun_again, windows[:, :, -1], PAD)
         return scores.scatter(1, forbidden, -torch.inf)
+
+
+@dataclass(frozen=True)
+class Discourage:
+    """What was said before becomes less probable: its log-probability counts `factor` times (Keskar et al. 2019).
+
+    The paper divides logits, which are known only up to a constant: whether dividing makes one smaller depends on its
+    sign. A log-probability has no such freedom and is never positive, so one rule does for all. Afterwards all
+    probabilities add up to 1 again.
+    """
+
+    factor: float
+    """1 changes nothing."""
+
+    def __call__(self, history: History, scores: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
+        said = torch.zeros_like(scores, dtype=torch.bool).scatter(1, history.said, True)
+        return torch.where(said, scores * self.factor, scores).log_softmax(dim=1)

@@ -72,7 +72,7 @@ def take_turn(scores: Float[Tensor, "row vocab"], live: Live) -> Turn:
 def plain_turn(scores: Float[Tensor, "row vocab"], live: Live) -> Turn:
     """Continue every hypothesis by every token, set those aside that end, and write down what the best others say."""
     width = live.sums.size(1)
-    totals, parents, tokens = _candidates(scores, live)
+    totals, parents, tokens = candidates(scores, live, 2 * width)
     ends, ended = tokens == EOS, None
     if perhaps(ends):
         ended = Ended(totals[:, :width], parents[:, :width], ends[:, :width])
@@ -85,14 +85,14 @@ def plain_turn(scores: Float[Tensor, "row vocab"], live: Live) -> Turn:
     return Turn(totals[:, :width], step, history, ended, perhaps_lost=True)
 
 
-def _candidates(scores: Tensor, live: Live) -> tuple[Tensor, Tensor, Tensor]:
-    """The best continuations of each input: their sums, the rows they continue, their tokens."""
+def candidates(scores: Tensor, live: Live, most: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The `most` best continuations of each input: their sums, the rows they continue, their tokens."""
     inputs, width = live.sums.shape
     # First within each row, which spares adding and comparing whole vocabularies.
-    best, tokens = highest_scores(scores, 2 * width)
+    best, tokens = highest_scores(scores, most)
     each = tokens.size(1)
     totals = (live.sums[:, :, None] + best.view(inputs, width, each)).view(inputs, -1)
-    totals, places = highest_scores(totals, 2 * width)
+    totals, places = highest_scores(totals, most)
     parents = live.rows[:, :1] + places.div(each, rounding_mode="floor")
     return totals, parents, tokens.reshape(inputs, -1).gather(1, places)
 

@@ -2,7 +2,7 @@
 
 `attention_weights` and `plain_attention` are the definition (Vaswani et al. 2017, eq. 1); `fused_attention` is
 what runs: torch's kernels, or for short texts on a GPU our own (kernels/short_attention.py). Tests say they agree.
-A fused kernel never shows its weights, so when somebody watches (`probe` is set), the weights are computed again by
+A fused kernel never shows its weights, so when somebody watches (`probe` is set), they are computed again by
 the plain function: what is shown is exact, and the output is the one an unwatched model gives, bit for bit.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -22,6 +22,7 @@ from seq2see.layers.masks import MayLook, so_far
 from seq2see.layers.relative_positions import Asked, Asking, Places
 
 AS_ROWS = Padded()  # how vectors lie unless a stack says otherwise
+FEW = 256  # keys, for `plain_is_sooner`
 
 Vectors = Float[Tensor, "row time width"]
 Queries = Float[Tensor, "row head query size"]
@@ -37,6 +38,8 @@ def attention_weights(queries: Queries, keys: Keys, may_look: MayLook) -> Float[
     scores = queries @ keys.mT * queries.size(-1) ** -0.5
     if may_look.lean is not None:
         scores = scores + may_look.lean
+    if may_look.everywhere:  # to fill nothing takes as long as to fill something
+        return scores.softmax(-1)
     allowed = may_look.table(queries.size(-2), keys.size(-2), queries.device)
     # The most negative number instead of -inf: a row without any key stays finite, forward and backward.
     weights = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(-1)
@@ -54,8 +57,7 @@ def fused_attention(queries: Queries, keys: Keys, values: Keys, may_look: MayLoo
         from seq2see.kernels.short_attention import short_attention
 
         return short_attention(queries, keys, values, may_look.allowed, may_look.causal)
-    if queries.dtype == torch.bfloat16 and queries.device.type == "cpu" and queries.requires_grad:
-        # In bf16 the fused kernel's way back takes a CPU five times as long as the plain products do.
+    if plain_is_sooner(queries, keys, may_look):
         return plain_attention(queries, keys, values, may_look)
     if may_look.lean is not None:
         allowed = may_look.table(queries.size(-2), keys.size(-2), queries.device)
@@ -76,6 +78,16 @@ def is_short(queries: Queries, keys: Keys, may_look: MayLook) -> bool:
     from seq2see.kernels.short_attention import fits
 
     return fits(queries, keys)
+
+
+def plain_is_sooner(queries: Queries, keys: Keys, may_look: MayLook) -> bool:
+    """On a CPU in bf16 the fused kernel takes five times as long on its way back as the plain products do.
+
+    On its way forward it is a little slower where nothing is hidden and keys are few, as those of a picture.
+    """
+    if queries.dtype != torch.bfloat16 or queries.device.type != "cpu":
+        return False
+    return queries.requires_grad or (may_look.everywhere and keys.size(-2) <= FEW)
 
 
 def leaning(may_look: MayLook, places: Places, asking: Asking, asked: Asked) -> MayLook:
@@ -119,10 +131,36 @@ class KeyValueCache:
         self.keys_values.scatter_(3, places, keys_values.to(self.keys_values.dtype))
 
 
+@dataclass(frozen=True)
+class Looked:
+    """All that goes into one look, for whoever watches: queries and keys as they meet, turned if positions turn them.
+
+    The weights are computed when they are asked for.
+    """
+
+    queries: Queries
+    keys: Keys
+    values: Keys
+    may_look: MayLook
+
+    @property
+    def weights(self) -> Float[Tensor, "row head query key"]:
+        """How much each query takes from each key."""
+        return attention_weights(self.queries, self.keys, self.may_look)
+
+    @property
+    def allowed(self) -> Bool[Tensor, "row 1 query key"]:
+        """Who may look at whom."""
+        table = self.may_look.table(self.queries.size(-2), self.keys.size(-2), self.queries.device)
+        return table.expand(len(self.queries), -1, -1, -1)
+
+
 class Attention(nn.Module):
     """What self- and cross-attention share: heads that look, an output matrix, a place for a watcher."""
 
-    probe: Callable[[Tensor], None] | None = None  # set by inspection, else None
+    formula = "scaled-dot"
+    """How queries and keys are scored, as `attention_weights` says it."""
+    probe: Callable[[Looked], None] | None = None  # set by inspection, else None
 
     def __init__(self, width: int, heads: int, matrix: type[nn.Linear] = nn.Linear):
         super().__init__()
@@ -134,7 +172,7 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "line token width"]:
         """Let every head look, and mix what they found."""
         if self.probe is not None:
-            self.probe(attention_weights(queries, keys, may_look))
+            self.probe(Looked(queries, keys, values, may_look))
         return self.output(layout.gather(join_heads(fused_attention(queries, keys, values, may_look))))
 
 

@@ -33,6 +33,11 @@ class MayLook:
         joined = reduce(torch.logical_and, tables) if tables else None
         return MayLook(joined, self.causal or other.causal)
 
+    @property
+    def everywhere(self) -> bool:
+        """Whether nothing is hidden from anyone."""
+        return self.allowed is None and not self.causal
+
     def table(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "#row 1 query key"]:
         """The whole table, written out."""
         everyone = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=device)

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2see.layers.dropout import Dropout
+from seq2see.layers.shown import Read
 
-Probe = Callable[[dict[str, Tensor]], None]
+Probe = Callable[[Read], None]
 # The kernels behind torch's modules: input, first state, weights, whether there are biases, layers, dropout between
 # them, whether gradients are wanted, whether both directions, whether rows come first.
 KERNELS: dict[type, Callable[..., tuple[Tensor, ...]]] = {
@@ -59,8 +60,8 @@ def _filled(vectors: Float[Tensor, "row own"], width: int) -> Float[Tensor, "row
 class Cell(nn.Module):
     """One recurrent cell: `state = cell(inputs, state)`, and `read` for many times in a row.
 
-    Set `probe` to a function to watch the gates: it is called with a dictionary of tensors (row, time,
-    width), one for each gate. Watching computes them a second time and changes no output.
+    Set `probe` to a function to watch: it is called with the gates and the states at all times. Watching computes
+    gates a second time and changes no output.
     """
 
     parts = 1
@@ -85,17 +86,19 @@ class Cell(nn.Module):
 
     def forward(self, inputs: Float[Tensor, "row input"], state: CellState) -> CellState:
         """One step of time, as the equations say it."""
+        new = self.mix(self.gates(self.project(inputs), state), state)
         if self.probe is not None:
-            self.show(inputs[:, None], state)
-        return self.mix(self.gates(self.project(inputs), state), state)
+            self.show(self.probe, inputs[:, None], state, new.hidden[:, None])
+        return new
 
     def read(
         self, inputs: Float[Tensor, "row time input"], state: CellState
     ) -> tuple[Float[Tensor, "row time width"], CellState]:
         """All times in order: the hidden state after each, and the state after the last."""
+        hidden, last = self.read_plainly(inputs, state)
         if self.probe is not None:
-            self.show(inputs, state)
-        return self.read_plainly(inputs, state)
+            self.show(self.probe, inputs, state, hidden)
+        return hidden, last
 
     def read_plainly(
         self, inputs: Float[Tensor, "row time input"], state: CellState
@@ -108,14 +111,21 @@ class Cell(nn.Module):
         return torch.stack(hidden, dim=1), state
 
     @torch.no_grad()
-    def show(self, inputs: Float[Tensor, "row time input"], state: CellState) -> None:
-        """Let the probe see the gates at all times."""
-        seen = []
+    def show(
+        self,
+        probe: Probe,
+        inputs: Float[Tensor, "row time input"],
+        state: CellState,
+        hidden: Float[Tensor, "row time width"],
+    ) -> None:
+        """Let a probe see the gates at all times, and the states that were given."""
+        seen, kept = [], []
         for projected in self.project(inputs).unbind(dim=1):
             seen.append(self.gates(projected, state))
             state = self.mix(seen[-1], state)
-        if self.probe is not None:
-            self.probe({name: torch.stack([gates[name] for gates in seen], dim=1) for name in seen[0]})
+            kept += [] if state.cell is None else [state.cell]
+        gates = {name: torch.stack([each[name] for each in seen], dim=1) for name in seen[0]}
+        probe(Read(gates, hidden, torch.stack(kept, dim=1) if kept else None))
 
     def first_state(self, rows: int, like: Tensor) -> CellState:
         """The state before anything was read: zeros."""
@@ -152,10 +162,10 @@ class FusedCell(Cell):
         self, inputs: Float[Tensor, "row time input"], state: CellState
     ) -> tuple[Float[Tensor, "row time width"], CellState]:
         """All times by the fused kernel, which computes what `read_plainly` says."""
-        if self.probe is not None:
-            self.show(inputs, state)
         first = tuple(part[None].contiguous() for part in (state.hidden, state.cell) if part is not None)
         hidden, *last = self.thinned(inputs, first) if self.training and self.connect.p else self.whole(inputs, first)
+        if self.probe is not None:
+            self.show(self.probe, inputs, state, hidden)
         return hidden, CellState(*(part[0] for part in last))
 
     def whole(self, inputs: Tensor, first: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

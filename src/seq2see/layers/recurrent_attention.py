@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
 from seq2see.layers.padding import blank
+from seq2see.layers.shown import Remembered
 
-Probe = Callable[[Tensor], None]
+Probe = Callable[[Remembered], None]
 
 
 def weigh(scores: Float[Tensor, "row query key"], real: Bool[Tensor, "row key"]) -> Float[Tensor, "row query key"]:
@@ -33,11 +34,16 @@ def weigh(scores: Float[Tensor, "row query key"], real: Bool[Tensor, "row key"])
 class MemoryAttention(nn.Module):
     """Attention over one memory; the classes below say how a query and a key are scored.
 
-    Set `probe` to a function to watch the weights: it is called with a tensor (row, head, query, key)
-    that has one head.
+    Set `probe` to a function to watch: it is called with the weights, and with what they were made of.
     """
 
+    formula = "dot"
+    """How what `ask` and `prepare` give is scored."""
     probe: Probe | None = None
+
+    def ask(self, query: Float[Tensor, "row query width"]) -> Float[Tensor, "row query size"]:
+        """What of a query meets the keys: itself, unless a class says otherwise."""
+        return query
 
     def prepare(self, memory: Sequences) -> Float[Tensor, "row key size"]:
         """The keys: all that can be computed from the memory alone, once for the whole sentence."""
@@ -56,17 +62,27 @@ class MemoryAttention(nn.Module):
         weights = weigh(self.score(query, keys), memory.real)
         return weights @ memory.values, weights
 
-    def show(self, weights: Float[Tensor, "row query key"]) -> None:
-        """Let the probe see the weights."""
-        if self.probe is not None:
-            self.probe(weights.detach()[:, None])
+    @torch.no_grad()
+    def show(
+        self,
+        probe: Probe,
+        query: Float[Tensor, "row query width"],
+        keys: Float[Tensor, "row key size"],
+        memory: Sequences,
+        weights: Float[Tensor, "row query key"],
+    ) -> None:
+        """Let a probe see the weights, and what they were made of."""
+        allowed = memory.real[:, None, None].expand_as(weights[:, None])
+        queries, values = self.ask(query), blank(memory).values
+        probe(Remembered(weights[:, None], queries[:, None], keys[:, None], values[:, None], allowed))
 
     def forward(
         self, query: Float[Tensor, "row query width"], keys: Float[Tensor, "row key size"], memory: Sequences
     ) -> tuple[Float[Tensor, "row query context"], Float[Tensor, "row query key"]]:
         """The context and the weights."""
         context, weights = self.attend(query, keys, blank(memory))
-        self.show(weights)
+        if self.probe is not None:
+            self.show(self.probe, query, keys, memory, weights)
         return context, weights
 
 
@@ -76,6 +92,8 @@ class AdditiveAttention(MemoryAttention):
     Query and key may have different widths. It costs a tanh for each pair of query and key, and for
     each unit of the hidden layer, where a dot product costs one matrix product for all.
     """
+
+    formula = "additive"
 
     def __init__(self, query_width: int, memory_width: int, size: int | None = None):
         super().__init__()
@@ -88,11 +106,15 @@ class AdditiveAttention(MemoryAttention):
         """U k for every place."""
         return self.key(blank(memory).values)
 
+    def ask(self, query: Float[Tensor, "row query width"]) -> Float[Tensor, "row query size"]:
+        """W q."""
+        return self.query(query)
+
     def score(
         self, query: Float[Tensor, "row query width"], keys: Float[Tensor, "row key size"]
     ) -> Float[Tensor, "row query key"]:
         """v · tanh(W q + U k) for every pair."""
-        together = torch.tanh(self.query(query)[:, :, None] + keys[:, None])
+        together = torch.tanh(self.ask(query)[:, :, None] + keys[:, None])
         return self.value(together).squeeze(-1)
 
 
@@ -125,6 +147,8 @@ class ScaledDotAttention(DotAttention):
     The dot product of two vectors of independent numbers with variance 1 has variance `width`; the
     division brings it back to 1, so that the softmax does not begin saturated.
     """
+
+    formula = "scaled-dot"
 
     def score(
         self, query: Float[Tensor, "row query width"], keys: Float[Tensor, "row key size"]

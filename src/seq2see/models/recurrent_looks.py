@@ -96,14 +96,16 @@ class LookBefore(Look):
         """Look and read, one vector at a time."""
         assert state.keys is not None
         assert state.memory is not None
-        hidden, seen, cells = [], [], state.cells
+        hidden, asked, seen, cells = [], [], [], state.cells
         for vector in vectors.split(1, dim=1):
             query = cells.hidden[:, -1:]  # the top layer's state
             context, weights = self.attention.attend(query, state.keys, state.memory)
             new, cells = stack.read(torch.cat([vector, context], dim=-1), cells)
             hidden.append(new)
+            asked.append(query)
             seen.append(weights)
-        self.attention.show(torch.cat(seen, dim=1))
+        if (probe := self.attention.probe) is not None:
+            self.attention.show(probe, torch.cat(asked, dim=1), state.keys, state.memory, torch.cat(seen, dim=1))
         return torch.cat(hidden, dim=1), state.after(cells)
 
 

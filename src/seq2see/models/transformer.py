@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -138,7 +138,7 @@ class TransformerEncoder(nn.Module):
         for block in self.blocks:
             vectors = block(vectors, is_real, at_itself, layout)
         rows = layout.spread(vectors if self.ending is None else self.ending(vectors, is_real))
-        summary = mean_real(Sequences(rows, source.lengths))
+        summary = mean_real(replace(source, values=rows))
         return Memory(rows, source.lengths, summary, source if isinstance(source, Strung) else None)
 
 

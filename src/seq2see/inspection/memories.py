@@ -1,0 +1,134 @@
+"""What a recurrent network still knows: of one word, later on; and of the source, in one vector or in many.
+
+A state is as wide after one word as after a hundred. What is left of a word is asked in three ways, each 1 at the
+word itself: how far the state would be elsewhere without the word, how strongly the state still answers to a small
+change of it (the product of all derivatives in between, which vanishes or explodes; Bengio et al. 1994), and how alike
+the state is to what it was then.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from seq2see.core.batch import Batch, Sequences
+from seq2see.inspection.record import Kind
+from seq2see.inspection.trace import trace
+from seq2see.layers.recurrent_attention import MemoryAttention, weigh
+from seq2see.models.language_model import LanguageModel
+from seq2see.models.memory import Memory
+from seq2see.models.reader import Reader
+from seq2see.models.recurrent_looks import LookAfter, LookBefore
+from seq2see.models.seq2seq import Seq2Seq
+
+LITTLE = 1e-4
+"""By which share of itself a word's vector is changed, up and down, to see how the states follow; in double precision
+what is left of it is exact to about eight digits."""
+STATES: tuple[Kind, ...] = ("hidden",)
+LEFT = ("difference", "derivative", "cosine")
+
+
+def in_double(model: LanguageModel | Reader) -> LanguageModel | Reader:
+    """The same model in double precision: small derivatives drown in the rounding of single precision."""
+    return copy.deepcopy(model).double()
+
+
+@torch.inference_mode()
+def what_is_left(model: LanguageModel | Reader, batch: Batch, cell: str, word: int) -> NDArray[np.float64]:
+    """(way, time): what is left of a word in the states of one cell at each time, by the three ways of `LEFT`.
+
+    `model` should be `in_double`; `cell` is its name in the model, `word` counts the tokens of the side it reads.
+    """
+    reads, module = cell.startswith("encoder"), cast("Any", model)
+    vectors = module.source(batch.source) if reads else module.target(batch.target)
+    rows = vectors.values.repeat(4, 1, 1)
+    rows[1, word] = 0
+    rows[2, word] *= 1 + LITTLE
+    rows[3, word] *= 1 - LITTLE
+    four = replace(vectors, values=rows, lengths=vectors.lengths.repeat(4))
+    with trace(model, STATES, only=(cell,)) as seen:
+        if reads:
+            module.encoder(four)
+        else:
+            module.decoder(four, _four_times(model, batch))
+    found = next(each for each in seen.of("hidden") if not each.part)
+    states = found.values.flip(1) if found.backwards else found.values
+    return _compared(states, word)
+
+
+def _four_times(model: LanguageModel | Reader, batch: Batch) -> Memory | None:
+    """What the decoder looks at, beside each of four rows."""
+    if not isinstance(model, Seq2Seq) or batch.source is None:
+        return None
+    memory = model.encode(batch.source)
+    return Memory(memory.values.repeat(4, 1, 1), memory.lengths.repeat(4), memory.summary.repeat(4, 1))
+
+
+def _compared(states: Float[Tensor, "4 time width"], word: int) -> NDArray[np.float64]:
+    own, without, more, less = states
+    distances = torch.stack([(own - without).norm(dim=-1), (more - less).norm(dim=-1)])
+    shares = distances / distances[:, word, None].clamp(min=torch.finfo(distances.dtype).tiny)
+    alike = torch.cosine_similarity(own, own[word, None], dim=-1)
+    return torch.cat([shares, alike[None]]).cpu().numpy()
+
+
+class OneContext(MemoryAttention):
+    """No attention: whoever asks gets the one vector that sums the whole source up."""
+
+    def __init__(self, attention: MemoryAttention):
+        super().__init__()
+        self.attention = attention
+
+    def prepare(self, memory: Sequences) -> Float[Tensor, "row key size"]:
+        """The keys that nobody will look at."""
+        return self.attention.prepare(memory)
+
+    def attend(
+        self, query: Float[Tensor, "row query width"], keys: Float[Tensor, "row key size"], memory: Sequences
+    ) -> tuple[Float[Tensor, "row query context"], Float[Tensor, "row query key"]]:
+        """The summary, and even weights."""
+        assert isinstance(memory, Memory)
+        even = weigh(query.new_zeros(len(keys), query.size(1), keys.size(1)), memory.real)
+        return memory.summary[:, None].expand(-1, query.size(1), -1), even
+
+
+def without_attention(model: Seq2Seq) -> Seq2Seq:
+    """The same model, weights shared, whose decoder is given the context vector in place of what attention finds."""
+    blind = copy.deepcopy(model, {id(each): each for each in [*model.parameters(), *model.buffers()]})
+    look = blind.decoder.look
+    assert isinstance(look, LookBefore | LookAfter), "this decoder has no attention"
+    look.attention = OneContext(look.attention)
+    return blind.eval()
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """What a decoder was given of the source at each step, and what it would say with the context vector instead."""
+
+    summary: NDArray[np.float32]  # (width): the one context vector
+    steps: NDArray[np.float32]  # (target, width): what attention found at each step
+    told: NDArray[np.float32]  # (target): the probability of each right token
+    without: NDArray[np.float32]  # (target): the same if every step is given the context vector
+
+
+@torch.inference_mode()
+def contexts(model: Seq2Seq, batch: Batch) -> Contexts:
+    """The contexts of one example, read with its target."""
+    assert batch.source is not None
+    with trace(model, ("attention", "value"), only=("decoder.look.attention",)) as seen:
+        told = _probabilities(model, batch)
+    weights, values = (seen.of(kind)[0].values[0, 0] for kind in ("attention", "value"))
+    summary, steps = model.encode(batch.source).summary[0], weights @ values
+    arrays = (summary, steps, told, _probabilities(without_attention(model), batch))
+    return Contexts(*(each.float().cpu().numpy() for each in arrays))
+
+
+def _probabilities(model: Seq2Seq, batch: Batch) -> Float[Tensor, "target"]:
+    return model(batch).float().softmax(-1)[0].gather(-1, batch.labels[0][:, None])[:, 0]

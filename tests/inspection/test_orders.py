@@ -1,0 +1,51 @@
+"""Vectors of reordered tokens, permuted back: what the order has changed, and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from seq2see.core.batch import Sequences
+from seq2see.inspection.orders import moved, streams
+from seq2see.inspection.positions import without_positions
+from tiny_models import FAMILIES, pair, stirred, transformer
+
+IDS, ORDER = [3, 4, 5, 6, 2], [2, 0, 1, 3, 4]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_stations_are_what_enters_and_what_leaves_each_block(name: str):
+    model = stirred(FAMILIES[name])
+    found = streams(model, IDS)
+    entering = model.source(Sequences.of([IDS])).values[0].detach()
+    torch.testing.assert_close(next(iter(found.values())), entering)
+    assert len(found) == 1 + (2 if hasattr(model.encoder, "blocks") else 1)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_same_order_moves_nothing(name: str):
+    names, found = moved(stirred(FAMILIES[name]), IDS, range(5))
+    assert found.shape == (len(names), 5)
+    assert (found == 0).all()
+
+
+def test_distances_are_of_the_same_token_as_a_share_of_the_vectors_length():
+    model = stirred(pair(transformer(), transformer()))
+    with torch.no_grad():
+        before = model.source(Sequences.of([IDS])).values[0]
+        after = model.source(Sequences.of([[IDS[place] for place in ORDER]])).values[0]
+    _, found = moved(model, IDS, ORDER)
+    for place, token in enumerate(ORDER):
+        one, other = before[token], after[place]
+        expected = (one - other).norm() / ((one.norm() + other.norm()) / 2)
+        np.testing.assert_allclose(found[0, token], expected, rtol=1e-5)
+    assert (found[0, :3] > 0).all()
+    assert (found[0, 3:] == 0).all()  # these two have not been moved
+    assert (found[1, 3:] > 0).all()  # but they look at those that were
+
+
+def test_without_positions_nothing_moves_in_an_encoder():
+    model = stirred(pair(transformer(), transformer(), "learned"))
+    assert moved(model, IDS, ORDER)[1].max() > 0.01
+    assert moved(without_positions(model), IDS, ORDER)[1].max() < 1e-5

@@ -1,0 +1,101 @@
+"""What a model is told about places, and what it answers when it is not told."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from seq2see.core.batch import Sequences
+from seq2see.inspection.positions import alike, table_of, told_to, without_positions
+from seq2see.layers.positions import LearnedGrid, SinusoidalGrid
+from seq2see.models.vit import PictureFrontend
+from tiny_models import FAMILIES, pair, stirred, transformer
+
+WAYS = ("sinusoidal", "learned", "rotary", "alibi", "none")
+
+
+def told(positions: str):
+    model = stirred(pair(transformer(), transformer(), positions))
+    return told_to(model.source, model.encoder), model
+
+
+@pytest.mark.parametrize("positions", WAYS)
+def test_the_way_is_recognised(positions: str):
+    assert told(positions)[0].kind == positions
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_vectors_are_those_that_are_added(positions: str):
+    way, model = told(positions)
+    ids = torch.tensor([[3, 4, 5, 6]])
+    bare = model.source.table(ids) * model.source.scale
+    added = model.source(Sequences(ids, torch.tensor([4]))).values - bare
+    np.testing.assert_allclose(table_of(way, 4), added[0].detach().numpy(), atol=1e-5)
+
+
+def test_rotary_angles_are_those_by_which_attention_turns():
+    way, model = told("rotary")
+    place = next(each.places for each in model.modules() if getattr(each, "places", None) is not None)
+    pieces = torch.tensor([1.0, 1.0, 0.0, 0.0]).expand(1, 1, 9, 4)
+    turned = place.turn(pieces, torch.arange(9)[None])[0, 0]
+    found = torch.atan2(turned[:, 2:], turned[:, :2]) % math.tau
+    np.testing.assert_allclose(np.cos(table_of(way, 9)), found.cos().numpy(), atol=1e-5)
+    np.testing.assert_allclose(np.sin(table_of(way, 9)), found.sin().numpy(), atol=1e-5)
+
+
+def test_alibi_is_what_each_head_adds():
+    way, _ = told("alibi")
+    assert way.heads == 2
+    np.testing.assert_allclose(table_of(way, 3, head=1), -(2.0**-8) * np.abs(np.subtract.outer([0, 1, 2], [0, 1, 2])))
+    np.testing.assert_array_equal(alike(way, 3, 1), table_of(way, 3, 1))
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+def test_every_place_is_most_like_itself(positions: str):
+    found = alike(told(positions)[0], 12)
+    np.testing.assert_allclose(np.diag(found), 1, atol=1e-5)
+    assert (found <= 1 + 1e-5).all()
+    np.testing.assert_allclose(found, found.T, atol=1e-5)
+
+
+def grid(positions: torch.nn.Module):
+    nothing = torch.nn.Identity()
+    return told_to(PictureFrontend(nothing, positions, nothing, 0.0), nothing)
+
+
+def test_grids_are_read_line_by_line():
+    way = grid(SinusoidalGrid(8))
+    table = table_of(way, 3)
+    assert table.shape == (9, 8)
+    np.testing.assert_array_equal(table[0, :4], table[1, :4])  # the same line
+    np.testing.assert_array_equal(table[0, 4:], table[3, 4:])  # the same column
+    learnt = grid(LearnedGrid(8, (2, 3)))
+    assert (learnt.kind, learnt.grid, table_of(learnt, 99).shape) == ("learned-grid", (2, 3), (6, 8))
+
+
+@pytest.mark.parametrize("positions", WAYS)
+@torch.no_grad()
+def test_without_positions_order_does_not_matter_to_an_encoder(positions: str):
+    _, model = told(positions)
+    blind = without_positions(model)
+    ids, order = torch.tensor([[3, 4, 5, 6]]), [2, 0, 3, 1]
+    read = blind.encode(Sequences(ids, torch.tensor([4]))).values
+    moved = blind.encode(Sequences(ids[:, order], torch.tensor([4]))).values
+    torch.testing.assert_close(moved, read[:, order], atol=1e-5, rtol=1e-5)
+    seen = model.encode(Sequences(ids, torch.tensor([4]))).values
+    assert torch.allclose(seen, read, atol=1e-5) == (positions == "none")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@torch.no_grad()
+def test_the_model_itself_stays_as_it_is_and_shares_its_weights(name: str):
+    model = stirred(FAMILIES[name])
+    source = Sequences.of([[3, 4, 5, 2]])
+    before = model.encode(source).values
+    blind = without_positions(model)
+    assert torch.equal(before, model.encode(source).values)
+    shared = {parameter.data_ptr() for parameter in model.parameters()}
+    assert {parameter.data_ptr() for parameter in blind.parameters()} <= shared
