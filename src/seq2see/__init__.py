@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 # `seq2see --help` does not wait for torch.
 _PUBLIC = {
     "train": "seq2see.api",
-    "load": "seq2see.workbench.predict",
+    "load": "seq2see.explorer.notebook",
     "recipe": "seq2see.recipes.table",
     "Recipe": "seq2see.workbench.recipe",
     "UserError": "seq2see.core.errors",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError, no_file
+from seq2see.explorer.notebook import load
 from seq2see.models.picture_settings import Film, Picture
 from seq2see.models.settings import Series, Tags
 from seq2see.recipes.table import recipe
@@ -15,12 +16,12 @@ from seq2see.sources.checking import OwnData
 from seq2see.sources.conll import OwnTagged
 from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
 from seq2see.sources.own_files import wrong_number
-from seq2see.sources.own_pictures import OwnCaptions, OwnPictures
+from seq2see.sources.own_pictures import OwnCaptions, OwnFilms, OwnPictures
 from seq2see.sources.series import OwnSeries
 from seq2see.sources.texts import OwnTexts
 from seq2see.workbench.audience import Audience
 from seq2see.workbench.evaluate import evaluate
-from seq2see.workbench.predict import Model, load
+from seq2see.workbench.predict import Model
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder, find_run
@@ -94,8 +95,7 @@ def own_data(chosen: Recipe, paths: tuple[str, ...]) -> OwnData:
     if isinstance(chosen.target, Series):
         return OwnSeries(paths=paths)
     if isinstance(chosen.source, Film):
-        what, remedy = "Films are drawn, and not learnt from files.", "Leave out the files; `predict` takes them."
-        raise UserError(what, where=", ".join(paths), remedy=remedy)
+        return own_pictures(paths, OwnFilms)
     if isinstance(chosen.source, Picture):
         return own_pictures(paths, OwnCaptions if chosen.writes else OwnPictures)
     if chosen.runs_on:

@@ -31,7 +31,7 @@ def test_help_imports_nothing_heavy():
     assert not imported & HEAVY
 
 
-@pytest.mark.parametrize("verb", ["train", "eval", "predict", "export", "data"])
+@pytest.mark.parametrize("verb", ["train", "eval", "predict", "explore", "export", "data"])
 def test_the_help_of_a_verb_imports_nothing_heavy_of_ours(verb):
     assert not imported_by([verb, "--help"]) & (HEAVY - {"pydantic"})  # typer reads a verb's options with it
 

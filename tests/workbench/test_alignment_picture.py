@@ -16,6 +16,7 @@ from seq2see.sequences.tokenisers import Characters, Words
 from seq2see.sources.examples import Example
 from seq2see.sources.pocket.corpus import PocketCorpus
 from seq2see.workbench.alignment_picture import draw_attention
+from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.model_folder import ModelConfig, StoredModel
 from seq2see.workbench.predict import Model
 from seq2see.workbench.prepare import encode, learn_tokenisers
@@ -84,7 +85,7 @@ def test_without_gold_links_the_pieces_of_short_sentences_are_drawn(tmp_path, dr
     ((alignments, _, title),) = drawn
     assert "last decoder layer" in title
     assert [each.source for each in alignments] == [["我", "有", "笔", "<eos>"], ["有", "<eos>"]]
-    assert np.allclose(alignments[0].weights, model.trace("我有笔").matrix)
+    assert np.allclose(alignments[0].weights, TextAttention.of(model.trace("我有笔")).matrix)
 
 
 def test_long_sentences_are_drawn_if_there_are_no_others_and_never_more_than_four(tmp_path, drawn):

@@ -15,6 +15,7 @@ from seq2see.cli.diff import diff
 from seq2see.cli.doctor import doctor
 from seq2see.cli.ensemble import ensemble
 from seq2see.cli.evaluate import evaluate
+from seq2see.cli.explore import explore
 from seq2see.cli.export import export
 from seq2see.cli.predict import predict
 from seq2see.cli.recipes import recipes, show
@@ -48,6 +49,7 @@ app = typer.Typer(
 app.command("train")(train)
 app.command("eval")(evaluate)
 app.command("predict")(predict)
+app.command("explore")(explore)
 app.command("vectors")(vectors)
 app.command("export")(export)
 app.command("ensemble")(ensemble)

@@ -29,6 +29,7 @@ To look at   {run}/report.html   everything on one page, English and Chinese
 To try next
   make demo TEXT=她昨天买了三本新书
   {PROGRAM} predict {run} 我们想吃苹果 你喜欢这只猫吗？
+  {PROGRAM} explore {run}
   {PROGRAM} train pocket-lstm-attention""")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from seq2see.metrics.alignment import HeadChoice, word_attention
 from seq2see.sequences.pairs import PairSet
 from seq2see.sources.examples import Example
+from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.predict import Model
 from seq2see.workbench.prepare import encode
 from seq2see.workbench.reading import read_attention
@@ -74,5 +75,5 @@ def _between_words(run: RunFolder, model: Model, example: Example, choice: HeadC
 def _between_pieces(model: Model, example: Example) -> Alignment | None:
     from seq2see.inspection.attention_maps import Alignment
 
-    seen = model.trace(example.source)
+    seen = TextAttention.of(model.trace(example.source))
     return Alignment(seen.source, seen.target, seen.matrix) if seen.weights else None

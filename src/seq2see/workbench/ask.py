@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import torch
-
 from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
-from seq2see.inspection.trace import trace
+from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT
 from seq2see.workbench.attention import TextAttention
-from seq2see.workbench.classify_pictures import patch_names, seeing
+from seq2see.workbench.classify_pictures import reading_of_picture, seeing
+from seq2see.workbench.fill import Fill
+from seq2see.workbench.look import Reading, look_at
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Answer, Model, Prediction, guessed, refuse_others
 from seq2see.workbench.questions import Said, Seen, batch_of, say_all
@@ -70,25 +70,36 @@ class Asker(Model):
             raise UserError(f"{target[:40]!r} is not an answer to {source[:40]!r}.")
         return math.log(max(found[0].probability, sys.float_info.min))
 
-    def trace(self, source: str, target: str | None = None) -> TextAttention:
-        """Where each piece of the text looks, or each patch of the picture."""
-        return self._traced(self.question.read(self.stored, source))
+    def reading(self, source: Any, target: str | None) -> Reading:
+        """A text or a picture as the model reads it; it writes nothing, so a target has no meaning."""
+        return self._reading(
+            self._seen_whole(source) if self._asks_nothing(source) else self.question.read(self.stored, source)
+        )
 
-    def _traced(self, seen: Seen) -> TextAttention:
-        with torch.inference_mode(), trace(self.module) as maps:
-            self.module(batch_of([seen]).to(self.device))
-        weights = [each.weights[0].float().cpu().numpy() for each in maps if not each.across]
-        if seen.pixels is None:
-            pieces = self.tokenisers.source.pieces(seen.ids)
-        else:
-            pieces = patch_names(self.config.model, seen.pixels)
-        return TextAttention(pieces, pieces, [each.name for each in maps if not each.across], weights)
+    def _asks_nothing(self, text: Any) -> bool:
+        """Whether it is a text without a blank, of a model that fills them: there is something to read all the same."""
+        return isinstance(self.question, Fill) and MASK_TEXT not in text
+
+    def _seen_whole(self, text: str) -> Seen:
+        ids = self.tokenisers.source.encode(text)
+        kept = ids[: self.config.model.read.longest]
+        return Seen(text, [BOS, *kept, EOS], len(kept) < len(ids))
+
+    def _reading(self, seen: Seen) -> Reading:
+        batch = batch_of([seen]).to(self.device)
+        if seen.pixels is not None:
+            return reading_of_picture(self.config.model, seen.pixels, batch)
+        return Reading.of(batch, {"source": (self.tokenisers.source, seen.ids)})
+
+    def _explained(self, seen: Seen) -> TextAttention:
+        page = self._page(seen.text) if seen.pixels is None else None
+        return TextAttention.of(look_at(self, self._reading(seen)), page)
 
     def _said(self, said: Said) -> Prediction:
         seen = said.seen
         answer = Answer(said.text, said.log_probability, said.log_probability, True, len(seen.ids))
         # Of what was seen, not of what it is called: pixels in memory have no name, and sizes may be others.
-        explain, remarks = (lambda source, text: self._traced(seen)), self._remarks(seen)
+        explain, remarks = (lambda source, text: self._explained(seen)), self._remarks(seen)
         return Prediction(seen.text, (answer,), seen.truncated, explain, said.guesses, remarks)
 
     def remarks(self, text: str) -> tuple[str, ...]:

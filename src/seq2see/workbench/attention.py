@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from seq2see.inspection.record import Record
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,22 @@ class TextAttention:
     target: list[str]
     layers: list[str]
     weights: list[NDArray[np.float32]]
+    page: Callable[[], str] | None = field(default=None, compare=False, repr=False)
+    """Makes a page to look at all of it in a notebook, where there is one."""
+
+    @staticmethod
+    def of(record: Record, page: Callable[[], str] | None = None) -> TextAttention:
+        """The attention in a record: from the target to the source where there are both, else within the one text."""
+        across = "source" in record.tokens and "target" in record.tokens
+        shown = [each for each in record.of("attention") if each.across == across and each.side != "summary"]
+        looked_at = record.tokens["source" if "source" in record.tokens else "target"]
+        return TextAttention(
+            source=looked_at,
+            target=record.tokens.get("written", looked_at),
+            layers=[each.name for each in shown],
+            weights=[each.values for each in shown],
+            page=page,
+        )
 
     @property
     def matrix(self) -> NDArray[np.float32]:
@@ -24,6 +43,9 @@ class TextAttention:
         if not self.weights:
             return np.zeros((len(self.target), len(self.source)), dtype=np.float32)
         return self.weights[-1].mean(axis=0)
+
+    def _repr_html_(self) -> str:
+        return self.page() if self.page else self.html()
 
     def html(self) -> str:
         """A table for notebooks: darker cells were looked at more."""

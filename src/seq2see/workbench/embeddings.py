@@ -15,7 +15,7 @@ from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
 from seq2see.inspection.embeddings import Embeddings, Near, cosine
-from seq2see.inspection.streams import watch_stream
+from seq2see.inspection.trace import trace
 from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT, UNK, Tokeniser
 from seq2see.workbench.model_folder import StoredModel
 
@@ -32,7 +32,6 @@ class Words:
         self.stored, module = stored, stored.module
         self.reads = stored.config.model.source is not None
         self.frontend: Any = getattr(module, "source" if self.reads else "target", None)
-        self.body: Any = getattr(module, "encoder" if self.reads else "decoder", None)
         if not isinstance(getattr(self.frontend, "table", None), nn.Embedding):
             raise UserError(
                 "This model has no table of vectors to look at.",
@@ -61,7 +60,7 @@ class Words:
 
     def neighbours(self, word: str, count: int) -> list[Near]:
         """The pieces nearest to a word, less its own."""
-        return self.embeddings.near(self.vector(word), count, {*self._no_words(), *self.ids(word)})
+        return self.embeddings.near(self.vector(word), count, {*self.no_words(), *self.ids(word)})
 
     def analogy(self, words: Sequence[str], count: int) -> tuple[list[Near], list[Near]]:
         """What is to the third word as the first to the second: first - second + third.
@@ -71,7 +70,7 @@ class Words:
         """
         first, second, third = (self.vector(word) for word in words)
         wanted, given = first - second + third, {number for word in words for number in self.ids(word)}
-        near, controls = self.embeddings.near, self._no_words()
+        near, controls = self.embeddings.near, self.no_words()
         return near(wanted, count, controls), near(wanted, count, controls | given)
 
     def contexts(self, word: str, sentences: Sequence[str]) -> Contexts:
@@ -88,7 +87,7 @@ class Words:
     def _table(self) -> Tensor:
         return self.frontend.table.weight.detach().float().cpu()
 
-    def _no_words(self) -> set[int]:
+    def no_words(self) -> set[int]:
         """Rows of the table that control, or stand for a single byte: no text may ever have had that byte."""
         pieces = self.tokeniser.pieces(range(len(self.tokeniser)))
         last = {len(pieces) - 1} if pieces[-1] == MASK_TEXT else set()
@@ -112,13 +111,16 @@ class Words:
         writes = self.stored.config.model.writes
         before, after = ([] if self.reads and writes else [BOS]), ([EOS] if self.reads else [])
         tokens = Sequences.of([[*before, *ids, *after]]).to(device)
-        with watch_stream(self.frontend, self.body) as seen:
+        with trace(module, ("embedding", "stream")) as seen:
             if self.reads:
                 module.encode(tokens)  # type: ignore[operator]
             else:
                 nothing = torch.zeros_like(tokens.values)
                 module(Batch(None, tokens, nothing, torch.zeros(1, dtype=torch.long)))
-        return [(name, vectors[0, [place + len(before) for place in places]]) for name, vectors in seen]
+        wanted = [place + len(before) for place in places]
+        stations = [("entering", each) for each in seen.of("embedding")]
+        stations += [(f"block {number}", each) for number, each in enumerate(seen.of("stream"), 1)]
+        return [(name, each.values[0, wanted].float().cpu()) for name, each in stations]
 
 
 @dataclass(frozen=True)

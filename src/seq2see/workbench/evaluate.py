@@ -64,7 +64,7 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
     for name, examples in splits.items():
         if name in LEARNT_FROM or not examples or not model.reads:
             continue
-        predictions = model.predict(_sources(examples), watch=partial(watch, name), **settings)
+        predictions = model.predict(asked_of(examples), watch=partial(watch, name), **settings)
         references, outputs = [each.target for each in examples], [each.text for each in predictions]
         scores[name] = score_outputs(recipe, references, outputs, [each.right for each in examples])
         write_text(run.evaluation / f"{name}.tsv", _table(examples, predictions))
@@ -86,8 +86,8 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
     return scores
 
 
-def _sources(examples: Sequence[Example]) -> list[Any]:
-    """What is read or looked at."""
+def asked_of(examples: Sequence[Example]) -> list[Any]:
+    """What is read or looked at: texts, or pixels."""
     if isinstance(examples, PictureExamples):
         return list(examples.pixels)
     return [example.source for example in examples]

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import device_of
+from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
 from seq2see.sequences.blanks import BlankedPairs, BlankedTexts, around_blanks, read_blanks
 from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT, UNK, with_mask
@@ -51,15 +52,18 @@ class Fill:
         return self.texts(examples, tokenisers.source, recipe.read.longest)
 
     def shown(self, encoded: BlankedTexts, count: int) -> list[Example]:
-        """Windows with [MASK] in them, and what stood there; of a pair the first text."""
-        batch = encoded.batch(np.arange(min(2 * count, len(encoded))))
+        """Windows with [MASK] in them, and what stood there; of a pair the first text.
+
+        Read back, unknown tokens may be longer (<unk> is five characters), and blanks too far apart: such are left out.
+        """
+        batch = encoded.batch(np.arange(min(4 * count, len(encoded))))
         assert isinstance(batch.source, Sequences)
         asked, decode = batch.asked[:, 1:], encoded.tokeniser.decode
         truth = torch.where(asked, batch.labels[:, 1:], batch.source.values[:, 1:])
         blanked = truth.masked_fill(asked, encoded.tokeniser.mask)
         rows = zip(blanked.tolist(), truth.tolist(), strict=True)
         found = [Example(decode(one), decode(other)) for one, other in rows]
-        return [example for example in found if MASK_TEXT in example.source][:count]
+        return [each for each in found if MASK_TEXT in each.source and _readable(each.source, encoded)][:count]
 
     def read(self, stored: StoredModel, text: str) -> Seen:
         """A text in which a person wrote [MASK]."""
@@ -127,3 +131,12 @@ def strips(stored: StoredModel, test: BlankedTexts) -> list[dict[str, Any]]:
         lost = -scores[places, places + 1, torch.tensor(ids)]
         found.append({"pieces": tokeniser.pieces(ids), "loss": [round(each, 3) for each in lost.tolist()]})
     return found
+
+
+def _readable(text: str, encoded: BlankedTexts) -> bool:
+    """Whether a model that reads these windows can be asked about the blanks of a text."""
+    try:
+        around_blanks(read_blanks(text, encoded.tokeniser), encoded.tokeniser.mask, encoded.width)
+    except UserError:
+        return False
+    return True

@@ -7,11 +7,13 @@ from typing import Any
 
 import torch
 
+from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
 from seq2see.decoding.numbers import forecast
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.lines import blamed
+from seq2see.workbench.look import Reading
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Answer, Model, Prediction, refuse_others
 from seq2see.workbench.waves import context_of
@@ -59,21 +61,34 @@ class Forecaster(Model):
         """A guess is a number without a probability."""
         raise UserError("A model of a series gives no probabilities.", remedy="`seq2see eval` tells its errors.")
 
-    def trace(self, source: str, target: str | None = None) -> TextAttention:
-        """There is no attention to show."""
-        raise UserError("A model of a series has no attention that could be shown.")
+    def reading(self, source: Any, target: str | None) -> Reading:
+        """A series as the model reads it; what it would write next stands for nothing that was given."""
+        values = self._values(source)
+        numbers = torch.tensor([values], device=self.device)
+        batch = Batch(
+            None, Sequences(numbers, torch.tensor([len(values)], device=self.device)), numbers, torch.arange(1)
+        )
+        scale: Any = self.tokenisers.source
+        nothing = float("nan")  # is written as a dot: nobody knows the next value
+        tokens = {"target": scale.pieces(values), "written": scale.pieces([*values[1:], nothing])}
+        return Reading(batch, tokens, {side: [False] * len(values) for side in tokens})
 
     def _go_on(self, text: str, count: int) -> Prediction:
-        scale, context = self.tokenisers.source, context_of(self.config.model)
-        values = scale.encode(text)[-context:]
+        values = self._values(text)
+        said = forecast(self.module, torch.tensor([values], device=self.device), count)[0].tolist()
+        # There is only one, so nothing is ranked.
+        answer = Answer(self.tokenisers.source.decode(said), 0.0, 0.0, True, count)
+        return Prediction(text, (answer,), False, lambda source, answer: TextAttention.of(self.trace(source)))
+
+    def _values(self, text: str) -> list[float]:
+        context = context_of(self.config.model)
+        values: list[float] = self.tokenisers.source.encode(text)[-context:]  # type: ignore[assignment]
         if not values or (len(values) < context and self._windowed):
             raise UserError(
                 f"This model goes on from the last {context} values, and here are {len(values)}.",
                 remedy="Give more of the series, with spaces or commas between the values.",
             )
-        said = forecast(self.module, torch.tensor([values], device=self.device), count)[0].tolist()
-        answer = Answer(scale.decode(said), 0.0, 0.0, True, count)  # there is only one, so nothing is ranked
-        return Prediction(text, (answer,), False, lambda source, answer: self.trace(source))
+        return values
 
     @property
     def _windowed(self) -> bool:

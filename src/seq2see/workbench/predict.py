@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,15 @@ from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import device_of, pick_device
 from seq2see.core.errors import UserError
 from seq2see.decoding.hypotheses import Hypothesis
-from seq2see.inspection.trace import trace
+from seq2see.inspection.record import Kind, Record
+from seq2see.inspection.trace import ATTENTION
 from seq2see.models.picture_settings import Picture
 from seq2see.models.settings import Series
 from seq2see.sequences.tokenisers import BOS, EOS
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.engines import Asked, engine_of
 from seq2see.workbench.going_on import answer_at_length, as_it_comes
+from seq2see.workbench.look import Reading, look
 from seq2see.workbench.model_folder import StoredModel, read_model
 from seq2see.workbench.remarks import unknown_in
 from seq2see.workbench.run_folder import find_model
@@ -83,7 +85,7 @@ class Prediction:
         return self._explain(self.source, self.text)
 
     def _repr_html_(self) -> str:
-        return self.attention.html()
+        return self.attention._repr_html_()
 
 
 def guessed(prediction: Prediction | None) -> str:
@@ -107,6 +109,9 @@ def _visible(piece: str) -> str:
 
 class Model:
     """A trained model with its tokenisers: `model("我有一支笔").text`."""
+
+    shows: Callable[[Model, str, str | None], str] | None = None
+    """Makes a page of where it looked, given a text and what was written; `seq2see.load` sets it."""
 
     def __init__(self, stored: StoredModel, engine: str = "own"):
         self.config, self.tokenisers = stored.config, stored.tokenisers
@@ -168,34 +173,33 @@ class Model:
         before = 0 if self.reads else len(self.tokenisers.source.encode(source))
         return float(scores[0].gather(-1, batch.labels[0][:, None])[before:].sum())
 
-    def trace(self, source: str, target: str | None = None) -> TextAttention:
-        """Where the model looks when it writes a target (its own answer, if none is given).
+    def trace(self, source: Any, target: str | None = None, kinds: Collection[Kind] = ATTENTION) -> Record:
+        """What passes through the model when it writes a target (its own answer, if none is given).
 
         A language model looks at the source, which it goes on from, and at what it has written behind it.
         """
-        if self.config.members:
-            raise UserError(
-                "An ensemble cannot be traced: its members look at different places.",
-                remedy="Load one of its runs and trace that.",
-            )
+        return look(self, source, target, kinds)
+
+    def reading(self, source: Any, target: str | None) -> Reading:
+        """A source and a target (its own answer, if none is given) as the model reads them in one pass."""
         if target is None:
             target = self(source).text[0 if self.reads else len(source) :]
         batch = self._batch(source, target)
-        with torch.inference_mode(), trace(self.module) as maps:
-            self.module(batch)
-        looked_at = batch.source or batch.target  # a language model looks at what it has written
-        assert looked_at is not None
-        shown = [each for each in maps if each.across == self.reads]
-        return TextAttention(
-            source=self.tokenisers.source.pieces(looked_at.values[0].tolist()),
-            target=self.tokenisers.target.pieces(batch.labels[0].tolist()),
-            layers=[each.name for each in shown],
-            weights=[each.weights[0].float().cpu().numpy() for each in shown],
-        )
+        assert batch.target is not None
+        read, write = self.tokenisers.source, self.tokenisers.target
+        ids = {"target": (write, batch.target.values[0].tolist()), "written": (write, batch.labels[0].tolist())}
+        if isinstance(batch.source, Sequences):
+            ids["source"] = (read, batch.source.values[0].tolist())
+        return Reading.of(batch, ids)
 
     def _explain(self, source: str, answer: str) -> TextAttention:
         """Where the model looked; a language model's answer begins with its source."""
-        return self.trace(source, answer if self.reads else answer[len(source) :])
+        target = answer if self.reads else answer[len(source) :]
+        return TextAttention.of(self.trace(source, target), self._page(source, target))
+
+    def _page(self, source: str, target: str | None = None) -> Callable[[], str] | None:
+        """What makes a page of where it looked, if anybody makes pages."""
+        return partial(self.shows, self, source, target) if self.shows else None
 
     @property
     def reads(self) -> bool:

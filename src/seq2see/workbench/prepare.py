@@ -28,10 +28,9 @@ from seq2see.sources.fingerprints import fingerprint
 from seq2see.sources.own_corpus import OwnFiles
 from seq2see.sources.picture_examples import PictureExamples
 from seq2see.sources.series import OwnSeries
-from seq2see.sources.shapes.corpus import MovingShapes
 from seq2see.sources.texts import OwnTexts
 from seq2see.workbench.questions import Splits
-from seq2see.workbench.recipe import Looked, Recipe
+from seq2see.workbench.recipe import Looked, Recipe, Watched
 from seq2see.workbench.tasks import task_of
 from seq2see.workbench.tokenisers import Tokenisers
 
@@ -53,13 +52,14 @@ class Prepared:
 
 def read_corpus(recipe: Recipe) -> tuple[Splits, list[DataReport]]:
     """The recipe's splits, and the reader's reports if the data are files of the user's own."""
+    if isinstance(recipe.corpus, Watched):
+        assert isinstance(recipe.source, Film)
+        splits, reports = recipe.corpus.films(recipe.source.side, recipe.source.channels, recipe.source.frames)
+        return dict(splits), reports
     if isinstance(recipe.corpus, Looked):
         assert isinstance(recipe.source, Picture)
         splits, reports = recipe.corpus.pictures(recipe.source.side, recipe.source.channels)
         return dict(splits), reports
-    if isinstance(recipe.corpus, MovingShapes):
-        assert isinstance(recipe.source, Film)
-        return dict(recipe.corpus.films(recipe.source.side, recipe.source.channels, recipe.source.frames)), []
     if isinstance(recipe.corpus, OwnFiles | OwnSeries | OwnTagged | OwnTexts):
         return recipe.corpus.read()
     return recipe.corpus.splits(), []

@@ -126,9 +126,9 @@ def read_attention(module: nn.Module, pairs: PairSet, tokenisers: Tokenisers) ->
     sentences, golds = [], []
     for indices in _in_order(pairs):
         batch = pairs.batch(indices).to(device)
-        with trace(module) as maps:
+        with trace(module) as seen:
             module(batch)
-        across = torch.stack([each.weights for each in maps if each.across]).float().cpu().numpy()
+        across = torch.stack([each.values for each in seen.of("attention") if each.across]).float().cpu().numpy()
         for row, index in enumerate(indices):
             example = pairs.examples[index]
             if example.links:

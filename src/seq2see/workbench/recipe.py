@@ -31,7 +31,7 @@ from seq2see.sources.catalogued_pictures import CataloguedPictures
 from seq2see.sources.catalogued_texts import CataloguedText
 from seq2see.sources.conll import OwnTagged
 from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
-from seq2see.sources.own_pictures import OwnCaptions, OwnPictures
+from seq2see.sources.own_pictures import OwnCaptions, OwnFilms, OwnPictures
 from seq2see.sources.pocket.corpus import PocketCorpus
 from seq2see.sources.pocket.times import PocketTimes
 from seq2see.sources.puzzles import PuzzleCorpus
@@ -52,7 +52,9 @@ Pairs = PocketCorpus | PocketTimes | PuzzleCorpus | CataloguedCorpus | OwnFiles 
 Texts = OwnTexts | PythonLibrary | CataloguedText
 Looked = Shapes | OwnPictures | OwnCaptions | CataloguedPictures
 """Corpora of pictures."""
-Corpus = Annotated[Pairs | Texts | OwnSeries | Waves | Looked | MovingShapes, Field(discriminator="kind")]
+Watched = MovingShapes | OwnFilms
+"""Corpora of films."""
+Corpus = Annotated[Pairs | Texts | OwnSeries | Waves | Looked | Watched, Field(discriminator="kind")]
 Metric = Literal["bleu", "bleu-tokenised", "chrf", "exact", "notes-bleu", "pronunciation", "alignment"]
 
 
@@ -127,7 +129,7 @@ class Recipe(ModelSettings):
     def check_pictures(self) -> Recipe:
         """Pictures come from corpora of pictures, and texts do not."""
         kind = "picture" if isinstance(self.corpus, Looked) else "text"
-        kind = "film" if isinstance(self.corpus, MovingShapes) else kind
+        kind = "film" if isinstance(self.corpus, Watched) else kind
         if (self.source.kind if isinstance(self.source, Picture) else "text") != kind:
             raise ValueError(f"corpus.kind={self.corpus.kind} goes with source.kind={kind}")
         if self.views is not None and not isinstance(self.source, Picture):

@@ -147,10 +147,14 @@ def picture(path: Path, names: tuple[str, str]) -> str:
     return f'<div class="scroll"><img class="wide" alt="{name}" src="data:image/png;base64,{content}"></div>'
 
 
+def allowed(inline: str) -> str:
+    """How a page's policy names a script or a style that stands in the page itself: by its hash."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode('ascii')}'"
+
+
 def page(name: str, sections: dict[str, str]) -> str:
     """The whole page from the content of its sections; empty ones are left out."""
-    allowed = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode("ascii")
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'"
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {allowed(SCRIPT)}"
     there = [part for part, content in sections.items() if content]
     links = "".join(f'<a href="#{part}">{say(part)}</a>' for part in there)
     body = "\n".join(section(part, sections[part]) for part in there)

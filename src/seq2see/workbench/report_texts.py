@@ -111,12 +111,19 @@ def marked(output: str, reference: str) -> str:
     """
     if not output.strip():
         return f"<mark>{say('nothing')}</mark>"
+    parts = [(escape(text), new) for text, new in differing(output, reference)]
+    return "".join(f"<mark>{text}</mark>" if new else text for text, new in parts)
+
+
+def differing(output: str, reference: str) -> list[tuple[str, bool]]:
+    """An output in parts, each with whether the reference does not say it.
+
+    >>> differing("two red pens", "two blue pens")
+    [('two ', False), ('red', True), (' pens', False)]
+    """
     pieces, truth = PIECES.findall(output), PIECES.findall(reference)
-    result = []
-    for kind, _, _, start, end in SequenceMatcher(None, truth, pieces, autojunk=False).get_opcodes():
-        text = escape("".join(pieces[start:end]))
-        result.append(f"<mark>{text}</mark>" if kind != "equal" and text else text)
-    return "".join(result)
+    changes = SequenceMatcher(None, truth, pieces, autojunk=False).get_opcodes()
+    return [("".join(pieces[start:end]), kind != "equal") for kind, _, _, start, end in changes if start < end]
 
 
 def _development(source: str, stages: dict[int, dict[str, list[str]]]) -> str:

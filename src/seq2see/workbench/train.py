@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from seq2see.sequences.streams import Streams
 from seq2see.sequences.views import Views
 from seq2see.sequences.windows import TextSet, Windows
 from seq2see.training.checkpoints import DiskFull, found
+from seq2see.training.graphs import GraphedStep
 from seq2see.training.journal import Journal
 from seq2see.training.loop import NonFinite, Trainer, train
 from seq2see.training.resume import final_weights, resume, save_trainer
@@ -117,10 +119,13 @@ def picture_batches(recipe: Recipe, pictures: PictureSet) -> Callable[[int], Bat
     """The batch of every step, in views of its own."""
     seed, viewer = recipe.training.seed, (recipe.views or Views()).viewer(recipe.training.seed)
     rounds = Rounds(len(pictures), max(1, recipe.training.tokens // viewer.showings), seed)
+    # Hundreds of small kernels change a picture; on a GPU they are launched at once.
+    look: Callable[..., Batch] = GraphedStep(viewer) if pictures.pixels.is_cuda else viewer
 
     def batch_at(number: int) -> Batch:
         indices = viewer.shown(rounds.indices_at(number - 1))
-        return viewer(pictures.batch(indices, rounds.epoch_of(number - 1)), number)
+        batch = pictures.batch(indices, rounds.epoch_of(number - 1))
+        return replace(look(batch, torch.tensor(number)), indices=batch.indices)
 
     return batch_at
 

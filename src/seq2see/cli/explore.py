@@ -1,0 +1,34 @@
+"""`seq2see explore`: look inside runs, in a browser on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seq2see.cli import importing
+
+
+def explore(
+    runs: Annotated[list[str], typer.Argument(help="Run folders, their names, or latest; or Hugging Face folders.")],
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="The port; without, 7321 or one that is free.")
+    ] = None,
+    browser: Annotated[bool, typer.Option(help="Open the page at once.")] = True,
+    save: Annotated[
+        Path | None, typer.Option(help="Write one page that needs no server, instead of serving.", metavar="FILE")
+    ] = None,
+    text: Annotated[str, typer.Option(help="With --save: the text that the page is about.")] = "",
+) -> None:
+    """Look inside trained models, in a browser on this machine."""
+    with importing():
+        from seq2see.explorer.bench import Bench
+        from seq2see.explorer.serve import serve
+
+    if save is None:
+        serve(Bench.open(runs), port, browser)
+    else:
+        from seq2see.explorer.offline import write_page
+
+        write_page(Bench.open(runs), save, text)

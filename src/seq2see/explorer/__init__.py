@@ -1,0 +1,1 @@
+"""A page in which learners look inside their own models: a local server, and what it shows."""

@@ -1,0 +1,62 @@
+"""The page's modules as one script, for pages that have no server to load them from.
+
+A browser does not load modules from a file beside a page (`file://`), so they are wrapped: each becomes a function
+that is run once and gives what it exports, in an order in which everything is there before it is needed. Of
+JavaScript's ways to import and export we use two: names in braces, and `export` before a definition. Anything else is
+refused.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).parent / "page"
+
+IMPORT = re.compile(r'^import \{([^}]*)\} from "([^"]+)";\n', re.MULTILINE)
+EXPORT = re.compile(r"^export (?=(?:async )?(?:const|let|function|class) (\w+))", re.MULTILINE)
+ELSE = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
+
+
+def bundled(first: str = "main.js") -> str:
+    """One script that does what loading this module does."""
+    done: dict[str, str] = {}
+    _add(first, done, ())
+    modules = "".join(f"modules[{name!r}] = (() => {{\n{text}}})();\n" for name, text in done.items())
+    script = f'"use strict";\n(() => {{\nconst modules = {{}};\n{modules}}})();\n'
+    if "</script" in script.lower() or "<!--" in script:
+        raise ValueError("a script inside a page cannot hold the end of a script")
+    return script
+
+
+def _add(name: str, done: dict[str, str], waiting: tuple[str, ...]) -> None:
+    """Wrap a module, behind all that it imports."""
+    if name in waiting:
+        raise ValueError(f"modules import each other in a circle: {' → '.join((*waiting, name))}")
+    if name in done:
+        return
+    text = (PAGE / name).read_text(encoding="utf-8")
+    for _, other in IMPORT.findall(text):
+        _add(_place(name, other), done, (*waiting, name))
+    done[name] = _wrapped(name, text)
+
+
+def _wrapped(name: str, text: str) -> str:
+    """The text of a module as the body of a function that gives its exports."""
+    exported = EXPORT.findall(text)
+    text = EXPORT.sub("", text)
+    text = IMPORT.sub(lambda found: f"const {{{_renamed(found[1])}}} = modules[{_place(name, found[2])!r}];\n", text)
+    left = ELSE.search(text)
+    if left:
+        raise ValueError(f"{name}: this way to import or export is not known: {left[0]}")
+    return f"{text}return {{ {', '.join(exported)} }};\n"
+
+
+def _renamed(names: str) -> str:
+    """`view as runs` is written `view: runs` where an object is taken apart."""
+    return re.sub(r"(\w+) as (\w+)", r"\1: \2", names)
+
+
+def _place(name: str, other: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), other))

@@ -1,0 +1,93 @@
+"""What the page is told about each run: which family it is of, what it does, and what can be looked at in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seq2see.explorer.bench import Bench, OpenRun
+from seq2see.explorer.examples import first_example
+from seq2see.models.picture_settings import Film, Picture
+from seq2see.models.settings import ModelSettings, Sentences, Text, TextTarget, Tokens
+
+TASKS = {
+    "blanks": "fill", "blanks-and-pairs": "fill", "label": "classify", "picture-label": "classify", "tags": "tag",
+    "series": "forecast", "vector": "embed",
+}  # fmt: skip
+"""What a model does, by the kind of its target; those that write texts differ by what they read."""
+
+
+def listed(bench: Bench) -> dict[str, Any]:
+    """All runs, in the order in which they were opened."""
+    return {"runs": [described(run) for run in bench.runs.values()]}
+
+
+def described(run: OpenRun) -> dict[str, Any]:
+    """One run, as the page knows it."""
+    settings = run.settings
+    return {
+        "id": run.id,
+        "name": run.name,
+        "recipe": run.recipe.name if run.folder else run.config.name,
+        "family": family_of(settings),
+        "task": task_of(settings),
+        "encoder": settings.encoder.kind if settings.encoder else None,
+        "decoder": settings.decoder.kind if settings.decoder else None,
+        "ready": run.ready,
+        "abilities": abilities_of(run),
+        "languages": languages_of(run),
+        "example": first_example(run),
+    }
+
+
+def family_of(settings: ModelSettings) -> str:
+    """The name by which a learner knows this kind of model."""
+    if settings.encoder is None:
+        assert settings.decoder is not None
+        return "gpt" if settings.decoder.kind == "transformer" else settings.decoder.kind
+    if isinstance(settings.source, Picture):
+        if settings.writes:
+            return "film" if isinstance(settings.source, Film) else "caption"
+        return "vit" if settings.encoder.kind == "transformer" else settings.encoder.kind
+    if settings.decoder is None:
+        return "bert" if settings.encoder.kind == "transformer" else settings.encoder.kind
+    kinds = {settings.encoder.kind, settings.decoder.kind}
+    return "recurrent" if "recurrent" in kinds else settings.decoder.kind
+
+
+def task_of(settings: ModelSettings) -> str:
+    """What it does."""
+    if not settings.writes:
+        return TASKS[settings.target.kind]
+    if settings.source is None:
+        return "write"
+    return "caption" if isinstance(settings.source, Picture) else "translate"
+
+
+def abilities_of(run: OpenRun) -> list[str]:
+    """What can be looked at in it; while it is trained, no more than how that goes."""
+    if not run.ready:
+        return ["curves"]
+    settings, alone = run.settings, not run.config.members  # what members of an ensemble do differs
+    kinds = {part.kind for part in (settings.encoder, settings.decoder) if part}
+    looks = getattr(settings.decoder, "look", "") not in ("", "first-state", "every-step")
+    facts = {
+        "curves": run.folder is not None,
+        "text": isinstance(settings.source, Text) or (settings.source is None and settings.writes),
+        "pictures": isinstance(settings.source, Picture) and not isinstance(settings.source, Film),
+        "vectors": isinstance(getattr(settings.source or settings.target, "frontend", None), Tokens | Sentences)
+        and "counting" not in kinds,
+        "attention": alone and ("transformer" in kinds or looks),
+        "recurrent": alone and "recurrent" in kinds,
+        "decode": isinstance(settings.target, TextTarget),
+        "evaluation": run.folder is not None and run.folder.evaluation.is_dir(),
+    }
+    return [name for name, holds in facts.items() if holds]
+
+
+def languages_of(run: OpenRun) -> list[str]:
+    """The languages of a corpus that names them, source first."""
+    if run.folder is None:
+        return []
+    corpus = run.recipe.corpus
+    found = [getattr(corpus, side, None) for side in ("source", "target")]
+    return [each for each in found if isinstance(each, str)]

@@ -1,0 +1,51 @@
+"""What is looked at before anybody has typed anything: an example of the run's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from seq2see.explorer.bench import OpenRun
+from seq2see.explorer.inputs import refuse_text
+from seq2see.models.picture_settings import Film, Picture
+from seq2see.workbench.report_texts import read_table
+
+USUAL = "I have a pen"
+"""For a model that came without examples."""
+FRAMES = 8
+"""Of a film that stands in for one."""
+
+
+def example_of(run: OpenRun, text: str = "") -> Any:
+    """What a model is given to read: a text that was typed, else the first that its samples show.
+
+    Where pictures are looked at, and none was given, a grey one stands in: its shapes are those of any other.
+    """
+    source = run.settings.source
+    if isinstance(source, Picture):
+        if text:
+            refuse_text(run)
+        frames = (FRAMES,) if isinstance(source, Film) else ()
+        return np.full((*frames, source.side, source.side, source.channels), 128, dtype=np.uint8)
+    return text or next((row[0] for row in _samples(run)), USUAL)
+
+
+def first_example(run: OpenRun) -> dict[str, str] | None:
+    """A text of the run's own validation data and its reference, as typed; None where samples of texts are missing."""
+    if isinstance(run.settings.source, Picture):
+        return None
+    for text, target, *_ in _samples(run):
+        return {"text": _typed(text), "target": _typed(target)}
+    return None
+
+
+def _samples(run: OpenRun) -> list[list[str]]:
+    """What the samples of a run ask, what the reference is and what was answered, the newest first."""
+    files = sorted(run.folder.samples.glob("step-*.tsv"), reverse=True) if run.folder else []
+    return [row for path in files for row in read_table(path, 3) if row[0].strip()]
+
+
+def _typed(text: str) -> str:
+    """A text as it was before it was made to fit on one line of a table."""
+    return text.replace("⏎", "\n").replace("⇥", "\t")

@@ -1,0 +1,52 @@
+"""What travels between page and server: questions that are checked strictly, and answers as JSON or as numbers.
+
+Every route has a question of its own, a subclass of `Asked`: a field that it does not know is refused, and so is a
+number in the place of a text. Every text and every list has a greatest length, so that what a question can cost is
+known before it is answered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+MOST_CHARACTERS = 20_000
+"""Of one text."""
+MOST_TOKENS = 1_000
+"""Of a text whose attention is shown: a matrix has as many rows and columns."""
+MOST_PICTURE_BYTES = 10 << 20
+"""Of one picture file."""
+
+RunId = Annotated[str, Field(pattern=r"^r[1-9][0-9]{0,3}$")]
+"""What a run is called between page and server; never a path."""
+Words = Annotated[str, Field(max_length=MOST_CHARACTERS)]
+"""A text to be read or gone on from."""
+PictureText = Annotated[str, Field(max_length=-(-MOST_PICTURE_BYTES // 3) * 4)]
+"""A picture file in base64."""
+Place = Annotated[int, Field(ge=0, le=100_000)]
+"""The number of a layer, a head, a token, a step: they are counted from 0."""
+
+
+class Asked(BaseModel):
+    """A question of the page."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+class AboutRun(Asked):
+    """A question about one run."""
+
+    run: RunId
+    """Its id, as `runs` lists it."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A matrix as an answer: little-endian float32, row by row, with its shape in the header `X-Shape`."""
+
+    array: NDArray[Any]

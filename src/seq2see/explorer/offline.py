@@ -1,0 +1,71 @@
+"""A page that needs no server: modules, style and answers in one file, which opens from a disk or inside a notebook.
+
+What the page would ask is asked here beforehand, and the answers are stored in it. It loads nothing from anywhere: its
+content policy names the one script and the one style that it has by their hashes, and allows nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from seq2see.core.errors import UserError
+from seq2see.core.files import write_text
+from seq2see.explorer.bench import Bench
+from seq2see.explorer.bundle import PAGE, bundled
+from seq2see.explorer.describe import listed
+from seq2see.explorer.examples import first_example
+from seq2see.explorer.saved_answers import SAVED, Answers, saved_for
+from seq2see.workbench.report_page import allowed
+
+
+def write_page(bench: Bench, path: Path, text: str) -> None:
+    """Write a page about the runs on the bench and one text, and say where it is."""
+    if path.is_dir():
+        raise UserError("This is a folder.", where=str(path), remedy="Name a file, such as look.html.")
+    write_text(path, saved_page(bench, text))
+    print(f"{path} opens in any browser; it needs no server.")
+
+
+def saved_page(bench: Bench, text: str = "", target: str | None = None, views: Collection[str] = tuple(SAVED)) -> str:
+    """One page about all runs on the bench and one text; without one, about an example of the first run's own."""
+    runs = listed(bench)["runs"]
+    text = text or next((found["text"] for each in bench.runs.values() if (found := first_example(each))), "")
+    stored: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        stored |= saved_for(Answers(bench, run, text, target), views)
+    looks = any("attention" in run["abilities"] and run["ready"] for run in runs)
+    link = {"view": "attention" if looks else "", "text": text, "target": target or ""}
+    return _page({"runs": runs, "views": list(views), "link": link, "answers": stored})
+
+
+def _page(stored: dict[str, Any]) -> str:
+    script, style = bundled(), (PAGE / "style.css").read_text(encoding="utf-8")
+    policy = f"default-src 'none'; img-src data: blob:; style-src {allowed(style)}; script-src {allowed(script)}"
+    # "<" could end the element that holds the answers, so it is written in JSON's own other way.
+    answers = json.dumps(stored, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>seq2see</title>
+<link rel="icon" href="data:,">
+<style>{style}</style>
+</head>
+<body>
+<script type="application/json" id="answers">{answers}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def framed(page: str, height: int = 700) -> str:
+    """A page inside another, as a notebook shows it: it may run its own script, and reach nothing else."""
+    looks = f"width:100%;height:{height}px;border:1px solid #8888;border-radius:6px"
+    return f'<iframe sandbox="allow-scripts allow-downloads" style="{looks}" srcdoc="{escape(page)}"></iframe>'

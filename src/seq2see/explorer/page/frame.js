@@ -1,0 +1,156 @@
+/**
+ * What stands around every view: the heading with its switches, the menu, the help text, and the downloads.
+ * It is built once; another language or view only changes its texts, so that the keyboard's place is not lost.
+ */
+
+import { downloads } from "./parts/downloads.js";
+import { fill, make } from "./parts/dom.js";
+import { spoken, word } from "./words.js";
+import { saved } from "./ask.js";
+
+const NARROW = 736; // pixels: below, a help text would fill the screen, and waits to be opened
+const LOOKS = ["system", "light", "dark"];
+
+export class Frame {
+  /** `go` is called with what is to change in the address, `visit` with all that it is to say. */
+  constructor(body, { go, visit }) {
+    this.go = go;
+    this.visit = visit;
+    this.skip = make("a", { class: "skip", href: "#", on: { click: (event) => this.skipTo(event) } });
+    this.runs = this.choice("run");
+    this.second = this.choice("second");
+    this.language = make("button", { type: "button", class: "quiet", on: { click: () => this.switchLanguage() } });
+    this.look = make("select", { name: "look", on: { change: () => this.go({ look: this.lookChosen() }) } });
+    this.saved = make("span", { class: "note", hidden: !saved });
+    this.menu = make("nav", {});
+    this.main = make("main", { id: "content", tabindex: "-1" });
+    this.offered = make("footer", { class: "offered" });
+    this.live = make("p", { class: "live", role: "status" });
+    const switches = make("div", { class: "switches" }, this.runs.label, this.second.label, this.look, this.language);
+    const head = make("header", {}, make("strong", { class: "brand" }, "seq2see"), this.saved, switches);
+    const body_ = make("div", { class: "body" }, this.menu, make("div", { class: "column" }, this.main, this.offered));
+    body.replaceChildren(this.skip, head, body_, this.live);
+  }
+
+  /** Say everything in the language of now, for this view and these runs. */
+  dress({ views, view, runs, run, link }) {
+    this.skip.textContent = word("skip");
+    this.saved.textContent = word("saved_page");
+    this.menu.setAttribute("aria-label", word("views"));
+    fill(this.language, word("language"));
+    this.language.setAttribute("aria-label", word("language_name"));
+    this.language.lang = spoken() === "en" ? "zh" : "en";
+    this.look.setAttribute("aria-label", word("look_name"));
+    fill(this.look, ...LOOKS.map((name) => make("option", { value: name }, word(`look_${name}`))));
+    this.look.value = LOOKS.includes(link.look) ? link.look : "system";
+    this.tellRuns(this.runs, runs, run?.id, runs.length > 0);
+    const others = [{ id: "", name: "–" }, ...runs.filter((each) => each.id !== run?.id)];
+    this.tellRuns(this.second, others, link.second ?? "", Boolean(view?.second) && runs.length > 1);
+    this.tellMenu(views, view, link);
+    document.title = view ? `${titleOf(view)} – seq2see` : "seq2see";
+  }
+
+  /** An empty place for a view to draw in, under its title and help; what was drawn before is gone. */
+  place(view) {
+    const active = document.activeElement;
+    this.focused = this.main.contains(active) ? active.name || active.id : "";
+    const place = make("section", { class: `view view-${view.name}`, "aria-label": titleOf(view), "aria-busy": "true" });
+    const help = word("help_text", {}, view.words);
+    const about = make("details", { class: "help" }, make("summary", {}, word("help")), make("p", {}, help));
+    about.open = this.helpOpen ?? innerWidth > NARROW;
+    about.addEventListener("toggle", () => (this.helpOpen = about.open));
+    fill(this.main, make("h1", {}, titleOf(view)), about, place);
+    fill(this.offered);
+    this.offers = new Map();
+    this.live.textContent = word("loading");
+    this.view = place;
+    return place;
+  }
+
+  /** A view has drawn itself: the keyboard goes back to where it was. */
+  ready() {
+    this.live.textContent = "";
+    this.view.removeAttribute("aria-busy");
+    if (!this.focused) return;
+    const again = [...this.main.querySelectorAll("[name], [id]")];
+    again.find((each) => each.name === this.focused || each.id === this.focused)?.focus();
+  }
+
+  /** Something that can be taken home: `{name, canvas?, svg?, table?}`; the same name again replaces it. */
+  offer(what) {
+    this.offers.set(what.name, what);
+    fill(this.offered, make("h2", {}, word("downloads")), ...[...this.offers.values()].map(downloads));
+  }
+
+  /** Say what went wrong where the view would stand, and aloud. */
+  complain(what, remedy = "") {
+    const texts = [what, remedy].filter(Boolean).map((text) => make("p", {}, text));
+    const box = make("div", { class: "complaint", role: "alert" }, ...texts);
+    if (this.view?.isConnected) {
+      this.view.removeAttribute("aria-busy");
+      this.forgive();
+      this.view.before(box);
+    } else fill(this.main, box);
+    this.live.textContent = "";
+  }
+
+  /** Take back what was complained of: a later attempt went well. */
+  forgive() {
+    for (const box of this.main.querySelectorAll(".complaint")) box.remove();
+  }
+
+  choice(key) {
+    const select = make("select", { name: key, on: { change: () => this.go({ [key]: select.value }) } });
+    const text = make("span", {});
+    return { key, select, text, label: make("label", { class: "choice" }, text, select) };
+  }
+
+  tellRuns(choice, runs, chosen, visible) {
+    choice.label.hidden = !visible;
+    choice.text.textContent = word(choice.key);
+    const options = runs.map((run) => make("option", { value: run.id }, run.name));
+    fill(choice.select, ...options);
+    choice.select.value = chosen ?? "";
+  }
+
+  tellMenu(views, view, link) {
+    const entries = views.map((each) => {
+      const state = { ...shared(link), view: each.name };
+      const looks = { "aria-current": each === view ? "page" : null, "data-view": each.name };
+      const on = { click: (event) => this.choose(event, state) };
+      return make("a", { href: `#${new URLSearchParams(state)}`, ...looks, on }, titleOf(each));
+    });
+    fill(this.menu, ...entries);
+    this.menu.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  }
+
+  /** A link of the menu; with a key held down it is the browser's business, such as opening it in another window. */
+  choose(event, state) {
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    this.visit(state);
+  }
+
+  switchLanguage() {
+    this.go({ lang: spoken() === "en" ? "zh" : "en" });
+  }
+
+  lookChosen() {
+    return this.look.value === "system" ? null : this.look.value;
+  }
+
+  skipTo(event) {
+    event.preventDefault();
+    this.main.focus();
+  }
+}
+
+/** What goes along from view to view; the rest of the address belongs to the view that is left. */
+function shared(link) {
+  const kept = ["run", "second", "text", "target", "lang", "look"];
+  return Object.fromEntries(kept.filter((key) => link[key]).map((key) => [key, link[key]]));
+}
+
+function titleOf(view) {
+  return word("title", {}, view.words);
+}

@@ -1,0 +1,62 @@
+/**
+ * Colours that can be told apart by people who see colours differently, on light and on dark paper.
+ *
+ *   LINES[0]                  the first of eight colours for things beside each other (Okabe and Ito)
+ *   shade(0.3)                [red, green, blue] for a value from 0 (the paper) to 1 (the most)
+ *   lean(-0.4)                the same for a value from -1 (orange) over 0 (the paper) to 1 (blue)
+ *   css(shade(0.3))           as CSS writes it
+ *   inkOn(shade(0.3))         black or white, whichever is read better on it
+ *   paper()                   {paper, ink, soft, line}: the page's own colours now, for canvas and SVG
+ */
+
+export const LINES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6fc9", "#7f7f7f"];
+
+const LIGHT = { paper: "#ffffff", card: "#f6f7f9", ink: "#1b1f24", soft: "#59636e", line: "#d5dae0", mark: "#d55e00" };
+const DARK = { paper: "#14171b", card: "#1e2329", ink: "#e6e9ed", soft: "#a3adb8", line: "#39424c", mark: "#ff9d4d" };
+
+const SHADES = {
+  light: [[255, 255, 255], [176, 214, 236], [38, 132, 190], [0, 62, 112], [0, 24, 56]],
+  dark: [[20, 23, 27], [22, 66, 104], [30, 126, 164], [120, 196, 170], [255, 238, 140]],
+};
+const LEANING = {
+  light: [[150, 62, 0], [236, 150, 70], [255, 255, 255], [90, 170, 216], [0, 62, 112]],
+  dark: [[255, 190, 110], [176, 92, 18], [20, 23, 27], [20, 102, 156], [130, 210, 255]],
+};
+
+/** Whether the page is dark now: as switched, else as the system has it. */
+export function isDark() {
+  const look = document.documentElement.dataset.look;
+  return look ? look === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+export function paper() {
+  return isDark() ? DARK : LIGHT;
+}
+
+export function shade(value) {
+  return between(SHADES[isDark() ? "dark" : "light"], value);
+}
+
+export function lean(value) {
+  return between(LEANING[isDark() ? "dark" : "light"], (value + 1) / 2);
+}
+
+/** A table of 255 colours, for pictures of many cells; the one in the middle is that of 0 where there are signs. */
+export function ramp(both) {
+  return Array.from({ length: 255 }, (_, step) => (both ? lean(step / 127 - 1) : shade(step / 254)));
+}
+
+export function css([red, green, blue]) {
+  return `rgb(${red}, ${green}, ${blue})`;
+}
+
+export function inkOn([red, green, blue]) {
+  const [r, g, b] = [red, green, blue].map((part) => (part / 255) ** 2.2);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#000000" : "#ffffff";
+}
+
+function between(colours, value) {
+  const place = Math.min(Math.max(Number.isFinite(value) ? value : 0, 0), 1) * (colours.length - 1);
+  const left = Math.min(Math.floor(place), colours.length - 2);
+  return colours[left].map((part, index) => Math.round(part + (colours[left + 1][index] - part) * (place - left)));
+}

@@ -1,0 +1,103 @@
+/**
+ * Attention of one head, step by step, with plain numbers: what `layers/attention.py` says, written once more.
+ *
+ *   const head = { formula, size, queries, keys, values, allowed, lean, vector }       matrices: {shape, values}
+ *   stepsOf(head, 3, { scaled: true, masked: true })     {products, scaled, leaned, allowed, weights, output} of query 3
+ *   weightsOf(head, changes)                             all rows of weights, one after another
+ *   edited(head, "q.3.2=1.5,k.0.1=-2")                   the same head with some numbers changed
+ *
+ * scaled-dot: softmax(q · k / √size) v;  dot: softmax(q · k) v;  additive: softmax(w · tanh(q + k)) v, with w the vector.
+ */
+
+const PARTS = { q: "queries", k: "keys", v: "values" };
+const CHANGE = /^([qkv])\.(\d+)\.(\d+)=(-?\d+(?:\.\d+)?(?:e-?\d+)?)$/;
+
+/** What a query and a key have in common, number by number; their sum is the score before it is divided. */
+export function termsOf(head, query, key) {
+  const [asked, given] = [rowOf(head.queries, query), rowOf(head.keys, key)];
+  if (head.formula !== "additive") return asked.map((value, place) => value * given[place]);
+  return asked.map((value, place) => head.vector.values[place] * Math.tanh(value + given[place]));
+}
+
+/** Everything that happens to one query. */
+export function stepsOf(head, query, { scaled: divide, masked }) {
+  const count = head.keys.shape[0];
+  const products = Array.from({ length: count }, (_, key) => productOf(head, query, key));
+  const scaled = products.map((value) => (divide ? value * scaleOf(head) : value));
+  const lean = head.lean.values.length ? rowOf(head.lean, query) : null;
+  const leaned = lean ? scaled.map((value, key) => value + lean[key]) : scaled;
+  const allowed = Array.from(rowOf(head.allowed, query), (value) => !masked || value > 0);
+  const weights = softmax(leaned.map((value, key) => (allowed[key] ? value : -Infinity)));
+  return { products, scaled, lean, leaned, allowed, weights, output: mixed(head.values, weights) };
+}
+
+export function weightsOf(head, changes) {
+  const [rows, columns] = [head.queries.shape[0], head.keys.shape[0]];
+  const found = new Float32Array(rows * columns);
+  for (let query = 0; query < rows; query += 1) found.set(stepsOf(head, query, changes).weights, query * columns);
+  return found;
+}
+
+/** What q · k is multiplied by. */
+export function scaleOf({ formula, size }) {
+  return formula === "scaled-dot" ? 1 / Math.sqrt(size) : 1;
+}
+
+/** eˣ / Σ eˣ; the largest is taken away first, so that nothing overflows. Where nothing is allowed, nothing is taken. */
+export function softmax(scores) {
+  const largest = scores.reduce((one, other) => Math.max(one, other), -Infinity);
+  if (largest === -Infinity) return scores.map(() => 0);
+  const powers = scores.map((score) => Math.exp(score - largest));
+  const sum = powers.reduce((one, other) => one + other, 0);
+  return powers.map((power) => power / sum);
+}
+
+/** The sum of all values, each by its weight. */
+export function mixed(values, weights) {
+  const [count, size] = values.shape;
+  const found = new Array(size).fill(0);
+  for (let key = 0; key < count; key += 1)
+    for (let place = 0; place < size; place += 1) found[place] += weights[key] * values.values[key * size + place];
+  return found;
+}
+
+/** The changes that a text of the link says, those that fit this head: [{part, row, column, value}]. */
+export function changesOf(head, text) {
+  const found = text.split(",").map((each) => CHANGE.exec(each)).filter(Boolean);
+  return found
+    .map(([, part, row, column, value]) => ({ part, row: Number(row), column: Number(column), value: Number(value) }))
+    .filter(({ part, row, column }) => row < head[PARTS[part]].shape[0] && column < head[PARTS[part]].shape[1]);
+}
+
+/** The text for a list of changes. */
+export function changesText(changes) {
+  return changes.map(({ part, row, column, value }) => `${part}.${row}.${column}=${value}`).join(",");
+}
+
+export function edited(head, text) {
+  const changed = { ...head };
+  for (const { part, row, column, value } of changesOf(head, text)) {
+    const name = PARTS[part];
+    const { shape } = changed[name];
+    if (changed[name] === head[name]) changed[name] = { shape, values: Float64Array.from(head[name].values) };
+    changed[name].values[row * shape[1] + column] = value;
+  }
+  return changed;
+}
+
+/** One row of a matrix, without a copy. */
+export function rowOf({ shape, values }, row) {
+  return values.subarray(row * shape[1], (row + 1) * shape[1]);
+}
+
+function productOf(head, query, key) {
+  const { values, shape: [, size] } = head.queries;
+  const keys = head.keys.values;
+  let sum = 0;
+  if (head.formula === "additive") {
+    const vector = head.vector.values;
+    for (let place = 0; place < size; place += 1)
+      sum += vector[place] * Math.tanh(values[query * size + place] + keys[key * size + place]);
+  } else for (let place = 0; place < size; place += 1) sum += values[query * size + place] * keys[key * size + place];
+  return sum;
+}

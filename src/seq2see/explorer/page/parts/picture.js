@@ -1,0 +1,189 @@
+/**
+ * A picture with its grid of patches, and a heat laid over it: to point at patches, with the mouse or the arrow keys.
+ *
+ *   const picture = patchPicture({ name: "picture", onPoint: (place) => ..., onPick: (place) => ..., onMove: (from, to) => ... });
+ *   place.append(picture.element);
+ *   picture.show({ pixels: { shape: [32, 32, 3], values }, grid: [4, 4], heat: [...16 numbers], chosen: 5, covered: [3] });
+ *
+ * heat     a number for each patch, or null for the bare picture; the largest is the brightest
+ * onPoint  (place or -1) as the pointer or the keys move; onPick for click and Enter; onMove when a patch is dragged to
+ *          another's place, or carried there: Shift and an arrow key swap it with its neighbour
+ *
+ * `picture.canvas.shown = {rows, columns, values, pixels}` is what is shown; without heat the values are zeros.
+ */
+
+import { paper } from "./colours.js";
+import { make } from "./dom.js";
+import { figure } from "./figures.js";
+import { matrixTable } from "./downloads.js";
+
+const SIDE = 448; // pixels of the canvas
+const DARKEST = 0.88; // over a patch that counts nothing
+const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+
+export function patchPicture(given) {
+  return new PatchPicture(given);
+}
+
+/** Pixels of the server (height, width, channel; 0 to 255) as a small canvas; grey has one channel. */
+export function canvasOf({ shape: [height, width, channels], values }) {
+  const canvas = make("canvas", { width, height });
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(width, height);
+  for (let place = 0; place < width * height; place += 1) {
+    const pixel = Array.from({ length: 3 }, (_, channel) => values[place * channels + (channels === 1 ? 0 : channel)]);
+    image.data.set([...pixel, 255], 4 * place);
+  }
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+class PatchPicture {
+  constructor({ name, side = SIDE, onPoint = () => {}, onPick = () => {}, onMove = () => {} }) {
+    this.heard = { onPoint, onPick, onMove };
+    this.name = name;
+    this.side = side;
+    this.given = { pixels: null, grid: [1, 1], heat: null, chosen: -1, covered: [], lines: true };
+    this.pointed = -1;
+    this.canvas = make("canvas", { tabindex: "0", role: "img", class: "picture-canvas", "aria-label": name });
+    this.told = make("output", { class: "heat-told", "aria-live": "polite" });
+    this.element = make("div", { class: "picture" }, this.canvas, this.told);
+    this.table = () => matrixTable(this.canvas.shown);
+    this.listen();
+  }
+
+  /** Show other pixels, another heat, or both. */
+  show(changes) {
+    Object.assign(this.given, changes);
+    const { pixels, grid: [down, across], heat } = this.given;
+    if (heat && heat.length !== down * across) throw new Error(`${this.name}: the heat does not fill the patches`);
+    if (changes.pixels) this.image = canvasOf(pixels);
+    const names = (count) => Array.from({ length: count }, (_, place) => String(place + 1));
+    const values = heat ?? new Float32Array(down * across);
+    this.canvas.shown = { rows: names(down), columns: names(across), values, pixels: pixels?.values ?? [] };
+    this.canvas.setAttribute("aria-label", `${this.name}: ${down} × ${across}`);
+    this.tell();
+    this.paint();
+  }
+
+  get patches() {
+    return this.given.grid[0] * this.given.grid[1];
+  }
+
+  paint() {
+    const dots = window.devicePixelRatio || 1;
+    const [high, wide] = this.given.pixels?.shape ?? [1, 1];
+    const width = this.side * Math.min(1, wide / high);
+    const height = this.side * Math.min(1, high / wide);
+    Object.assign(this.canvas, { width: Math.round(width * dots), height: Math.round(height * dots) });
+    Object.assign(this.canvas.style, { width: `${width}px` });
+    const context = this.canvas.getContext("2d");
+    context.setTransform(dots, 0, 0, dots, 0, 0);
+    this.size = { width, height };
+    paintPicture(context, { ...this.given, image: this.image, size: this.size, pointed: this.pointed });
+  }
+
+  /** Where a patch stands on the canvas as it is seen, which a narrow screen may have made smaller. */
+  placeAt(event) {
+    const [down, across] = this.given.grid;
+    const column = Math.floor((event.offsetX / this.canvas.clientWidth) * across);
+    const row = Math.floor((event.offsetY / this.canvas.clientHeight) * down);
+    return row >= 0 && row < down && column >= 0 && column < across ? row * across + column : -1;
+  }
+
+  point(place) {
+    if (place === this.pointed) return;
+    this.pointed = place;
+    this.heard.onPoint(place); // whoever hears it may show another heat
+    this.tell();
+    this.paint();
+  }
+
+  /** Say in words what is pointed at. */
+  tell() {
+    const { grid: [, across], heat } = this.given;
+    const where = `${Math.floor(this.pointed / across) + 1},${(this.pointed % across) + 1}`;
+    this.told.textContent = this.pointed < 0 ? "" : heat ? `${where}: ${figure(heat[this.pointed])}` : where;
+  }
+
+  listen() {
+    let from = -1;
+    this.canvas.addEventListener("pointerdown", (event) => {
+      from = this.placeAt(event);
+      this.canvas.setPointerCapture?.(event.pointerId);
+    });
+    this.canvas.addEventListener("pointermove", (event) => this.point(this.placeAt(event)));
+    this.canvas.addEventListener("pointerleave", () => this.point(-1));
+    this.canvas.addEventListener("pointerup", (event) => {
+      const to = this.placeAt(event);
+      if (from >= 0 && to >= 0) (from === to ? this.heard.onPick : this.heard.onMove)(from, to);
+      from = -1;
+    });
+    this.canvas.addEventListener("blur", () => this.point(-1));
+    this.canvas.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  key(event) {
+    const [down, across] = this.given.grid;
+    if (event.key in STEPS) {
+      const [row, column] = this.pointed < 0 ? [0, 0] : [Math.floor(this.pointed / across), this.pointed % across];
+      const [lower, right] = this.pointed < 0 ? [0, 0] : STEPS[event.key];
+      const to = Math.min(Math.max(row + lower, 0), down - 1) * across + Math.min(Math.max(column + right, 0), across - 1);
+      const from = this.pointed;
+      this.point(to);
+      if (event.shiftKey && from >= 0 && from !== to) this.heard.onMove(from, to);
+    } else if ((event.key === "Enter" || event.key === " ") && this.pointed >= 0) this.heard.onPick(this.pointed);
+    else return;
+    event.preventDefault();
+  }
+}
+
+function paintPicture(context, { image, size, grid, heat, chosen, covered, lines, pointed }) {
+  const [down, across] = grid;
+  const [wide, high] = [size.width / across, size.height / down];
+  context.clearRect(0, 0, size.width, size.height);
+  context.imageSmoothingEnabled = false;
+  if (image) context.drawImage(image, 0, 0, size.width, size.height);
+  const box = (place) => [(place % across) * wide, Math.floor(place / across) * high, wide, high];
+  if (heat) paintHeat(context, heat, box);
+  if (lines && down * across > 1) paintLines(context, size, wide, high);
+  covered.forEach((place) => cross(context, box(place)));
+  const { ink } = paper();
+  if (pointed >= 0) frame(context, box(pointed), ink, 2);
+  if (chosen >= 0) frame(context, box(chosen), paper().mark, 5);
+}
+
+/** Patches that count little are darkened: the picture shows itself where the most was taken from. */
+function paintHeat(context, heat, box) {
+  const most = heat.reduce((largest, value) => Math.max(largest, value), 0) || 1;
+  heat.forEach((value, place) => {
+    context.fillStyle = `rgba(8, 12, 24, ${DARKEST * (1 - Math.max(value, 0) / most)})`;
+    context.fillRect(...box(place));
+  });
+}
+
+function paintLines(context, size, wide, high) {
+  context.strokeStyle = "rgba(128, 128, 128, 0.75)";
+  context.lineWidth = 1;
+  context.beginPath();
+  for (let x = wide; x < size.width - 1; x += wide) context.rect(x, 0, 0, size.height);
+  for (let y = high; y < size.height - 1; y += high) context.rect(0, y, size.width, 0);
+  context.stroke();
+}
+
+function cross(context, [left, top, wide, high]) {
+  context.strokeStyle = paper().mark;
+  context.lineWidth = 2;
+  context.beginPath();
+  context.moveTo(left + wide * 0.25, top + high * 0.25);
+  context.lineTo(left + wide * 0.75, top + high * 0.75);
+  context.moveTo(left + wide * 0.75, top + high * 0.25);
+  context.lineTo(left + wide * 0.25, top + high * 0.75);
+  context.stroke();
+}
+
+function frame(context, [left, top, wide, high], colour, thick) {
+  context.strokeStyle = colour;
+  context.lineWidth = thick;
+  context.strokeRect(left + thick / 2, top + thick / 2, wide - thick, high - thick);
+}

@@ -1,0 +1,133 @@
+/**
+ * A search as a tree: a column for every turn, in it the continuations that were looked at, the best on top.
+ *
+ *   const tree = searchTree({ name, branches, winner, until: 5, first: "∅", pruned: true, told, onPick, onPoint });
+ *   place.append(tree.element);
+ *
+ * branches  columns as the server gives them: parent, time, token, piece, log_probability, total, score, fate
+ * winner    the numbers of the branches that the answer is made of
+ * until     how many turns are shown; `pruned` shows also what was left
+ * told      (number) -> the small text under a token
+ * onPick    (number) when a branch is pressed; onPoint the same for pointer and keyboard, -1 when they leave
+ *
+ * The arrow keys walk: left to what a branch continues, right to its best continuation, up and down in a column.
+ * `tree.svg.shown = {numbers, winner}` is what is shown.
+ */
+
+import { LINES, paper } from "./colours.js";
+import { draw, make } from "./dom.js";
+import { readable } from "./strip.js";
+
+const [WIDTH, HEIGHT, ACROSS, DOWN] = [96, 40, 150, 50];
+const [LEFT, TOP] = [70, 10];
+const FONT = { "font-family": "system-ui, 'Noto Sans CJK SC', sans-serif" };
+const LETTERS = 9;
+
+export function searchTree({ name, branches, winner, until, first, pruned, told, onPick, onPoint }) {
+  const won = new Set(winner);
+  const isShown = (number) => branches.time[number] < until && (pruned || branches.fate[number] !== "left");
+  const numbers = branches.time.map((_, number) => number).filter(isShown);
+  const places = placed(numbers, branches);
+  const wide = LEFT + Math.max(until, 1) * ACROSS;
+  const high = TOP + Math.max(1, ...numbers.map((number) => places.get(number).rank + 1)) * DOWN;
+  const size = { width: wide, height: high, viewBox: `0 0 ${wide} ${high}` };
+  const svg = draw("svg", { ...size, role: "tree", "aria-label": name, class: "search-tree" });
+  svg.append(...numbers.map((number) => edge(number, branches, places, won)));
+  svg.append(label({ x: LEFT - 46, y: TOP + HEIGHT / 2, size: 17 }, first));
+  const nodes = new Map(numbers.map((number) => [number, node(number, branches, places.get(number), won, told)]));
+  svg.append(...nodes.values());
+  listen(svg, { nodes, branches, places, onPick, onPoint });
+  svg.shown = { numbers, winner: winner.filter((number) => nodes.has(number)) };
+  return { element: make("div", { class: "scroll search-box" }, svg), svg };
+}
+
+/** Where each branch stands: its turn, and its rank among those of the turn that are shown. */
+function placed(numbers, branches) {
+  const counts = new Map();
+  return new Map(numbers.map((number) => {
+    const time = branches.time[number];
+    const rank = counts.get(time) ?? 0;
+    counts.set(time, rank + 1);
+    return [number, { rank, x: LEFT + time * ACROSS + ACROSS - WIDTH - 20, y: TOP + rank * DOWN }];
+  }));
+}
+
+function colourOf(number, branches, won) {
+  const { mark, soft } = paper();
+  if (won.has(number)) return mark;
+  return { taken: LINES[0], ended: LINES[2], left: soft }[branches.fate[number]];
+}
+
+/** A line from what is continued; it is thicker the more probable the continuation is. */
+function edge(number, branches, places, won) {
+  const to = places.get(number);
+  const from = places.get(branches.parent[number]) ?? { x: LEFT - 20 - WIDTH, y: TOP };
+  const [x1, y1, x2, y2] = [from.x + WIDTH, from.y + HEIGHT / 2, to.x, to.y + HEIGHT / 2];
+  const middle = (x1 + x2) / 2;
+  return draw("path", {
+    d: `M${x1},${y1} C${middle},${y1} ${middle},${y2} ${x2},${y2}`,
+    fill: "none",
+    stroke: colourOf(number, branches, won),
+    "stroke-width": 1 + 5 * Math.exp(branches.log_probability[number]),
+    ...(branches.fate[number] === "left" ? { "stroke-dasharray": "3 4", opacity: 0.7 } : {}),
+  });
+}
+
+function node(number, branches, { x, y }, won, told) {
+  const left = branches.fate[number] === "left";
+  const piece = readable(branches.piece[number]);
+  const short = piece.length > LETTERS ? `${piece.slice(0, LETTERS - 1)}…` : piece;
+  const name = `${piece} ${told(number)}`;
+  const role = { role: "treeitem", tabindex: -1, "aria-label": name, "data-number": number };
+  const group = draw("g", { class: "pressable", ...role });
+  const ended = branches.fate[number] === "ended";
+  group.append(
+    draw("rect", {
+      x, y, width: WIDTH, height: HEIGHT, rx: ended ? 19 : 5, fill: left ? paper().paper : paper().card,
+      stroke: colourOf(number, branches, won), "stroke-width": won.has(number) ? 3 : 1.5,
+      ...(left ? { "stroke-dasharray": "3 4" } : {}),
+    }),
+    label({ x: x + WIDTH / 2, y: y + 14, size: 15, soft: left }, short),
+    label({ x: x + WIDTH / 2, y: y + 31, size: 12, soft: true }, told(number)),
+    draw("title", {}, name),
+  );
+  return group;
+}
+
+function label({ x, y, size, soft = false }, text) {
+  const look = { "text-anchor": "middle", "dominant-baseline": "central", fill: soft ? paper().soft : paper().ink };
+  return draw("text", { x, y, "font-size": size, ...look, ...FONT }, text);
+}
+
+function listen(svg, { nodes, branches, places, onPick, onPoint }) {
+  const numberOf = (event) => Number(event.target.closest("[data-number]")?.dataset.number ?? -1);
+  const walkTo = (number) => {
+    if (!nodes.has(number)) return;
+    for (const each of nodes.values()) each.setAttribute("tabindex", -1);
+    nodes.get(number).setAttribute("tabindex", 0);
+    nodes.get(number).focus();
+  };
+  nodes.values().next().value?.setAttribute("tabindex", 0);
+  svg.addEventListener("pointerover", (event) => onPoint(numberOf(event)));
+  svg.addEventListener("pointerleave", () => onPoint(-1));
+  svg.addEventListener("focusin", (event) => onPoint(numberOf(event)));
+  svg.addEventListener("click", (event) => numberOf(event) >= 0 && onPick(numberOf(event)));
+  svg.addEventListener("keydown", (event) => {
+    const number = numberOf(event);
+    const wanted = neighbour(event.key, number, { nodes, branches, places });
+    if (wanted !== null) walkTo(wanted);
+    else if (event.key === "Enter" || event.key === " ") onPick(number);
+    else return;
+    event.preventDefault();
+  });
+}
+
+function neighbour(key, number, { nodes, branches, places }) {
+  const all = [...nodes.keys()];
+  const beside = (by) => all.find((each) =>
+    branches.time[each] === branches.time[number] && places.get(each).rank === places.get(number).rank + by);
+  if (key === "ArrowLeft") return branches.parent[number];
+  if (key === "ArrowRight") return all.find((each) => branches.parent[each] === number) ?? -1;
+  if (key === "ArrowUp") return beside(-1) ?? -1;
+  return key === "ArrowDown" ? beside(1) ?? -1 : null;
+}

@@ -1,0 +1,72 @@
+/**
+ * All heads of all layers as small pictures, to choose one from.
+ *
+ *   const grid = thumbnails({ name: "heads", layers: [{ title: "encoder 1", heads: 4 }], onPick: (layer, head) => ... });
+ *   place.append(grid.element);
+ *   grid.show(layer, { shape: [heads, rows, columns], values }, notes)     paint one layer; a note for each head
+ *   grid.choose(layer, head)                                               -1 as head chooses a whole layer
+ *
+ * Each picture is a button; the arrow keys go from head to head and from layer to layer. `canvas.shown` has the numbers.
+ */
+
+import { ramp } from "./colours.js";
+import { fill, make } from "./dom.js";
+import { imageOf, mostOf } from "./heat_paint.js";
+
+const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+const MANY = 900; // cells; of fewer, the largest is the darkest
+const LARGEST = 84; // pixels on the screen
+
+export function thumbnails({ name, layers, headName, onPick }) {
+  const buttons = layers.map((layer, row) => Array.from({ length: layer.heads }, (_, head) => buttonOf(layer, row, head)));
+  const rows = layers.map((layer, row) =>
+    make("div", { class: "thumbnail-row" }, make("span", { class: "thumbnail-title" }, layer.title), ...buttons[row]));
+  const element = make("div", { class: "thumbnails", role: "group", "aria-label": name }, ...rows);
+
+  function buttonOf(layer, row, head) {
+    const label = `${layer.title} ${headName(head)}`;
+    const named = { "aria-label": label, title: label, tabindex: row || head ? -1 : 0 };
+    const button = make("button", { type: "button", class: "thumbnail", ...named });
+    button.addEventListener("click", () => onPick(row, head));
+    button.addEventListener("keydown", (event) => {
+      const [down, right] = STEPS[event.key] ?? [0, 0];
+      const next = buttons[row + down]?.[Math.min(head, buttons[row + down].length - 1) + right];
+      if (!(event.key in STEPS)) return;
+      event.preventDefault();
+      next?.focus();
+    });
+    return button;
+  }
+
+  return {
+    element,
+    show(layer, { shape: [heads, down, across], values }, notes = []) {
+      for (let head = 0; head < heads; head += 1) {
+        const part = values.subarray(head * down * across, (head + 1) * down * across);
+        fill(buttons[layer][head], pictureOf(part, down, across), make("small", {}, notes[head] ?? ""));
+      }
+    },
+    choose(layer, head) {
+      buttons.forEach((row, place) => row.forEach((button, number) => {
+        const chosen = place === layer && (number === head || head < 0);
+        button.setAttribute("aria-pressed", String(chosen));
+        button.tabIndex = place === layer && number === Math.max(head, 0) ? 0 : -1;
+      }));
+      // Only within the grid: the page itself does not jump.
+      const { offsetTop, offsetHeight } = rows[layer];
+      const [top, high] = [element.scrollTop, element.clientHeight];
+      if (offsetTop < top || offsetTop + offsetHeight > top + high) element.scrollTop = offsetTop - (high - offsetHeight) / 2;
+    },
+  };
+}
+
+/** Cells of a pixel each, drawn larger by the browser; every head by its own largest weights. */
+function pictureOf(values, down, across) {
+  const largest = values.length > MANY ? mostOf(values, 0.97) : null;
+  const cells = { rows: Array(down).fill(""), columns: Array(across).fill(""), values, both: false, least: 0, most: largest };
+  const canvas = imageOf(cells, ramp(false));
+  const scale = LARGEST / Math.max(down, across);
+  Object.assign(canvas.style, { width: `${Math.max(across * scale, 6)}px`, height: `${Math.max(down * scale, 6)}px` });
+  canvas.shown = { rows: down, columns: across, values };
+  return canvas;
+}

@@ -1,0 +1,20 @@
+/** Every view, in the order of the menu. A new one is imported here and takes its place in the list. */
+
+import { view as architecture } from "./views/architecture.js";
+import { view as attention } from "./views/attention.js";
+import { view as compare } from "./views/compare.js";
+import { view as decode } from "./views/decode.js";
+import { view as embeddings } from "./views/embeddings.js";
+import { view as mistakes } from "./views/mistakes.js";
+import { view as nextToken } from "./views/next_token.js";
+import { view as oneHead } from "./views/one_head.js";
+import { view as positions } from "./views/positions.js";
+import { view as recurrent } from "./views/recurrent.js";
+import { view as runs } from "./views/runs.js";
+import { view as tokenise } from "./views/tokenise.js";
+import { view as vit } from "./views/vit.js";
+
+/** As the data travel: how it was trained, what it is made of, what it reads, where it looks, what it writes, and how well. */
+export const VIEWS = [
+  runs, architecture, tokenise, embeddings, positions, recurrent, vit, attention, oneHead, nextToken, decode, compare, mistakes,
+];

@@ -1,0 +1,282 @@
+/** Two runs on one text, or one run on two texts: answers, probabilities and attention side by side, and how they differ. */
+
+import { bars } from "../parts/bars.js";
+import { LINES } from "../parts/colours.js";
+import { choice, row, slider, textBox } from "../parts/controls.js";
+import { fill, latest, make } from "../parts/dom.js";
+import { figure, share } from "../parts/figures.js";
+import { heatMap } from "../parts/heat_map.js";
+import { canvasOf } from "../parts/picture.js";
+import { readable, tokenStrip } from "../parts/strip.js";
+
+const words = {
+  en: {
+    title: "Compare",
+    help_text:
+      "Two runs on one text (choose a second run above), or one run on two texts (type a second one). Each side answers by " +
+      "itself; what the other side does not say is framed, and the stronger its colour, the more probable a token was. Then both " +
+      "read the same target, which is the first side's answer unless you type another: so probabilities can be compared " +
+      "token by token, and attention cell by cell. Both maps have one scale; in a difference, blue is more on the second " +
+      "side, orange less.",
+    other: "second text",
+    common: "target that both read",
+    example: "text",
+    empty: "empty: {what}",
+    usual: "an example of the run's own",
+    first_answer: "the first answer",
+    picture: "test picture",
+    other_picture: "second picture",
+    same: "the same",
+    side: "{place}: {name}",
+    log_p: "log p = {value}",
+    cut: "The text is longer than the model reads; its end was cut off.",
+    both_read: "Both read the same target",
+    first: "first",
+    second_side: "second",
+    difference: "second less first",
+    piece: "token",
+    other_pieces: "The two cut this target into other pieces, so it cannot be compared token by token.",
+    guesses: "What it may be",
+    attention: "Attention",
+    kind: "who looks",
+    looks_across: "target at source",
+    looks_source: "source at itself",
+    looks_target: "target at itself",
+    layer: "layer",
+    head: "head",
+    mean: "mean",
+    no_maps: "The two have no attention in common that could be compared.",
+    other_shapes: "The two maps have other pieces, so their difference cannot be drawn.",
+    nothing: "(nothing)",
+  },
+  zh: {
+    title: "对比",
+    help_text:
+      "两次训练读同一段文本（在上方选择另一次训练），或一次训练读两段文本（再输入一段）。两边各自回答；对方没有说的词元加框，" +
+      "颜色越深概率越大。然后两边读同一个目标文本（不填时用第一边的回答），这样概率可以逐词元比较，注意力可以逐格比较。两张图用同一色标；" +
+      "差值图中，蓝色表示第二边更多，橙色表示更少。",
+    other: "另一段文本",
+    common: "两边都读的目标文本",
+    example: "文本",
+    empty: "留空：{what}",
+    usual: "这次训练自己的样例",
+    first_answer: "第一边的回答",
+    picture: "测试图片",
+    other_picture: "另一张图片",
+    same: "相同",
+    side: "{place}：{name}",
+    log_p: "log p = {value}",
+    cut: "文本比模型能读的更长，末尾被截去。",
+    both_read: "两边读同一个目标文本",
+    first: "第一",
+    second_side: "第二",
+    difference: "第二减第一",
+    piece: "词元",
+    other_pieces: "两边把目标文本切成了不同的词元，不能逐词元比较。",
+    guesses: "可能的答案",
+    attention: "注意力",
+    kind: "谁在看",
+    looks_across: "目标看源文",
+    looks_source: "源文看自身",
+    looks_target: "目标看自身",
+    layer: "层",
+    head: "头",
+    mean: "平均",
+    no_maps: "两边没有可以比较的注意力。",
+    other_shapes: "两张图的词元不同，画不出差值。",
+    nothing: "（空）",
+  },
+};
+
+/** What an attention may be of: the target looks at the source, or a sequence looks at itself. */
+const KINDS = ["across", "source", "target"];
+const FEW = 14; // columns of maps that fit side by side
+
+export const view = {
+  name: "compare",
+  words,
+  second: true,
+  suits: (run) => run.ready && ["text", "pictures"].some((ability) => run.abilities.includes(ability)),
+  state: { other: "", number: 0, other_number: -1, kind: "", layer: -1, head: -1 },
+
+  async show(place, bench) {
+    const parts = Object.fromEntries(["inputs", "answers", "read", "maps"].map((name) => [name, make("div", {})]));
+    const redraw = latest(() => tell(parts, bench));
+    fill(parts.inputs, inputs(bench, redraw));
+    fill(place, parts.inputs, parts.answers, parts.read, parts.maps);
+    await redraw();
+  },
+};
+
+/** What is read on either side: texts to type, or test pictures to choose. */
+function inputs(bench, redraw) {
+  const { abilities } = bench.run;
+  const target = abilities.includes("decode") ? [["target", "common", "first_answer"]] : [];
+  const texts = [["text", "example", "usual"], ["other", "other", "same"]];
+  const box = ([key, name, empty]) =>
+    textBox(bench, key, { name: bench.word(name), lines: 1, placeholder: bench.word("empty", { what: bench.word(empty) }), redraw });
+  if (!abilities.includes("pictures")) return make("div", {}, row(...texts.map(box)), row(...target.map(box)));
+  const named = (value) => (value < 0 ? bench.word("same") : String(value + 1));
+  return row(slider(bench, "number", { name: bench.word("picture"), from: 0, to: bench.state.number, shown: named, redraw }),
+    slider(bench, "other_number", { name: bench.word("other_picture"), from: -1, to: bench.state.other_number, shown: named, redraw }),
+    ...target.map(box));
+}
+
+async function tell(parts, bench) {
+  const { text, other, target, number, other_number: otherNumber } = bench.state;
+  const second = bench.second?.ready ? bench.second.id : null;
+  const found = await bench.ask("compare/sides", {
+    run: bench.run.id, second, text, other, target: target || null, number, other_number: otherNumber < 0 ? null : otherNumber,
+  });
+  for (const input of parts.inputs.querySelectorAll("input[type=range]")) input.max = found.pictures - 1;
+  fill(parts.answers, make("div", { class: "sides" }, ...found.sides.map((side, place) => sideOf(side, place, bench))),
+    guessesOf(found.sides, bench));
+  if (found.pictures) await showPictures(parts.answers, found, bench);
+  tellRead(parts.read, found, bench);
+  await tellMaps(parts.maps, found, bench);
+}
+
+/** What both sides look at, above what they say of it. */
+async function showPictures(place, found, bench) {
+  for (const [index, { input, name }] of found.sides.entries()) {
+    const canvas = canvasOf(await bench.numbers("vit/picture", { run: input.run, number: input.number }));
+    canvas.className = "side-picture";
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", `${name}: ${input.number + 1}`);
+    place.querySelectorAll(".side h2")[index].after(canvas);
+  }
+}
+
+/** One side's own answer, token by token. */
+function sideOf(side, place, bench) {
+  const name = bench.word("side", { place: bench.word(place ? "second_side" : "first"), name: side.name });
+  const strip = tokenStrip({
+    name, tokens: side.tokens.map(({ piece }) => piece), notes: side.tokens.map(({ probability }) => share(probability)),
+  });
+  strip.paint(side.tokens.map(({ probability }) => probability));
+  side.differs.forEach((differs, index) => strip.children[index].classList.toggle("differs", differs));
+  const notes = [side.truncated ? bench.word("cut") : null, ...side.remarks].filter(Boolean);
+  return make("section", { class: "side" }, make("h2", { class: `side-${place}` }, name),
+    side.input.text ? make("p", { class: "note" }, side.input.text) : null,
+    make("p", { class: "side-answer" }, side.answer || bench.word("nothing")),
+    make("p", { class: "note" }, bench.word("log_p", { value: figure(side.log_probability) })),
+    strip, ...notes.map((note) => make("p", { class: "note" }, note)));
+}
+
+/** Of models that only read: for each thing that was asked, what it may be on either side. */
+function guessesOf(sides, bench) {
+  const count = Math.min(...sides.map((side) => side.guesses.length));
+  if (!count) return null;
+  const charts = Array.from({ length: count }, (_, place) => {
+    const [first, second] = sides.map((side) => new Map(side.guesses[place].map(({ piece, probability }) => [piece, probability])));
+    const labels = [...new Set([...first.keys(), ...second.keys()])];
+    const each = labels.flatMap((label) => [[label, first.get(label) ?? 0], ["", second.get(label) ?? 0]]);
+    return bars({
+      name: `${bench.word("guesses")} ${place + 1}`, labels: each.map(([label]) => label), values: each.map(([, value]) => value),
+      most: 1, told: share, colours: each.map((_, index) => LINES[index % 2]),
+    });
+  });
+  const rows = sides.flatMap((side, place) => side.guesses.flatMap((guess, index) =>
+    guess.map(({ piece, probability }) => [bench.word(place ? "second_side" : "first"), index + 1, piece, probability])));
+  bench.offer({ name: bench.word("guesses"), table: { columns: ["", "#", bench.word("piece"), "p"], rows } });
+  return make("section", {}, make("h2", {}, bench.word("guesses")), legend(bench),
+    make("div", { class: "charts" }, ...charts.map((chart) => chart.element)));
+}
+
+function legend(bench) {
+  const names = ["first", "second_side"].map((key, place) => make("span", {},
+    make("span", { class: "swatch", style: { background: LINES[place] } }), bench.word(key)));
+  return make("p", { class: "legend" }, ...names);
+}
+
+/** The same target on both sides: how probable each token of it is, and the difference. */
+function tellRead(place, { read, target }, bench) {
+  const [first, second] = read;
+  if (!first.length || !second.length) return fill(place);
+  const heading = [make("h2", {}, bench.word("both_read")), make("p", { class: "side-answer" }, target || bench.word("nothing"))];
+  const pieces = first.map(({ piece }) => piece);
+  if (pieces.join("\n") !== second.map(({ piece }) => piece).join("\n"))
+    return fill(place, ...heading, note(bench.word("other_pieces")));
+  const columns = read.map((side) => side.map(({ probability }) => probability));
+  const less = columns[1].map((probability, index) => probability - columns[0][index]);
+  const map = heatMap({
+    name: bench.word("both_read"), rows: ["first", "second_side", "difference"].map((key) => bench.word(key)),
+    columns: pieces, values: [...columns.flat(), ...less], both: true, most: 1, written: (value) => value.toFixed(2).replace("-", "−"),
+  });
+  map.element.classList.add("read-map");
+  fill(place, ...heading, map.element);
+  const rows = pieces.map((piece, index) => [piece, columns[0][index], columns[1][index], less[index]]);
+  const names = ["piece", "first", "second_side", "difference"].map((key) => bench.word(key));
+  bench.offer({ name: bench.word("both_read"), canvas: map.picture, table: { columns: names, rows } });
+}
+
+async function tellMaps(place, found, bench) {
+  const sides = [];
+  for (const side of found.sides) sides.push(await attentionOf(side, bench));
+  const kinds = KINDS.filter((kind) => sides.every((side) => side.of(kind).length));
+  if (!kinds.length) return fill(place, sides.some((side) => side.any) ? note(bench.word("no_maps")) : null);
+  const drawn = make("div", { class: "maps" });
+  const chosen = () => (kinds.includes(bench.state.kind) ? bench.state.kind : kinds[0]);
+  const redraw = latest(() => drawMaps(drawn, sides.map((side) => ({ ...side, layers: side.of(chosen()) })), bench));
+  const most = (measure) => Math.max(...sides.map((side) => measure(side.of(chosen())))) - 1;
+  const controls = make("div", {});
+  const named = (value) => (value < 0 ? bench.word("mean") : String(value + 1));
+  const anew = () => {
+    const [depth, heads] = [most((layers) => layers.length), most((layers) => layers[0].heads)];
+    if (bench.state.layer < 0) bench.state.layer = depth; // the last one says most of what is written
+    const options = kinds.map((kind) => [kind, bench.word(`looks_${kind}`)]);
+    fill(controls, row(
+      choice(bench, "kind", { name: bench.word("kind"), options, redraw: anew }),
+      slider(bench, "layer", { name: bench.word("layer"), from: 0, to: depth, shown: named, redraw }),
+      slider(bench, "head", { name: bench.word("head"), from: -1, to: heads, shown: named, redraw }),
+    ));
+    return redraw();
+  };
+  fill(place, make("h2", {}, bench.word("attention")), controls, drawn);
+  await anew();
+}
+
+/** The attention that one side has, by who looks at whom. */
+async function attentionOf({ input }, bench) {
+  const { layers, tokens } = await bench.ask("attention/layers", input);
+  const numbered = layers.map((layer, number) => ({ ...layer, number, kind: layer.across ? "across" : layer.rows }));
+  return { input, tokens, any: layers.length > 0, of: (kind) => numbered.filter((layer) => layer.kind === kind) };
+}
+
+/** Both maps and their difference; who has fewer layers or heads shows the last that it has. */
+async function drawMaps(place, sides, bench) {
+  const [axes, values] = [[], []];
+  for (const { input, layers, tokens } of sides) {
+    const layer = layers[Math.min(bench.state.layer, layers.length - 1)];
+    const head = Math.min(Math.max(bench.state.head, 0), layer.heads - 1);
+    const heads = bench.state.head < 0 ? "mean" : "one";
+    values.push((await bench.numbers("attention/head", { ...input, layer: layer.number, head, heads })).values);
+    axes.push([tokens[layer.rows], tokens[layer.columns]]);
+  }
+  const most = values.reduce((largest, each) => each.reduce((one, other) => Math.max(one, other), largest), 0);
+  const named = (index) => bench.word(index ? "second_side" : "first");
+  const maps = values.map((each, index) => mapOf(named(index), axes[index], { values: each, most }));
+  place.classList.toggle("wide", axes.some(([, columns]) => columns.length > FEW));
+  const same = axes[0].every((pieces, axis) => pieces.length === axes[1][axis].length);
+  if (same) {
+    const names = axes[0].map((pieces, axis) => pieces.map((piece, index) => joined(piece, axes[1][axis][index])));
+    const less = values[1].map((value, index) => value - values[0][index]);
+    maps.push(mapOf(bench.word("difference"), names, { values: less, both: true }));
+  }
+  fill(place, ...maps.map(({ name, map }, index) => make("section", { "data-map": index }, make("h3", {}, name), map.element)),
+    same ? null : note(bench.word("other_shapes")));
+  for (const { name, map } of maps) bench.offer({ name: `${bench.word("attention")}: ${name}`, canvas: map.picture, table: map.table });
+}
+
+function note(text) {
+  return make("p", { class: "note" }, text);
+}
+
+function mapOf(name, [rows, columns], rest) {
+  return { name, map: heatMap({ name, rows, columns, ...rest }) };
+}
+
+/** The names of a cell that stands for two pieces. */
+function joined(first, second) {
+  return first === second ? first : `${readable(first)}/${readable(second)}`;
+}

@@ -1,0 +1,226 @@
+/** What a run got wrong: who was taken for whom, the rows of an evaluation, and a way from each to where it looked. */
+
+import { choice, press, row, textBox } from "../parts/controls.js";
+import { css, inkOn, shade } from "../parts/colours.js";
+import { fill, latest, make } from "../parts/dom.js";
+import { figure, share } from "../parts/figures.js";
+import { heatMap } from "../parts/heat_map.js";
+import { readable } from "../parts/strip.js";
+
+const words = {
+  en: {
+    title: "Mistakes",
+    help_text:
+      "“seq2see eval” asks a model about every row of the splits it has not learnt from, and writes the answers down. Here " +
+      "they are, the worst first: of equally wrong answers, those the model was surest of. What an answer says that the " +
+      "truth does not is marked. Where there are labels, a cell of the confusion (row: truth, column: answer) leads to its " +
+      "rows. A row's first cell leads to where the model looked in that very text.",
+    split: "split",
+    sort: "order",
+    worst: "worst first",
+    best: "best first",
+    surest: "surest first",
+    doubtful: "least sure first",
+    file: "as in the file",
+    search: "find",
+    strips: "running text",
+    confusion: "Confusion: rows are the truth, columns the answers",
+    cell: "{truth} taken for {answer}",
+    all_rows: "All rows",
+    rows: "{from} to {to} of {total} rows",
+    no_rows: "No row.",
+    earlier: "← earlier",
+    later: "later →",
+    text_: "text",
+    truth: "truth",
+    answer: "answer",
+    chrf: "chrF",
+    right: "right",
+    log_probability: "log p",
+    probability: "probability",
+    loss: "mean loss",
+    quality: "quality",
+    sure: "how sure",
+    number: "row",
+    look: "look at row {number}",
+    nothing: "(nothing)",
+  },
+  zh: {
+    title: "错误分析",
+    help_text:
+      "“seq2see eval”让模型回答所有没学过的划分中的每一行，并把答案写下来。这里把它们列出，最差的在前：同样错的，模型越有把握越靠前。" +
+      "答案里与参考不同的地方有标记。如果答案是标签，点混淆矩阵的一格（行：真实，列：回答）就只看那些行。" +
+      "每行的第一格可以跳到模型读这段文本时的注意力。",
+    split: "数据划分",
+    sort: "排序",
+    worst: "最差在前",
+    best: "最好在前",
+    surest: "最有把握在前",
+    doubtful: "最没把握在前",
+    file: "按文件顺序",
+    search: "查找",
+    strips: "连续文本",
+    confusion: "混淆矩阵：行是真实标签，列是回答",
+    cell: "把 {truth} 当成 {answer}",
+    all_rows: "全部行",
+    rows: "第 {from} 到 {to} 行，共 {total} 行",
+    no_rows: "没有行。",
+    earlier: "← 前面",
+    later: "后面 →",
+    text_: "文本",
+    truth: "真实",
+    answer: "回答",
+    chrf: "chrF",
+    right: "正确率",
+    log_probability: "log p",
+    probability: "概率",
+    loss: "平均损失",
+    quality: "质量",
+    sure: "把握",
+    number: "行号",
+    look: "看第 {number} 行",
+    nothing: "（空）",
+  },
+};
+
+const PAGE = 25; // rows at once
+const DARKEST = 8; // the loss, in nats, from which on a token is as dark as can be
+const ORDERS = ["worst", "best", "surest", "doubtful", "file"];
+/** What the two figures of a row are called, by the kind of table. */
+const FIGURES = { texts: ["chrf", "log_probability"], labels: ["probability"], tags: ["right", "probability"], strips: ["loss"] };
+
+export const view = {
+  name: "mistakes",
+  words,
+  suits: (run) => run.ready && run.abilities.includes("curves"),
+  state: { split: "", sort: "worst", find: "", truth: "", answer: "", from: 0 },
+
+  async show(place, bench) {
+    const { splits, labels, pictures } = await bench.ask("mistakes/splits", { run: bench.run.id });
+    const split = () => ({ labels, pictures, ...(splits.find((each) => each.name === bench.state.split) ?? splits[0]) });
+    const parts = { confusion: make("div", {}), rows: make("div", {}) };
+    const redraw = latest(() => tell(parts, split(), bench));
+    const anew = () => {
+      bench.set({ from: 0 });
+      return redraw();
+    };
+    const names = splits.map(({ name }) => [name, name === "strips" ? bench.word("strips") : name]);
+    fill(place, row(
+      choice(bench, "split", { name: bench.word("split"), options: names, redraw: anew }),
+      choice(bench, "sort", { name: bench.word("sort"), options: ORDERS.map((each) => [each, bench.word(each)]), redraw: anew }),
+      textBox(bench, "find", { name: bench.word("search"), lines: 1, redraw: anew }),
+    ), parts.confusion, parts.rows);
+    await redraw();
+  },
+};
+
+async function tell(parts, split, bench) {
+  await tellConfusion(parts, split, bench);
+  await tellRows(parts, split, bench);
+}
+
+async function tellConfusion(parts, split, bench) {
+  if (!hasLabels(split)) return fill(parts.confusion);
+  const body = { run: bench.run.id, split: split.name };
+  const { values } = await bench.numbers("mistakes/confusion", body);
+  const { labels } = split;
+  const pick = (cell) => {
+    bench.set({ truth: labels[cell.row], answer: labels[cell.column], from: 0 });
+    map.mark(cell);
+    tellRows(parts, split, bench).catch(bench.fail);
+  };
+  // A diagonal of right answers would outshine all mistakes: colours go as far as the commonest of these.
+  const wrong = values.filter((_, index) => Math.floor(index / labels.length) !== index % labels.length);
+  const most = Math.max(1, ...wrong);
+  const map = heatMap({ name: bench.word("confusion"), rows: labels, columns: labels, values, most, written: String, onPick: pick });
+  fill(parts.confusion, make("h2", {}, bench.word("confusion")), map.element);
+  const { truth, answer } = bench.state;
+  if (truth) map.mark({ row: labels.indexOf(truth), column: labels.indexOf(answer) });
+  parts.unmark = () => map.mark({});
+  bench.offer({ name: bench.word("confusion"), canvas: map.picture, table: map.table });
+}
+
+async function tellRows(parts, split, bench) {
+  const { sort, find, truth, answer, from } = bench.state;
+  const cell = hasLabels(split) && truth ? [truth, answer] : null;
+  const body = { run: bench.run.id, split: split.name, sort, search: find, cell, start: from, count: PAGE };
+  const { rows, total } = await bench.ask("mistakes/rows", body);
+  const turn = (start) => {
+    bench.set({ from: start });
+    tellRows(parts, split, bench).catch(bench.fail);
+  };
+  const all = press(bench.word("all_rows"), () => {
+    bench.set({ truth: "", answer: "", from: 0 });
+    parts.unmark?.();
+    tellRows(parts, split, bench).catch(bench.fail);
+  });
+  const earlier = press(bench.word("earlier"), () => turn(Math.max(from - PAGE, 0)));
+  const later = press(bench.word("later"), () => turn(from + PAGE));
+  earlier.disabled = from === 0;
+  later.disabled = from + PAGE >= total;
+  const counted = total ? bench.word("rows", { from: from + 1, to: from + rows.length, total }) : bench.word("no_rows");
+  fill(parts.rows, cell ? make("h2", {}, bench.word("cell", { truth, answer }), " ", all) : null,
+    make("div", { class: "controls" }, make("span", { class: "note" }, counted), earlier, later),
+    tableOf(rows, split, bench));
+  parts.rows.shown = rows;
+  bench.offer({ name: bench.word("title"), table: offered(rows, split, bench) });
+}
+
+function hasLabels(split) {
+  return split.kind === "labels" || split.kind === "tags";
+}
+
+function tableOf(rows, split, bench) {
+  const names = split.kind === "strips" ? ["number", "text_"] : ["number", "text_", "truth", "answer"];
+  const heads = [...names.map((key) => make("th", {}, bench.word(key))),
+    ...FIGURES[split.kind].map((key) => make("th", { class: "number" }, bench.word(key)))];
+  const lines = rows.map((each) => make("tr", {}, ...cellsOf(each, split, bench)));
+  return make("div", { class: "scroll" }, make("table", { class: "judged" },
+    make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...lines)));
+}
+
+function cellsOf(each, split, bench) {
+  const name = bench.word("look", { number: each.number + 1 });
+  const look = make("a", { href: linkTo(each, split, bench), "aria-label": name }, each.number + 1);
+  const unknown = split.pictures && split.name !== "test"; // only test pictures have numbers to be found by
+  const number = make("td", { class: "number" }, unknown ? each.number + 1 : look);
+  if (split.kind === "strips")
+    return [number, make("td", {}, coloured(each)), make("td", { class: "number" }, figure(-each.quality))];
+  const answer = each.answer.map(([text, differs]) => (differs ? make("mark", {}, text) : text));
+  const figures = {
+    chrf: figure(each.quality), log_probability: figure(each.sure), right: share(each.quality), probability: share(each.sure),
+  };
+  return [number, make("td", {}, each.text), make("td", {}, each.truth),
+    make("td", {}, ...(answer.length ? answer : [make("mark", {}, bench.word("nothing"))]), each.right ? " ✓" : ""),
+    ...FIGURES[split.kind].map((key) => make("td", { class: "number" }, figures[key]))];
+}
+
+/** Pieces coloured by how much each surprised the model. */
+function coloured(each) {
+  const pieces = each.pieces.map((piece, place) => {
+    const colour = shade(Math.min(each.losses[place] / DARKEST, 1));
+    const style = { background: css(colour), color: inkOn(colour) };
+    return make("span", { title: figure(each.losses[place]), style }, readable(piece));
+  });
+  return make("p", { class: "surprises" }, ...pieces);
+}
+
+/** Where this very row can be looked at: in the first view that suits, with its answer. */
+function linkTo(each, split, bench) {
+  const { abilities } = bench.run;
+  const kept = { run: bench.run.id, lang: document.documentElement.lang };
+  const suits = ["attention", "recurrent"].find((ability) => abilities.includes(ability)) ?? "tokenise";
+  const written = split.kind === "texts" ? { target: answerOf(each) } : {};
+  const [name, more] = split.pictures ? ["vit", { number: each.number }] : [suits, { text: each.text, ...written }];
+  return `#${new URLSearchParams({ view: name, ...kept, ...more })}`;
+}
+
+function answerOf(each) {
+  return each.answer.map(([text]) => text).join("");
+}
+
+function offered(rows, split, bench) {
+  const columns = ["number", "text_", "truth", "answer", "quality", "sure"].map((key) => bench.word(key));
+  const cells = (each) => [each.number + 1, each.text, each.truth, answerOf(each), each.quality, each.sure];
+  return { columns, rows: rows.map(cells) };
+}

@@ -1,0 +1,85 @@
+/** How a text is cut: its pieces, their numbers and their bytes, as one types. */
+
+import { fill, latest, make } from "../parts/dom.js";
+import { row, textBox } from "../parts/controls.js";
+import { readable } from "../parts/strip.js";
+
+const words = {
+  en: {
+    title: "Tokenise",
+    help_text:
+      "A model never sees letters: its tokeniser cuts a text into pieces, and each piece is a number of the vocabulary. " +
+      "Type, and see the pieces, their numbers, and their bytes in UTF-8. “▁” is a space, “⏎” a new line. A character " +
+      "that is not in the vocabulary may be several pieces, one for each of its bytes: they stand together under it.",
+    source: "source side: {kind}, {size} pieces",
+    target: "target side: {kind}, {size} pieces",
+    both: "{kind}, {size} pieces",
+    counts: "{pieces} pieces for {characters} characters and {bytes} bytes",
+    unknown: "not in the vocabulary",
+    character: "character",
+    piece: "piece",
+    id: "number",
+    bytes: "bytes",
+    empty: "Type something above.",
+    example: "我有一支笔，你有两本书。",
+  },
+  zh: {
+    title: "分词",
+    help_text:
+      "模型看不到文字：分词器先把文本切成词元，每个词元在词表里有一个编号。输入文本，即可看到词元、编号和 UTF-8 字节。" +
+      "“▁”是空格，“⏎”是换行。词表里没有的字可能被切成几个词元，每个字节一个：它们一起排在这个字下面。",
+    source: "源端：{kind}，词表 {size}",
+    target: "目标端：{kind}，词表 {size}",
+    both: "{kind}，词表 {size}",
+    counts: "{characters} 个字符、{bytes} 个字节，切成 {pieces} 个词元",
+    unknown: "不在词表中",
+    character: "字符",
+    piece: "词元",
+    id: "编号",
+    bytes: "字节",
+    empty: "请在上面输入文本。",
+    example: "我有一支笔，你有两本书。",
+  },
+};
+
+export const view = {
+  name: "tokenise",
+  words,
+  suits: (run) => run.ready && ["text", "decode"].some((ability) => run.abilities.includes(ability)),
+  state: {},
+
+  async show(place, bench) {
+    const told = make("div", {});
+    const redraw = latest(() => tell(told, bench));
+    const asked = { name: bench.word("text"), lines: 3, placeholder: bench.word("example"), redraw };
+    fill(place, row(textBox(bench, "text", asked)), told);
+    await redraw();
+  },
+};
+
+async function tell(told, bench) {
+  const text = bench.state.text || bench.word("example");
+  const { sides } = await bench.ask("tokenise", { run: bench.run.id, text });
+  fill(told, ...sides.map((side) => cut(side, bench)));
+  const columns = ["side", "character", "piece", "id", "bytes"].map((key) => bench.word(key));
+  const rows = sides.flatMap((side) => side.groups.flatMap((group) =>
+    group.pieces.map((piece) => [side.name, group.text, piece.piece, piece.id, piece.bytes.join(" ")])));
+  bench.offer({ name: bench.word("title"), table: { columns, rows } });
+}
+
+/** One side's pieces; those that are bytes of one character stand under it. */
+function cut(side, bench) {
+  const count = side.groups.reduce((sum, group) => sum + group.pieces.length, 0);
+  const counts = bench.word("counts", { pieces: count, characters: side.characters, bytes: side.bytes });
+  return make("section", {}, make("h2", {}, bench.word(side.name, side)), make("p", { class: "note" }, counts),
+    make("div", { class: "cut", role: "list" }, ...side.groups.map((group) => groupOf(group, bench))));
+}
+
+function groupOf(group, bench) {
+  const pieces = group.pieces.map((piece) => make("span", { class: "cut-piece" },
+    make("b", {}, readable(piece.piece)), make("span", {}, piece.id), make("small", {}, piece.bytes.join(" "))));
+  const looks = `cut-group${group.pieces.length > 1 ? " several" : ""}${group.unknown ? " unknown" : ""}`;
+  const title = group.unknown ? bench.word("unknown") : null;
+  return make("span", { class: looks, role: "listitem", title },
+    group.shown && make("span", { class: "cut-whole" }, group.shown), make("span", { class: "cut-pieces" }, ...pieces));
+}

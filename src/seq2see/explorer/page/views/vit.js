@@ -1,0 +1,298 @@
+/** Pictures: patches and where they look, what reached the answer, and what becomes of it when patches change. */
+
+import { bars } from "../parts/bars.js";
+import { choice, press, row, slider, toggle } from "../parts/controls.js";
+import { fill, latest, make } from "../parts/dom.js";
+import { asBase64, drawingBoard } from "../parts/drawing.js";
+import { share } from "../parts/figures.js";
+import { patchPicture } from "../parts/picture.js";
+import { tokenStrip } from "../parts/strip.js";
+import { words } from "./vit_words.js";
+
+const LARGEST_FILE = 10 << 20;
+const LONGEST_LINK = 16_000; // a larger picture is not written into the address
+const NOBODY = -1; // no patch is chosen: the class token asks, or all patches on average
+
+export const view = {
+  name: "vit",
+  words,
+  suits: (run) => run.abilities.includes("pictures"),
+  state: { number: 0, pixels: "", shows: "attention", layer: 0, head: -1, query: NOBODY, fusion: "mean", discard: 0, cover: "",
+    order: "", off: false },
+  show: (place, bench) => new Pictures(place, bench).open(),
+};
+
+class Pictures {
+  constructor(place, bench) {
+    Object.assign(this, { place, bench, pointed: NOBODY, word: NOBODY });
+    this.picture = patchPicture({
+      name: bench.word("title"),
+      onPoint: (patch) => this.point(patch),
+      onPick: (patch) => this.coverOrNot(patch),
+      onMove: (from, to) => this.swap(from, to),
+    });
+    this.told = make("p", { class: "picture-told" });
+    this.answers = make("div", { class: "picture-answers" });
+    this.about = make("p", { class: "note" });
+    this.board = make("div", {});
+    this.redraw = latest(() => this.draw());
+    this.refresh = latest(() => this.afresh());
+  }
+
+  async open() {
+    const { bench } = this;
+    this.seen = await bench.ask("vit/see", this.asked({ order: [], cover: [] }));
+    const { seen } = this;
+    this.ways = make("div", { class: "controls" });
+    this.controls = this.choices();
+    const left = make("div", {}, this.told, this.picture.element, this.about);
+    const page = make("div", { class: "picture-page" }, left, this.answers);
+    fill(this.place, this.sources(), this.board, this.ways, this.changes(), page);
+    if (!seen.layers) this.place.prepend(make("p", { class: "note" }, bench.word("no_attention")));
+    await this.redraw();
+  }
+
+  /** Where a picture comes from: the run's own test pictures, a file, or the board. */
+  sources() {
+    const { bench, seen } = this;
+    const shown = (value) => `${value + 1} / ${seen.count}`;
+    const numbers = { name: bench.word("number"), to: seen.count - 1, shown, redraw: () => this.another() };
+    return row(seen.count ? slider(bench, "number", numbers) : null, this.fileBox(), press(bench.word("draw"), () => this.openBoard()));
+  }
+
+  /** What can be done to a picture. */
+  changes() {
+    const { bench, seen } = this;
+    return row(
+      press(bench.word("shuffle"), () => this.shuffle()),
+      press(bench.word("back"), () => this.change({ order: "" })),
+      press(bench.word("uncover"), () => this.change({ cover: "" })),
+      seen.positions === "none" ? null : toggle(bench, "off", { name: bench.word("off"), redraw: this.redraw }),
+    );
+  }
+
+  /** What is shown over it; `afresh` lays out those that the choice needs. */
+  choices() {
+    const { bench, seen, refresh: redraw } = this;
+    const told = seen.positions === "none" ? [] : ["position"];
+    const shows = [...(seen.layers ? ["attention", "rollout"] : []), ...told, "bare"];
+    if (!shows.includes(bench.state.shows)) bench.set({ shows: shows[0] });
+    const named = (names) => names.map((each) => [each, bench.word(each)]);
+    const heads = [[-1, bench.word("mean")], ...numbered(seen.heads)];
+    return {
+      shows: choice(bench, "shows", { name: bench.word("shows"), options: named(shows), redraw }),
+      layer: choice(bench, "layer", { name: bench.word("layer"), options: numbered(seen.layers), redraw }),
+      head: choice(bench, "head", { name: bench.word("head"), options: heads, redraw }),
+      fusion: choice(bench, "fusion", { name: bench.word("fusion"), options: named(["mean", "min", "max"]), redraw }),
+      discard: slider(bench, "discard", { name: bench.word("discard"), to: 0.95, step: 0.05, shown: share, redraw }),
+    };
+  }
+
+  /** What every question says of the picture. */
+  asked(more = {}) {
+    const { state, run } = this.bench;
+    const which = this.pixels ?? state.pixels;
+    return { run: run.id, ...(which ? { pixels: which } : { number: state.number }), order: listOf(state.order),
+      cover: listOf(state.cover), ...more };
+  }
+
+  /** Ask for everything anew: another picture, or other patches. */
+  async draw() {
+    const { bench } = this;
+    const changed = Boolean(bench.state.order || bench.state.cover || bench.state.off);
+    const positions = bench.state.off ? "off" : "told";
+    const bare = this.asked({ order: [], cover: [] });
+    const [seen, pixels, plain, other] = [
+      await bench.ask("vit/see", bare), await bench.numbers("vit/picture", this.asked()),
+      await bench.ask("vit/say", { ...bare, positions: "told" }),
+      changed ? await bench.ask("vit/say", this.asked({ positions })) : null,
+    ];
+    Object.assign(this.seen, seen);
+    this.said = other ?? plain;
+    this.picture.show({ pixels, grid: seen.grid, heat: null, covered: listOf(bench.state.cover) });
+    this.about.textContent = seen.truth ? `${bench.word("name")}: ${seen.name} · ${bench.word("truth")}: ${seen.truth}` : bench.word("own");
+    this.tell(plain, other);
+    await this.refresh();
+  }
+
+  /** The maps of this layer or rollout, and what is asked of them now. */
+  async afresh() {
+    const { state } = this.bench;
+    const { shows, layer, head, fusion, discard } = this.controls;
+    fill(this.ways, shows, ...(state.shows === "attention" ? [layer, head] : state.shows === "rollout" ? [fusion, discard] : []));
+    this.maps = await this.mapsOf(state);
+    this.paint();
+  }
+
+  mapsOf({ shows, layer, head, fusion, discard }) {
+    if (shows === "attention") return this.bench.numbers("vit/look", this.asked({ layer, head }));
+    if (shows === "rollout") return this.bench.numbers("vit/rollout", this.asked({ fusion, discard }));
+    return shows === "position" ? this.bench.numbers("vit/similar", { run: this.bench.run.id }) : null;
+  }
+
+  /** Show over the picture where somebody looks: a word of the caption, the patch that is pointed at, or the class token. */
+  paint() {
+    const { bench } = this;
+    const { heat, told } = this.word >= 0 && this.regions ? this.ofWord() : this.maps ? this.ofPatch() : { heat: null, told: "" };
+    this.told.textContent = told;
+    this.picture.show({ heat, chosen: this.word >= 0 ? NOBODY : bench.state.query });
+    bench.offer({ name: bench.word("title"), canvas: this.picture.canvas, table: this.picture.table });
+  }
+
+  ofWord() {
+    const told = this.bench.word("word_looks", { word: this.said.pieces[this.word].text });
+    return { heat: rowOf(this.regions, this.word).slice(-this.picture.patches), told };
+  }
+
+  /** One row of the maps; what stands in front of the patches (the class token) has the first rows and columns. */
+  ofPatch() {
+    const { bench, maps } = this;
+    const { patches } = this.picture;
+    const front = maps.shape[0] - patches;
+    const middle = bench.state.shows === "position" ? Math.floor(patches / 2) : NOBODY; // without a class token to ask
+    const asking = this.pointed >= 0 ? this.pointed : bench.state.query >= 0 ? bench.state.query : middle;
+    const across = this.seen.grid[1];
+    const place = `${Math.floor(asking / across) + 1},${(asking % across) + 1}`;
+    const who = asking >= 0 ? bench.word("patch", { place }) : bench.word(front ? "class" : "every");
+    const told = {
+      attention: bench.word(asking >= 0 ? "pointed" : front ? "of_class" : "of_every", { place }),
+      rollout: bench.word("reaches", { who }),
+      position: bench.word("like", { place }),
+    };
+    const row = asking >= 0 ? rowOf(maps, front + asking) : front ? rowOf(maps, 0) : meanRow(maps);
+    return { heat: row.slice(front), told: told[bench.state.shows] };
+  }
+
+  point(patch) {
+    this.pointed = patch;
+    if (this.maps) this.paint();
+  }
+
+  /** What the model says, of the picture as it is and as it was changed. */
+  tell(plain, other) {
+    const { bench } = this;
+    const parts = [make("h2", {}, bench.word("says"))];
+    for (const [name, said] of [["as_it_is", plain], ["changed", other]]) {
+      if (!said) continue;
+      parts.push(make("h3", {}, bench.word(name)), make("p", { class: "picture-said", "data-said": name }, said.text));
+      if (said.answers.length) {
+        const chart = bars({ name: bench.word(name), labels: said.answers.map((each) => each.text),
+          values: said.answers.map((each) => each.probability), most: 1, told: share });
+        parts.push(chart.element);
+        bench.offer({ name: `${bench.word("says")} (${bench.word(name)})`, svg: chart.svg, table: chart.table });
+      }
+    }
+    if (!other) parts.push(make("p", { class: "note" }, bench.word("unchanged")));
+    if (this.seen.writes) parts.push(make("p", { class: "note" }, bench.word("caption")), this.captionStrip(other ?? plain));
+    fill(this.answers, ...parts);
+  }
+
+  captionStrip(said) {
+    const name = this.bench.word("caption");
+    return tokenStrip({ name, tokens: said.pieces.map((each) => ({ text: each.text, note: share(each.probability) })),
+      onPoint: (word) => this.tried(() => this.regionOf(word, said)) });
+  }
+
+  async regionOf(word, said) {
+    this.word = word;
+    if (word >= 0 && this.regionsOf !== said) {
+      this.regionsOf = said;
+      this.regions = await this.bench.numbers("vit/regions", this.asked({ target: said.text }));
+    }
+    this.paint();
+  }
+
+  coverOrNot(patch) {
+    const covered = listOf(this.bench.state.cover);
+    const without = covered.filter((each) => each !== patch);
+    this.change({ cover: (without.length < covered.length ? without : [...covered, patch].sort((one, other) => one - other)).join(".") });
+  }
+
+  swap(from, to) {
+    const order = this.orderNow();
+    [order[from], order[to]] = [order[to], order[from]];
+    this.change({ order: order.every((patch, place) => patch === place) ? "" : order.join(".") });
+  }
+
+  shuffle() {
+    const order = this.orderNow();
+    for (let place = order.length - 1; place > 0; place -= 1) {
+      const other = Math.floor(Math.random() * (place + 1));
+      [order[place], order[other]] = [order[other], order[place]];
+    }
+    this.change({ order: order.join(".") });
+  }
+
+  orderNow() {
+    const order = listOf(this.bench.state.order);
+    return order.length ? order : Array.from({ length: this.picture.patches }, (_, place) => place);
+  }
+
+  async change(changes) {
+    this.bench.set(changes);
+    await this.tried(this.redraw);
+  }
+
+  /** Another test picture: what was changed in the last one is undone. */
+  another() {
+    this.pixels = null;
+    this.bench.set({ pixels: "", order: "", cover: "" });
+    return this.redraw();
+  }
+
+  /** A picture that no number names: into the address if it is small, else only into memory. */
+  async own(pixels) {
+    this.pixels = pixels;
+    this.bench.set({ pixels: pixels.length <= LONGEST_LINK ? pixels : "", order: "", cover: "" });
+    await this.tried(this.redraw);
+    if (pixels.length > LONGEST_LINK) this.about.textContent += ` · ${this.bench.word("not_kept")}`;
+  }
+
+  fileBox() {
+    const input = make("input", { type: "file", accept: "image/*", name: "upload", id: "control-upload" });
+    input.addEventListener("change", () => input.files.length && this.tried(() => this.upload(input.files[0])));
+    return make("label", { class: "control", for: "control-upload" }, make("span", { class: "name" }, this.bench.word("upload")), input);
+  }
+
+  async upload(file) {
+    if (file.size > LARGEST_FILE) throw new Error(this.bench.word("too_large"));
+    const content = new Uint8Array(await file.arrayBuffer());
+    const { values } = await this.bench.numbers("vit/upload", { run: this.bench.run.id, file: asBase64(content) });
+    await this.own(asBase64(values));
+  }
+
+  openBoard() {
+    if (this.board.hasChildNodes()) return fill(this.board);
+    const { side, channels } = this.seen;
+    const board = drawingBoard({ side, channels, words: this.bench.word, onDrawn: (pixels) => this.own(pixels) });
+    board.take(this.picture.given.pixels);
+    return fill(this.board, board.element);
+  }
+
+  /** What goes wrong is told where the view stands. */
+  async tried(act) {
+    try {
+      await act();
+    } catch (error) {
+      this.bench.fail(error);
+    }
+  }
+}
+
+function numbered(count) {
+  return Array.from({ length: count }, (_, place) => [place, String(place + 1)]);
+}
+
+function listOf(text) {
+  return text ? text.split(".").map(Number) : [];
+}
+
+function rowOf({ shape, values }, place) {
+  return values.slice(place * shape[1], (place + 1) * shape[1]);
+}
+
+function meanRow({ shape: [rows, width], values }) {
+  const mean = new Float32Array(width);
+  values.forEach((value, place) => (mean[place % width] += value / rows));
+  return mean;
+}

@@ -1,0 +1,93 @@
+/**
+ * Everything the page itself says, in both languages. What a view says stands in the view.
+ *
+ *   word("close")                        in the language spoken now
+ *   word("tokens", { count: 3 })         "{count} tokens" with the value in its place
+ */
+
+const WORDS = {
+  en: {
+    skip: "Skip to the content",
+    views: "Views",
+    run: "run",
+    second: "second run",
+    language: "中文",
+    language_name: "Switch to Chinese",
+    look_light: "light",
+    look_dark: "dark",
+    look_system: "as the system",
+    look_name: "Light or dark",
+    help: "What am I looking at?",
+    downloads: "Download",
+    loading: "computing …",
+    nothing_suits: "This view has nothing to show of this run.",
+    suits_others: "It suits: {names}.",
+    no_runs: "There is no run here.",
+    no_view: "There is no view called “{name}”.",
+    no_entry: "The server does not know this browser. Open the link again that the terminal shows.",
+    no_server: "The server does not answer. Is it still running in the terminal?",
+    busy: "The server has too much to do at this moment. Try again.",
+    not_saved: "This page was saved without this answer. `seq2see explore` computes it.",
+    bug: "Something went wrong that should not have.",
+    saved_page: "saved page: shows what was stored with it",
+    value: "value",
+    row: "row",
+    column: "column",
+    larger: "larger",
+    smaller: "smaller",
+    whole: "whole",
+    text: "text",
+    target: "target",
+  },
+  zh: {
+    skip: "跳到正文",
+    views: "视图",
+    run: "训练",
+    second: "另一次训练",
+    language: "English",
+    language_name: "切换到英文",
+    look_light: "浅色",
+    look_dark: "深色",
+    look_system: "跟随系统",
+    look_name: "浅色或深色",
+    help: "我看到的是什么？",
+    downloads: "下载",
+    loading: "计算中……",
+    nothing_suits: "对这次训练，这个视图没有可显示的内容。",
+    suits_others: "适用于：{names}。",
+    no_runs: "这里没有任何训练。",
+    no_view: "没有名为“{name}”的视图。",
+    no_entry: "服务器不认识这个浏览器。请重新打开终端里显示的链接。",
+    no_server: "服务器没有回应。它还在终端里运行吗？",
+    busy: "服务器此刻太忙，请再试一次。",
+    not_saved: "保存本页时没有存下这个答案。用 `seq2see explore` 可以计算。",
+    bug: "出现了不该出现的问题。",
+    saved_page: "已保存的页面：只显示随页存下的内容",
+    value: "值",
+    row: "行",
+    column: "列",
+    larger: "放大",
+    smaller: "缩小",
+    whole: "全图",
+    text: "文本",
+    target: "目标文本",
+  },
+};
+
+let language = "en";
+
+/** Speak Chinese or English from now on; anything else is English. */
+export function speak(wanted) {
+  language = String(wanted).toLowerCase().startsWith("zh") ? "zh" : "en";
+  document.documentElement.lang = language;
+}
+
+export function spoken() {
+  return language;
+}
+
+/** A word of the page, or of a view's own table (`{en: {...}, zh: {...}}`), with values in the places of `{name}`. */
+export function word(key, values = {}, table = WORDS) {
+  const text = table[language]?.[key] ?? WORDS[language][key] ?? key;
+  return text.replace(/\{(\w+)\}/g, (place, name) => (name in values ? String(values[name]) : place));
+}

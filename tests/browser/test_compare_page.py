@@ -1,0 +1,55 @@
+"""Two sides in the browser: what is drawn is what the two models compute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from looking import shown
+
+from seq2see.explorer.views import pictures
+from seq2see.workbench.predict import Model
+
+
+def weights(model: Model, text: str, target: str, layer: str) -> np.ndarray:
+    """The mean of all heads of one attention."""
+    return model.trace(text, target).find(layer, "attention").values.mean(0)
+
+
+def test_two_runs_on_one_text(open_view, runs):
+    page = open_view("compare", run="transformer", second="recurrent", text="红猫")
+    models = [runs.model("transformer"), runs.model("recurrent")]
+    for place, model in enumerate(models):
+        strip = page.locator(".side .strip").nth(place)
+        answer = model("红猫").answers[0]
+        assert strip.evaluate("each => each.shown.tokens") == [each.text for each in answer.tokens]
+        assert strip.evaluate("each => each.shown.values") == pytest.approx(
+            [each.probability for each in answer.tokens], abs=1e-5
+        )
+    target = models[0]("红猫").text
+    first = weights(models[0], "红猫", target, "decoder.blocks.1.look_across")
+    second = weights(models[1], "红猫", target, "decoder.look.attention")
+    for place, true in enumerate((first, second, second - first)):
+        found = shown(page, f"[data-map='{place}'] canvas")
+        assert found["columns"] == ["红", "猫", "<eos>"]
+        assert found["values"] == pytest.approx(true.flatten().tolist(), abs=1e-5)
+    read = shown(page, ".read-map canvas")
+    columns = len(read["columns"])
+    for place, model in enumerate(models):
+        own = np.array(read["values"][place * columns : (place + 1) * columns])
+        assert np.log(own).sum() == pytest.approx(model.score("红猫", target), abs=1e-3)
+
+
+def test_one_run_on_two_texts_of_other_lengths_shows_no_difference(open_view):
+    page = open_view("compare", run="transformer", text="红猫", other="红猫猫猫", lang="zh")
+    assert page.locator("[data-map]").count() == 2
+    assert "画不出差值" in page.locator(".maps").text_content()
+
+
+def test_pictures_have_sides_too(open_view, runs):
+    page = open_view("compare", run="vit", other_number=1)
+    model, shown_to = runs.model("vit"), pictures.test_pictures(runs.bench.run(runs.id("vit"))).pixels
+    answers = [each.text_content() for each in page.locator(".side > .side-answer").all()]
+    assert answers == [model.predict([shown_to[number]])[0].text for number in (0, 1)]
+    second = model.trace(shown_to[1]).of("attention")[-1].values.mean(0)
+    assert shown(page, "[data-map='1'] canvas")["values"] == pytest.approx(second.flatten().tolist(), abs=1e-5)
+    assert page.locator("[name=number]").get_attribute("max") == str(len(shown_to) - 1)

@@ -1,0 +1,53 @@
+"""What is taken home from a page is what it shows: numbers as a table, pictures as pixels and as a drawing."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from looking import shown
+from PIL import Image
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def taken(page: Any, button: str) -> bytes:
+    """What a button gives."""
+    with page.expect_download() as download:
+        page.locator(f".downloads button[aria-label$='{button}']").first.click()
+    return download.value.path().read_bytes()
+
+
+def texts(content: bytes) -> list[str]:
+    return [each.text or "" for each in ElementTree.fromstring(content).iter(f"{SVG}text")]
+
+
+def test_a_matrix(open_view):
+    page = open_view("attention", run="transformer", text="红猫")
+    told = shown(page, ".attention-picture canvas")
+    rows = list(csv.reader(io.StringIO(taken(page, "CSV").decode("utf-8-sig"))))
+    assert rows[0][1:] == told["columns"]
+    assert [row[0] for row in rows[1:]] == told["rows"]
+    assert [float(each) for row in rows[1:] for each in row[1:]] == pytest.approx(told["values"])
+    drawing = taken(page, "SVG")
+    assert set(told["rows"]) | set(told["columns"]) <= set(texts(drawing))
+    picture = Image.open(io.BytesIO(taken(page, "PNG"))).convert("L")
+    sides = ElementTree.fromstring(drawing).attrib
+    assert picture.size == (int(sides["width"]), int(sides["height"]))
+    assert np.asarray(picture).std() > 5  # there is something on it
+
+
+def test_a_curve(open_view):
+    page = open_view("runs", run="gpt")
+    drawing = taken(page, "SVG")
+    assert list(ElementTree.fromstring(drawing).iter(f"{SVG}path"))
+    _, _, width, height = map(float, ElementTree.fromstring(drawing).attrib["viewBox"].split())
+    picture = Image.open(io.BytesIO(taken(page, "PNG"))).convert("L")
+    assert picture.size == (2 * width, 2 * height)
+    colours = np.asarray(picture)
+    assert colours[0, 0] > 240  # paper, and something on it
+    assert (colours < 128).mean() > 0.001

@@ -1,0 +1,156 @@
+"""Mistakes, architecture and embeddings: what the page shows is what the model, its tables and its source say."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+from looking import link_of, shown, until
+
+from seq2see.explorer.answering import told
+from seq2see.explorer.examples import example_of
+from seq2see.explorer.routes import ROUTES
+from seq2see.explorer.views.embeddings import word_map
+from seq2see.inspection.architecture import blocks_of
+from seq2see.layers.attention import CrossAttention
+from seq2see.workbench.embeddings import Words
+from seq2see.workbench.evaluate import read_scores
+from seq2see.workbench.model_folder import read_model
+
+
+def words_of(runs, name: str) -> Words:
+    return Words(read_model(runs.bench.run(runs.id(name)).weights, torch.device("cpu")))
+
+
+def every(block):
+    return [block, *(each for part in block.parts for each in every(part))]
+
+
+class TestArchitecture:
+    def test_blocks_are_those_of_the_model_with_the_shapes_that_passed(self, open_view, runs):
+        page = open_view("architecture", run="recurrent", text="红猫")
+        model = runs.model("recurrent")
+        true = every(blocks_of(model.module, model.reading("红猫", None).batch))
+        found = shown(page, ".blocks")
+        assert [each["name"] for each in found] == [
+            name for name, _ in model.module.named_modules(remove_duplicate=False)
+        ]
+        for each, block in zip(found, true, strict=True):
+            assert (each["kind"], each["calls"]) == (block.kind, block.calls)
+            assert (each["parameters"], each["operations"]) == (block.parameters, block.operations)
+            assert [tuple(shape) for shape in each["gives"]] == block.gives
+
+    def test_a_block_leads_to_its_formula_its_paper_and_its_source(self, open_view):
+        page = open_view("architecture", run="transformer")
+        page.get_by_role("button", name="Open all").click()
+        page.get_by_role("button", name="look_across CrossAttention").first.click()
+        until(page, "document.querySelector('.source') !== null")
+        assert page.locator(".source").first.text_content() == inspect.getsource(CrossAttention)
+        assert "Vaswani et al. 2017" in page.locator(".block-told").text_content()
+        assert page.locator(".formula math mfrac msqrt").count() == 1
+        assert link_of(page)["block"] == "decoder.blocks.0.look_across"
+
+    @pytest.mark.parametrize("name", ["gpt", "vit"])
+    def test_every_family_has_blocks(self, name, open_view, runs):
+        page = open_view("architecture", run=name)
+        run = runs.bench.run(runs.id(name))
+        example = run.tested_on.pixels[0] if name == "vit" else example_of(run)
+        root = blocks_of(run.model.module, run.model.reading(example, "").batch)
+        assert shown(page, ".blocks")[0]["operations"] == root.operations
+
+
+class TestEmbeddings:
+    def test_the_map_and_the_neighbours_are_those_of_the_table(self, open_view, runs):
+        page = open_view("embeddings", run="transformer", word="猫")
+        words = words_of(runs, "transformer")
+        true, found = word_map(words, 10_000), shown(page, "canvas.scatter")
+        assert found["rows"] == true.pieces
+        assert found["values"] == pytest.approx(true.places.flatten().tolist(), abs=1e-6)
+        near = shown(page, ".near .bars")
+        assert near["labels"] == [each.piece for each in words.neighbours("猫", 10)]
+        assert near["values"] == pytest.approx([each.cosine for each in words.neighbours("猫", 10)], abs=1e-5)
+
+    def test_sums_and_contexts(self, open_view, runs):
+        page = open_view(
+            "embeddings",
+            run="transformer",
+            first="红",
+            minus="黑",
+            third="猫",
+            common="猫",
+            sentences="红猫\n大猫\n小猫",
+        )
+        until(
+            page,
+            "document.querySelectorAll('.sums .bars').length === 2 && !!document.querySelector('.contexts .chart')",
+        )
+        words = words_of(runs, "transformer")
+        assert shown(page, ".sums .bars")["labels"] == [each.piece for each in words.analogy(["红", "黑", "猫"], 8)[0]]
+        lines, true = shown(page, ".contexts .chart")["lines"], words.contexts("猫", ["红猫", "大猫", "小猫"]).cosines
+        assert len(lines) == 3
+        for pair, line in enumerate(lines):
+            assert line["y"] == pytest.approx([cosines[pair] for cosines in true.values()], abs=1e-5)
+
+    def test_a_word_on_the_map_can_be_picked_with_the_keyboard(self, open_view, runs):
+        page = open_view("embeddings", run="transformer")
+        page.locator("canvas.scatter").focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+        until(page, "document.querySelector('.near .bars') !== null")
+        assert link_of(page)["word"] in "".join(word_map(words_of(runs, "transformer"), 10_000).pieces)
+
+
+class TestMistakes:
+    def test_a_run_that_was_not_evaluated_says_how_that_is_done(self, open_view, page, runs):
+        page.watched.allowed.add(422)
+        folder = runs.bench.run(runs.id("gpt")).folder.evaluation
+        aside = folder.rename(folder.with_name("aside"))
+        open_view("mistakes", run="gpt")
+        assert "seq2see eval" in page.locator(".complaint").text_content()
+        aside.rename(folder)
+
+    def test_rows_are_those_of_the_table_and_lead_to_where_the_model_looked(self, open_view, runs):
+        run = runs.bench.run(runs.id("transformer")).folder
+        lines = (run.evaluation / "test.tsv").read_text(encoding="utf-8").split("\n")[1:-1]
+        table = [line.split("\t") for line in lines]
+        page = open_view("mistakes", run="transformer")
+        rows = page.locator(".judged tbody tr")
+        found = [[cell.text_content() for cell in row.locator("td").all()] for row in rows.all()]
+        assert sorted(each[1] for each in found) == sorted(each[0] for each in table)
+        scores = [float(table[int(each[0]) - 1][3]) for each in found]
+        assert scores == sorted(scores)
+        first = table[int(found[0][0]) - 1]
+        rows.first.locator("a").click()
+        assert {"view": "attention", "text": first[0], "target": first[2]}.items() <= link_of(page).items()
+
+    def test_a_cell_of_the_confusion_leads_to_its_rows(self, open_view, runs):
+        run = runs.bench.run(runs.id("vit")).folder
+        counts = read_scores(run)["test"]["confusion"]
+        page = open_view("mistakes", run="vit", lang="zh")
+        found = shown(page, ".heat-canvas")
+        assert found["values"] == [count for row in counts for count in row]
+        cells = [(row, column) for row in range(2) for column in range(2)]
+        row, column = max(cells, key=lambda cell: counts[cell[0]][cell[1]])
+        page.locator(".heat-canvas").focus()
+        for key in ["ArrowLeft", *["ArrowDown"] * row, *["ArrowRight"] * column, "Enter"]:
+            page.keyboard.press(key)
+        until(page, "document.querySelectorAll('.judged tbody tr').length === " + str(counts[row][column]))
+        labels = runs.model("vit").tokenisers.labels
+        assert (link_of(page)["truth"], link_of(page)["answer"]) == (labels[row], labels[column])
+        number = int(page.locator(".judged tbody a").first.text_content()) - 1
+        page.locator(".judged tbody a").first.click()
+        page.wait_for_selector(".picture-canvas")
+        assert (link_of(page)["view"], link_of(page).get("number", "0")) == ("vit", str(number))
+
+
+def test_no_answer_tells_where_on_this_machine_pictures_lie(runs):
+    run = runs.bench.run(runs.id("vit"))
+    bodies = {
+        "examples": {}, "vit/see": {}, "mistakes/rows": {"split": "test"}, "mistakes/splits": {}, "runs/metrics": {},
+        "runs/samples": {"step": 60}, "attention/layers": {}, "compare/sides": {}, "architecture/blocks": {},
+    }  # fmt: skip
+    for name, body in bodies.items():
+        route = ROUTES[name]
+        answer = told(route.answer(runs.bench, route.asked.model_validate({"run": run.id, **body})))
+        assert str(run.folder.path.parent).encode() not in bytes(answer.body), name

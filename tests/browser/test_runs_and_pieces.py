@@ -1,0 +1,81 @@
+"""Curves and pieces: the page shows the numbers that are in the run's own files, and that its tokeniser gives."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from looking import link_of, shown, until
+
+
+def noted(run, name):
+    lines = [json.loads(line) for line in run.folder.metrics.read_text(encoding="utf-8").splitlines()]
+    return [(line["step"], line[name]) for line in lines if name in line]
+
+
+def test_curves_are_those_of_the_journal(open_view, page, runs):
+    open_view("runs", smooth=0)
+    run = runs.bench.run(runs.id("transformer"))
+    train, valid = shown(page, "[data-curve=loss]")["lines"]
+    assert list(zip(train["x"], train["y"], strict=True)) == noted(run, "loss")
+    assert list(zip(valid["x"], valid["y"], strict=True)) == noted(run, "valid_loss")
+
+
+def test_smoothing_is_a_mean_of_neighbours_and_part_of_the_link(open_view, page, runs):
+    open_view("runs")
+    page.locator("input[name=smooth]").fill("10")
+    assert link_of(page)["smooth"] == "10"
+    faint, smooth, _ = shown(page, "[data-curve=loss]")["lines"]
+    half = len(faint["y"]) * 10 // 200
+    window = faint["y"][20 - half : 20 + half + 1]
+    assert smooth["y"][20] == pytest.approx(sum(window) / len(window))
+    assert half > 0
+
+
+def test_another_run_is_laid_over(open_view, page):
+    open_view("runs")
+    page.get_by_role("checkbox", name="recurrent <i>&").check()
+    until(page, "document.querySelector('[data-curve=loss]').shown.lines.length === 6")
+    assert link_of(page)["others"] == "r1"
+
+
+def test_samples_follow_the_slider(open_view, page, runs):
+    open_view("runs")
+    folder = runs.bench.run(runs.id("transformer")).folder.samples
+    files = sorted(folder.glob("step-*.tsv"))
+    page.locator("input[name=place]").fill("0")
+    first = [line.split("\t") for line in files[0].read_text(encoding="utf-8").splitlines()[1:]]
+    until(page, "first => document.querySelectorAll('table.samples tr')[1]?.cells[2].innerText === first", first[0][2])
+    assert link_of(page)["step"] == "20"
+    cells = page.locator("table.samples tr").nth(1).locator("td").all_inner_texts()
+    assert cells == first[0]
+
+
+def test_a_run_that_trains_grows_while_one_looks(open_view, page, runs):
+    run = runs.bench.run(runs.id("gpt"))
+    model, aside = run.folder.model, run.folder.path / "model-aside"
+    text = run.folder.metrics.read_text(encoding="utf-8")
+    model.rename(aside)  # an unfinished run has no model folder
+    try:
+        open_view("runs", run="gpt", smooth=0)
+        before = len(shown(page, "[data-curve=loss]")["lines"][0]["x"])
+        with run.folder.metrics.open("a", encoding="utf-8") as file:
+            file.write('{"step": 999, "loss": 0.5}\n')
+        until(page, "document.querySelector('[data-curve=loss]').shown.lines[0].x.at(-1) === 999")
+        assert len(shown(page, "[data-curve=loss]")["lines"][0]["x"]) == before + 1
+    finally:
+        aside.rename(model)
+        run.folder.metrics.write_text(text, encoding="utf-8")
+
+
+def test_pieces_are_those_of_the_tokeniser_as_one_types(open_view, page, runs):
+    open_view("tokenise", run="bert")
+    text = "猫坐 the 龘"
+    page.locator("textarea").fill(text)
+    until(page, "document.querySelector('.cut').innerText.includes('龘')")
+    tokeniser = runs.model("bert").tokenisers.source
+    numbers = page.locator(".cut").first.locator(".cut-piece > span").all_inner_texts()
+    assert list(map(int, numbers)) == tokeniser.encode(text)
+    group = page.locator(".cut-group.several").filter(has_text="龘").first
+    assert group.locator("b").all_inner_texts() == ["E9", "BE", "98"]
+    assert "\ufffd" not in page.locator("main").inner_text()

@@ -1,0 +1,82 @@
+"""A saved page: one file, opened from a disk, that asks nobody and shows the same."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+import pytest
+from looking import link_of, shown
+
+from seq2see.explorer.offline import framed, saved_page
+from tiny_runs import SCRIPT
+
+TEXT = f"红猫{SCRIPT}"
+
+
+@pytest.fixture(scope="module")
+def saved(runs, tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "look.html"
+    path.write_text(saved_page(runs.bench, TEXT), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def asked(page):
+    """What the page asks for."""
+    found: list[str] = []
+    page.on("request", lambda request: found.append(request.url))
+    return found
+
+
+def test_it_opens_from_a_disk_with_no_request_and_shows_what_the_server_showed(open_view, page, saved, asked, runs):
+    open_view("runs", text=TEXT)
+    live = shown(page, "[data-curve=loss]")
+    open_view("tokenise", text=TEXT)
+    cut = page.locator(".cut").first.inner_text()
+    page.goto("about:blank")
+    asked.clear()
+    page.goto(f"{saved.as_uri()}#{urlencode({'view': 'tokenise', 'run': 'r2', 'text': TEXT})}")
+    assert page.locator(".cut").first.inner_text() == cut
+    page.locator("nav a[data-view=runs]").click()
+    page.wait_for_selector("[data-curve=loss]")
+    assert shown(page, "[data-curve=loss]") == live
+    assert asked == [saved.as_uri()]
+    assert page.title() != "taken"
+
+
+@pytest.mark.parametrize("run", ["recurrent", "transformer", "gpt", "vit"])
+def test_where_a_model_looks_is_saved_whole(open_view, page, saved, runs, run):
+    open_view("attention", run=run, text=TEXT)
+    page.wait_for_selector("[role=gridcell], .attention-grid canvas")
+    live = shown(page, ".attention-picture canvas")
+    page.goto("about:blank")
+    page.goto(f"{saved.as_uri()}#{urlencode({'view': 'attention', 'run': runs.id(run), 'text': TEXT})}")
+    page.wait_for_selector("section.view:not([aria-busy])")
+    assert shown(page, ".attention-picture canvas") == live
+    for heads in ("mean", "max", "one"):
+        page.locator("select[name=heads]").select_option(heads)
+    page.locator(".attention-picture canvas").focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    page.locator("select[name=heads]").select_option("all")
+    page.wait_for_selector(".attention-picture svg")
+    assert page.locator(".complaint").count() == 0
+
+
+def test_it_begins_with_its_text_and_says_what_it_does_not_know(page, saved):
+    page.goto(saved.as_uri())
+    page.wait_for_selector("section.view:not([aria-busy])")
+    assert link_of(page)["text"] == TEXT
+    page.locator("nav a[data-view=tokenise]").click()
+    page.locator("textarea").fill("another text")
+    assert "saved without" in page.locator(".complaint").inner_text()
+
+
+def test_it_works_inside_a_notebook(page, saved, tmp_path, asked):
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!DOCTYPE html>{framed(saved.read_text(encoding='utf-8'))}", encoding="utf-8")
+    page.goto(path.as_uri())
+    frame = page.frame_locator("iframe")
+    frame.locator("nav a[data-view=tokenise]").click()
+    assert frame.locator("textarea").input_value() == TEXT
+    assert [url for url in asked if not url.startswith("about:")] == [path.as_uri()]

@@ -1,0 +1,100 @@
+"""What is around every view: entering, links, languages, light and dark, the keyboard, narrow screens."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from looking import link_of
+
+from tiny_runs import RUNS, SCRIPT
+
+
+def test_the_token_is_changed_for_a_cookie_and_leaves_the_address(open_view, page, runs):
+    open_view("tokenise")
+    assert "token" not in link_of(page)
+    assert page.evaluate("document.cookie") == ""
+    page.goto(runs.link.partition("#")[0] + "#view=tokenise&run=r2")
+    page.reload()
+    page.wait_for_selector("section.view-tokenise:not([aria-busy])")
+
+
+def test_without_a_token_nothing_is_told(page, runs):
+    page.watched.allowed = {401}
+    page.goto(runs.link.partition("#")[0] + "#view=runs")
+    assert "terminal" in page.locator(".complaint").inner_text()
+
+
+def test_a_link_opens_the_same_view_and_back_goes_back(open_view, page):
+    open_view("tokenise", text="红猫 & <b>")
+    assert page.locator("textarea").input_value() == "红猫 & <b>"
+    page.locator("nav a[data-view=runs]").click()
+    page.wait_for_selector("section.view-runs:not([aria-busy])")
+    assert link_of(page)["text"] == "红猫 & <b>"  # what is looked at goes along
+    page.go_back()
+    page.wait_for_selector("section.view-tokenise:not([aria-busy])")
+    page.locator("select[name=run]").select_option("r1")
+    page.wait_for_selector("section.view-tokenise:not([aria-busy])")
+    assert link_of(page) == {"view": "tokenise", "run": "r1", "text": "红猫 & <b>"}
+
+
+def test_language_and_look_are_switched_and_kept_in_the_link(open_view, page):
+    open_view("tokenise")
+    assert page.locator("h1").inner_text() == "Tokenise"
+    page.get_by_role("button", name="Switch to Chinese").click()
+    assert page.locator("h1").inner_text() == "分词"
+    assert page.evaluate("document.documentElement.lang") == "zh"
+    page.locator("select[name=look]").focus()
+    page.locator("select[name=look]").select_option("dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
+    assert {"lang": "zh", "look": "dark"}.items() <= link_of(page).items()
+    assert page.evaluate("document.activeElement.name") == "look"  # the keyboard stays where it was
+
+
+def test_the_keyboard_skips_to_the_content(open_view, page):
+    open_view("tokenise")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "content"
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_every_view_of_a_run_is_drawn_in_both_languages_and_on_a_narrow_screen(open_view, page, run):
+    page.set_viewport_size({"width": 380, "height": 700})
+    open_view("", run=run)
+    views = page.locator("nav a").evaluate_all("links => links.map((link) => link.dataset.view)")
+    assert "runs" in views
+    for number, view in enumerate(views):
+        open_view(view, run=run, lang=("en", "zh")[number % 2])
+        assert page.locator(".complaint").count() == 0, view
+        assert len(page.locator(".help p").text_content()) > 40
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= 380, f"{view} is {wide} pixels wide"
+
+
+def test_what_looks_like_markup_stays_text(open_view, page):
+    for view in ("runs", "tokenise"):
+        open_view(view, text=SCRIPT)
+        assert page.evaluate("document.querySelectorAll('body script, body i').length") == 0
+        assert page.title().endswith("seq2see")
+        assert "transformer <i>&" in page.locator("select[name=run]").inner_text()
+    assert SCRIPT in page.locator(".view-tokenise textarea").input_value()
+    open_view("runs", run="gpt")
+    assert "<script>do" in page.locator("table.samples").inner_text()
+
+
+def test_everything_is_said_in_both_languages(open_view, page):
+    open_view("runs")
+    tables = page.evaluate("""async () => {
+      const { VIEWS } = await import("/page/views.js");
+      return VIEWS.map(({ name, words }) => [name, words]);
+    }""")
+    for name, words in tables:
+        assert words["en"].keys() == words["zh"].keys(), name
+        assert {"title", "help_text"} <= words["en"].keys(), name
+        empty = [key for language in words.values() for key, text in language.items() if not text]
+        assert not empty, name
+        same = [text for key, text in words["zh"].items() if text == words["en"][key]]
+        english = [text for text in same if len(re.findall(r"[a-z]{4,}", text)) > 3]  # a formula is the same in both
+        assert not english, f"{name}: not translated"

@@ -1,0 +1,52 @@
+"""The source of blocks: ours, whole, and named by its place in the package."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import seq2see
+from seq2see.core.errors import UserError
+from seq2see.explorer.views.architecture import code_of
+from seq2see.layers.feed_forward import FeedForward
+from seq2see.models.build import build_model
+from seq2see.recipes.table import RECIPES
+from tiny_models import tiny
+
+PAGE = Path(inspect.getfile(seq2see)).parent / "explorer" / "page"
+
+
+def test_a_block_comes_with_the_source_of_its_class_and_of_what_it_builds_on():
+    model = build_model(RECIPES["write-gpt2"]().model, 9, 9)
+    found = code_of(model, "decoder.blocks.0.think")
+    assert (found["kind"], [each["name"] for each in found["sources"]]) == (
+        "TanhFeedForward",
+        ["TanhFeedForward", "FeedForward"],
+    )
+    assert found["sources"][1]["file"] == "seq2see/layers/feed_forward.py"
+    assert found["sources"][1]["text"] == inspect.getsource(FeedForward)
+
+
+def test_what_is_not_ours_is_not_shown():
+    assert code_of(tiny("transformer, pre-norm"), "source.table") == {"kind": "Embedding", "sources": []}
+
+
+@pytest.mark.parametrize("name", ["nothing", "decoder.__class__", "../../etc", "_modules"])
+def test_only_blocks_have_names(name):
+    with pytest.raises(UserError, match="no block"):
+        code_of(tiny("transformer, pre-norm"), name)
+
+
+@pytest.mark.long
+def test_every_layer_of_a_built_in_recipe_has_a_formula_and_its_paper():
+    written = re.findall(r"^  (\w+): \[", (PAGE / "formulas.js").read_text(encoding="utf-8"), re.MULTILINE)
+    with torch.device("meta"):
+        models = [build_model(recipe().model, 9, 9) for recipe in RECIPES.values()]
+    kinds = {type(part) for model in models for part in model.modules()} - {nn.ModuleList, nn.Sequential}
+    assert sorted(kind.__name__ for kind in kinds if kind.__name__ not in written) == []
+    assert len(written) == len(set(written))

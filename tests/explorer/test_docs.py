@@ -1,0 +1,30 @@
+"""The pages about the explorer name every view that there is, by the title that it has on the page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "src" / "seq2see" / "explorer" / "page"
+
+
+def titles(language: str) -> set[str]:
+    """What views call themselves; each says it once in English, and then in Chinese."""
+    found = set()
+    for path in PAGE.glob("views/*.js"):
+        said = re.findall(r'^    title: "(.+)",$', path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert len(said) in (0, 2), path.name
+        found |= {said[language == "zh"]} if said else set()
+    return found
+
+
+@pytest.mark.parametrize(("name", "language"), [("explorer.md", "en"), ("explorer.zh.md", "zh")])
+def test_every_view_has_its_row(name, language):
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.+?) \|.*\|.*\|$", text.split("|---|---|---|")[1].split("\n\n")[0], re.MULTILINE)
+    shown = len(re.findall(r"import ", (PAGE / "views.js").read_text(encoding="utf-8")))
+    assert set(rows) == titles(language)
+    assert len(rows) == shown

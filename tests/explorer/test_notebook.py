@@ -1,0 +1,69 @@
+"""A model in a notebook: what is shown of an answer is the explorer's page, with the answers of this very model."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+
+import numpy as np
+import pytest
+from benches import looker
+from writers import writer
+
+import seq2see
+from seq2see.explorer import notebook, saved_answers
+from seq2see.explorer.notebook import attention_page
+from seq2see.explorer.saved_answers import key_of
+from seq2see.workbench import predict
+
+
+def stored(frame: str) -> dict:
+    page = html.unescape(re.search(r'srcdoc="([^"]*)"', frame)[1])
+    return json.loads(page.split('id="answers">')[1].split("</script>")[0])
+
+
+@pytest.fixture
+def model(monkeypatch):
+    model = writer("transformer")
+    monkeypatch.setattr(model, "shows", attention_page)
+    return model
+
+
+def test_what_is_loaded_to_be_used_shows_pages(monkeypatch):
+    monkeypatch.setattr(predict, "load", lambda name, engine: writer("gpt"))
+    assert seq2see.load is notebook.load
+    assert seq2see.load("latest").shows is attention_page
+
+
+def test_an_answers_attention_is_a_page_about_this_text_and_this_answer(model):
+    prediction = model("我有笔")
+    page = stored(prediction._repr_html_())
+    assert page["link"] == {"view": "attention", "text": "我有笔", "target": prediction.text}
+    about = {"run": "r1", "text": "我有笔", "target": prediction.text or None}
+    layers = page["answers"][key_of("attention/layers", about)]["answer"]["layers"]
+    last = max(number for number, layer in enumerate(layers) if layer["across"])
+    kept = page["answers"][key_of("attention/head", {**about, "layer": last, "head": 0, "heads": "mean"})]
+    weights = np.frombuffer(base64.b64decode(kept["base64"]), "<f4").reshape(kept["shape"])
+    np.testing.assert_allclose(weights, prediction.attention.matrix, atol=1e-6)
+
+
+def test_what_is_too_much_for_a_page_is_a_table(model, monkeypatch):
+    monkeypatch.setattr(saved_answers, "MOST_BYTES", 100)
+    assert model("我有笔")._repr_html_().startswith("<table>")
+
+
+def test_pictures_and_models_that_nobody_shows_are_tables(monkeypatch):
+    assert writer("transformer")("我有笔")._repr_html_().startswith("<table>")
+    picture = looker()
+    monkeypatch.setattr(picture, "shows", attention_page)
+    (seen,) = picture.predict([np.zeros((8, 8, 3), np.uint8)])
+    assert seen._repr_html_().startswith("<table>")
+
+
+def test_a_complaint_of_a_view_is_kept_and_others_are_saved_all_the_same():
+    answers = stored(attention_page(writer("transformer"), "", None))["answers"]
+    assert answers[key_of("tokenise", {"run": "r1", "text": ""})]["answer"]["sides"][0]["groups"] == []
+    told = answers[key_of("attention/layers", {"run": "r1", "target": None, "text": ""})]
+    assert "empty text" in told["complaint"]["what"]

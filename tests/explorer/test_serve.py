@@ -1,0 +1,163 @@
+"""`seq2see explore` as people start and stop it: a process of its own, Ctrl-C once and twice, a port that is taken."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import httpx2
+import pytest
+from benches import bench, unfinished
+
+from seq2see.cli.app import run
+from seq2see.core.errors import UserError
+from seq2see.explorer.server import PORT, bound, serving
+
+PROGRAM = """
+import sys, time
+from seq2see.cli.app import run
+from seq2see.explorer import routes
+from seq2see.explorer.messages import AboutRun
+
+def slow(bench, asked: AboutRun) -> dict:
+    print("begun", flush=True)
+    time.sleep(float(sys.argv[2]))
+    return {}
+
+routes.ROUTES["slow"] = routes.Route(AboutRun, slow)
+sys.exit(run(["explore", sys.argv[1], "--no-browser"]))
+"""
+
+
+class Process:
+    """The command in a process of its own, with a route that takes some seconds."""
+
+    def __init__(self, folder, seconds: float):
+        command = [sys.executable, "-c", PROGRAM, str(folder), str(seconds)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        told = ""
+        while not (found := re.search(r"http://127\.0\.0\.1:(\d+)/#token=([\w-]{43})\n", told)):
+            line = self.process.stdout.readline()
+            assert line, self.process.stderr.read()
+            told += line
+        self.address, self.token = f"http://127.0.0.1:{found[1]}", found[2]
+        self.answers: list[int | str] = []
+        assert httpx2.get(self.address, timeout=30).status_code == 200  # now it hears signals, too
+
+    def ask(self) -> threading.Thread:
+        """Ask the slow question, and wait until it is being answered."""
+        thread = threading.Thread(target=self._ask)
+        thread.start()
+        while self.process.stdout.readline() != "begun\n":
+            pass
+        return thread
+
+    def _ask(self) -> None:
+        headers = {"Authorization": f"Bearer {self.token}"}
+        try:
+            answer = httpx2.post(f"{self.address}/api/slow", json={"run": "r1"}, headers=headers, timeout=30)
+            self.answers.append(answer.status_code)
+        except httpx2.HTTPError as error:
+            self.answers.append(type(error).__name__)
+
+    def end(self) -> tuple[int, str]:
+        """Its exit code, and what it complained of."""
+        _, errors = self.process.communicate(timeout=30)
+        return self.process.returncode, errors
+
+
+@pytest.mark.long
+class TestStopping:
+    def test_it_ends_quietly(self, tmp_path):
+        unfinished(tmp_path / "run")
+        process = Process(tmp_path / "run", 0)
+        process.process.send_signal(signal.SIGINT)
+        assert process.end() == (0, "")
+
+    def test_what_is_being_answered_is_finished(self, tmp_path):
+        unfinished(tmp_path / "run")
+        process = Process(tmp_path / "run", 1.5)
+        asking = process.ask()
+        process.process.send_signal(signal.SIGTERM)
+        asking.join()
+        assert process.answers == [200]
+        assert process.end() == (0, "")
+
+    def test_a_second_time_ends_it_at_once(self, tmp_path):
+        unfinished(tmp_path / "run")
+        process = Process(tmp_path / "run", 60)
+        asking = process.ask()
+        begun = time.monotonic()
+        process.process.send_signal(signal.SIGINT)
+        assert "Ctrl-C again" in process.process.stdout.readline()
+        process.process.send_signal(signal.SIGINT)
+        assert process.end() == (130, "")
+        asking.join()
+        assert time.monotonic() - begun < 5
+        assert process.answers in (["RemoteProtocolError"], ["ReadError"])
+
+
+class TestStarting:
+    def test_a_port_that_is_taken_is_told(self):
+        with bound(0) as taken, pytest.raises(UserError, match="--port"):
+            bound(taken.getsockname()[1])
+
+    def test_another_port_is_taken_where_the_usual_one_is_in_use(self):
+        with socket.socket() as first:
+            first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                first.bind(("127.0.0.1", PORT))
+                first.listen()
+            except OSError:
+                pass  # it is in use already, which is as good
+            with bound(None) as second:
+                assert second.getsockname()[1] != PORT
+
+    def test_only_this_machine_can_reach_it(self):
+        with bound(0) as found:
+            assert found.getsockname()[0] == "127.0.0.1"
+
+    def test_what_is_no_run_is_told_before_anything_is_served(self, tmp_path, capsys):
+        assert run(["explore", str(tmp_path / "nothing"), "--no-browser"]) == 2
+        assert "There is no run" in capsys.readouterr().err
+        assert run(["explore"]) == 2
+
+
+class TestSlowAndBroken:
+    def test_whoever_takes_too_long_to_ask_is_not_waited_for(self, monkeypatch):
+        monkeypatch.setattr("seq2see.explorer.guard.SECONDS_TO_ASK", 0.2)
+        with serving(bench()) as keys, socket.create_connection(("127.0.0.1", keys.port), 10) as connection:
+            lines = [
+                "POST /api/predict HTTP/1.1",
+                f"Host: 127.0.0.1:{keys.port}",
+                f"Authorization: Bearer {keys.token}",
+            ]
+            lines += ["Content-Type: application/json", "Content-Length: 100", "", "{"]
+            connection.sendall("\r\n".join(lines).encode())
+            assert connection.recv(100).startswith(b"HTTP/1.1 408")
+
+    def test_what_is_no_http_ends_nothing_but_itself(self):
+        rubbish = [
+            b"\0" * 100,
+            b"GET\r\n\r\n",
+            b"GET / HTTP/9.9\r\n\r\n",
+            b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        ]
+        rubbish += [
+            b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 20_000,
+            b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+            b"\x16\x03\x01",
+        ]
+        with serving(bench()) as keys:
+            for content in rubbish:
+                with socket.create_connection(("127.0.0.1", keys.port), 10) as connection:
+                    connection.sendall(content)
+                    connection.shutdown(socket.SHUT_WR)
+                    connection.settimeout(10)
+                    assert not re.match(rb"HTTP/1.1 (2|5)", connection.recv(100))
+            assert httpx2.get(f"http://127.0.0.1:{keys.port}/").status_code == 200

@@ -1,0 +1,274 @@
+"""What is asked and answered: the list of runs, the page, curves, predictions, and that nothing else gets in or out."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from copy import copy
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from benches import OWN, SCRIPT, Client, app_of, bench, forecaster, looker, note, picture, unfinished
+from writers import SOURCE, writer
+
+from seq2see.core.errors import UserError
+from seq2see.explorer import server
+from seq2see.explorer.answering import wrong
+from seq2see.explorer.bench import KEPT, MOST_BYTES, Bench
+from seq2see.explorer.describe import abilities_of
+from seq2see.explorer.routes import ROUTES
+from seq2see.sources.pictures import decode_picture
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    return Client(app_of(bench(tmp_path_factory.mktemp("runs"))))
+
+
+class TestRuns:
+    def test_each_is_listed_with_what_it_is(self, client):
+        runs = client.send("GET", "/api/runs").json()["runs"]
+        assert [run["id"] for run in runs] == [f"r{number}" for number in range(1, 11)]
+        families = ["transformer", "recurrent", "gpt", "bert", "vit", "transformer", "transformer", "vit", "caption"]
+        families += ["recurrent"]
+        tasks = ["translate", "translate", "write", "fill", "classify", "translate", "translate", "classify", "caption"]
+        tasks += ["forecast"]
+        assert [run["family"] for run in runs] == families
+        assert [run["task"] for run in runs] == tasks
+        assert [run["id"] for run in runs if not run["ready"]] == ["r6"]
+        assert runs[5]["languages"] == ["zh", "en"]
+
+    def test_no_answer_tells_where_anything_lies(self, client):
+        told = client.send("GET", "/api/runs").text + client.ask("runs/metrics", run="r6").text
+        told += client.ask("predict", run="r6", texts=["x"]).text
+        assert "half-done" in told
+        assert str(Path.cwd()) not in told
+        assert "/tmp" not in told
+
+    def test_a_run_that_was_not_opened_is_not_found(self, client):
+        for route in ("predict", "runs/metrics"):
+            answer = client.ask(route, run="r99")
+            assert answer.status_code == 404
+            assert set(answer.json()) == {"what", "where", "remedy"}
+
+    def test_runs_of_one_name_are_told_apart(self, tmp_path):
+        for place in ("a", "b"):
+            unfinished(tmp_path / place / "mine")
+        opened = Bench.open([str(tmp_path / "a" / "mine"), str(tmp_path / "b" / "mine")])
+        assert [run.name for run in opened.runs.values()] == ["mine", "mine (2)"]
+
+
+class TestCurves:
+    def test_new_lines_alone_are_given(self, tmp_path):
+        on = bench(tmp_path)
+        asking = Client(app_of(on))
+        first = asking.ask("runs/metrics", run="r6").json()
+        assert [line["step"] for line in first["lines"]] == list(range(1, 21))
+        assert first["lines"][-1]["loss"] is None  # not a number, for which JSON has no word
+        assert (first["samples"], first["finished"]) == ([10], False)
+        assert asking.ask("runs/metrics", run="r6", since=first["next"]).json()["lines"] == []
+        note(on.run("r6").folder, {"step": 21, "loss": 0.5})
+        with on.run("r6").folder.metrics.open("ab") as file:
+            file.write(b'{"step": 22, "lo')  # is being written at this moment
+        later = asking.ask("runs/metrics", run="r6", since=first["next"]).json()
+        assert later["lines"] == [{"step": 21, "loss": 0.5}]
+        assert later["next"] == 21
+
+    def test_a_run_that_was_resumed_is_told_from_its_beginning(self, client):
+        answer = client.ask("runs/metrics", run="r6", since=500).json()
+        assert answer["first"] == 0
+        assert len(answer["lines"]) == 20
+
+    def test_a_damaged_line_is_named(self, tmp_path):
+        on = bench(tmp_path)
+        with on.run("r6").folder.metrics.open("ab") as file:
+            file.write(b"oh\n")
+        answer = Client(app_of(on)).ask("runs/metrics", run="r6")
+        assert (answer.status_code, answer.json()["what"]) == (422, "Line 21 of metrics.jsonl is damaged.")
+
+    def test_samples_of_a_step(self, client):
+        answer = client.ask("runs/samples", run="r6", step=10).json()
+        assert answer["columns"] == ["source", "reference", "output"]
+        assert answer["rows"] == [["你好", SCRIPT, "hello"]]
+        assert client.ask("runs/samples", run="r6", step=11).status_code == 422
+
+    def test_a_run_without_a_model_says_so_and_answers_once_it_has_one(self, tmp_path):
+        on = bench(tmp_path)
+        answer = Client(app_of(on)).ask("predict", run="r6", texts=[SOURCE])
+        assert (answer.status_code, answer.json()["where"]) == (422, "half-done")
+        on.run("r6").model = writer("transformer")
+        assert Client(app_of(on)).ask("predict", run="r6", texts=[SOURCE]).status_code == 200
+
+
+class TestPredict:
+    @pytest.mark.parametrize(("id", "name"), [("r1", "transformer"), ("r2", "rnn"), ("r3", "gpt"), ("r4", "bert")])
+    def test_the_model_gives_the_same_answers(self, client, id, name):
+        texts = [SOURCE, "他们 abc"] if name != "bert" else ["我有[MASK]本书", "[MASK]国"]
+        told = client.ask("predict", run=id, texts=texts).json()["predictions"]
+        found = writer(name).predict(texts)
+        assert [each["answers"][0]["text"] for each in told] == [each.text for each in found]
+        assert [each["answers"][0]["score"] for each in told] == pytest.approx([each.score for each in found])
+        assert [len(each["guesses"]) for each in told] == [len(each.guesses) for each in found]
+
+    def test_settings_reach_the_decoder(self, client):
+        answer = client.ask("predict", run="r1", texts=[SOURCE], num_beams=3, num_return_sequences=3, max_new_tokens=4)
+        found = writer("transformer").predict([SOURCE], num_beams=3, num_return_sequences=3, max_new_tokens=4)[0]
+        told = answer.json()["predictions"][0]["answers"]
+        assert [each["text"] for each in told] == [each.text for each in found.answers]
+
+    def test_pictures_are_files_in_base64(self, client):
+        told = client.ask("predict", run="r5", pictures=[picture(20)], top_k=0).json()["predictions"][0]
+        pixels = decode_picture(base64.b64decode(picture(20)), "", 8, 3)
+        found = looker().predict([pixels], top_k=0)[0]
+        assert [each["text"] for each in told["guesses"][0]] == [each.text for each in found.guesses[0]]
+        assert {each["text"] for each in told["guesses"][0]} == {SCRIPT, "红"}
+        assert told["guesses"][0][0]["probability"] == pytest.approx(found.guesses[0][0].probability)
+
+    @pytest.mark.parametrize(
+        ("id", "body", "what"),
+        [
+            ("r5", {"pictures": ["no base64!"]}, "base64"),
+            ("r5", {"pictures": [base64.b64encode(b"<svg/>").decode()]}, "no picture"),
+            ("r1", {"pictures": ["AAAA"]}, "does not look at pictures"),
+            ("r1", {"texts": ["我"], "pictures": ["AAAA"]}, "Texts and pictures"),
+            ("r1", {}, "nothing to answer"),
+            ("r1", {"texts": [" "]}, "empty"),
+            ("r1", {"texts": ["我"], "num_beams": 2, "do_sample": True}, "do_sample"),
+            ("r4", {"texts": ["我"], "num_beams": 2}, "num_beams"),
+        ],
+    )
+    def test_what_cannot_be_answered_is_told(self, client, id, body, what):
+        answer = client.ask("predict", run=id, **body)
+        assert answer.status_code == 422
+        assert what in answer.json()["what"]
+
+
+class TestNumbers:
+    def test_a_series_is_gone_on_from(self, client):
+        told = client.ask("predict", run="r10", texts=["0.1 0.2 0.3"], max_new_tokens=4).json()["predictions"][0]
+        assert told["answers"][0]["text"] == forecaster()("0.1 0.2 0.3", max_new_tokens=4).text
+
+    @pytest.mark.parametrize("route", sorted(ROUTES))
+    def test_no_question_about_words_is_a_mistake_of_ours(self, client, route):
+        needed = {"cell": "decoder.stack.cells.0", "layer": 0, "row": 0, "part": "query", "word": 0, "split": "test"}
+        body = {name: value for name, value in needed.items() if name in ROUTES[route].asked.model_fields}
+        texts = {"text": "0.1 0.2"} if "text" in ROUTES[route].asked.model_fields else {}
+        assert client.ask(route, run="r10", **body, **texts).status_code < 500
+
+
+class TestNothingGetsInOrOut:
+    def test_a_text_never_names_a_file(self, client, tmp_path):
+        """In Python a text given to a model of pictures is a file's name. Over HTTP no route may open one."""
+        secret = tmp_path / "secret.png"
+        secret.write_bytes(base64.b64decode(picture()))
+        seen: list[str] = []
+        sys.addaudithook(lambda event, arguments: seen.append(str(arguments[0])) if event == "open" else None)
+        for name, route in ROUTES.items():
+            texts = [key for key, field in route.asked.model_fields.items() if field.annotation is str]
+            body = dict.fromkeys(texts, str(secret)) | {"run": "r5"}
+            assert client.ask(name, **body).status_code < 500
+        assert client.ask("predict", run="r5", texts=[str(secret)]).status_code == 422
+        assert str(secret) not in seen
+
+    def test_markup_comes_back_as_text(self, client):
+        for answer in (
+            client.send("GET", "/api/runs"),
+            client.ask("predict", run="r3", texts=[SCRIPT]),
+            client.ask("predict", run="r5", pictures=[picture()]),
+            client.ask("runs/samples", run="r6", step=10),
+        ):
+            assert answer.status_code == 200
+            assert answer.headers["content-type"] == "application/json"
+            assert SCRIPT in str(answer.json())
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "/page/../server.py", "/page/%2e%2e/server.py", "/page/..%2fserver.py", "/page/..;/server.py",
+            "/page//etc/passwd", "/page/%2fetc%2fpasswd", "/page/..\\server.py", "/page/main.js%00", "/page/",
+            "/page/views", "/page/__init__.py", "/page/\u2215etc\u2215passwd",
+        ],
+    )  # fmt: skip
+    def test_only_files_of_the_page_are_given(self, client, path):
+        assert client.send("GET", path).status_code == 404
+
+    def test_the_page_is_given_to_everybody_with_the_right_type(self, client):
+        for name, kind in (("", "text/html"), ("page/main.js", "text/javascript"), ("page/style.css", "text/css")):
+            answer = client.send("GET", f"/{name}", OWN)
+            assert (answer.status_code, answer.headers["content-type"]) == (200, f"{kind}; charset=utf-8")
+            assert answer.content == (server.PAGE / (name.removeprefix("page/") or "index.html")).read_bytes()
+
+    def test_pages_that_would_load_from_elsewhere_are_not_there(self, client):
+        for path in ("/docs", "/redoc", "/openapi.json", "/api/docs", "/docs/oauth2-redirect"):
+            assert client.send("GET", path).status_code == 404
+
+
+def test_numbers_travel_as_they_are(client):
+    answer = client.ask("attention/head", run="r1", text=SOURCE, layer=0)
+    shape = tuple(map(int, answer.headers["x-shape"].split(",")))
+    values = np.frombuffer(answer.content, "<f4").reshape(shape)
+    assert answer.headers["content-type"] == "application/octet-stream"
+    np.testing.assert_array_equal(values, writer("transformer").trace(SOURCE).of("attention")[0].values[0])
+
+
+class TestKept:
+    def test_what_was_worked_out_is_not_worked_out_again(self):
+        on, made = bench(), []
+        for _ in range(3):
+            assert on.kept("key", lambda: made.append(1) or "thing") == "thing"
+        assert made == [1]
+
+    def test_only_the_last_few_are_kept(self):
+        on, made = bench(), []
+        for number in [*range(KEPT), 0, KEPT, 0, 1]:
+            on.kept(number, lambda number=number: made.append(number))
+        assert made == [*range(KEPT), KEPT, 1]  # 1 had been asked for longest ago
+
+    def test_large_things_are_not_kept_all(self):
+        on, made = bench(), []
+        for key in ("a", "b", "b", "a"):
+            on.kept(key, lambda key=key: made.append(key) or SimpleNamespace(bytes=MOST_BYTES - 1))
+        assert made == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("The file /srv/x/y.json is bad.", "The file … is bad."),
+        ("See `C:\\Users\\me` or ~/a.", "See `…` or …"),
+        ("Line 3 of /srv/my runs/a/metrics.jsonl", "Line 3 of mine/metrics.jsonl"),
+        ("他/她 and/or 1/2 </b> runs/a", "他/她 and/or 1/2 </b> runs/a"),
+    ],
+)
+def test_a_mistake_leaves_out_places_of_this_machine(told, shown):
+    answer = wrong(422, UserError(told, where=told, remedy=told), {"/srv/my runs/a": "mine"})
+    assert json.loads(answer.body) == dict.fromkeys(("what", "where", "remedy"), shown)
+
+
+def test_folders_of_runs_are_told_by_their_names(tmp_path):
+    on = bench(tmp_path)
+    assert on.places[str(tmp_path / "half-done")] == "half-done"
+    on.run("r7").folder.evaluation.joinpath("test.tsv").write_bytes(b"\xff")
+    answer = Client(app_of(on)).ask("mistakes/rows", run="r7", split="test")
+    assert answer.status_code == 422
+    assert str(tmp_path) not in answer.text
+
+
+class TestAbilities:
+    def test_of_a_run_that_is_being_trained_only_its_curves_are_offered(self, client):
+        runs = {run["id"]: run["abilities"] for run in client.send("GET", "/api/runs").json()["runs"]}
+        assert runs["r6"] == ["curves"]
+        assert runs["r1"] == ["text", "vectors", "attention", "decode"]
+        assert runs["r2"] == ["text", "vectors", "attention", "recurrent", "decode"]
+        assert runs["r5"] == ["pictures", "attention"]
+        assert runs["r7"] == ["curves", "text", "vectors", "attention", "decode", "evaluation"]
+
+    def test_an_ensemble_has_no_one_attention(self):
+        on = bench()
+        model = copy(writer("transformer"))
+        model.config = model.config.model_copy(update={"members": (model.config.model,)})
+        on.run("r1").model = model
+        assert abilities_of(on.run("r1")) == ["text", "vectors", "decode"]

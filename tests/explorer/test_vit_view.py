@@ -1,0 +1,180 @@
+"""The page is told what a model of pictures sees, says and looks at, also of pictures that were changed."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from seq2see.core.batch import Pictures
+from seq2see.core.errors import UserError
+from seq2see.decoding.settings import Decoding
+from seq2see.explorer.bench import Bench, OpenRun
+from seq2see.explorer.messages import AboutRun
+from seq2see.explorer.views import pictures, vit
+from seq2see.inspection.rollout import rollout
+from seq2see.models.build import fresh_model
+from seq2see.models.picture_settings import Patches, Picture
+from seq2see.models.resnet import Pixels as EveryPixel
+from seq2see.models.resnet import ResNetSettings
+from seq2see.models.settings import ModelSettings, PictureLabel, TextTarget
+from seq2see.models.transformer import TransformerSettings
+from seq2see.sequences.pixels import Pixels
+from seq2see.sequences.tokenisers import Words
+from seq2see.sequences.vocabularies import train_tokeniser
+from seq2see.workbench.model_folder import ModelConfig, StoredModel
+from seq2see.workbench.predict import opened
+from seq2see.workbench.tokenisers import Tokenisers
+
+LABELS = ("star", "月亮", "ring")
+STACK = TransformerSettings(width=16, depth=2, heads=2, dropout=0.0)
+SIGHT = Picture(side=16, channels=3, frontend=Patches(size=4))
+SHAPES = {
+    "r1": ModelSettings(source=SIGHT, target=PictureLabel(), encoder=STACK),
+    "r2": ModelSettings(source=SIGHT, target=TextTarget(), encoder=STACK, decoder=STACK),
+    "r3": ModelSettings(
+        source=SIGHT.with_(frontend=EveryPixel()),
+        target=PictureLabel(summary="mean"),
+        encoder=ResNetSettings(width=16, depth=1, stages=2, norm="group"),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def bench() -> Bench:
+    runs = {}
+    eyes, words = Pixels(16, 3), train_tokeniser(Words(), ["a red star at the top"])
+    for id, shape in SHAPES.items():
+        known = Tokenisers(eyes, words) if shape.writes else Tokenisers(eyes, eyes, LABELS)
+        module = fresh_model(shape, known.sizes, "xavier", seed=3).eval()
+        with torch.no_grad():
+            for weight in module.parameters():
+                weight += 0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(1))
+        config = ModelConfig(name=id, step=1, model=shape, decoding=Decoding(max_new_tokens=6))
+        runs[id] = OpenRun(id, id, None, Path(id))
+        runs[id].__dict__["model"] = opened(StoredModel(config, module, known))
+    return Bench(runs)
+
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+
+
+def asked(kind=pictures.PictureAsked, run: str = "r1", pixels=PIXELS, **more):
+    """As it comes from the page."""
+    content = base64.b64encode(pixels.tobytes()).decode()
+    return kind.model_validate_json(json.dumps({"run": run, "pixels": content, **more}))
+
+
+def test_it_is_told_what_there_is_to_see(bench: Bench):
+    told = vit.see(bench, asked())
+    assert (told["grid"], told["patch"], told["front"], told["layers"], told["heads"]) == ([4, 4], 4, ["class"], 2, 2)
+    assert (told["positions"], told["count"], told["writes"]) == ("learned-grid", 0, False)
+    convolution = vit.see(bench, asked(run="r3"))
+    assert (convolution["layers"], convolution["grid"], convolution["front"]) == (0, [8, 8], [])
+
+
+def test_patches_are_moved_and_covered_and_nothing_else(bench: Bench):
+    order = [1, 2, 0, *range(3, 16)]
+    found = pictures.picture(bench, asked(order=order, cover=[5])).array
+    np.testing.assert_array_equal(found[:4, :4], PIXELS[:4, 4:8])
+    np.testing.assert_array_equal(found[:4, 4:8], PIXELS[:4, 8:12])
+    np.testing.assert_array_equal(found[:4, 8:12], PIXELS[:4, :4])
+    assert (found[4:8, 4:8] == 128).all()
+    rest = np.ones((16, 16), bool)
+    rest[:4, :12] = rest[4:8, 4:8] = False
+    np.testing.assert_array_equal(found[rest], PIXELS[rest])
+    for wrong in ({"order": [0, 1]}, {"order": [0] * 16}, {"cover": [16]}):
+        with pytest.raises(UserError, match="16 patches"):
+            pictures.picture(bench, asked(**wrong))
+
+
+@torch.no_grad()
+def test_answers_are_the_models_own(bench: Bench):
+    model = bench.run("r1").model
+    covered = PIXELS.copy()
+    covered[:4, :4] = 128
+    scores = model.module.head(
+        model.module.summary(Pictures(torch.from_numpy(covered.transpose(2, 0, 1)[None].copy())))
+    ).softmax(-1)[0]
+    told = vit.say(bench, asked(vit.SayAsked, cover=[0]))
+    assert {each["text"]: each["probability"] for each in told["answers"]} == pytest.approx(
+        dict(zip(LABELS, scores.flatten().tolist(), strict=True)), abs=1e-5
+    )
+    assert told["text"] == max(told["answers"], key=lambda each: each["probability"])["text"]
+    caption = vit.say(bench, asked(vit.SayAsked, "r2"))
+    assert caption["text"] == bench.run("r2").model.predict([PIXELS])[0].text
+    assert len(caption["pieces"]) >= 1
+
+
+def test_with_positions_off_shuffled_patches_are_the_same_picture(bench: Bench):
+    order = list(np.random.default_rng(1).permutation(16))
+
+    def chances(way: str, places: list[int]) -> list[float]:
+        told = vit.say(bench, asked(vit.SayAsked, order=places, positions=way))["answers"]
+        return [each["probability"] for each in sorted(told, key=lambda each: each["text"])]
+
+    places = [int(place) for place in order]
+    assert chances("off", places) == pytest.approx(chances("off", []), abs=1e-5)
+    assert chances("told", places) != pytest.approx(chances("told", []), abs=1e-5)
+    assert chances("off", []) != pytest.approx(chances("told", []), abs=1e-5)
+
+
+def test_looks_are_those_of_the_layers(bench: Bench):
+    layers = [each.values for each in bench.run("r1").model.trace(PIXELS).of("attention")]
+    for layer in range(2):
+        for head in range(2):
+            found = vit.look(bench, asked(vit.LookAsked, layer=layer, head=head)).array
+            np.testing.assert_allclose(found, layers[layer][head], atol=1e-6)
+    np.testing.assert_allclose(vit.look(bench, asked(vit.LookAsked)).array, layers[-1].mean(0), atol=1e-6)
+    found = vit.reached(bench, asked(vit.RolloutAsked, fusion="max", discard=0.5)).array
+    np.testing.assert_allclose(found, rollout(layers, "max", 0.5), atol=1e-6)
+    with pytest.raises(UserError, match="2 layers"):
+        vit.look(bench, asked(vit.LookAsked, layer=2))
+    with pytest.raises(UserError, match="no attention"):
+        vit.reached(bench, asked(vit.RolloutAsked, run="r3"))
+
+
+def test_places_are_alike_by_their_learned_vectors(bench: Bench):
+    table = bench.run("r1").model.module.source.positions.table.weight.detach().numpy()
+    unit = table / np.linalg.norm(table, axis=1, keepdims=True)
+    np.testing.assert_allclose(vit.similar(bench, AboutRun(run="r1")).array, unit @ unit.T, atol=1e-5)
+    with pytest.raises(UserError, match="not told"):
+        vit.similar(bench, AboutRun(run="r3"))
+
+
+def test_regions_are_where_words_look(bench: Bench):
+    record = bench.run("r2").model.trace(PIXELS, "a red star")
+    across = [each.values for each in record.of("attention") if each.across]
+    found = vit.regions(bench, asked(vit.RegionAsked, "r2", target="a red star")).array
+    assert found.shape == (4, 16)
+    np.testing.assert_allclose(found, across[-1].mean(0), atol=1e-6)
+    with pytest.raises(UserError, match="no captions"):
+        vit.regions(bench, asked(vit.RegionAsked, target="a"))
+
+
+def as_file(pixels: np.ndarray, kind: str = "PNG") -> str:
+    content = io.BytesIO()
+    Image.fromarray(pixels).save(content, kind)
+    return base64.b64encode(content.getvalue()).decode()
+
+
+def test_a_file_is_seen_as_the_model_sees_it_and_a_bad_one_says_why(bench: Bench):
+    found = pictures.upload(bench, pictures.FileAsked(run="r1", file=as_file(PIXELS))).array
+    np.testing.assert_array_equal(found, PIXELS)
+    large = pictures.upload(bench, pictures.FileAsked(run="r1", file=as_file(PIXELS.repeat(9, 0).repeat(9, 1)))).array
+    assert large.shape == (16, 16, 3)
+    for content, what in ((b"<svg>", "SVG"), (b"", "empty"), (b"\x89PNG\r\n\x1a\nxx", "damaged")):
+        with pytest.raises(UserError, match=what):
+            pictures.upload(bench, pictures.FileAsked(run="r1", file=base64.b64encode(content).decode()))
+    with pytest.raises(UserError, match="not base64"):
+        pictures.picture(bench, pictures.PictureAsked(run="r1", pixels="***"))
+    with pytest.raises(UserError, match="768"):
+        pictures.picture(bench, pictures.PictureAsked(run="r1", pixels="AAAA"))
+    with pytest.raises(UserError, match="no number 3"):
+        pictures.picture(bench, pictures.PictureAsked(run="r1", number=3))

@@ -1,0 +1,187 @@
+"""The line before the models: one at a time, a few wait, the rest come back later, and nobody disturbs another."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import httpx2
+import numpy as np
+import pytest
+from benches import BEARER, KEYS, Client, app_of, bench, by_itself
+from writers import SOURCE, writer
+
+from seq2see.explorer import routes, server
+from seq2see.explorer.messages import AboutRun
+from seq2see.explorer.routes import Route
+from seq2see.explorer.waiting import Busy, Line
+
+
+def test_work_is_done_in_turn_and_one_at_a_time():
+    line, busy, done = Line("test"), threading.Lock(), []
+
+    def work(number):
+        assert busy.acquire(blocking=False), "two at once"
+        done.append(number)
+        busy.release()
+        return number * number
+
+    async def ask():
+        return await asyncio.gather(*(line.turn(lambda number=number: work(number)) for number in range(10)))
+
+    assert by_itself(ask()) == [number * number for number in range(10)]
+    assert done == list(range(10))
+
+
+@pytest.mark.parametrize("wrong", [ValueError("no"), SystemExit(3), StopIteration(), KeyboardInterrupt()])
+def test_what_goes_wrong_in_one_is_told_to_that_one_alone(wrong):
+    line = Line("test")
+
+    def broken():
+        raise wrong
+
+    async def ask():
+        return await asyncio.gather(line.turn(broken), line.turn(lambda: "well"), return_exceptions=True)
+
+    failed, well = by_itself(ask())
+    assert isinstance(failed, ValueError | RuntimeError)
+    assert well == "well"
+
+
+def test_whoever_leaves_the_line_is_passed_over():
+    line, gate, done = Line("test"), threading.Event(), []
+
+    async def ask():
+        first = asyncio.create_task(line.turn(gate.wait))
+        await asyncio.sleep(0.02)
+        second = asyncio.create_task(line.turn(lambda: done.append("second")))
+        third = asyncio.create_task(line.turn(lambda: done.append("third")))
+        await asyncio.sleep(0.02)
+        second.cancel()
+        await asyncio.sleep(0.02)
+        gate.set()
+        await asyncio.gather(first, third)
+
+    by_itself(ask())
+    assert done == ["third"]
+
+
+def test_a_full_line_turns_away_at_once_and_says_when_to_come_back():
+    line, gate = Line("test", most=2), threading.Event()
+
+    async def ask():
+        first = asyncio.create_task(line.turn(gate.wait))
+        await asyncio.sleep(0.02)
+        waiting = [asyncio.create_task(line.turn(lambda: None)) for _ in range(2)]
+        await asyncio.sleep(0.02)
+        with pytest.raises(Busy) as refused:
+            await line.turn(lambda: None)
+        gate.set()
+        await asyncio.gather(first, *waiting)
+        assert await line.turn(lambda: "there is room again") == "there is room again"
+        return refused.value.seconds
+
+    assert by_itself(ask()) >= 1
+
+
+class Served:
+    """A server with a route that takes as long as the test wants."""
+
+    def __init__(self, monkeypatch):
+        self.gate, self.begun = threading.Event(), []
+
+        def slow(bench, asked: AboutRun) -> dict:
+            self.begun.append(asked.run)
+            assert self.gate.wait(20)
+            return {"run": asked.run}
+
+        monkeypatch.setitem(routes.ROUTES, "slow", Route(AboutRun, slow))
+
+
+def test_the_server_turns_away_those_that_are_too_many_and_passes_over_those_that_left(monkeypatch):
+    served = Served(monkeypatch)
+
+    async def ask():
+        transport = httpx2.ASGITransport(app_of(bench()))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:7777", headers=BEARER) as client:
+            asked = []
+            for number in range(20):
+                asked.append(asyncio.create_task(client.post("/api/slow", json={"run": f"r{number + 1}"})))
+                while not served.begun:  # the first is being answered before the others ask
+                    await asyncio.sleep(0.01)
+            await asyncio.sleep(0.2)
+            asked[5].cancel()  # its page was closed
+            await asyncio.sleep(0.05)
+            served.gate.set()
+            return await asyncio.gather(*asked, return_exceptions=True)
+
+    answers = by_itself(ask())
+    statuses = [getattr(each, "status_code", 0) for each in answers]
+    assert statuses.count(429) == 3  # one is being answered, sixteen wait
+    assert all(int(each.headers["retry-after"]) >= 1 for each in answers if getattr(each, "status_code", 0) == 429)
+    assert statuses.count(200) == 16
+    assert "r6" not in served.begun
+    assert len(served.begun) == 16
+
+
+def test_a_real_connection_that_is_closed_leaves_the_line(monkeypatch):
+    served = Served(monkeypatch)
+    with server.serving(bench()) as keys:
+        url, headers = f"http://127.0.0.1:{keys.port}/api/slow", {"Authorization": f"Bearer {keys.token}"}
+        first = threading.Thread(target=lambda: httpx2.post(url, json={"run": "r1"}, headers=headers, timeout=20))
+        first.start()
+        _until(lambda: served.begun)
+        with pytest.raises(httpx2.TimeoutException):
+            httpx2.post(url, json={"run": "r2"}, headers=headers, timeout=0.3)
+        # What only reads files is answered meanwhile.
+        assert httpx2.get(url.replace("slow", "runs"), headers=headers, timeout=5).status_code == 200
+        served.gate.set()
+        assert httpx2.post(url, json={"run": "r3"}, headers=headers, timeout=5).json() == {"run": "r3"}
+        first.join()
+    assert served.begun == ["r1", "r3"]
+
+
+def _until(holds, seconds=10.0):
+    waiting = threading.Event()
+    for _ in range(int(seconds * 100)):
+        if holds():
+            return
+        waiting.wait(0.01)
+    raise AssertionError("it never came to that")
+
+
+def test_two_questions_at_once_do_not_mix():
+    """Each gets what it would get alone, also where a model is watched while it answers."""
+    texts = [SOURCE, "他们的大书", "你说的是中国人 abc"]
+    models = {"r1": writer("transformer"), "r2": writer("rnn")}
+    alone = {
+        (run, text): model.trace(text, "ab").of("attention")[-1].values[0]
+        for run, model in models.items()
+        for text in texts
+    }
+    last = {run: len(model.trace(SOURCE, "ab").of("attention")) - 1 for run, model in models.items()}
+
+    async def ask():
+        transport = httpx2.ASGITransport(app_of(bench()))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:7777", headers=BEARER) as client:
+            asked = [
+                client.post("/api/attention/head", json={"run": run, "text": text, "target": "ab", "layer": last[run]})
+                for run, text in alone
+            ]
+            return await asyncio.gather(*asked)
+
+    for answer, expected in zip(by_itself(ask()), alone.values(), strict=True):
+        shape = tuple(map(int, answer.headers["x-shape"].split(",")))
+        np.testing.assert_array_equal(np.frombuffer(answer.content, "<f4").reshape(shape), expected)
+
+
+def test_the_server_lives_on_after_a_bad_question(capsys, monkeypatch):
+    def broken(bench, asked: AboutRun) -> dict:
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setitem(routes.ROUTES, "broken", Route(AboutRun, broken))
+    client = Client(app_of(bench()))
+    assert client.ask("broken", run="r1").status_code == 500
+    assert client.ask("predict", run="r1", texts=[SOURCE]).status_code == 200
+    assert "a mistake of ours" in capsys.readouterr().err
+    assert KEYS.token not in client.ask("broken", run="r1").text

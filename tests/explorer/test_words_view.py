@@ -1,0 +1,52 @@
+"""Words as points: what the page is told is what the command line tells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from writers import bench, run_of, writer
+
+from seq2see.explorer.views import embeddings
+from seq2see.inspection.principal import principal
+from seq2see.sequences.tokenisers import UNK
+
+RUN = run_of("transformer")
+
+
+def table():
+    return writer("transformer").module.source.table.weight.detach().numpy()
+
+
+def test_a_map_leaves_out_what_is_no_word_and_lies_on_principal_axes():
+    asked = embeddings.MapAsked(run=RUN, count=20)
+    told = embeddings.words(bench(), asked)
+    first = UNK + 1
+    assert told["pieces"] == writer("transformer").tokenisers.source.pieces(range(first, first + 20))
+    expected = principal(table()[first : first + 20])
+    np.testing.assert_allclose(embeddings.map_of(bench(), asked).array, expected.places, atol=1e-5)
+    assert told["shares"] == pytest.approx(expected.shares)
+
+
+def test_neighbours_are_sorted_by_cosine_and_leave_out_the_word():
+    found = embeddings.near(bench(), embeddings.NearAsked(run=RUN, word="书", count=5))
+    rows, number = table(), writer("transformer").tokenisers.source.encode("书")[0]
+    cosines = rows @ rows[number] / np.linalg.norm(rows, axis=1) / np.linalg.norm(rows[number])
+    cosines[[*range(UNK + 1), number]] = -2
+    best = np.argsort(-cosines)[:5]
+    assert [each["piece"] for each in found["near"]] == writer("transformer").tokenisers.source.pieces(best.tolist())
+    assert [each["cosine"] for each in found["near"]] == pytest.approx(cosines[best].tolist(), abs=1e-5)
+
+
+def test_in_the_table_a_word_is_the_same_in_every_sentence():
+    asked = embeddings.ContextsAsked(run=RUN, word="书", sentences=("我有书", "书是你的"))
+    found = embeddings.contexts(bench(), asked)
+    assert found["layers"] == ["table", "entering", "block 1", "block 2"]
+    assert found["cosines"]["table"] == [pytest.approx(1)]
+    assert found["cosines"]["block 2"][0] < 0.999
+
+
+@pytest.mark.parametrize("words", [("书",), ("书", "笔", ""), ("书",) * 4])
+def test_a_sum_has_three_words(words):
+    with pytest.raises(ValidationError):
+        embeddings.AnalogyAsked(run=RUN, words=words)

@@ -1,0 +1,36 @@
+"""What tests leave out because others have checked it: shapes at every call, and drawing the same sentences again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import jaxtyping
+import pytest
+
+from seq2see.sources.examples import Example
+from seq2see.sources.pocket.corpus import PocketCorpus
+
+drawn_anew = PocketCorpus.splits
+drawn_before = cache(drawn_anew)
+
+
+@contextmanager
+def unchecked_shapes() -> Iterator[None]:
+    """Shape checks take more time than tiny models do, so there are none where the same calls are repeated."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@contextmanager
+def pocket_drawn_once() -> Iterator[None]:
+    """A pocket corpus takes a second, however small; tests/sources has seen that it is the same every time."""
+
+    def splits(corpus: PocketCorpus) -> dict[str, list[Example]]:
+        return {name: list(examples) for name, examples in drawn_before(corpus).items()}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PocketCorpus, "splits", splits)
+        yield

@@ -1,0 +1,92 @@
+"""One tiny run of each family, trained in seconds: what the explorer's tests look into.
+
+A text, a run's name and a label that look like markup are among them: they must stay text wherever they are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from seq2see.api import resolve
+from seq2see.core.settings import walk
+from seq2see.recipes.table import recipe
+from seq2see.workbench.evaluate import evaluate
+from seq2see.workbench.train import train_recipe
+
+ANIMALS = {"猫": "cat", "狗": "dog", "鸟": "bird", "鱼": "fish", "马": "horse", "牛": "cow", "羊": "sheep"}
+COLOURS = {"红": "red", "黑": "black", "白": "white", "绿": "green", "大": "big", "小": "small", "老": "old"}
+SCRIPT = "<script>document.title='taken'</script>"
+"""What must never be run."""
+SENTENCE = f"the cat sat on the mat. 猫坐在垫子上。{SCRIPT}\n"
+
+SMALL = {
+    "encoder.width": 16,
+    "decoder.width": 16,
+    "encoder.depth": 2,
+    "decoder.depth": 2,
+    "encoder.heads": 2,
+    "decoder.heads": 2,
+    "encoder.dropout": 0.0,
+    "decoder.dropout": 0.0,
+    "training.steps": 60,
+    "training.save_every": 20,
+    "training.tokens": 256,
+    "training.rate": 5e-3,
+    "training.schedule.warmup": 10,
+    "decoding.max_new_tokens": 12,
+}
+
+
+def pairs(folder: Path) -> Path:
+    """Every colour with every animal, and some pairs that look like markup."""
+    lines = [f"{c}{a}\tthe {colour} {animal}\n" for c, colour in COLOURS.items() for a, animal in ANIMALS.items()]
+    lines += [f"{c}{SCRIPT}\t{colour} {SCRIPT}\n" for c, colour in COLOURS.items()]
+    return _written(folder / "pairs.tsv", "".join(lines))
+
+
+def book(folder: Path) -> Path:
+    """One sentence, again and again."""
+    return _written(folder / "book.txt", SENTENCE * 40)
+
+
+def photos(folder: Path) -> Path:
+    """Pictures of two colours; one label looks like markup (as far as a folder's name can)."""
+    lots = np.random.default_rng(0)
+    for label, colour in (("红", (220, 40, 30)), ("<b>blue", (40, 60, 220))):
+        (folder / "photos" / label).mkdir(parents=True)
+        for number in range(20):
+            pixels = np.array(colour) + lots.normal(0, 40, (24, 24, 3))
+            Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder / "photos" / label / f"{number}.png")
+    return folder / "photos"
+
+
+# name: the recipe, its data, and what is set besides
+RUNS: dict[str, tuple[str, Callable[[Path], Path], dict[str, object]]] = {
+    "recurrent": ("pocket-gru-attention", pairs, {"encoder.depth": 1, "decoder.depth": 1}),
+    "transformer": ("pocket-transformer", pairs, {}),
+    "gpt": ("write", book, {"target.longest": 32}),
+    "bert": ("fill", book, {"source.longest": 32}),
+    "vit": ("classify-image", photos, {"source.side": 16, "source.frontend.size": 4, "training.tokens": 16}),
+}
+
+
+def tiny_run(name: str, shelf: Path) -> Path:
+    """The run of one family in a folder on the shelf, trained and judged; its data lie beside it."""
+    run, desk = shelf / f"{name} <i>&", shelf / f"{name}-data"
+    if run.exists():
+        return run
+    desk.mkdir(parents=True)
+    base, data, changes = RUNS[name]
+    known = {path for path, _, _ in walk(recipe(base))}
+    small = {path: value for path, value in SMALL.items() if path in known}
+    evaluate(train_recipe(resolve(base, [data(desk)], small | changes), run))
+    return run
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
