@@ -63,6 +63,13 @@ WORDS = {
     "test macro F1 %": "测试集宏平均 F1（%）", "test F1 of spans %": "测试集片段 F1（%）",
     "cell": "项目", "name": "名称", "value": "数值", "ratio": "比值", "how": "方式", "spread": "波动",
     "command": "命令",
+    "wait": "等待", "milliseconds": "毫秒", "bound": "上限", "kept": "达到",
+    "first view of a pocket model, after the page is loaded": "页面载入后，口袋模型的第一个视图",
+    "a cell that is pointed at": "指向一个格子",
+    "1,000 × 1,000 tokens of a small GPT: computed, fetched and painted":
+    "小 GPT 的 1,000 × 1,000 个词元：计算、传送、绘制",
+    "of it, painting": "其中绘制",
+    "the machine did other work too: waits are an upper bound": "机器同时还在做别的事：等待时间只是上限",
     "the machine did other work too: speeds are a lower bound": "机器同时还在做别的事：速度只是下限",
     "order": "阶数", "kinds of n-grams": "n 元组种数", "unseen %": "未见（%）", "bits per character": "每字符比特数",
     "published": "已发表", "line by line": "逐行", "corpus": "语料", "seen once %": "只出现一次（%）", "slope": "斜率",
@@ -86,6 +93,8 @@ WORDS = {
     "valid words wrong %": "验证集词错误率（%）", "valid phonemes wrong %": "验证集音素错误率（%）",
     "valid words wrong %, with stress": "验证集词错误率（%，计重音）",
     "valid phonemes wrong %, with stress": "验证集音素错误率（%，计重音）",
+    "machine": "机器", "who": "谁", "numbers": "数的格式", "least": "最少", "most": "最多", "forward": "前向",
+    "pictures/s": "图片/秒", "times the fastest other": "与其他各家中最快者之比",
     "plain": "原有的", "own": "自己的", "training": "训练", "writing": "写作", "by hand": "手写",
     "the same first 64 tokens in float32": "float32 下前 64 个词元相同",
 }  # fmt: skip
