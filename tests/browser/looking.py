@@ -27,3 +27,20 @@ def until(page: Any, expression: str, argument: Any = None) -> None:
             return
         page.wait_for_timeout(50)
     raise AssertionError(f"it never came to hold: {expression}")
+
+
+LATE = """([route, milliseconds]) => {
+  const fetched = window.fetch;
+  window.fetch = async (address, given) => {
+    const answer = fetched(address, given);
+    if (address !== `/api/${route}` || window.fetch === fetched) return answer;
+    window.fetch = fetched;
+    await new Promise((resolve) => setTimeout(resolve, milliseconds));
+    return answer;
+  };
+}"""
+
+
+def late(page: Any, route: str, milliseconds: int = 700) -> None:
+    """The next answer to a question comes late: what was asked after it may be answered first."""
+    page.evaluate(LATE, [route, milliseconds])

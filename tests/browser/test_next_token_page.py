@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 import torch
-from looking import link_of, shown, until
+from looking import late, link_of, shown, until
 
 from seq2see.decoding.choosers import Sample
 from seq2see.decoding.engine import sayable
@@ -134,6 +134,20 @@ def test_a_blank_is_filled_by_pressing_and_any_place_can_be_hidden(open_view, pa
     page.locator(f"{STRIP} .token").first.click()
     until(page, "document.querySelector('.strip .token').getAttribute('aria-selected') === 'true'")
     assert link_of(page)["place"] == "0"
+
+
+def test_a_late_answer_never_covers_a_newer_one(open_view, page):
+    open_view("next-token", run="gpt", text="the cat", place=0)
+    right = shown(page, BARS)
+    open_view("next-token", run="gpt", text="the cat")
+    tokens = page.locator(f"{STRIP} .token")
+    late(page, "next-token/candidates")
+    tokens.nth(1).click()
+    tokens.nth(0).click()
+    until(page, "document.querySelector('.strip .token').getAttribute('aria-selected') === 'true'")
+    page.wait_for_timeout(1000)
+    assert tokens.nth(0).get_attribute("aria-selected") == "true"
+    assert shown(page, BARS) == right
 
 
 def test_pointing_tells_what_was_expected(open_view, page, runs):

@@ -109,3 +109,30 @@ def test_quick_changes_are_one_step_back(open_view, page):
     assert "smooth" not in link_of(page)
     page.wait_for_selector("section.view:not([aria-busy])")
     assert page.locator("input[name=smooth]").input_value() == "2"
+
+
+TURNS = """async () => {
+  const { turns } = await import("/page/parts/dom.js");
+  const turn = turns(), done = [], gates = {};
+  const gate = (name) => new Promise((resolve, reject) => (gates[name] = { resolve, reject }));
+  const act = (name) => () => gate(name).finally(() => done.push(name));
+  const [one, other] = [turn(act("one")), turn(act("other"))];
+  const soon = () => new Promise((resolve) => setTimeout(resolve, 5));
+  const first = one().catch((error) => done.push(error));
+  await soon();
+  const waiting = [other(), one(), other(), one()];
+  await soon();
+  const early = Object.keys(gates);
+  gates.one.reject("failed");
+  await soon();
+  gates.other.resolve();
+  await soon();
+  gates.one.resolve();
+  await Promise.all([first, ...waiting]);
+  return { early, done };
+}"""
+
+
+def test_what_draws_one_page_takes_turns_and_is_done_once_however_often_it_was_wanted(open_view, page):
+    open_view("tokenise")
+    assert page.evaluate(TURNS) == {"early": ["one"], "done": ["one", "failed", "other", "one"]}

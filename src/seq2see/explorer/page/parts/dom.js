@@ -51,24 +51,32 @@ export function soon(act, milliseconds = 250) {
 }
 
 /**
- * Let one call finish before the next begins, and of those that came meanwhile run only the last:
- * an answer that comes late never covers a newer one, and a dragged slider does not queue up a hundred requests.
+ * Acts that may not run into each other, as all that draws one page: a slow answer to the question before would be drawn
+ * over the answer to this one.
+ *
+ *   const turn = turns();
+ *   this.redraw = turn(() => this.draw());
+ *   this.repaint = turn(() => this.paint());
+ *
+ * One after another, in the order of asking; what is wanted again while it waits is done once. Inside an act call the plain
+ * functions (`this.paint()`): a turn that waits for another turn waits forever.
  */
-export function latest(act) {
-  let running = null;
-  let wanted = false;
-  return function turn() {
-    wanted = true;
-    running ??= (async () => {
-      try {
-        while (wanted) {
-          wanted = false;
-          await act();
-        }
-      } finally {
-        running = null;
-      }
-    })();
-    return running;
+export function turns() {
+  let last = Promise.resolve();
+  return (act) => {
+    let waiting = null;
+    const begin = () => {
+      waiting = null;
+      return act();
+    };
+    return () => {
+      waiting ??= last = last.then(begin, begin);
+      return waiting;
+    };
   };
+}
+
+/** An act that minds only itself: while it runs, what is wanted meanwhile is done once, afterwards. */
+export function latest(act) {
+  return turns()(act);
 }

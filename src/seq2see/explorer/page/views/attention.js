@@ -2,7 +2,7 @@
 
 import { LINES } from "../parts/colours.js";
 import { choice, row, slider, toggle } from "../parts/controls.js";
-import { fill, latest, make } from "../parts/dom.js";
+import { fill, make, turns } from "../parts/dom.js";
 import { figure } from "../parts/figures.js";
 import { heatMap } from "../parts/heat_map.js";
 import { mostOf } from "../parts/heat_paint.js";
@@ -30,16 +30,18 @@ class Attention {
   constructor(place, bench) {
     Object.assign(this, { place, bench, matrices: new Map(), turn: 0, map: null, lines: null });
     for (const name of ["grid", "picture", "notes", "detail", "alike"]) this[name] = make("div", { class: `attention-${name}` });
-    this.redraw = latest(() => this.draw());
-    this.repaint = latest(() => this.paint());
-    this.retell = latest(() => this.tellRow());
+    const turn = turns();
+    this.redraw = turn(() => this.draw());
+    this.repaint = turn(() => this.paint());
+    this.retell = turn(() => this.tellRow());
   }
 
   async open() {
     const { bench } = this;
-    const anew = () => {
-      this.turn += 1; // whoever still fills in small pictures stops
-      return this.redraw();
+    const anew = async () => {
+      const turn = (this.turn += 1); // whoever still fills in small pictures stops
+      await this.redraw();
+      await this.fillGrid(turn); // these may take long, and nothing that is pointed at meanwhile waits for them
     };
     this.input = inputBoxes(bench, { examples: await examplesOf(bench), redraw: anew });
     const options = (names) => names.map((name) => [name, bench.word(name)]);
@@ -55,15 +57,16 @@ class Attention {
     const halves = [make("div", {}, this.picture, this.notes), make("div", {}, this.detail, this.alike)];
     const page = make("div", { class: "attention-page" }, ...halves);
     fill(this.place, this.input.element, make("h2", {}, bench.word("grid")), this.grid, this.controls, page);
-    await this.redraw();
+    await anew();
   }
 
-  /** Another text: what there is to see in it, the head that was chosen, and then all the others, small. */
+  /** Another text: what there is to see in it, and the head that was chosen. */
   async draw() {
     const { bench } = this;
-    const turn = this.turn;
-    this.asked = this.input.asked();
-    this.about = await bench.ask("attention/layers", this.asked);
+    const asked = this.input.asked();
+    this.about = await bench.ask("attention/layers", asked);
+    this.asked = asked;
+    this.measured = null;
     this.matrices.clear();
     this.layers = paired(this.about.layers).map((layer) => ({ ...layer, title: titleOf(layer, bench.word) }));
     if (!this.layers.length) return fill(this.place, this.input.element, make("p", {}, bench.word("no_attention")));
@@ -72,8 +75,7 @@ class Attention {
       headName: (head) => bench.word("head_number", { number: head + 1 }),
     });
     fill(this.grid, this.small.element);
-    await this.repaint();
-    await this.fillGrid(turn);
+    await this.paint();
   }
 
   /** The layer of now: as the link says, else the one that shows most: the last that looks at the source, or the last. */
@@ -100,15 +102,15 @@ class Attention {
     await this.repaint();
   }
 
+  /** All heads, small, one layer after another. */
   async fillGrid(turn) {
-    const { bench } = this;
+    const { bench, small, layers, asked } = this;
     const measured = [];
-    for (let layer = 0; layer < this.layers.length && turn === this.turn; layer += 1) {
-      const asked = { ...this.asked, layer };
-      const values = await bench.numbers("attention/thumbnails", asked);
-      const told = await bench.ask("attention/measures", asked);
+    for (let layer = 0; layer < layers.length && turn === this.turn; layer += 1) {
+      const values = await bench.numbers("attention/thumbnails", { ...asked, layer });
+      const told = await bench.ask("attention/measures", { ...asked, layer });
       measured[layer] = told;
-      this.small.show(layer, values, told.entropy.map((_, head) => this.noteOf(told, head)));
+      small.show(layer, values, told.entropy.map((_, head) => this.noteOf(told, head)));
     }
     if (turn !== this.turn) return;
     this.measured = measured;
@@ -153,7 +155,7 @@ class Attention {
     if (state.shows === "lines") this.paintLines(sets);
     else this.paintMatrix(sets[0].values);
     this.tellNotes(sets[0].values);
-    await this.retell();
+    await this.tellRow();
     this.tellAlike();
   }
 

@@ -3,7 +3,7 @@
 import { bars } from "../parts/bars.js";
 import { LINES } from "../parts/colours.js";
 import { choice, row, slider, textBox } from "../parts/controls.js";
-import { fill, latest, make } from "../parts/dom.js";
+import { fill, make, turns } from "../parts/dom.js";
 import { figure, share } from "../parts/figures.js";
 import { heatMap } from "../parts/heat_map.js";
 import { canvasOf } from "../parts/picture.js";
@@ -101,7 +101,8 @@ export const view = {
 
   async show(place, bench) {
     const parts = Object.fromEntries(["inputs", "answers", "read", "maps"].map((name) => [name, make("div", {})]));
-    const redraw = latest(() => tell(parts, bench));
+    const turn = turns();
+    const redraw = turn(() => tell(parts, turn, bench));
     fill(parts.inputs, inputs(bench, redraw));
     fill(place, parts.inputs, parts.answers, parts.read, parts.maps);
     await redraw();
@@ -122,7 +123,7 @@ function inputs(bench, redraw) {
     ...target.map(box));
 }
 
-async function tell(parts, bench) {
+async function tell(parts, turn, bench) {
   const { text, other, target, number, other_number: otherNumber } = bench.state;
   const second = bench.second?.ready ? bench.second.id : null;
   const found = await bench.ask("compare/sides", {
@@ -133,7 +134,7 @@ async function tell(parts, bench) {
     guessesOf(found.sides, bench));
   if (found.pictures) await showPictures(parts.answers, found, bench);
   tellRead(parts.read, found, bench);
-  await tellMaps(parts.maps, found, bench);
+  await tellMaps(parts.maps, { found, turn }, bench);
 }
 
 /** What both sides look at, above what they say of it. */
@@ -210,30 +211,34 @@ function tellRead(place, { read, target }, bench) {
   bench.offer({ name: bench.word("both_read"), canvas: map.picture, table: { columns: names, rows } });
 }
 
-async function tellMaps(place, found, bench) {
+async function tellMaps(place, { found, turn }, bench) {
   const sides = [];
   for (const side of found.sides) sides.push(await attentionOf(side, bench));
   const kinds = KINDS.filter((kind) => sides.every((side) => side.of(kind).length));
   if (!kinds.length) return fill(place, sides.some((side) => side.any) ? note(bench.word("no_maps")) : null);
   const drawn = make("div", { class: "maps" });
   const chosen = () => (kinds.includes(bench.state.kind) ? bench.state.kind : kinds[0]);
-  const redraw = latest(() => drawMaps(drawn, sides.map((side) => ({ ...side, layers: side.of(chosen()) })), bench));
+  const draw = () => drawMaps(drawn, sides.map((side) => ({ ...side, layers: side.of(chosen()) })), bench);
+  const redraw = turn(draw);
   const most = (measure) => Math.max(...sides.map((side) => measure(side.of(chosen())))) - 1;
   const controls = make("div", {});
   const named = (value) => (value < 0 ? bench.word("mean") : String(value + 1));
-  const anew = () => {
+  const control = () => {
     const [depth, heads] = [most((layers) => layers.length), most((layers) => layers[0].heads)];
     if (bench.state.layer < 0) bench.state.layer = depth; // the last one says most of what is written
     const options = kinds.map((kind) => [kind, bench.word(`looks_${kind}`)]);
     fill(controls, row(
-      choice(bench, "kind", { name: bench.word("kind"), options, redraw: anew }),
+      choice(bench, "kind", { name: bench.word("kind"), options, redraw: () => {
+        control();
+        return redraw();
+      } }),
       slider(bench, "layer", { name: bench.word("layer"), from: 0, to: depth, shown: named, redraw }),
       slider(bench, "head", { name: bench.word("head"), from: -1, to: heads, shown: named, redraw }),
     ));
-    return redraw();
   };
   fill(place, make("h2", {}, bench.word("attention")), controls, drawn);
-  await anew();
+  control();
+  await draw();
 }
 
 /** The attention that one side has, by who looks at whom. */

@@ -1,7 +1,7 @@
 /** How an answer is made, step by step: a search as a tree, tokens that are forced, and what teacher forcing hides. */
 
 import { choice, press, row, slider, textBox, toggle } from "../parts/controls.js";
-import { fill, latest, make } from "../parts/dom.js";
+import { fill, make, turns } from "../parts/dom.js";
 import { figure, share } from "../parts/figures.js";
 import { exampleText, takenTokens, typedText } from "../parts/input.js";
 import { searchTree } from "../parts/search_tree.js";
@@ -31,7 +31,9 @@ export const view = {
 class Page {
   constructor(bench) {
     this.bench = bench;
-    this.redraw = latest(() => this.askAll());
+    const turn = turns();
+    this.redraw = turn(() => this.askAll());
+    this.retry = turn(() => this.compareWays());
     this.settings = make("div", { class: "settings" });
     this.ways = make("div", {});
     this.forced = make("div", {});
@@ -98,7 +100,7 @@ class Page {
     if (shownFor !== this.shownFor) this.tellSettings();
     this.shownFor = shownFor;
     this.search = await this.bench.ask("decode/tree", this.asked());
-    fill(this.ways, press(this.bench.word("ways"), () => this.compareWays().catch(this.bench.fail)));
+    fill(this.ways, press(this.bench.word("ways"), () => this.retry().catch(this.bench.fail)));
     this.tellForced();
     this.tellAnswer();
     this.tellSteps();

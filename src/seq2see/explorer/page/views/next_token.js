@@ -4,7 +4,7 @@ import { bars } from "../parts/bars.js";
 import { chancesOf } from "../parts/chances.js";
 import { LINES, paper } from "../parts/colours.js";
 import { choice, press, row, slider, textBox } from "../parts/controls.js";
-import { fill, latest, make } from "../parts/dom.js";
+import { fill, make, turns } from "../parts/dom.js";
 import { figure, share } from "../parts/figures.js";
 import { exampleText, takenTokens, typedText } from "../parts/input.js";
 import { tokenStrip } from "../parts/strip.js";
@@ -41,7 +41,10 @@ function hasLayers(run) {
 class Page {
   constructor(bench) {
     this.bench = bench;
-    this.redraw = latest(() => this.askAll());
+    const turn = turns();
+    this.redraw = turn(() => this.askAll());
+    this.replace = turn(() => this.askCandidates());
+    this.rechance = turn(() => this.tellChances());
     this.strip = make("div", {});
     this.expected = make("p", { class: "note told", "aria-live": "polite" });
     this.heading = make("h2", {});
@@ -76,7 +79,7 @@ class Page {
 
   sliders() {
     const { bench } = this;
-    const redraw = () => this.tellChances();
+    const redraw = this.rechance;
     const one = (key, from, to, step, shown) =>
       slider(bench, key, { name: bench.word(key), from, to, step, shown, redraw });
     const all = (value) => (value === 0 ? bench.word("all") : String(value));
@@ -184,7 +187,7 @@ class Page {
 
   async goTo(place) {
     this.bench.set({ place: place >= this.told.pieces.length ? -1 : place });
-    await this.askCandidates();
+    await this.replace();
   }
 
   /** The chances under the sliders; where these reach beyond the list, the whole vocabulary is asked for. */

@@ -1,7 +1,7 @@
 /** Attention of one head as arithmetic: every number on the way, computed here, and open to be changed. */
 
 import { choice, press, row, toggle } from "../parts/controls.js";
-import { fill, latest, make } from "../parts/dom.js";
+import { fill, make, turns } from "../parts/dom.js";
 import { figure } from "../parts/figures.js";
 import { changesOf, changesText, edited, mixed, rowOf, scaleOf, stepsOf, termsOf, weightsOf } from "../parts/head_math.js";
 import { heatMap } from "../parts/heat_map.js";
@@ -31,8 +31,9 @@ class OneHead {
     for (const name of ["chosen", "notes", "strip", "matrices", "change", "steps", "spelled", "output", "all"])
       this[name] = make("div", { class: `hand-${name}` });
     for (const field of Object.keys(PARTS)) this.matrices.append((this[`${field}Box`] = make("div", { class: `hand-${field}` })));
-    this.redraw = latest(() => this.draw());
-    this.reload = latest(() => this.load());
+    const turn = turns();
+    this.redraw = turn(() => this.draw());
+    this.reload = turn(() => this.load());
   }
 
   async open() {
@@ -56,11 +57,12 @@ class OneHead {
 
   async draw() {
     const { bench } = this;
-    this.asked = this.input.asked();
-    this.about = await bench.ask("attention/layers", this.asked);
+    const asked = this.input.asked();
+    this.about = await bench.ask("attention/layers", asked);
+    this.asked = asked;
     this.layers = paired(this.about.layers).map((layer) => ({ ...layer, title: titleOf(layer, bench.word) }));
     if (!this.layers.length) return fill(this.place, this.input.element, make("p", {}, bench.word("no_attention")));
-    await this.reload();
+    await this.load();
   }
 
   get layer() {

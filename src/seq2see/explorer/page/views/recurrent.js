@@ -3,7 +3,7 @@
 import { lineChart } from "../parts/chart.js";
 import { LINES } from "../parts/colours.js";
 import { choice, row, toggle } from "../parts/controls.js";
-import { fill, latest, make } from "../parts/dom.js";
+import { fill, make, turns } from "../parts/dom.js";
 import { heatMap } from "../parts/heat_map.js";
 import { examplesOf, INPUT, inputBoxes } from "../parts/input.js";
 import { tokenStrip } from "../parts/strip.js";
@@ -26,10 +26,11 @@ class Recurrent {
     this.states = make("section", {});
     this.left = make("section", {});
     this.contexts = make("section", {});
-    this.redraw = latest(() => this.draw());
-    this.recell = latest(() => this.drawCell());
-    this.resort = latest(() => this.drawStates());
-    this.releft = latest(() => this.drawLeft());
+    const turn = turns();
+    this.redraw = turn(() => this.draw());
+    this.recell = turn(() => this.drawCell());
+    this.resort = turn(() => this.drawStates());
+    this.releft = turn(() => this.drawLeft());
   }
 
   async open() {

@@ -2,7 +2,7 @@
 
 import { bars } from "../parts/bars.js";
 import { choice, press, row, slider, toggle } from "../parts/controls.js";
-import { fill, latest, make } from "../parts/dom.js";
+import { fill, make, turns } from "../parts/dom.js";
 import { asBase64, drawingBoard } from "../parts/drawing.js";
 import { share } from "../parts/figures.js";
 import { patchPicture } from "../parts/picture.js";
@@ -35,8 +35,10 @@ class Pictures {
     this.answers = make("div", { class: "picture-answers" });
     this.about = make("p", { class: "note" });
     this.board = make("div", {});
-    this.redraw = latest(() => this.draw());
-    this.refresh = latest(() => this.afresh());
+    const turn = turns();
+    this.redraw = turn(() => this.draw());
+    this.refresh = turn(() => this.afresh());
+    this.region = turn(() => this.regionOf());
   }
 
   async open() {
@@ -108,11 +110,11 @@ class Pictures {
       changed ? await bench.ask("vit/say", this.asked({ positions })) : null,
     ];
     Object.assign(this.seen, seen);
-    this.said = other ?? plain;
+    Object.assign(this, { said: other ?? plain, word: NOBODY, regions: null });
     this.picture.show({ pixels, grid: seen.grid, heat: null, covered: listOf(bench.state.cover) });
     this.about.textContent = seen.truth ? `${bench.word("name")}: ${seen.name} · ${bench.word("truth")}: ${seen.truth}` : bench.word("own");
     this.tell(plain, other);
-    await this.refresh();
+    await this.afresh();
   }
 
   /** The maps of this layer or rollout, and what is asked of them now. */
@@ -190,15 +192,14 @@ class Pictures {
   captionStrip(said) {
     const name = this.bench.word("caption");
     return tokenStrip({ name, tokens: said.pieces.map((each) => ({ text: each.text, note: share(each.probability) })),
-      onPoint: (word) => this.tried(() => this.regionOf(word, said)) });
+      onPoint: (word) => {
+        this.word = word;
+        this.tried(this.region);
+      } });
   }
 
-  async regionOf(word, said) {
-    this.word = word;
-    if (word >= 0 && this.regionsOf !== said) {
-      this.regionsOf = said;
-      this.regions = await this.bench.numbers("vit/regions", this.asked({ target: said.text }));
-    }
+  async regionOf() {
+    if (this.word >= 0) this.regions ??= await this.bench.numbers("vit/regions", this.asked({ target: this.said.text }));
     this.paint();
   }
 
