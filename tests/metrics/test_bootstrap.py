@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU
 
 from seq2see.core.errors import UserError
 from seq2see.metrics.bleu import corpus_bleu
-from seq2see.metrics.bootstrap import bootstrap_of_runs, paired_bootstrap, sentence_statistics
+from seq2see.metrics.bootstrap import bootstrap_of_runs, paired_accuracy, paired_bootstrap, sentence_statistics
 
 WORDS = ["the", "a", "big", "red", "dog", "cat", "bird", "house", "tree", "sees", "likes", "near", "under"]
 
@@ -101,3 +103,31 @@ class TestSeveralRuns:
         outputs, references = make_outputs(0.3, seed=2)
         with pytest.raises(UserError, match="59 outputs but 60"):
             bootstrap_of_runs([outputs], [outputs, outputs[:-1]], references, seed=7)
+
+
+def answers(right: list[int]) -> np.ndarray:
+    """Examples with one answer each."""
+    return np.array([(each, 1) for each in right])
+
+
+def test_accuracies_are_compared_as_the_normal_law_says():
+    """Only examples that one got right and the other wrong count: of 60, 36 against 24 is z = 12 / √(60 - 12²/400)."""
+    both, first, second, neither = [1] * 280, [1] * 24, [0] * 36, [0] * 60
+    one = answers([*both, *first, *second, *neither])
+    other = answers([*both, *[0] * 24, *[1] * 36, *neither])
+    found = paired_accuracy(one, other, seed=3, samples=20_000)
+    assert (found.first.score, found.second.score, found.difference.score) == (76.0, 79.0, 3.0)
+    assert found.p_value == pytest.approx(0.5 * math.erfc(12 / math.sqrt(2 * (60 - 0.36))), abs=0.01)
+    width = found.difference.high - found.difference.low
+    assert width == pytest.approx(2 * 1.96 * 100 * math.sqrt(60 - 0.36) / 400, rel=0.03)
+    assert paired_accuracy(other, one, seed=3, samples=20_000).difference.score == -3.0
+    assert paired_accuracy(one, one, seed=3).p_value == 1.0
+
+
+def test_words_of_one_sentence_are_drawn_together():
+    """Ten words that are right or wrong together say no more than one."""
+    one, other = np.array([(5, 10), (5, 10)] * 20), np.array([(10, 10), (2, 10)] * 20)
+    together = paired_accuracy(one, other, seed=3)
+    apart = paired_accuracy(np.repeat(one, 10, axis=0), np.repeat(other, 10, axis=0), seed=3)
+    assert together.difference.score == 10.0
+    assert together.difference.high - together.difference.low > 2 * (apart.difference.high - apart.difference.low)

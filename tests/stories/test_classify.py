@@ -13,8 +13,9 @@ from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.models.packing import pack_model
+from seq2see.workbench.compare import compare
 from seq2see.workbench.dry import dry_run
-from seq2see.workbench.evaluate import compare, evaluate
+from seq2see.workbench.evaluate import evaluate
 from seq2see.workbench.predict import load
 from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder
@@ -100,8 +101,12 @@ def test_it_is_judged_label_by_label(run: RunFolder, capsys):
     assert "Which label is taken for which" in page
     assert "precision" in page
     assert "精确率" in page
-    with pytest.raises(UserError, match="no texts that could be compared"):
+    with pytest.raises(UserError, match="no answers here"):
         compare(run, run)
+    assert command(["eval", str(run.path), str(run.path)]) == 0
+    told = capsys.readouterr().out
+    assert "difference 0.00 (0.00 ± 0.00), p = 1.000" in told
+    assert "0 test examples that" in told
 
 
 def test_the_report_shows_the_surest_mistakes(run: RunFolder):

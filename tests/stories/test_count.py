@@ -19,9 +19,10 @@ from seq2see.sequences.tokenisers import BOS, EOS
 from seq2see.sequences.windows import TextSet
 from seq2see.training.journal import read_journal
 from seq2see.training.signals import Interrupted
+from seq2see.workbench.compare import compare, compare_texts
 from seq2see.workbench.dry import dry_run
 from seq2see.workbench.ensemble import make_ensemble
-from seq2see.workbench.evaluate import compare, compare_texts, evaluate, read_scores
+from seq2see.workbench.evaluate import evaluate, read_scores
 from seq2see.workbench.predict import load
 from seq2see.workbench.prepare import encode, read_corpus
 from seq2see.workbench.report import write_report
@@ -248,7 +249,7 @@ def test_runs_of_different_texts_are_not_compared(book: Path, run: RunFolder, tm
     with pytest.raises(UserError, match="not judged on the same text"):
         compare_texts(run, other)
     evaluate(run)
-    with pytest.raises(UserError, match="no answers to compare"):
+    with pytest.raises(UserError, match="no answers here"):
         compare(run, run)
 
 

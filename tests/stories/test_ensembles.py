@@ -13,8 +13,9 @@ from tiny import tiny_recipe, write_pairs
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.decoding.ensemble import Ensemble
+from seq2see.workbench.compare import changed_most
 from seq2see.workbench.ensemble import make_ensemble
-from seq2see.workbench.evaluate import changed_most, evaluate
+from seq2see.workbench.evaluate import evaluate
 from seq2see.workbench.predict import load
 from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder

@@ -15,9 +15,10 @@ from seq2see.core.errors import UserError
 from seq2see.sequences.blanks import around_blanks, read_blanks
 from seq2see.sources.examples import Example
 from seq2see.workbench.attention import TextAttention
+from seq2see.workbench.compare import compare
 from seq2see.workbench.dry import dry_run
 from seq2see.workbench.ensemble import make_ensemble
-from seq2see.workbench.evaluate import compare, evaluate
+from seq2see.workbench.evaluate import evaluate
 from seq2see.workbench.fill import Fill
 from seq2see.workbench.predict import load
 from seq2see.workbench.report import write_report
@@ -113,7 +114,7 @@ def test_what_has_no_meaning_is_refused(run: RunFolder, tmp_path: Path):
         load(run.path, engine="ct2")
     with pytest.raises(UserError, match="models that write"):
         make_ensemble([run, run], tmp_path / "both")
-    with pytest.raises(UserError, match="no texts that could be compared"):
+    with pytest.raises(UserError, match="not evaluated yet"):
         compare(run, run)
     with pytest.raises(UserError, match="nothing is decoded"):
         evaluate(run, num_beams=4)

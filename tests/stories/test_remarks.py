@@ -15,8 +15,9 @@ from seq2see.sequences.tokenisers import Characters, Spaced
 from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.sequences.windows import TextSet
 from seq2see.sources.examples import Example
+from seq2see.workbench.compare import compare_texts
 from seq2see.workbench.embeddings import Words
-from seq2see.workbench.evaluate import compare_texts, evaluate
+from seq2see.workbench.evaluate import evaluate
 from seq2see.workbench.model_folder import read_model
 from seq2see.workbench.predict import load
 from seq2see.workbench.report import write_report

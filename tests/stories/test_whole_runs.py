@@ -18,7 +18,8 @@ from seq2see.models.counting import CountingSettings
 from seq2see.models.picture_settings import Film, Picture
 from seq2see.models.settings import Text
 from seq2see.recipes.table import RECIPES, recipe
-from seq2see.workbench.evaluate import bleu_tokenise, compare, evaluate
+from seq2see.workbench.compare import compare
+from seq2see.workbench.evaluate import bleu_tokenise, evaluate
 from seq2see.workbench.predict import load
 from seq2see.workbench.run_folder import RunFolder, find_run, folder_for
 from seq2see.workbench.train import train_recipe

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from seq2see.cli.scores import in_brief, print_scores
@@ -10,7 +12,8 @@ from seq2see.metrics.tokenised_bleu import has_moses
 from seq2see.recipes.table import recipe
 from seq2see.sources.catalogue import CataloguedCorpus
 from seq2see.workbench import evaluate
-from seq2see.workbench.evaluate import changed_most, score_outputs, target_language
+from seq2see.workbench.compare import changed_most, compare_answers
+from seq2see.workbench.evaluate import score_outputs, target_language
 from seq2see.workbench.run_folder import RunFolder
 
 OUTPUTS, REFERENCES = ["ein mann singt im regen ."], ["Ein Mann singt im Regen."]
@@ -66,7 +69,7 @@ def test_what_the_second_run_gained_comes_first_and_what_it_lost_last(tmp_path):
 
 def test_runs_that_were_tested_on_other_pairs_are_not_compared(tmp_path):
     runs = [evaluated(tmp_path / name, [(name, "x", 1.0)]) for name in "ab"]
-    with pytest.raises(UserError, match="not tested on the same pairs"):
+    with pytest.raises(UserError, match="not tested on the same examples"):
         changed_most(*runs)
 
 
@@ -85,3 +88,40 @@ def test_runs_that_were_tested_on_other_pairs_are_not_compared(tmp_path):
 )
 def test_every_task_has_one_figure_in_the_list_of_runs(scores, told):
     assert in_brief(scores) == told
+
+
+def answered(folder: Path, recipe_name: str, rows: list[tuple[str, str, str]]) -> RunFolder:
+    """A run that was judged to have named these labels: text, label, answer."""
+    run = RunFolder(folder)
+    run.evaluation.mkdir(parents=True)
+    run.recipe_file.write_text(recipe(recipe_name).toml(), encoding="utf-8")
+    lines = ["text\tlabel\tanswer\tprobability", *("\t".join([*row, "0.5"]) for row in rows), ""]
+    (run.evaluation / "test-answers.tsv").write_text("\n".join(lines), encoding="utf-8")
+    return run
+
+
+def test_what_only_one_of_two_classifiers_got_right_is_told(tmp_path):
+    texts = [("a", "very good"), ("b", "bad"), ("c", "bad"), ("d", "very good")]
+    one = answered(tmp_path / "one", "sst2-lstm", [(*each, "bad") for each in texts])
+    other = answered(
+        tmp_path / "two", "sst2-lstm", [(*each, "very good") for each in texts[:3]] + [(*texts[3], "very bad")]
+    )
+    found = compare_answers(one, other)
+    assert (found.accuracy.first.score, found.accuracy.second.score) == (50.0, 25.0)
+    assert found.only_first == [["b", "bad", "bad", "very good"], ["c", "bad", "bad", "very good"]]
+    assert found.only_second == [["a", "very good", "bad", "very good"]]
+
+
+def test_of_tags_each_counts_and_those_that_were_not_given_do_not(tmp_path):
+    truth = ("I see it", "I/A see/B it/A")
+    one = answered(tmp_path / "one", "ud-english-ewt", [(*truth, "I/A see/A it/B")])
+    other = answered(tmp_path / "two", "ud-english-ewt", [(*truth, "I/A see/B")])
+    found = compare_answers(one, other)
+    assert (found.accuracy.first.score, found.accuracy.second.score) == (pytest.approx(100 / 3), 100.0)
+    assert found.only_second == [[*truth, "I/A see/A it/B", "I/A see/B"]]
+
+
+def test_what_was_not_judged_or_has_no_answers_is_not_compared(tmp_path):
+    run = answered(tmp_path / "one", "sst2-lstm", [("a", "x", "x")])
+    with pytest.raises(UserError, match="not evaluated yet"):
+        compare_answers(run, RunFolder(tmp_path / "nothing"))

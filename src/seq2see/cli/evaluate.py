@@ -19,9 +19,10 @@ def evaluate(
         _judge([run, *([other] if other else [])], file, set_)
         return
     from seq2see.cli.predict import decoding_setting
-    from seq2see.cli.scores import print_changes, print_scores
+    from seq2see.cli.scores import print_answers, print_changes, print_scores
     from seq2see.metrics.tokenised_bleu import ADVICE, has_moses
-    from seq2see.workbench.evaluate import changed_most, compare, compare_texts, evaluate, read_scores, test_size
+    from seq2see.workbench.compare import changed_most, compare, compare_answers, compare_texts
+    from seq2see.workbench.evaluate import evaluate, read_scores, test_size
     from seq2see.workbench.report import write_report
     from seq2see.workbench.run_folder import find_run
     from seq2see.workbench.terminal import Terminal
@@ -39,6 +40,8 @@ def evaluate(
             print(ADVICE)
     if other and all(folder.recipe().source is None for folder in folders):
         print(compare_texts(*folders))
+    elif other and not all(folder.recipe().writes for folder in folders):
+        print_answers(folders[0], folders[1], compare_answers(*folders))
     elif other:
         print(compare(*folders))
         print_changes(folders[0], folders[1], changed_most(folders[0], folders[1]))

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from seq2see.workbench.evaluate import Changed
+    from seq2see.workbench.compare import Changed, ComparedAnswers
 
 COLUMNS = {
     "bleu": ("BLEU", 1),
@@ -95,6 +95,19 @@ def print_changes(first: object, second: object, changes: Sequence[Changed]) -> 
         print(f"\n{each.gain:+7.1f}  {each.source}")
         for name, text in (("reference", each.reference), (first, each.first), (second, each.second)):
             print(f"         {name}: {text}")
+
+
+ANSWERS_SHOWN = 3
+"""Examples that only one of two runs got right, of each."""
+
+
+def print_answers(first: object, second: object, compared: ComparedAnswers) -> None:
+    """How often two runs name the right label, and what only one of them gets right."""
+    print(f"% right: {compared.accuracy}")
+    for name, rows in ((first, compared.only_first), (second, compared.only_second)):
+        print(f"\n{len(rows):,} test examples that {name} answers better")
+        for text, label, one, other in rows[:ANSWERS_SHOWN]:
+            print(f"  {text}\n    label: {label}\n    {first}: {one}\n    {second}: {other}")
 
 
 CLASSES_SHOWN = 30

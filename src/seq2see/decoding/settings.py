@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
@@ -43,6 +43,16 @@ class Decoding(Settings):
     """Never say this many tokens in succession twice; 0 allows it."""
     precision: Literal["float32", "bf16", "int8"] = "float32"
     """Numbers that weights are read in: bf16 halves the bytes, int8 (CPU only) quarters them; answers may differ."""
+
+    @field_validator("temperature", mode="before")
+    @classmethod
+    def _not_frozen(cls, temperature: Any) -> Any:
+        if temperature == 0:
+            raise UserError(
+                "temperature = 0 would divide by nothing.",
+                remedy="do_sample = false always takes the most probable token.",
+            )
+        return temperature
 
     @model_validator(mode="after")
     def _agree(self) -> Decoding:

@@ -1,4 +1,4 @@
-"""Is system B really better than A, or was it lucky with these sentences? Paired bootstrap (Koehn 2004).
+"""Is system B really better than A, or was it lucky with these examples? Paired bootstrap (Koehn 2004).
 
 The test set is one sample of the sentences that could have been asked. Drawing many new sets of the same
 size from it, with replacement, shows how much the scores would move; drawing the *same* sentences for both
@@ -26,7 +26,7 @@ ORDERS = 4
 
 @dataclass(frozen=True)
 class Resampled:
-    """The BLEU of one system on the real test set, and over the resampled ones."""
+    """The score of one system on the real test set, and over the resampled ones."""
 
     score: float
     mean: float
@@ -82,21 +82,47 @@ def bootstrap_of_runs(
     """
     for outputs in (*first, *second):
         require_pairs(outputs, references)
-    metric, sentences = BLEU(tokenize=tokenise), len(references)
-    # (sample, sentence): how often the sentence was drawn; the same draws serve all runs.
-    counts = generator(seed, "bootstrap").multinomial(sentences, np.full(sentences, 1 / sentences), size=samples)
-    real_first, resampled_first = _mean_scores(metric, first, references, counts)
-    real_second, resampled_second = _mean_scores(metric, second, references, counts)
-    real, gains = real_second - real_first, resampled_second - resampled_first
-    not_better = (gains <= 0) if real >= 0 else (gains >= 0)
-    return PairedBootstrap(
-        _summary(real_first, resampled_first),
-        _summary(real_second, resampled_second),
-        _summary(real, gains),
-        # The real test set is one more set on which the question was asked, so p is never 0.
-        (int(not_better.sum()) + 1) / (samples + 1),
+    metric = BLEU(tokenize=tokenise)
+    counts = _draws(len(references), samples, seed)
+    return _compared(
+        _mean_scores(metric, first, references, counts),
+        _mean_scores(metric, second, references, counts),
         f"{metric.get_signature()}|bs:{samples}|seed:{seed}",
     )
+
+
+def paired_accuracy(
+    first: NDArray[np.int64], second: NDArray[np.int64], *, seed: int, samples: int = 1000
+) -> PairedBootstrap:
+    """Compare how much of their answers two systems got right, in percent.
+
+    Both are (example, 2): how many answers of each example were right, and of how many; a sentence has a tag for each
+    word, and its words are drawn together, because they are not independent.
+    """
+    counts = _draws(len(first), samples, seed)
+    scores = [_shares(np.vstack([each.sum(axis=0), counts @ each])) for each in (first, second)]
+    return _compared(scores[0], scores[1], f"accuracy|bs:{samples}|seed:{seed}")
+
+
+def _shares(sums: NDArray[np.int64]) -> tuple[float, NDArray[np.float64]]:
+    shares = 100 * sums[:, 0] / np.maximum(sums[:, 1], 1)
+    return float(shares[0]), shares[1:]
+
+
+def _draws(examples: int, samples: int, seed: int) -> NDArray[np.int64]:
+    """(sample, example): how often each was drawn; the same draws serve all systems."""
+    return generator(seed, "bootstrap").multinomial(examples, np.full(examples, 1 / examples), size=samples)
+
+
+def _compared(
+    first: tuple[float, NDArray[np.float64]], second: tuple[float, NDArray[np.float64]], signature: str
+) -> PairedBootstrap:
+    """Two systems by their scores on the real set, and on each resampled set."""
+    real, gains = second[0] - first[0], second[1] - first[1]
+    not_better = (gains <= 0) if real >= 0 else (gains >= 0)
+    # The real test set is one more set on which the question was asked, so p is never 0.
+    p_value = (int(not_better.sum()) + 1) / (len(gains) + 1)
+    return PairedBootstrap(_summary(*first), _summary(*second), _summary(real, gains), p_value, signature)
 
 
 def _mean_scores(

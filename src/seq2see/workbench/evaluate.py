@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from seq2see.core.files import write_json, write_text
 from seq2see.metrics.accuracy import sentence_accuracy
 from seq2see.metrics.alignment import HeadChoice, choose_heads, score_choice
 from seq2see.metrics.bleu import Tokenise, corpus_bleu, corpus_chrf, row_chrf
-from seq2see.metrics.bootstrap import PairedBootstrap, paired_bootstrap
 from seq2see.metrics.edits import pronunciation_errors
 from seq2see.metrics.notes_bleu import notes_bleu
 from seq2see.metrics.tokenised_bleu import corpus_bleu_tokenised, has_moses
@@ -36,7 +35,6 @@ from seq2see.workbench.reading import batches_of, read_attention, read_with_trut
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
 from seq2see.workbench.tasks import task_of
-from seq2see.workbench.tokenisers import Tokenisers
 
 LEARNT_FROM = ("train", "valid")
 WIDEST = 1024
@@ -134,72 +132,6 @@ def target_language(recipe: Recipe) -> str:
     return getattr(recipe.corpus, "target", None) or "en"
 
 
-def compare(first: RunFolder, second: RunFolder) -> PairedBootstrap:
-    """Is one run's BLEU on the test split better by more than luck? Both must have been evaluated on the same pairs."""
-    rows = _same_pairs(first, second)
-    references = [row[1] for row in rows[0]]
-    outputs = [[row[2] for row in each] for each in rows]
-    return paired_bootstrap(outputs[0], outputs[1], references, seed=1, tokenise=bleu_tokenise(references))
-
-
-def compare_texts(first: RunFolder, second: RunFolder) -> str:
-    """Which of two language models is less surprised by the same text; each was evaluated already."""
-    runs = (first, second)
-    if first.recipe().corpus != second.recipe().corpus:
-        raise UserError(f"{first} and {second} were not judged on the same text.", remedy="Judge both with --file.")
-    told = [read_scores(run)["perplexity"] for run in runs]
-    bits = ", ".join(f"{run} {_bits(each)}" for run, each in zip(runs, told, strict=True))
-    if len({Tokenisers.load(run.model).fingerprint for run in runs}) > 1:
-        raise UserError(
-            "These perplexities cannot be compared: the runs cut the text into other pieces, and a guess at a longer "
-            "piece is a harder one.",
-            remedy=f"Compare bits per character, which do not depend on the pieces: {bits}.",
-        )
-    before, after = (each["per_token"] for each in told)
-    change = f"{abs(after / before - 1):.1%} {'lower' if after < before else 'higher'}"
-    unit = told[0].get("unit", "token")
-    return f"perplexity per {unit} {before:.3f} -> {after:.3f}, {change}; bits per character: {bits}"
-
-
-def _bits(perplexity: dict[str, Any]) -> str:
-    """Bits per character; what the model does not know costs it too few."""
-    unknown = perplexity.get("unknown", 0)
-    return f"{perplexity['bits_per_character']:.3f}" + (f" ({unknown:.1f} % unknown: too low)" if unknown else "")
-
-
-@dataclass(frozen=True)
-class Changed:
-    """A test sentence that two runs translate differently."""
-
-    source: str
-    reference: str
-    first: str
-    second: str
-    gain: float
-    """chrF2 of the second output less that of the first."""
-
-
-def changed_most(first: RunFolder, second: RunFolder, count: int = 3) -> list[Changed]:
-    """The sentences that the second run improves most, then those it spoils most; best first."""
-    rows = zip(*_same_pairs(first, second), strict=True)
-    found = [Changed(a[0], a[1], a[2], b[2], float(b[3]) - float(a[3])) for a, b in rows]
-    ordered = sorted((each for each in found if each.gain), key=lambda each: -each.gain)
-    better = [each for each in ordered if each.gain > 0][:count]
-    worse = [each for each in ordered if each.gain < 0][-count:]
-    return better + worse
-
-
-def _same_pairs(first: RunFolder, second: RunFolder) -> list[list[list[str]]]:
-    """The tables of two runs, which must be about the same pairs."""
-    rows = [_read_table(run) for run in (first, second)]
-    if [row[:2] for row in rows[0]] != [row[:2] for row in rows[1]]:
-        raise UserError(
-            f"{first} and {second} were not tested on the same pairs.",
-            remedy="Compare runs of the same corpus.",
-        )
-    return rows
-
-
 def score_outputs(
     recipe: Recipe, references: list[str], outputs: list[str], answers: Sequence[Sequence[str]] = ()
 ) -> dict[str, Any]:
@@ -268,21 +200,6 @@ def _table(examples: Sequence[Example], predictions: list[Prediction]) -> str:
 
 def _one_line(text: str) -> str:
     return text.replace("\t", " ").replace("\n", " ")
-
-
-def _read_table(run: RunFolder) -> list[list[str]]:
-    path = run.evaluation / "test.tsv"
-    if not path.exists() and run.recipe_file.exists() and not run.recipe().writes:
-        raise UserError(f"{run} writes no texts that could be compared.", remedy="Compare the scores of both runs.")
-    if not path.exists() and read_scores(run):
-        raise UserError(
-            "Running text is not translated, so there are no answers to compare.",
-            where=str(run),
-            remedy="Compare two language models, or two models of pairs.",
-        )
-    if not path.exists():
-        raise UserError("This run was not evaluated yet.", where=str(run), remedy=f"`seq2see eval {run}` does that.")
-    return [line.split("\t") for line in path.read_text(encoding="utf-8").split("\n")[1:-1]]
 
 
 def read_scores(run: RunFolder) -> dict[str, Any]:

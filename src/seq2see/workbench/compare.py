@@ -1,0 +1,129 @@
+"""Two runs side by side: does one really answer better than the other, and where do they differ?
+
+Whatever is compared was written down by an evaluation: translations, labels, or how surprised a model was by a text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from seq2see.core.errors import UserError
+from seq2see.metrics.bootstrap import PairedBootstrap, paired_accuracy, paired_bootstrap
+from seq2see.models.settings import Tags
+from seq2see.workbench.evaluate import bleu_tokenise, read_scores
+from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.tokenisers import Tokenisers
+
+
+def compare(first: RunFolder, second: RunFolder) -> PairedBootstrap:
+    """Is one run's BLEU on the test split better by more than luck? Both must have been evaluated on the same pairs."""
+    rows = _same_rows(first, second, "test.tsv")
+    references = [row[1] for row in rows[0]]
+    outputs = [[row[2] for row in each] for each in rows]
+    return paired_bootstrap(outputs[0], outputs[1], references, seed=1, tokenise=bleu_tokenise(references))
+
+
+def compare_texts(first: RunFolder, second: RunFolder) -> str:
+    """Which of two language models is less surprised by the same text; each was evaluated already."""
+    runs = (first, second)
+    if first.recipe().corpus != second.recipe().corpus:
+        raise UserError(f"{first} and {second} were not judged on the same text.", remedy="Judge both with --file.")
+    told = [read_scores(run)["perplexity"] for run in runs]
+    bits = ", ".join(f"{run} {_bits(each)}" for run, each in zip(runs, told, strict=True))
+    if len({Tokenisers.load(run.model).fingerprint for run in runs}) > 1:
+        raise UserError(
+            "These perplexities cannot be compared: the runs cut the text into other pieces, and a guess at a longer "
+            "piece is a harder one.",
+            remedy=f"Compare bits per character, which do not depend on the pieces: {bits}.",
+        )
+    before, after = (each["per_token"] for each in told)
+    change = f"{abs(after / before - 1):.1%} {'lower' if after < before else 'higher'}"
+    unit = told[0].get("unit", "token")
+    return f"perplexity per {unit} {before:.3f} -> {after:.3f}, {change}; bits per character: {bits}"
+
+
+def _bits(perplexity: dict[str, Any]) -> str:
+    """Bits per character; what the model does not know costs it too few."""
+    unknown = perplexity.get("unknown", 0)
+    return f"{perplexity['bits_per_character']:.3f}" + (f" ({unknown:.1f} % unknown: too low)" if unknown else "")
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A test sentence that two runs translate differently."""
+
+    source: str
+    reference: str
+    first: str
+    second: str
+    gain: float
+    """chrF2 of the second output less that of the first."""
+
+
+def changed_most(first: RunFolder, second: RunFolder, count: int = 3) -> list[Changed]:
+    """The sentences that the second run improves most, then those it spoils most; best first."""
+    rows = zip(*_same_rows(first, second, "test.tsv"), strict=True)
+    found = [Changed(a[0], a[1], a[2], b[2], float(b[3]) - float(a[3])) for a, b in rows]
+    ordered = sorted((each for each in found if each.gain), key=lambda each: -each.gain)
+    better = [each for each in ordered if each.gain > 0][:count]
+    worse = [each for each in ordered if each.gain < 0][-count:]
+    return better + worse
+
+
+@dataclass(frozen=True)
+class ComparedAnswers:
+    """Two runs that name labels, on the same test examples."""
+
+    accuracy: PairedBootstrap
+    only_first: list[list[str]]
+    """What only the first run got right: the example, its label, and what each of the two said."""
+    only_second: list[list[str]]
+
+
+def compare_answers(first: RunFolder, second: RunFolder) -> ComparedAnswers:
+    """Is one run right more often than the other by more than luck? Both must have judged the same examples."""
+    tables = _same_rows(first, second, "test-answers.tsv")
+    by_words = isinstance(first.recipe().target, Tags)
+    right = np.array([[_right(row[1], row[2], by_words) for row in rows] for rows in tables])
+    found = [[*one[:3], other[2]] for one, other in zip(*tables, strict=True)]
+    more = right[1, :, 0] - right[0, :, 0]
+    return ComparedAnswers(
+        paired_accuracy(right[0], right[1], seed=1),
+        [row for row, gained in zip(found, more, strict=True) if gained < 0],
+        [row for row, gained in zip(found, more, strict=True) if gained > 0],
+    )
+
+
+def _right(truth: str, answer: str, by_words: bool) -> tuple[int, int]:
+    """How much of one answer is right, of how much: of a sentence's tags each counts."""
+    if not by_words:
+        return int(truth == answer), 1
+    pairs = list(zip(truth.split(" "), answer.split(" "), strict=False))  # a text that was cut short has fewer answers
+    return sum(one == other for one, other in pairs), len(pairs)
+
+
+def _same_rows(first: RunFolder, second: RunFolder, table: str) -> list[list[list[str]]]:
+    """The same table of two runs, which must be about the same examples."""
+    rows = [_read_table(run, table) for run in (first, second)]
+    if [row[:2] for row in rows[0]] != [row[:2] for row in rows[1]]:
+        raise UserError(
+            f"{first} and {second} were not tested on the same examples.",
+            remedy="Compare runs of the same corpus.",
+        )
+    return rows
+
+
+def _read_table(run: RunFolder, table: str) -> list[list[str]]:
+    path = run.evaluation / table
+    if not path.exists() and not read_scores(run):
+        raise UserError("This run was not evaluated yet.", where=str(run), remedy=f"`seq2see eval {run}` does that.")
+    if not path.exists():
+        raise UserError(
+            "There are no answers here that could be compared one by one.",
+            where=str(run),
+            remedy="Compare the scores of both runs, or runs that do the same.",
+        )
+    return [line.split("\t") for line in path.read_text(encoding="utf-8").split("\n")[1:-1]]
