@@ -1,9 +1,8 @@
 """What the recipes of pictures and films reach: they tell apart or describe what is drawn or photographed.
 
-python benchmarks/pictures.py row classify-image --out FOLDER             train and score one run, as `rows.py` does
-python benchmarks/pictures.py score RUN RUN --out FOLDER                  score runs that were trained elsewhere
-python benchmarks/pictures.py score RUN --recipe fashion-mnist --out FOLDER   one whose recipe was given another corpus
-python benchmarks/pictures.py collect FOLDER                              all rows into results/pictures.json
+python benchmarks/pictures.py row classify-image --out FOLDER   train and score one run, as `rows.py` does
+python benchmarks/pictures.py score RUN RUN --out FOLDER        score runs that were trained elsewhere
+python benchmarks/pictures.py collect FOLDER                    all rows into results/pictures.json
 
 A run's folder tells its seed, how long training took, and on which machine. Recipes are chosen on valid, and test is
 only told. What is drawn was measured on two CPU cores, the rest on a GPU.
@@ -25,7 +24,7 @@ DRAWN = ("classify-image", "classify-image-mean", "classify-image-hybrid", "clas
 TABLES = {
     "drawn": (DRAWN, ("accuracy",)),
     "told": (("caption", "caption-film"), ("exact", "bleu")),
-    "real": (("fashion-mnist", "cifar10-vit", "cifar10-hybrid", "cifar10-resnet"), ("accuracy",)),
+    "real": (("cifar10-vit", "cifar10-hybrid", "cifar10-resnet", "fashion-mnist-hybrid"), ("accuracy",)),
     "photos": (("flickr8k",), ("bleu",)),
 }
 """Recipes in the order in which the page shows them, and what it shows of them."""

@@ -43,7 +43,7 @@ def score(name: str, asked: argparse.Namespace, changes: dict[str, Any]) -> None
     """Score a run that was made elsewhere; its folder tells its seed, its seconds and its machine."""
     run = find_run(name)
     recipe = run.recipe()
-    row = Row(asked.recipe or recipe.name, recipe.training.seed, asked.label, changes)
+    row = Row(recipe.name, recipe.training.seed, asked.label, changes)
     done = score_row(row, run, {})
     if asked.shared:
         del done.figures["seconds"]
@@ -67,9 +67,7 @@ def parser(about: str) -> tuple[argparse.ArgumentParser, Any]:
         one.add_argument("name", help=what, **({"nargs": "+"} if verb == "score" else {}))
         one.add_argument("--set", action="append", default=[], help="a changed setting, as path=value")
         one.add_argument("--label", default="", help="what was changed, in words")
-        if verb == "score":
-            one.add_argument("--recipe", default="", help="the name the row gets; else that of the run's recipe")
-        else:
+        if verb == "row":
             one.add_argument("--seed", type=int, default=1)
         one.add_argument("--shared", action="store_true", help="others run on this device: seconds are not told")
         one.add_argument("--out", type=Path, required=True, help="the folder of row files")

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
 import json
-import struct
 import tarfile
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from picture_shelf import numbers_file, shelf_in
 from seq2see.core.errors import UserError
-from seq2see.sources import archives, holdings
+from seq2see.sources import archives
 from seq2see.sources.archives import tar_members
 from seq2see.sources.captioned_pictures import CaptionedPictures
-from seq2see.sources.catalogue import CATALOGUE, CataloguedCorpus, get
+from seq2see.sources.catalogue import CataloguedCorpus, get
 from seq2see.sources.catalogued_pictures import CataloguedPictures
 from seq2see.sources.packed_pictures import CIFAR_NAMES
 from seq2see.sources.picture_corpora import CLOTHES_NAMES
@@ -31,16 +28,11 @@ LABELS = np.arange(24).reshape(6, 4) % 10
 BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 
 
-def numbers(content: np.ndarray) -> bytes:
-    shape = content.shape
-    return bytes([0, 0, 8, len(shape)]) + struct.pack(f">{len(shape)}I", *shape) + content.astype(np.uint8).tobytes()
-
-
 def small_files() -> dict[str, bytes]:
     found = {}
     for stem, pixels in SMALL.items():
-        found[f"{stem}-images-idx3-ubyte"] = numbers(pixels)
-        found[f"{stem}-labels-idx1-ubyte"] = numbers(np.arange(len(pixels)) % 10)
+        found[f"{stem}-images-idx3-ubyte"] = numbers_file(pixels)
+        found[f"{stem}-labels-idx1-ubyte"] = numbers_file(np.arange(len(pixels)) % 10)
     return found
 
 
@@ -86,27 +78,7 @@ def tar(files: dict[str, bytes]) -> bytes:
 
 @pytest.fixture
 def shelf(tmp_path, monkeypatch):
-    """A data folder; `shelf(name, files)` fills it and lets the catalogue expect what is there."""
-    monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(holdings, "fetch", lambda wanted: pytest.fail(f"fetches {wanted.url}"))
-
-    def fill(name: str, files: dict[str, bytes]) -> Path:
-        (tmp_path / name).mkdir(exist_ok=True)
-        for file, content in files.items():
-            (tmp_path / name / file).write_bytes(content)
-
-        def pinned(file: holdings.File) -> holdings.File:
-            content = files.get(Path(file.path).name, b"")
-            content = gzip.decompress(content) if content and file.path.endswith(".gz") else content
-            return replace(file, content_sha256=hashlib.sha256(content).hexdigest())
-
-        entry = CATALOGUE[name]
-        both = {slot: tuple(map(pinned, getattr(entry, slot))) for slot in ("files", "published")}
-        monkeypatch.setitem(CATALOGUE, name, replace(entry, **both))
-        return tmp_path / name
-
-    return fill
+    return shelf_in(tmp_path, monkeypatch)
 
 
 def sizes(splits) -> dict[str, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import struct
 import threading
 import time
 import unicodedata
@@ -16,6 +15,7 @@ import pytest
 from PIL import Image
 from whole_sets import read_picture_set
 
+from picture_shelf import numbers_file
 from seq2see.core.errors import UserError
 from seq2see.sources import picture_folders
 from seq2see.sources.complaints import OnBad
@@ -439,12 +439,6 @@ class TestLists:
         (tmp_path / "photos").mkdir()
         with pytest.raises(UserError, match=r"Did you mean.*photos"):
             read_picture_set(tmp_path / "fotos")
-
-
-def numbers_file(content: np.ndarray) -> bytes:
-    """An idx file."""
-    shape = content.shape
-    return bytes([0, 0, 8, len(shape)]) + struct.pack(f">{len(shape)}I", *shape) + content.tobytes()
 
 
 def some_pixels(*shape: int) -> np.ndarray:

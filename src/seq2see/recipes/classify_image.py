@@ -108,3 +108,17 @@ def cifar10_resnet() -> Recipe:
             "training.rate": 3e-3,
         }
     )
+
+
+def fashion_mnist_hybrid() -> Recipe:
+    """Fashion-MNIST, ten kinds of clothes in 28 x 28 grey pixels, by the hybrid of `cifar10-hybrid`; for a GPU."""
+    return cifar10_hybrid().with_(
+        **{
+            "name": "fashion-mnist-hybrid",
+            "corpus.name": "fashion-mnist",
+            "source.side": 28,
+            "source.channels": 1,
+            "views.changes": 1,
+            "training.steps": 16_000,
+        }
+    )

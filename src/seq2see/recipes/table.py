@@ -67,6 +67,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "cifar10-vit": classify_image.cifar10_vit,
     "cifar10-hybrid": classify_image.cifar10_hybrid,
     "cifar10-resnet": classify_image.cifar10_resnet,
+    "fashion-mnist-hybrid": classify_image.fashion_mnist_hybrid,
     "waves": waves.waves,
     "waves-linear": waves.waves_linear,
     "waves-gru": waves.waves_gru,
