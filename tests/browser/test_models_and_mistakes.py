@@ -11,7 +11,6 @@ from looking import link_of, shown, until
 from seq2see.explorer.answering import told
 from seq2see.explorer.examples import example_of
 from seq2see.explorer.routes import ROUTES
-from seq2see.explorer.views.embeddings import word_map
 from seq2see.inspection.architecture import blocks_of
 from seq2see.layers.attention import CrossAttention
 from seq2see.workbench.embeddings import Words
@@ -64,7 +63,7 @@ class TestEmbeddings:
     def test_the_map_and_the_neighbours_are_those_of_the_table(self, open_view, runs):
         page = open_view("embeddings", run="transformer", word="猫")
         words = words_of(runs, "transformer")
-        true, found = word_map(words, 10_000), shown(page, "canvas.scatter")
+        true, found = words.map(10_000), shown(page, "canvas.scatter")
         assert found["rows"] == true.pieces
         assert found["values"] == pytest.approx(true.places.flatten().tolist(), abs=1e-6)
         near = shown(page, ".near .bars")
@@ -98,7 +97,7 @@ class TestEmbeddings:
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Enter")
         until(page, "document.querySelector('.near .bars') !== null")
-        assert link_of(page)["word"] in "".join(word_map(words_of(runs, "transformer"), 10_000).pieces)
+        assert link_of(page)["word"] in "".join(words_of(runs, "transformer").map(10_000).pieces)
 
 
 class TestMistakes:

@@ -17,7 +17,7 @@ from seq2see.explorer.views.next_token import (
     strip_of,
     text_of,
 )
-from seq2see.explorer.views.writing import writing
+from seq2see.workbench.writing import writing
 
 TARGET = "你有一支笔"
 
@@ -126,7 +126,7 @@ def test_a_place_of_a_text_without_blanks_is_hidden_when_it_is_asked_for():
 def test_what_cannot_be_looked_at_is_refused():
     model = writer("lstm")
     with pytest.raises(UserError, match="1,200 tokens"):
-        writing(model, "我" * (MOST_TOKENS + 200))
+        before("lstm", "我" * (MOST_TOKENS + 200), "")
     for token in (0, 1, 2, -1, 10_000):
         with pytest.raises(UserError, match="no token"):
             writing(model, "我", "", [token])

@@ -17,6 +17,7 @@ from seq2see.explorer.views import positions
 from seq2see.layers.positions import SinusoidalPositions
 from seq2see.models.settings import ModelSettings, Tags, Text
 from seq2see.sequences.tokenisers import BOS, EOS
+from seq2see.workbench.reordering import whole_order
 
 NAMES = {"r1": "transformer", "r2": "rnn", "r3": "gpt", "r4": "bert"}
 ORDER = (1, 0, 2, 4, 3)
@@ -87,11 +88,11 @@ def test_with_positions_off_the_order_is_nothing_to_an_encoder_but_much_to_a_dec
 
 
 def test_ends_stay_where_they_are_and_orders_are_whole():
-    assert positions.whole_order([BOS, 7, 8, 9, EOS], [2, 0, 1]) == [0, 3, 1, 2, 4]
-    assert positions.whole_order([7, 8, EOS], []) == [0, 1, 2]
+    assert whole_order([BOS, 7, 8, 9, EOS], [2, 0, 1]) == [0, 3, 1, 2, 4]
+    assert whole_order([7, 8, EOS], []) == [0, 1, 2]
     for wrong in ([0, 1], [0, 0, 1], [1, 2, 3]):
         with pytest.raises(UserError, match="each of them once"):
-            positions.whole_order([BOS, 7, 8, 9, EOS], wrong)
+            whole_order([BOS, 7, 8, 9, EOS], wrong)
 
 
 def test_the_pieces_of_words_that_are_asked_about_are_not_moved():

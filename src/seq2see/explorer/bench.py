@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 from seq2see.core.devices import pick_device
 from seq2see.core.errors import UserError
 from seq2see.interop.folders import is_real
-from seq2see.models.settings import ModelSettings, Series
+from seq2see.models.settings import ModelSettings
 from seq2see.sources.examples import Example
 from seq2see.sources.picture_examples import PictureExamples
 from seq2see.workbench.model_folder import ModelConfig, read_model
 from seq2see.workbench.predict import Model, opened
-from seq2see.workbench.prepare import read_corpus
+from seq2see.workbench.prepare import tested_on
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder, find_run
 
@@ -89,12 +89,7 @@ class OpenRun:
         """The examples it is tested on (or validated on, where there are no others); real weights have none."""
         if self.folder is None:
             return ()
-        recipe, corpus = self.recipe, self.recipe.corpus
-        if "size" in type(corpus).model_fields and not isinstance(recipe.target, Series):
-            # Generated: what is tested on does not depend on how much is trained on, which would take a while.
-            recipe = recipe.model_copy(update={"corpus": corpus.model_copy(update={"size": 1})})
-        splits, _ = read_corpus(recipe)
-        found = splits.get("test") or splits["valid"]
+        found = tested_on(self.recipe)
         return replace(found, names=tuple(map(called, found.names))) if isinstance(found, PictureExamples) else found
 
     @property

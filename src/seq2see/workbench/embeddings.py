@@ -6,18 +6,24 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
 from seq2see.inspection.embeddings import Embeddings, Near, cosine
+from seq2see.inspection.principal import principal
 from seq2see.inspection.trace import trace
 from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT, UNK, Tokeniser
 from seq2see.workbench.model_folder import StoredModel
+
+if TYPE_CHECKING:
+    from seq2see.workbench.predict import Model
 
 BYTE = re.compile("<0x[0-9A-F]{2}>")
 """How vocabularies of pieces call the bytes that rare characters fall into."""
@@ -38,6 +44,12 @@ class Words:
                 remedy="Models that count have none, nor has an ensemble, nor a model of numbers.",
             )
         self.tokeniser: Tokeniser = stored.tokenisers.source if self.reads else stored.tokenisers.target
+
+    @staticmethod
+    def of(model: Model) -> Words:
+        """The words of a model that is open."""
+        module: Any = model.module
+        return Words(StoredModel(model.config, module, model.tokenisers))
 
     @property
     def embeddings(self) -> Embeddings:
@@ -72,6 +84,15 @@ class Words:
         wanted, given = first - second + third, {number for word in words for number in self.ids(word)}
         near, controls = self.embeddings.near, self.no_words()
         return near(wanted, count, controls), near(wanted, count, controls | given)
+
+    def map(self, count: int) -> WordMap:
+        """The first words of the vocabulary on their two principal axes; what is no word is left out."""
+        known, hidden = self.embeddings, self.no_words()
+        kept = [number for number in range(len(known.pieces)) if number not in hidden][:count]
+        if len(kept) < 3:
+            raise UserError("There are too few words for a map.")
+        found = principal(known.vectors[kept].numpy())
+        return WordMap([known.pieces[number] for number in kept], found.places.astype(np.float32), found.shares)
 
     def contexts(self, word: str, sentences: Sequence[str]) -> Contexts:
         """One word in several sentences: its vector in the table, before the first block, and after each."""
@@ -121,6 +142,15 @@ class Words:
         stations = [("entering", each) for each in seen.of("embedding")]
         stations += [(f"block {number}", each) for number, each in enumerate(seen.of("stream"), 1)]
         return [(name, each.values[0, wanted].float().cpu()) for name, each in stations]
+
+
+@dataclass(frozen=True)
+class WordMap:
+    """Words of a table, where they lie on the plane that shows most of it, and how much that is."""
+
+    pieces: list[str]
+    places: NDArray[np.float32]
+    shares: tuple[float, ...]
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,16 @@ def read_corpus(recipe: Recipe) -> tuple[Splits, list[DataReport]]:
     return recipe.corpus.splits(), []
 
 
+def tested_on(recipe: Recipe) -> Any:
+    """The examples that a run of this recipe is tested on, or validated on, where there are no others."""
+    corpus = recipe.corpus
+    if "size" in type(corpus).model_fields and not isinstance(recipe.target, Series):
+        # Generated: what is tested on does not depend on how much is trained on, which would take a while.
+        recipe = recipe.model_copy(update={"corpus": corpus.model_copy(update={"size": 1})})
+    splits, _ = read_corpus(recipe)
+    return splits.get("test") or splits["valid"]
+
+
 def learn_tokenisers(recipe: Recipe, train: Sequence[Example]) -> Tokenisers:
     """Learn how to cut text into tokens, from the training pairs alone."""
     if not recipe.writes:

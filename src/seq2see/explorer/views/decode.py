@@ -12,12 +12,12 @@ from pydantic import Field
 
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.decoding.penalties import GNMT, Average, NoPenalty, Penalty
-from seq2see.decoding.settings import Decoding, chooser_of, limits_of, rules_of
-from seq2see.decoding.watching import Tree, watch
+from seq2see.decoding.settings import Decoding
+from seq2see.decoding.watching import Tree
 from seq2see.explorer.bench import Bench
 from seq2see.explorer.views.next_token import StandingAsked, written
-from seq2see.explorer.views.writing import Writing
 from seq2see.workbench.predict import Model
+from seq2see.workbench.writing import Writing
 
 WIDEST = 8
 """Hypotheses side by side, at most: more cannot be told apart on a page."""
@@ -70,15 +70,7 @@ def _penalty(own: Decoding, asked: TreeAsked) -> Penalty:
 
 def tree_of(before: Writing, decoding: Decoding, seed: int) -> dict[str, Any]:
     """The whole search that goes on from what is written, and its answer."""
-    model = before.model
-    grown = watch(
-        model.module,  # type: ignore[arg-type]  # whatever writes can start and step
-        before.read,
-        chooser_of(decoding, seed),
-        limits_of(decoding),
-        rules_of(decoding),
-        before.prefix,
-    )
+    grown = before.search(decoding, seed)
     answer = grown.answers[0]
     return {
         "given": before.tokeniser.pieces(before.ids),

@@ -17,13 +17,13 @@ from torch import Tensor
 from seq2see.core.errors import UserError
 from seq2see.decoding.ranking import highest
 from seq2see.explorer.bench import Bench
-from seq2see.explorer.inputs import refuse_text
+from seq2see.explorer.inputs import refuse_long, refuse_text
 from seq2see.explorer.messages import MOST_TOKENS, AboutRun, Words
-from seq2see.explorer.views.hiding import Hiding, hiding
-from seq2see.explorer.views.writing import Writing, refuse_unknown, writing
 from seq2see.workbench.ask import Asker
 from seq2see.workbench.fill import Fill
+from seq2see.workbench.hiding import Hiding, hiding
 from seq2see.workbench.predict import Model
+from seq2see.workbench.writing import Writing, refuse_unknown, writing
 
 TEMPERATURES = tuple(step / 20 for step in range(1, 41))
 """Those that the page's slider has: 0.05 to 2."""
@@ -84,7 +84,9 @@ def standing(bench: Bench, asked: StandingAsked) -> Writing | Hiding:
     """What the model stands before."""
     run = bench.run(asked.run)
     if fills(run.model):
-        return hiding(run.model, asked.text)
+        found = hiding(run.model, asked.text)
+        refuse_long(len(found.ids))
+        return found
     return written(bench, asked)
 
 
@@ -94,7 +96,10 @@ def written(bench: Bench, asked: StandingAsked) -> Writing:
     refuse_text(run)
     if not run.settings.writes:
         raise UserError("This model writes no texts.", where=run.name, remedy="Take one that translates or writes.")
-    return writing(run.model, asked.text, asked.target, asked.taken)
+    found = writing(run.model, asked.text, asked.target, asked.taken)
+    for side in (found.source or [], found.ids):
+        refuse_long(len(side))
+    return found
 
 
 def fills(model: Model) -> bool:

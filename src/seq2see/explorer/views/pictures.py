@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -20,11 +19,10 @@ from seq2see.explorer.bench import Bench, OpenRun
 from seq2see.explorer.examples import example_of
 from seq2see.explorer.inputs import pixels_of
 from seq2see.explorer.messages import MOST_PICTURE_BYTES, AboutRun, Numbers, PictureText, Place
+from seq2see.inspection.patches import covered, moved
 from seq2see.models.picture_settings import Film, Picture
 from seq2see.sources.picture_examples import PictureExamples
 
-GREY = 128
-"""What a covered patch is painted with: in the middle between black and white, so that it says nothing."""
 CELLS = 8
 """Where pixels are not cut into patches, a picture is covered and shuffled in so many parts from side to side."""
 MOST_PATCHES = 4096
@@ -85,7 +83,7 @@ def shown(bench: Bench, asked: PictureAsked) -> Shown:
             )
         example = examples[asked.number]
         found = Shown(examples.pixels[asked.number], size, example.source, example.target)
-    changed = covered(moved(found.pixels, asked.order, found), asked.cover, found)
+    changed = covered(moved(found.pixels, asked.order, size), asked.cover, size)
     return Shown(changed, size, found.name, found.truth)
 
 
@@ -101,35 +99,6 @@ def test_pictures(run: OpenRun) -> PictureExamples:
     """The run's own test split; real weights have none."""
     found = run.tested_on
     return found if isinstance(found, PictureExamples) else PictureExamples(np.zeros((0, 1, 1, 1), np.uint8), (), ())
-
-
-def moved(pixels: NDArray[np.uint8], order: Sequence[int], about: Shown) -> NDArray[np.uint8]:
-    """The same patches in another order."""
-    down, across = about.grid
-    if not order:
-        return pixels
-    if sorted(order) != list(range(down * across)):
-        raise UserError(f"An order of these {down * across} patches names each of them once.", where="order")
-    found, size = pixels.copy(), about.size
-    for place, patch in enumerate(order):
-        found[_square(place, across, size)] = pixels[_square(patch, across, size)]
-    return found
-
-
-def covered(pixels: NDArray[np.uint8], places: Sequence[int], about: Shown) -> NDArray[np.uint8]:
-    """The picture with some patches painted over."""
-    down, across = about.grid
-    if any(place >= down * across for place in places):
-        raise UserError(f"There are {down * across} patches.", where="cover", remedy="They are counted from 0.")
-    found = pixels.copy()
-    for place in places:
-        found[_square(place, across, about.size)] = GREY
-    return found
-
-
-def _square(place: int, across: int, size: int) -> tuple[slice, slice]:
-    row, column = divmod(place, across)
-    return slice(row * size, (row + 1) * size), slice(column * size, (column + 1) * size)
 
 
 def _pixels(text: str, shape: tuple[int, int, int]) -> NDArray[np.uint8]:

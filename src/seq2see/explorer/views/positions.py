@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-import torch
 from pydantic import Field
 
 from seq2see.core.errors import UserError
 from seq2see.explorer.bench import Bench, OpenRun
 from seq2see.explorer.inputs import refuse_wordless
 from seq2see.explorer.messages import MOST_TOKENS, AboutRun, Numbers, Place, Words
-from seq2see.inspection.orders import moved
-from seq2see.inspection.positions import Told, alike, table_of, told_to, without_positions
+from seq2see.inspection.positions import Told, alike, table_of, told_to
 from seq2see.models.counting import CountingSettings
 from seq2see.models.picture_settings import Picture
 from seq2see.models.settings import Tags
-from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT, PAD
-from seq2see.workbench.ask import Asker
-from seq2see.workbench.engines import Asked
-from seq2see.workbench.fill import Fill
-from seq2see.workbench.model_folder import StoredModel
-from seq2see.workbench.predict import Model, opened
-from seq2see.workbench.questions import Seen, batch_of
+from seq2see.workbench.predict import Model
+from seq2see.workbench.reordering import Reordering, reordering, untold
 
-LONGEST_ANSWER = 40
-"""Tokens that a model goes on by when it shows what another order makes of its answer."""
-LIKELY = 5
 Side = Literal["source", "target"]
 ToldOrOff = Literal["told", "off"]
 
@@ -111,88 +99,38 @@ def _length(run: OpenRun, way: Told, asked: TableAsked) -> int:
 
 def answers(bench: Bench, asked: OrderAsked) -> dict[str, Any]:
     """The tokens, which of them can be moved, and what the model says to them in this order."""
-    run, ids = _read(bench, asked)
-    model = run.model if asked.positions == "told" else unplaced(bench, run)
-    order = whole_order(ids, asked.order)
-    text, guesses = said(model, asked.text, ids, order)
+    found = _reordered(bench, asked)
+    text, guesses = found.answer()
     return {
-        "tokens": model.tokenisers.source.pieces(ids),
-        "movable": [number not in (PAD, BOS, EOS) for number in ids],
+        "tokens": found.tokens,
+        "movable": found.movable,
         "text": text,
-        "guesses": guesses,
+        "guesses": [[{"text": each.text, "probability": each.probability} for each in guess] for guess in guesses],
     }
 
 
 def distances(bench: Bench, asked: OrderAsked) -> Numbers:
     """(station, token): how far the vectors of the same token lie apart, in this order and as the text stands."""
-    run, ids = _read(bench, asked)
-    model = run.model if asked.positions == "told" else unplaced(bench, run)
-    return Numbers(moved(model.module, ids, whole_order(ids, asked.order))[1])
+    return Numbers(_reordered(bench, asked).distances())
 
 
-def _read(bench: Bench, asked: OrderAsked) -> tuple[OpenRun, list[int]]:
-    """The run, and the tokens of the text as its model reads them."""
+def _reordered(bench: Bench, asked: OrderAsked) -> Reordering:
+    """The tokens of the text as the run's model reads them, in the order that was asked for."""
     run = bench.run(asked.run)
     refuse_wordless(run)
     if isinstance(run.settings.decoder, CountingSettings):
         raise UserError("This model counts, and has no vectors.", where=run.name)
     if isinstance(run.settings.target, Tags):
         raise UserError("This model is asked about words, and their pieces cannot be moved.", where=run.name)
-    ids = _seen_by(run.model, asked.text)
-    if len(ids) > MOST_TOKENS:
-        raise UserError(f"This text has {len(ids):,} tokens, and {MOST_TOKENS:,} can be shown.")
-    if not any(number not in (PAD, BOS, EOS) for number in ids):
+    model = run.model if asked.positions == "told" else unplaced(bench, run)
+    found = reordering(model, asked.text, asked.order)
+    if len(found.ids) > MOST_TOKENS:
+        raise UserError(f"This text has {len(found.ids):,} tokens, and {MOST_TOKENS:,} can be shown.")
+    if not any(found.movable):
         raise UserError("There is nothing to read in an empty text.")
-    return run, ids
-
-
-def _seen_by(model: Model, text: str) -> list[int]:
-    if isinstance(model, Asker):
-        return _seen(model, text).ids
-    return model.read(text) if model.reads else [BOS, *model.read(text)]
-
-
-def _seen(model: Asker, text: str) -> Seen:
-    """A text as a model reads it that answers nothing but questions; without a [MASK] none is asked, and it is read."""
-    if isinstance(model.question, Fill) and MASK_TEXT not in text:
-        return Seen(text, [BOS, *model.tokenisers.source.encode(text), EOS], False)
-    return model.question.read(model.stored, text)
-
-
-def whole_order(ids: list[int], order: Sequence[int]) -> list[int]:
-    """An order of the movable tokens as one of all: <bos> and <eos> stay where they are."""
-    places = [place for place, number in enumerate(ids) if number not in (PAD, BOS, EOS)]
-    order = order or range(len(places))
-    if sorted(order) != list(range(len(places))):
-        raise UserError(f"An order of these {len(places)} tokens names each of them once.", where="order")
-    whole = list(range(len(ids)))
-    for place, token in zip(places, order, strict=True):
-        whole[place] = places[token]
-    return whole
-
-
-@torch.inference_mode()
-def said(model: Model, text: str, ids: list[int], order: list[int]) -> tuple[str, list[list[dict[str, Any]]]]:
-    """What a model answers to tokens in an order; one that only reads, also what else is likely."""
-    turned = [ids[place] for place in order]
-    if isinstance(model, Asker):
-        seen = _seen(model, text)
-        seen = replace(seen, ids=turned)
-        scores = model.module(batch_of([seen]).to(model.device)).float().log_softmax(-1)[0].cpu()
-        found = model.question.answer(model.stored, seen, scores, LIKELY)
-        told_of = [[{"text": each.text, "probability": each.probability} for each in guess] for guess in found.guesses]
-        return found.text, told_of
-    most = min(model.config.decoding.max_new_tokens, LONGEST_ANSWER)
-    given = turned if model.reads else turned[1:]
-    asked = Asked([given], [0], model.config.decoding.with_(max_new_tokens=most))
-    return model.tokenisers.target.decode(model.engine.answer(asked, lambda count: None)[0][0].tokens), []
+    return found
 
 
 def unplaced(bench: Bench, run: OpenRun) -> Model:
-    """The same model when it is not told where anything stands; it shares all weights."""
-
-    def blind() -> Model:
-        model: Any = run.model
-        return opened(StoredModel(model.config, without_positions(model.module), model.tokenisers))  # type: ignore[arg-type]
-
-    return bench.kept(("unplaced", run.id), blind)
+    """The same model when it is not told where anything stands, made once."""
+    return bench.kept(("unplaced", run.id), lambda: untold(run.model))

@@ -11,7 +11,6 @@ from torch import Tensor
 from seq2see.core.batch import NOT_ASKED, Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.decoding.engine import log_probabilities
-from seq2see.explorer.inputs import refuse_long
 from seq2see.sequences.blanks import read_blanks
 from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT, Tokeniser
 from seq2see.workbench.fill import FIRST
@@ -89,6 +88,5 @@ def hiding(model: Model, text: str) -> Hiding:
     ids = read_blanks(text, tokeniser) if MASK_TEXT in text else tokeniser.encode(text)
     if not ids:
         raise UserError("There is nothing to read in an empty text.", remedy="Type something.")
-    refuse_long(len(ids))
     longest = model.config.model.read.longest
     return Hiding(model, ids[:longest], len(ids) > longest)

@@ -1,14 +1,14 @@
 """Where a model that writes stands: what it has read, and what is written already.
 
-The views that ask what comes next share this page: a text is cut as `predict` cuts it, so the page shows what the
-command line would do. Tokens that somebody took one by one on the page are kept as numbers, because a text that is put
-together from pieces is not always cut into the same pieces again.
+Whoever asks what comes next stands here: a text is cut as `predict` cuts it. Tokens that somebody took one by one are
+kept as numbers, because a text that is put together from pieces is not always cut into the same pieces again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -17,7 +17,8 @@ from torch import Tensor
 from seq2see.core.batch import NOT_ASKED, Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.decoding.engine import log_probabilities, sayable
-from seq2see.explorer.inputs import refuse_long
+from seq2see.decoding.settings import Decoding, chooser_of, limits_of, rules_of
+from seq2see.decoding.watching import Tree, watch
 from seq2see.sequences.tokenisers import BOS, EOS, PAD, Tokeniser
 from seq2see.workbench.predict import Model
 
@@ -80,6 +81,15 @@ class Writing:
         """What the model reads when it is asked for a place, and the time at which it answers."""
         return self._batch(self.ids[:place]), place
 
+    def search(self, decoding: Decoding, seed: int = 0) -> Tree:
+        """The whole search that goes on from what is written: all that was looked at, and the answers, best first.
+
+        It is the search that `predict` runs, watched (`decoding/watching.py`).
+        """
+        chooser, limits, rules = chooser_of(decoding, seed), limits_of(decoding), rules_of(decoding)
+        module: Any = self.model.module  # whatever writes can start and step
+        return watch(module, self.read, chooser, limits, rules, self.prefix)
+
     def _batch(self, ids: Sequence[int]) -> Batch:
         said = [BOS, *ids]
         asked = torch.full((1, len(said)), NOT_ASKED)
@@ -95,15 +105,12 @@ def writing(model: Model, text: str, target: str = "", taken: Sequence[int] = ()
     beginning = [*model.tokenisers.target.encode(target), *taken]
     seen = model.read(text)
     whole = len(model.tokenisers.source.encode(text))
-    found = Writing(
+    return Writing(
         model,
         seen if model.reads else None,
         beginning if model.reads else [*seen, *beginning],
         len(seen) - model.reads < whole,
     )
-    for side in (found.source or [], found.ids):
-        refuse_long(len(side))
-    return found
 
 
 def refuse_unknown(tokeniser: Tokeniser, taken: Sequence[int]) -> None:

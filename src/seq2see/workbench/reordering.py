@@ -1,0 +1,107 @@
+"""The same tokens in another order: what a model says to them, and how far their vectors move.
+
+Tokens are moved and not words: a text that is put together anew might be cut in another way. <bos> and <eos> stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from seq2see.core.errors import UserError
+from seq2see.inspection.orders import moved
+from seq2see.inspection.positions import without_positions
+from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT, PAD
+from seq2see.workbench.ask import Asker
+from seq2see.workbench.engines import Asked
+from seq2see.workbench.fill import Fill
+from seq2see.workbench.model_folder import StoredModel
+from seq2see.workbench.predict import Choice, Model, opened
+from seq2see.workbench.questions import Seen, batch_of
+
+LONGEST_ANSWER = 40
+"""Tokens that a model goes on by when it shows what another order makes of its answer."""
+LIKELY = 5
+
+
+@dataclass(frozen=True)
+class Reordering:
+    """A model, and the tokens of a text in another order."""
+
+    model: Model
+    text: str
+    ids: list[int]
+    """As the text stands."""
+    order: list[int]
+    """Which of them stands at each place."""
+
+    @property
+    def tokens(self) -> list[str]:
+        """What they are called, as the text stands."""
+        return self.model.tokenisers.source.pieces(self.ids)
+
+    @property
+    def movable(self) -> list[bool]:
+        """Which of them can be moved."""
+        return [number not in (PAD, BOS, EOS) for number in self.ids]
+
+    @torch.inference_mode()
+    def answer(self) -> tuple[str, tuple[tuple[Choice, ...], ...]]:
+        """What the model says to this order; one that only reads, also what else is likely."""
+        model, turned = self.model, [self.ids[place] for place in self.order]
+        if isinstance(model, Asker):
+            seen = replace(_seen(model, self.text), ids=turned)
+            scores = model.module(batch_of([seen]).to(model.device)).float().log_softmax(-1)[0].cpu()
+            found = model.question.answer(model.stored, seen, scores, LIKELY)
+            return found.text, found.guesses
+        most = min(model.config.decoding.max_new_tokens, LONGEST_ANSWER)
+        given = turned if model.reads else turned[1:]
+        asked = Asked([given], [0], model.config.decoding.with_(max_new_tokens=most))
+        return model.tokenisers.target.decode(model.engine.answer(asked, lambda count: None)[0][0].tokens), ()
+
+    def distances(self) -> NDArray[np.float32]:
+        """(station, token): how far the vector of each token lies from where it lies in the text as it stands."""
+        return moved(self.model.module, self.ids, self.order)[1]
+
+
+def reordering(model: Model, text: str, order: Sequence[int] = ()) -> Reordering:
+    """A text whose movable token number `order[i]` stands at the i-th of their places; no order: as they are."""
+    ids = _ids(model, text)
+    return Reordering(model, text, ids, whole_order(ids, order))
+
+
+def untold(model: Model) -> Model:
+    """The same model when it is not told where anything stands; it shares all weights."""
+    module: Any = without_positions(model.module)
+    return opened(StoredModel(model.config, module, model.tokenisers))
+
+
+def whole_order(ids: list[int], order: Sequence[int]) -> list[int]:
+    """An order of the movable tokens as one of all: <bos> and <eos> stay where they are."""
+    places = [place for place, number in enumerate(ids) if number not in (PAD, BOS, EOS)]
+    order = order or range(len(places))
+    if sorted(order) != list(range(len(places))):
+        raise UserError(f"An order of these {len(places)} tokens names each of them once.", where="order")
+    whole = list(range(len(ids)))
+    for place, token in zip(places, order, strict=True):
+        whole[place] = places[token]
+    return whole
+
+
+def _ids(model: Model, text: str) -> list[int]:
+    """The tokens of a text as its model reads them."""
+    if isinstance(model, Asker):
+        return _seen(model, text).ids
+    return model.read(text) if model.reads else [BOS, *model.read(text)]
+
+
+def _seen(model: Asker, text: str) -> Seen:
+    """A text as a model reads it that answers nothing but questions; without a [MASK] none is asked, and it is read."""
+    if isinstance(model.question, Fill) and MASK_TEXT not in text:
+        return Seen(text, [BOS, *model.tokenisers.source.encode(text), EOS], False)
+    return model.question.read(model.stored, text)
