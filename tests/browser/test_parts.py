@@ -136,3 +136,20 @@ TURNS = """async () => {
 def test_what_draws_one_page_takes_turns_and_is_done_once_however_often_it_was_wanted(open_view, page):
     open_view("tokenise")
     assert page.evaluate(TURNS) == {"early": ["one"], "done": ["one", "failed", "other", "one"]}
+
+
+CHART = """async (most) => {
+  const { lineChart } = await import("/page/parts/chart.js");
+  const chart = lineChart({ name: "loss", lines: [{ name: "run", x: [0, most], y: [most, 1] }], xName: "步" });
+  document.querySelector("section.view").replaceChildren(chart.element);
+  const all = [chart.svg, ...chart.svg.querySelectorAll("text")];
+  const [picture, ...texts] = all.map((each) => each.getBoundingClientRect());
+  const [left, right, bottom] = [picture.left, picture.right, picture.bottom + 1];
+  return texts.every((text) => text.left >= left && text.right <= right && text.bottom <= bottom);
+}"""
+
+
+@pytest.mark.parametrize("most", [10, 1000, 400_000, 2_000_000])
+def test_no_number_of_a_chart_is_cut_off(open_view, page, most):
+    open_view("tokenise")
+    assert page.evaluate(CHART, most)

@@ -18,8 +18,9 @@ import { draw, fill, make } from "./dom.js";
 import { figure, tick } from "./figures.js";
 
 const [WIDTH, HEIGHT] = [560, 300];
-const EDGE = { left: 72, right: 14, top: 12, bottom: 42 };
+const EDGE = { left: 90, right: 14, top: 12, bottom: 42 };
 const FONT = { "font-size": 15, "font-family": "system-ui, 'Noto Sans CJK SC', sans-serif" };
+const HALF_LETTER = 4.8; // half as wide as a digit of this font, at most
 const MOST_POINTS = 1000;
 
 export function lineChart({ name, lines, xName = "", log = false, from = null, onPick = null }) {
@@ -93,7 +94,8 @@ function axes({ x, y, xTicks, yTicks }, xName) {
     draw("text", { x: EDGE.left - 8, y: y(value) + 4, "text-anchor": "end", fill: soft, ...FONT }, tick(value)),
   ]);
   const centred = { "text-anchor": "middle", fill: soft, ...FONT };
-  const down = xTicks.map((value) => draw("text", { x: x(value), y: bottom + 18, ...centred }, tick(value)));
+  const inside = (value) => Math.min(x(value), WIDTH - HALF_LETTER * tick(value).length); // the last one would be cut off
+  const down = xTicks.map((value) => draw("text", { x: inside(value), y: bottom + 18, ...centred }, tick(value)));
   const named = draw("text", { x: (EDGE.left + right) / 2, y: HEIGHT - 5, ...centred }, xName);
   return [...across, ...down, named];
 }

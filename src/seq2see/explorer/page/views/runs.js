@@ -12,7 +12,8 @@ const words = {
     help_text:
       "How training went, step by step. The loss is what training makes small: solid on the training data, dashed on " +
       "validation data that the model is not trained on. When the dashed line rises while the solid one falls, the model " +
-      "learns its examples by heart. Faint lines are the figures as noted, bold ones their moving mean. A run that is " +
+      "learns its examples by heart; that the solid one lies higher is usual, as dropout and smoothed labels make " +
+      "training harder than the test. Faint lines are the figures as noted, bold ones their moving mean. A run that is " +
       "still training goes on growing here. Below: the same validation examples at every evaluation; marked words are " +
       "not in the reference.",
     overlay: "runs shown",
@@ -39,7 +40,7 @@ const words = {
     title: "训练过程",
     help_text:
       "训练一步步进行的情况。训练要减小的是损失：实线为训练数据，虚线为不参与训练的验证数据。若虚线上升而实线下降，" +
-      "模型就是在死记硬背。浅色线为记录的原值，粗线为滑动平均。仍在训练的会在这里继续增长。下方是每次评测时的同一批验证样例；" +
+      "模型就是在死记硬背；实线更高并不奇怪：随机失活和标签平滑使训练比考试更难。浅色线为记录的原值，粗线为滑动平均。仍在训练的会在这里继续增长。下方是每次评测时的同一批验证样例；" +
       "标出的词不在参考译文中。",
     overlay: "显示的训练",
     loss: "损失（虚线为验证集）",
