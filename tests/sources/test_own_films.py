@@ -123,3 +123,84 @@ def test_a_folder_is_known_by_its_list(films):
     assert type(guess_kind([films])) is OwnCaptions
     (films / "captions.tsv").unlink()
     assert type(guess_kind([films])) is OwnPictures
+
+
+@pytest.fixture
+def divided(tmp_path):
+    """A folder a split, each with films of its own and a list beside them."""
+    for split, numbers in (("train", (0, 1, 2)), ("val", (3,)), ("test", (4, 5))):
+        (tmp_path / split).mkdir()
+        lines = ["film,caption", *(f"{film}.gif,film {film}" for film in numbers)]
+        (tmp_path / split / "captions.csv").write_text("\n".join(lines))
+        for film in numbers:
+            frames = shades(film, 4)
+            frames[0].save(tmp_path / split / f"{film}.gif", save_all=True, append_images=frames[1:])
+    return tmp_path
+
+
+def captions(splits) -> dict[str, list[str]]:
+    return {name: [example.target for example in each] for name, each in splits.items()}
+
+
+class TestFoldersOfSplits:
+    """`films/train/captions.csv` and its like, as folders of pictures may have them."""
+
+    def test_every_split_has_its_own_list(self, divided):
+        assert type(guess_kind([divided])) is OwnFilms
+        splits, (report,) = OwnFilms(paths=(str(divided),)).films(6, 3, 4)
+        told = {"train": ["film 0", "film 1", "film 2"], "valid": ["film 3"], "test": ["film 4", "film 5"]}
+        assert captions(splits) == told
+        for examples in splits.values():
+            for example, pixels in zip(examples, examples.pixels, strict=True):
+                assert np.abs(pixels[..., 0].astype(int) - 20 * int(example.target.split()[1])).max() <= 1
+        assert (report.read, report.kept, report.rejected) == (6, 6, 0)
+        assert [file.removeprefix(f"{divided}/") for file in report.files] == [
+            "train/captions.csv", "val/captions.csv", "test/captions.csv",
+        ]  # fmt: skip
+
+    def test_pictures_with_captions_are_divided_likewise(self, divided):
+        for path in divided.glob("*/captions.csv"):
+            path.write_text(path.read_text().replace("film,", "file,"))
+        assert type(guess_kind([divided])) is OwnCaptions
+        splits, _ = OwnCaptions(paths=(str(divided),)).pictures(6, 3)
+        assert [len(splits[name]) for name in ("train", "valid", "test")] == [3, 1, 2]
+
+    def test_a_split_that_is_not_there_is_held_out(self, divided):
+        for name in ("3.gif", "captions.csv"):
+            (divided / "val" / name).unlink()
+        (divided / "val").rmdir()
+        splits, _ = OwnFilms(paths=(str(divided),)).films(6, 3, 4)
+        assert [len(splits[name]) for name in ("train", "valid", "test")] == [2, 1, 2]
+
+    def test_a_list_beside_the_splits_says_what_belongs_to_it(self, divided):
+        (divided / "captions.csv").write_text("film,caption\ntrain/0.gif,a\ntest/4.gif,b\ntest/5.gif,c\n")
+        splits, (report,) = OwnFilms(paths=(str(divided),)).films(6, 3, 4)
+        assert sorted(caption for each in captions(splits).values() for caption in each) == ["a", "b", "c"]
+        assert "val" in str(report.findings["not on the list"][0].place)
+
+    def test_nothing_to_learn_from_is_refused(self, divided, capsys):
+        (divided / "train").rename(divided / "learn")
+        with pytest.raises(UserError, match="no list of captions in this folder") as caught:
+            OwnFilms(paths=(str(divided),)).films(6, 3, 4)
+        assert caught.value.where == str(divided)
+
+    @pytest.mark.parametrize("content", [None, "film,caption\n"], ids=["no list", "no line"])
+    def test_a_split_without_a_list_or_with_an_empty_one_is_named(self, divided, content):
+        path = divided / "test" / "captions.csv"
+        path.unlink() if content is None else path.write_text(content)
+        (divided / "train" / "0.gif").write_text("an error in another list explains nothing here")
+        with pytest.raises(UserError) as caught:
+            OwnFilms(paths=(str(divided),)).films(6, 3, 4)
+        assert caught.value.where == str(path.parent if content is None else path)
+        assert run(["data", "check", str(divided)]) == 2
+
+    def test_a_split_of_bad_films_is_not_made_up_for_by_others(self, divided):
+        (divided / "val" / "3.gif").write_text("text")
+        with pytest.raises(UserError, match="There is not one film in valid") as caught:
+            OwnFilms(paths=(str(divided),)).films(6, 3, 4)
+        assert "1 x no film" in caught.value.what
+
+    def test_a_film_that_is_also_tested_on_is_told(self, divided):
+        (divided / "test" / "4.gif").write_bytes((divided / "train" / "0.gif").read_bytes())
+        (report,) = OwnFilms(paths=(str(divided),)).films(6, 3, 4)[1]
+        assert dict(report.counts) == {"picture in two splits": 1}

@@ -319,6 +319,17 @@ class TestClasses:
         with pytest.raises(UserError, match="not one picture"):
             read_picture_set(tmp_path, side=8)
 
+    @pytest.mark.parametrize("split", ["train", "valid", "test"])
+    def test_a_split_of_which_nothing_is_left_is_not_made_up_for_by_others(self, tmp_path, split):
+        """Or else what was held out would be told as the result of the test pictures."""
+        for name in ("train", "valid", "test"):
+            photos(tmp_path / name, {"a": 3, "b": 3})
+        for path in (tmp_path / split).glob("*/*"):
+            path.write_text("text")
+        with pytest.raises(UserError, match=f"There is not one picture in {split}") as caught:
+            read_picture_set(tmp_path, side=8)
+        assert "6 x no picture" in caught.value.what
+
     def test_too_few_pictures(self, tmp_path):
         with pytest.raises(UserError, match="at least 3 are needed"):
             read_picture_set(photos(tmp_path, {"a": 1, "b": 1}), side=8)

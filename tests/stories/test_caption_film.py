@@ -16,6 +16,7 @@ from seq2see.core.errors import UserError
 from seq2see.sources.shapes.corpus import MovingShapes
 from seq2see.workbench.dry import dry_run
 from seq2see.workbench.predict import load
+from seq2see.workbench.prepare import prepare
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder
@@ -139,6 +140,21 @@ def test_films_of_ones_own_are_learnt_and_watched_again(films, tmp_path: Path, c
     assert command(["eval", str(run.path)]) == 0
     assert command(["predict", str(run.path), str(tmp_path / "0"), str(tmp_path / "片1.webp")]) == 0
     assert len(capsys.readouterr().out.splitlines()) >= 2
+
+
+def test_folders_of_splits_are_prepared_as_they_are_divided(films, tmp_path: Path):
+    for split, places in (("train", (0, 1, 2)), ("valid", (3,)), ("test", (4, 5))):
+        (tmp_path / split).mkdir()
+        for place in places:
+            first, *others = [Image.fromarray(frame) for frame in films.pixels[place]]
+            first.save(tmp_path / split / f"{place}.webp", save_all=True, append_images=others, lossless=True)
+        lines = [f'{place}.webp,"{films.labels[place]}"' for place in places]
+        (tmp_path / split / "captions.csv").write_text("\n".join(["film,caption", *lines]))
+    sizes = {path: value for path, value in SMALL.items() if path != "corpus.size"}
+    prepared = prepare(resolve("caption-film", [tmp_path], sizes), lambda _: None)
+    for split, places in (("train", (0, 1, 2)), ("valid", (3,)), ("test", (4, 5))):
+        assert [example.target for example in prepared.splits[split]] == [films.labels[place] for place in places]
+        assert (prepared.splits[split].pixels == films.pixels[list(places)]).all()
 
 
 def test_pixels_that_are_no_film_are_told(run: RunFolder):

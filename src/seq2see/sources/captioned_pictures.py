@@ -1,8 +1,9 @@
 """Pictures and films with captions: what is to be seen in each, in several people's words.
 
 Your own come as a list: a .csv, .tsv or .jsonl whose columns are `file` (or `path`, or `image`, or `film`) and
-`caption`; or as a folder with such a list in it, called `captions.csv`, say. A picture may stand on several lines, with
-a caption on each. What a line calls a film is an animated picture or a folder of frames (`films.py`).
+`caption`; or as a folder with such a list in it, called `captions.csv`, say, or with folders train, valid and test that
+have one each. A picture may stand on several lines, with a caption on each. What a line calls a film is an animated
+picture or a folder of frames (`films.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from seq2see.sources.films import watch
 from seq2see.sources.lines import file_name
 from seq2see.sources.own_files import TABLES
 from seq2see.sources.picture_examples import PictureExamples
-from seq2see.sources.picture_folders import called_like_a_picture, entries, is_folder
+from seq2see.sources.picture_folders import called_like_a_picture, entries, is_folder, split_folders
 from seq2see.sources.picture_reading import Gathered, Wanted, gather, gather_seen, room_for
 from seq2see.sources.picture_sets import FoundSet, listed
 
@@ -84,33 +85,45 @@ def look_through_films(path: Path, side: int, channels: int, frames: int) -> Fou
 
 
 def look_through_list(path: Path, unit: str, read: Callable[[Sequence[Wanted], DataReport], Gathered]) -> FoundSet:
-    """What a list names, each with all its captions; of a folder, what the list in it names."""
+    """What a list names, each with all its captions; of a folder, what the list in it, or in each split, names."""
     if not path.exists():
         raise no_file(path)
     found = FoundSet(path, report=DataReport(unit=unit))
-    rows = listed(list_in(path) if path.is_dir() else path, found.report)
-    if path.is_dir():
-        _leave_out_others(path, rows, found.report)
-    captions: dict[str, list[str]] = {}
-    for row in rows:
-        captions.setdefault(row.name, []).append(row.label)
-    first = {row.name: row for row in reversed(rows)}
-    gathered = read([first[name] for name in captions], found.report)
-    found.splits = {"train": with_captions(gathered, captions)}
+    places = caption_folders(path, found.report) if path.is_dir() else {"train": path}
+    for split, place in places.items():
+        rows = listed(list_in(place) if place.is_dir() else place, found.report)
+        if place.is_dir():
+            _leave_out_others(place, rows, found.report)
+        captions: dict[str, list[str]] = {}
+        for row in rows:
+            captions.setdefault(row.name, []).append(row.label)
+        first = {row.name: row for row in reversed(rows)}
+        found.splits[split] = with_captions(read([first[name] for name in captions], found.report), captions)
+    found.complain_of_nothing()
     return found
+
+
+def caption_folders(folder: Path, report: DataReport) -> dict[str, Path]:
+    """Where the list of each split lies: all in the folder itself, or one in each of its folders train, valid, test."""
+    return {"train": folder} if _lists(folder) else split_folders(folder, report)
 
 
 def list_in(folder: Path) -> Path:
     """The list in a folder: the one table there that is called captions."""
-    there = [each for each in entries(folder, DataReport()) if bare_name(each).suffix.lower() in TABLES]
-    lists = [each for each in there if bare_name(each).stem.lower() == LIST]
+    lists = _lists(folder)
     if len(lists) == 1:
         return lists[0]
     what = "There is no list of captions in this folder."
     if lists:
         what = f"There are several lists of captions in this folder: {', '.join(each.name for each in lists)}."
-    remedy = f"Put one {LIST}.csv (or .tsv, .jsonl) into it, with the columns file and caption."
+    remedy = f"Put one {LIST}.csv (or .tsv, .jsonl) into it, with the columns file (or film) and caption."
     raise UserError(what, where=file_name(folder), remedy=remedy)
+
+
+def _lists(folder: Path) -> list[Path]:
+    """The tables in a folder that are called captions."""
+    there = [each for each in entries(folder, DataReport()) if bare_name(each).suffix.lower() in TABLES]
+    return [each for each in there if bare_name(each).stem.lower() == LIST]
 
 
 def _leave_out_others(folder: Path, rows: Sequence[Wanted], report: DataReport) -> None:

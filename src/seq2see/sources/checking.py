@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from seq2see.core.errors import UserError
-from seq2see.sources.captioned_pictures import list_in
+from seq2see.sources.captioned_pictures import caption_folders, list_in
 from seq2see.sources.complaints import DataReport
 from seq2see.sources.compression import bare_name
 from seq2see.sources.conll import OwnTagged
@@ -60,7 +60,7 @@ def _pictured(path: Path) -> type[OwnPictures] | None:
     """Which pictures these are, if any: those of a folder, or of a list, whose columns say what is said of what."""
     if path.is_dir():
         try:
-            return _pictured(list_in(path)) or OwnCaptions
+            return _pictured(list_in(caption_folders(path, DataReport())["train"])) or OwnCaptions
         except UserError:
             return OwnPictures
     if bare_name(path).suffix.lower() not in TABLES:

@@ -44,7 +44,10 @@ KINDS: dict[str, Kind] = {
     "no pairs": Kind("error", "Give a file with at least one pair of texts.", spoils_file=True),
     "damaged set": Kind("error", "Copy or download it again.", spoils_file=True),
     "no pictures": Kind(
-        "error", "Put pictures (.png, .jpg, .gif, .bmp, .webp) into a folder a class.", spoils_file=True
+        "error",
+        "Put pictures (.png, .jpg, .gif, .bmp, .webp) there, into a folder a class or on a list; a split that is left "
+        "out is held out.",
+        spoils_file=True,
     ),
     "one class": Kind("error", "Give pictures of other classes too, in a folder a class.", spoils_file=True),
     "classes differ": Kind(

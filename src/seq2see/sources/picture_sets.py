@@ -46,6 +46,16 @@ class FoundSet:
         """Where the whole set stands."""
         return Place(file_name(self.path))
 
+    def complain_of_nothing(self) -> None:
+        """Say which splits are there and have nothing in them, unless something else is known to be the reason."""
+        if self.report.first_error is not None and not self.report.kept:
+            return
+        for split, each in self.splits.items():
+            if not each.stored:
+                within = f"in {split}" if len(self.splits) > 1 else "in it"
+                what = f"There is not one {self.report.unit.removesuffix('s')} {within}."
+                self.report.complain("no pictures", self.place, what)
+
 
 def look_through_set(path: Path, side: int | None = None, channels: int | None = None) -> FoundSet:
     """Everything in a set, and everything there is to say about it, without judging."""
@@ -66,8 +76,7 @@ def look_through_set(path: Path, side: int | None = None, channels: int | None =
     except UserError as error:
         report.complain("damaged set", Place(error.where or file_name(path)), error.what, remedy=error.remedy)
     report.files = report.files or [file_name(path)]
-    if not any(each.stored for each in found.splits.values()) and report.first_error is None:
-        report.complain("no pictures", found.place, "There is not one picture in it.")
+    found.complain_of_nothing()
     return found
 
 
@@ -83,7 +92,7 @@ def listed(path: Path, report: DataReport) -> list[Wanted]:
     report.forget("length ratio")  # a label is short
     report.forget("duplicate pair")  # pictures are compared by what they show
     report.read -= len(rows)  # whoever reads the pictures counts them
-    report.kept = 0
+    report.kept -= len(rows)
     wanted = []
     for row in rows:
         file, _, line = row.place.rpartition(":")

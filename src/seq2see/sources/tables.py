@@ -36,6 +36,7 @@ class Intake:
         self.report = report
         self.examples: list[Example] = []
         self.suspicions = Suspicions(report)
+        self.known = len(report.files), report.number_of("error")
 
     def reject(self) -> None:
         """A record that cannot be used; what is wrong with it has been said."""
@@ -69,10 +70,11 @@ class Intake:
             self.suspicions.look_at_pair(source, target, lines[0], place)
 
     def finish(self) -> None:
-        """Say what only the whole corpus shows."""
+        """Say what only the whole corpus shows; a report may know of other files, with errors of their own."""
         self.suspicions.finish()
-        if not self.examples and self.report.first_error is None:
-            where = Line(self.report.files[0], 0, 0, "").place()
+        files, errors = self.known
+        if not self.examples and self.report.number_of("error") == errors:
+            where = Line(self.report.files[files], 0, 0, "").place()
             self.report.complain("no pairs", where, "There is not one pair of texts in it.")
 
 
