@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from copy import copy
 
 import httpx2
 import numpy as np
@@ -11,7 +13,9 @@ import pytest
 from benches import BEARER, KEYS, Client, app_of, bench, by_itself
 from writers import SOURCE, writer
 
-from seq2see.explorer import routes, server
+from seq2see.core.patience import still_wanted
+from seq2see.decoding.settings import Decoding
+from seq2see.explorer import routes, server, waiting
 from seq2see.explorer.messages import AboutRun
 from seq2see.explorer.routes import Route
 from seq2see.explorer.waiting import Busy, Line
@@ -64,6 +68,69 @@ def test_whoever_leaves_the_line_is_passed_over():
 
     by_itself(ask())
     assert done == ["third"]
+
+
+def test_whoever_leaves_while_answered_gives_the_place_to_the_next():
+    line, begun, ended = Line("test"), threading.Event(), []
+
+    def endless():
+        begun.set()
+        try:
+            while True:
+                still_wanted()
+        finally:
+            ended.append("endless")
+
+    async def ask():
+        first = asyncio.create_task(line.turn(endless))
+        await asyncio.to_thread(begun.wait, 10)
+        second = asyncio.create_task(line.turn(lambda: list(ended)))
+        await asyncio.sleep(0.02)
+        assert not ended
+        first.cancel()
+        return await asyncio.wait_for(second, 10)
+
+    assert by_itself(ask()) == ["endless"]
+
+
+def test_what_takes_too_long_is_given_up_and_told(monkeypatch):
+    monkeypatch.setattr(waiting, "SECONDS_TO_ANSWER", 0.1)
+
+    def endless(bench, asked: AboutRun) -> dict:
+        while True:
+            still_wanted()
+
+    monkeypatch.setitem(routes.ROUTES, "endless", Route(AboutRun, endless))
+    client = Client(app_of(bench()))
+    answer = client.ask("endless", run="r1")
+    assert answer.status_code == 422
+    assert "given up" in answer.json()["what"]
+    assert answer.json()["remedy"]
+    monkeypatch.undo()
+    assert client.ask("predict", run="r1", texts=[SOURCE]).status_code == 200
+
+
+def test_a_client_that_goes_while_a_model_writes_holds_nobody_up(monkeypatch):
+    """A search of hundreds of turns, left after its first: the next question is answered, and nothing half is kept."""
+    on, model = bench(), copy(writer("transformer"))
+    model.config = model.config.model_copy(update={"decoding": Decoding(max_new_tokens=400, min_new_tokens=400)})
+    on.run("r1").model = model
+    turns, step = [], model.module.step
+
+    def slow(tokens, state):
+        turns.append(1)
+        time.sleep(0.05)
+        return step(tokens, state)
+
+    monkeypatch.setattr(model.module, "step", slow)
+    with server.serving(on) as keys:
+        url, headers = f"http://127.0.0.1:{keys.port}/api/", {"Authorization": f"Bearer {keys.token}"}
+        with pytest.raises(httpx2.TimeoutException):
+            httpx2.post(f"{url}attention/layers", json={"run": "r1", "text": SOURCE}, headers=headers, timeout=0.5)
+        asked = {"run": "r2", "texts": [SOURCE]}
+        assert httpx2.post(f"{url}predict", json=asked, headers=headers, timeout=5).status_code == 200
+        assert len(turns) < 60
+        assert not on._kept
 
 
 def test_a_full_line_turns_away_at_once_and_says_when_to_come_back():

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from seq2see.core.batch import Pictures, Sequences
 from seq2see.core.errors import UserError
+from seq2see.core.patience import still_wanted
 from seq2see.core.rows import fork, move_rows, pick_rows, repeat_rows
 from seq2see.decoding.choosers import Chooser, Search, Step
 from seq2see.decoding.hypotheses import History, Hypothesis
@@ -35,7 +36,6 @@ PIECE = 128
 """Tokens of a prompt that are read at one time: each has a score for every token of the vocabulary."""
 LOOK = 8
 """On a GPU, steps between two looks at what is done."""
-
 WORTH_DROPPING = 4
 """One row in so many must be done before rows are dropped: that copies the state of all the others.
 
@@ -160,6 +160,7 @@ def _run(model: Decodes, task: _Task) -> Generator[tuple[Step, Tensor | None], N
     prompt, go_round = repeat_rows(task.prompt, task.chooser.width), _recorder(model, task)
     while True:
         yield step, left
+        still_wanted()
         done = _count_done(search)
         over = done == search.done.numel() or search.history.time >= task.room
         if over or (should_stop is not None and should_stop()):

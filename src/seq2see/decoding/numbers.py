@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from seq2see.core.patience import still_wanted
+
 
 @torch.inference_mode()
 def forecast(model: Any, known: Float[Tensor, "row time"], count: int) -> Float[Tensor, "row {count}"]:
@@ -19,6 +21,7 @@ def forecast(model: Any, known: Float[Tensor, "row time"], count: int) -> Float[
     state = model.start(None, known.size(0), known.size(1) + count)
     guesses, new = [], known
     for _ in range(count):
+        still_wanted()
         said, state = model.step(new, state)
         new = said[:, -1]
         guesses.append(new)
