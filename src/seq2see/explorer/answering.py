@@ -13,10 +13,11 @@ import numpy as np
 from fastapi import Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field, ValidationError
+from starlette.exceptions import HTTPException
 
 from seq2see.core.errors import UserError
 from seq2see.explorer.bench import Bench, NoSuchRun
-from seq2see.explorer.guard import Keys
+from seq2see.explorer.guard import Keys, mishap
 from seq2see.explorer.messages import Asked, Numbers
 from seq2see.explorer.routes import Route
 from seq2see.explorer.waiting import Busy, Line
@@ -59,18 +60,35 @@ def answered(route: Route, bench: Bench, line: Line) -> Endpoint:
             asked = route.asked.model_validate_json(await request.body())
         except ValidationError as error:
             return wrong(422, _misread(error))
-        try:
-            return await _while_there(request, line.turn(lambda: told(route.answer(bench, asked))))
-        except Busy as busy:
-            answer = wrong(429, UserError("Too many questions are waiting.", remedy="Ask again in a moment."))
-            answer.headers["Retry-After"] = str(busy.seconds)
-            return answer
-        except NoSuchRun as error:
-            return wrong(404, error)
-        except UserError as error:
-            return wrong(422, error, bench.places)
+        return await _while_there(request, line.turn(lambda: told(route.answer(bench, asked))))
 
     return endpoint
+
+
+def complaints(bench: Bench) -> dict[type[Exception], Callable[[Request, Any], Response]]:
+    """What is answered where a question cannot be, whoever finds out; anything else that is raised is our mistake."""
+
+    def busy(request: Request, error: Busy) -> Response:
+        answer = wrong(429, UserError("Too many questions are waiting.", remedy="Ask again in a moment."))
+        answer.headers["Retry-After"] = str(error.seconds)
+        return answer
+
+    def lost(request: Request, error: FileNotFoundError) -> Response:
+        return wrong(
+            422, UserError("A file of this run is no longer there.", remedy="Was its folder moved or deleted?")
+        )
+
+    def elsewhere(request: Request, error: HTTPException) -> Response:
+        return wrong(error.status_code, UserError(f"{error.detail}."))
+
+    return {
+        Busy: busy,
+        FileNotFoundError: lost,
+        HTTPException: elsewhere,
+        NoSuchRun: lambda request, error: wrong(404, error),
+        UserError: lambda request, error: wrong(422, error, bench.places),
+        Exception: lambda request, error: Response(json.dumps(mishap(error)), 500, media_type="application/json"),
+    }
 
 
 def told(answer: dict[str, Any] | BaseModel | Numbers) -> Response:

@@ -114,7 +114,7 @@ class Guard:
                 receive = _given(await self._body(scope["path"], receive), receive)
             await self.app(scope, receive, dressed)
         except Refused as refused:
-            await _say(dressed, refused.status, {"what": refused.why, "where": "", "remedy": ""})
+            await _say(dressed, refused.status, mistake(refused.why))
         except Exception as error:
             if not begun:  # else it was told already
                 await _say(dressed, 500, mishap(error))
@@ -186,7 +186,12 @@ def mishap(error: Exception) -> dict[str, str]:
     number = secrets.token_hex(4)
     print(f"seq2see: error {number}\n{''.join(traceback.format_exception(error))}", file=sys.stderr)
     what = f"Something went wrong, which is a mistake in seq2see. The terminal tells more about {number}."
-    return {"what": what, "where": "", "remedy": "", "id": number}
+    return mistake(what) | {"id": number}
+
+
+def mistake(what: str) -> dict[str, str]:
+    """What went wrong, in the form in which every mistake is told."""
+    return {"what": what, "where": "", "remedy": ""}
 
 
 class Headers:

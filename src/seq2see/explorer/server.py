@@ -7,18 +7,19 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import uvicorn
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
-from starlette.exceptions import HTTPException
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.answering import answered, entered, told, wrong
+from seq2see.explorer.answering import answered, complaints, entered, told, wrong
 from seq2see.explorer.bench import Bench
 from seq2see.explorer.bundle import PAGE
+from seq2see.explorer.connections import Connection
 from seq2see.explorer.describe import listed
-from seq2see.explorer.guard import ENTER, App, Guard, Keys, mishap
+from seq2see.explorer.guard import ENTER, App, Guard, Keys
 from seq2see.explorer.openapi import described
 from seq2see.explorer.routes import ROUTES, TEXT
 from seq2see.explorer.waiting import Line
@@ -34,7 +35,8 @@ TYPES = {
 
 def build_app(bench: Bench, keys: Keys, line: Line) -> App:
     """The whole application, with the guard around it."""
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    handlers: Any = complaints(bench)
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, exception_handlers=handlers)
     pages = {path.relative_to(PAGE).as_posix(): path for path in PAGE.rglob("*") if path.suffix in TYPES}
     files = Line("files")
 
@@ -49,14 +51,6 @@ def build_app(bench: Bench, keys: Keys, line: Line) -> App:
     @app.get("/api/runs")
     def runs() -> Response:
         return told(listed(bench))
-
-    @app.exception_handler(Exception)
-    def bug(request: Request, error: Exception) -> Response:
-        return JSONResponse(mishap(error), 500)
-
-    @app.exception_handler(HTTPException)
-    def elsewhere(request: Request, error: HTTPException) -> Response:
-        return wrong(error.status_code, UserError(f"{error.detail}."))
 
     @app.get("/api/openapi.json")
     def openapi() -> JSONResponse:
@@ -107,10 +101,9 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 lifespan="off",
-                http="h11",
+                http=Connection,
                 ws="none",
                 loop="asyncio",
-                limit_concurrency=200,
                 timeout_graceful_shutdown=10,
             )
         )
