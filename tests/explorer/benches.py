@@ -23,6 +23,7 @@ from writers import PLACED, STACK, writer
 from seq2see.decoding.settings import Decoding
 from seq2see.explorer.bench import Bench, OpenRun
 from seq2see.explorer.guard import App, Keys
+from seq2see.explorer.routes import ROUTES
 from seq2see.explorer.server import build_app
 from seq2see.explorer.waiting import Line
 from seq2see.models.build import fresh_model
@@ -138,6 +139,13 @@ def note(run: RunFolder, *lines: dict[str, Any]) -> None:
 def app_of(on: Bench) -> App:
     """The whole application, with its guard."""
     return build_app(on, KEYS, Line("models"))
+
+
+def needed(route: str) -> dict[str, object]:
+    """What a question to a route must say besides its run."""
+    some = {"cell": "decoder.stack.cells.0", "layer": 0, "row": 0, "part": "query", "word": 0, "split": "test"}
+    some |= {"text": "我", "step": 10, "file": "", "side": "source", "target": "a", "block": ""}
+    return {name: value for name, value in some.items() if name in ROUTES[route].asked.model_fields}
 
 
 def picture(side: int = 8) -> str:

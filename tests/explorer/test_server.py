@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benches import OWN, SCRIPT, Client, app_of, bench, forecaster, looker, note, picture, unfinished
+from benches import OWN, SCRIPT, Client, app_of, bench, forecaster, looker, needed, picture, unfinished
 from writers import SOURCE, writer
 
 from seq2see.core.errors import UserError
@@ -59,48 +59,6 @@ class TestRuns:
             unfinished(tmp_path / place / "mine")
         opened = Bench.open([str(tmp_path / "a" / "mine"), str(tmp_path / "b" / "mine")])
         assert [run.name for run in opened.runs.values()] == ["mine", "mine (2)"]
-
-
-class TestCurves:
-    def test_new_lines_alone_are_given(self, tmp_path):
-        on = bench(tmp_path)
-        asking = Client(app_of(on))
-        first = asking.ask("runs/metrics", run="r6").json()
-        assert [line["step"] for line in first["lines"]] == list(range(1, 21))
-        assert first["lines"][-1]["loss"] is None  # not a number, for which JSON has no word
-        assert (first["samples"], first["finished"]) == ([10], False)
-        assert asking.ask("runs/metrics", run="r6", since=first["next"]).json()["lines"] == []
-        note(on.run("r6").folder, {"step": 21, "loss": 0.5})
-        with on.run("r6").folder.metrics.open("ab") as file:
-            file.write(b'{"step": 22, "lo')  # is being written at this moment
-        later = asking.ask("runs/metrics", run="r6", since=first["next"]).json()
-        assert later["lines"] == [{"step": 21, "loss": 0.5}]
-        assert later["next"] == 21
-
-    def test_a_run_that_was_resumed_is_told_from_its_beginning(self, client):
-        answer = client.ask("runs/metrics", run="r6", since=500).json()
-        assert answer["first"] == 0
-        assert len(answer["lines"]) == 20
-
-    def test_a_damaged_line_is_named(self, tmp_path):
-        on = bench(tmp_path)
-        with on.run("r6").folder.metrics.open("ab") as file:
-            file.write(b"oh\n")
-        answer = Client(app_of(on)).ask("runs/metrics", run="r6")
-        assert (answer.status_code, answer.json()["what"]) == (422, "Line 21 of metrics.jsonl is damaged.")
-
-    def test_samples_of_a_step(self, client):
-        answer = client.ask("runs/samples", run="r6", step=10).json()
-        assert answer["columns"] == ["source", "reference", "output"]
-        assert answer["rows"] == [["你好", SCRIPT, "hello"]]
-        assert client.ask("runs/samples", run="r6", step=11).status_code == 422
-
-    def test_a_run_without_a_model_says_so_and_answers_once_it_has_one(self, tmp_path):
-        on = bench(tmp_path)
-        answer = Client(app_of(on)).ask("predict", run="r6", texts=[SOURCE])
-        assert (answer.status_code, answer.json()["where"]) == (422, "half-done")
-        on.run("r6").model = writer("transformer")
-        assert Client(app_of(on)).ask("predict", run="r6", texts=[SOURCE]).status_code == 200
 
 
 class TestPredict:
@@ -153,10 +111,8 @@ class TestNumbers:
 
     @pytest.mark.parametrize("route", sorted(ROUTES))
     def test_no_question_about_words_is_a_mistake_of_ours(self, client, route):
-        needed = {"cell": "decoder.stack.cells.0", "layer": 0, "row": 0, "part": "query", "word": 0, "split": "test"}
-        body = {name: value for name, value in needed.items() if name in ROUTES[route].asked.model_fields}
         texts = {"text": "0.1 0.2"} if "text" in ROUTES[route].asked.model_fields else {}
-        assert client.ask(route, run="r10", **body, **texts).status_code < 500
+        assert client.ask(route, run="r10", **(needed(route) | texts)).status_code < 500
 
 
 class TestNothingGetsInOrOut:

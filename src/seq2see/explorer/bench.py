@@ -113,9 +113,11 @@ class Bench:
 
     @staticmethod
     def open(names: Sequence[str]) -> Bench:
-        """Find runs and read their models, so that what is wrong with one is told before anything is served."""
+        """Find runs and read their recipes and models: what is wrong with one is told before anything is served."""
         found = [_found(f"r{number}", name) for number, name in enumerate(names, 1)]
         for run in found:
+            if run.folder:
+                run.recipe  # noqa: B018 - read now
             if run.ready:
                 run.model  # noqa: B018 - read now
         return Bench({run.id: run for run in _told_apart(found)})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -40,10 +42,14 @@ def first_example(run: OpenRun) -> dict[str, str] | None:
     return None
 
 
-def _samples(run: OpenRun) -> list[list[str]]:
-    """What the samples of a run ask, what the reference is and what was answered, the newest first."""
-    files = sorted(run.folder.samples.glob("step-*.tsv"), reverse=True) if run.folder else []
-    return [row for path in files for row in read_table(path, 3) if row[0].strip()]
+def _samples(run: OpenRun) -> Iterator[list[str]]:
+    """What the samples of a run ask, what the reference is and what was answered, the newest first.
+
+    No more files are read than somebody wants rows of; one that is damaged, or gone by now, has none.
+    """
+    for path in sorted(run.folder.samples.glob("step-*.tsv"), reverse=True) if run.folder else ():
+        with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
+            yield from (row for row in read_table(path, 3) if row[0].strip())
 
 
 def _typed(text: str) -> str:

@@ -11,6 +11,7 @@ from pydantic import Field
 from seq2see.core.errors import UserError
 from seq2see.explorer.bench import Bench, OpenRun, called
 from seq2see.explorer.messages import AboutRun
+from seq2see.inspection.thinning import Line, thinned
 from seq2see.models.picture_settings import Picture
 from seq2see.workbench.report_texts import differing
 from seq2see.workbench.run_folder import RunFolder
@@ -34,20 +35,22 @@ class SamplesAsked(AboutRun):
 def metrics(bench: Bench, asked: MetricsAsked) -> dict[str, Any]:
     """The lines of metrics.jsonl from a number on, how fast it went, and at which steps there are samples.
 
-    A run that was resumed forgets what it noted after its last checkpoint; then all lines are given again.
+    A run that was resumed forgets what it noted after its last checkpoint; then all lines are given again. Of very many
+    lines those are given that make the curves what they are, and the means of all: see `inspection/thinning.py`.
     """
     run = bench.run(asked.run)
     folder = _folder(run)
-    lines = _read(folder.metrics, run.name)
-    first = asked.since if asked.since <= len(lines) else 0
-    timing = _read(folder.path / "timing.jsonl", run.name)
-    steps = sorted(_step(path) for path in folder.samples.glob("step-*.tsv"))
+    written = _written(folder.metrics)
+    first = asked.since if asked.since <= len(written) else 0
+    lines, means = thinned(_read(folder.metrics, written, first, run.name))
+    timing = folder.path / "timing.jsonl"
     return {
         "first": first,
-        "lines": lines[first:],
-        "next": len(lines),
-        "timing": timing,
-        "samples": steps,
+        "lines": lines,
+        "means": means,
+        "next": len(written),
+        "timing": thinned(_read(timing, _written(timing), 0, run.name))[0],
+        "samples": sorted(_step(path) for path in folder.samples.glob("step-*.tsv")),
         "finished": folder.finished,
     }
 
@@ -72,16 +75,24 @@ def _folder(run: OpenRun) -> RunFolder:
     return run.folder
 
 
-def _read(path: Path, name: str) -> list[dict[str, Any]]:
-    """The whole lines of a file that is being written; the last may be half there."""
-    if not path.is_file():
+def _written(path: Path) -> list[bytes]:
+    """The whole lines of a file that is being written, or not there yet; the last may be half there."""
+    try:
+        return path.read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:
         return []
+
+
+def _read(path: Path, written: list[bytes], first: int, name: str) -> list[Line]:
+    """What the lines say, from a number on: those before were read the last time."""
     found = []
-    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
+    for number, line in enumerate(written[first:], first + 1):
         try:
-            found.append(dict(json.loads(line)))
-        except (ValueError, TypeError):
+            told = json.loads(line)
+            int(told["step"])
+        except (ValueError, TypeError, LookupError, RecursionError):
             raise UserError(f"Line {number:,} of {path.name} is damaged.", where=name) from None
+        found.append(told)
     return found
 
 

@@ -35,6 +35,7 @@ const words = {
     output: "output",
     training: "still training",
     nothing: "Nothing is noted yet.",
+    thinned: "Of {all} lines that were noted, {kept} are drawn: of every stretch the lowest and the highest of each figure.",
   },
   zh: {
     title: "训练过程",
@@ -61,10 +62,12 @@ const words = {
     output: "输出",
     training: "仍在训练",
     nothing: "尚无记录。",
+    thinned: "共记录 {all} 行，图中画出 {kept} 行：每一小段中各项指标的最低和最高值。",
   },
 };
 
 const PAUSE = 3000; // milliseconds between two looks at a run that is training
+const MOST = 20_000; // lines: a run that has grown by so many while one looked is asked for as a whole again
 const CHARTS = ["loss", "valid_accuracy", "rate", "gradient_norm", "tokens_per_second"];
 
 export const view = {
@@ -119,10 +122,12 @@ function overlays(bench, redraw) {
 /** Ask what a run has noted since the last time; a run that was taken back to an earlier step tells all again. */
 async function refresh(bench, shown, run) {
   const known = shown.curves.get(run.id);
-  const answer = await bench.ask("runs/metrics", { run: run.id, since: known?.next ?? 0 });
-  const lines = [...(known?.lines.slice(0, answer.first) ?? []), ...answer.lines];
-  shown.curves.set(run.id, { ...answer, lines, curves: curvesOf([...lines, ...answer.timing]) });
-  return answer.lines.length > 0 || answer.finished !== known?.finished;
+  const answer = await bench.ask("runs/metrics", { run: run.id, since: known && known.lines.length < MOST ? known.next : 0 });
+  const before = answer.first ? known : { lines: [], even: [] };
+  const lines = [...before.lines, ...answer.lines];
+  const even = [...before.even, ...(answer.means ?? answer.lines)];
+  shown.curves.set(run.id, { ...answer, lines, even, curves: curvesOf([...lines, ...answer.timing]), means: curvesOf(even) });
+  return answer.next !== known?.next || answer.finished !== known?.finished;
 }
 
 /** Each figure that is drawn, as steps and values. */
@@ -138,7 +143,14 @@ function curvesOf(lines) {
 async function redrawCharts(bench, shown) {
   for (const run of chosen(bench)) if (!shown.curves.has(run.id)) await refresh(bench, shown, run);
   const charts = CHARTS.map((name) => chartOf(bench, shown, name)).filter(Boolean);
-  fill(shown.charts, ...(charts.length ? charts : [make("p", { class: "note" }, bench.word("nothing"))]));
+  fill(shown.charts, ...(charts.length ? charts : [make("p", { class: "note" }, bench.word("nothing"))]), thinning(bench, shown));
+}
+
+/** What is said of a run that has noted more than is drawn. */
+function thinning(bench, shown) {
+  const { next, lines } = shown.curves.get(bench.run.id);
+  const [all, kept] = [next, lines.length].map((count) => count.toLocaleString("en"));
+  return next > lines.length ? make("p", { class: "note" }, bench.word("thinned", { all, kept })) : null;
 }
 
 function chartOf(bench, shown, name) {
@@ -158,9 +170,10 @@ function linesOf(bench, known, run, name) {
   const curve = known.curves[name];
   if (curve) {
     const noisy = name === "loss" || name === "gradient_norm";
-    const values = noisy ? smoothed(curve.values, bench.state.smooth) : curve.values;
+    const even = noisy && bench.state.smooth ? known.means[name] : curve;
+    const values = noisy ? smoothed(even.values, bench.state.smooth) : curve.values;
     if (noisy && bench.state.smooth) lines.push({ name: run.name, x: curve.steps, y: curve.values, colour, faint: true });
-    lines.push({ name: name === "loss" ? `${run.name} ${bench.word("train")}` : run.name, x: curve.steps, y: values, colour });
+    lines.push({ name: name === "loss" ? `${run.name} ${bench.word("train")}` : run.name, x: even.steps, y: values, colour });
   }
   const valid = name === "loss" && known.curves.valid_loss;
   if (valid) lines.push({ name: `${run.name} ${bench.word("valid")}`, x: valid.steps, y: valid.values, colour, dashed: true });
