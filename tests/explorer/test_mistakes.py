@@ -8,9 +8,10 @@ import pytest
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
-from seq2see.explorer.views.mistakes import ORDERS, chosen, confusion, judged, splits, told
+from seq2see.explorer.views.mistakes import placeless, told
 from seq2see.models.picture_settings import Picture
 from seq2see.models.settings import Label, PictureLabel, Tags
+from seq2see.workbench.judged import ORDERS, chosen, confusion, judged, splits
 from seq2see.workbench.run_folder import RunFolder
 
 TEXTS = """source\treference\toutput\tchrf\tscore
@@ -122,7 +123,8 @@ def test_a_picture_is_called_by_its_folder_and_file_and_not_by_where_they_lie(ru
     line = f"{run.path}/photos/cat/3.png\tneg\tpos\t0.9000\n"
     write_text(run.evaluation / "test-answers.tsv", f"text\tlabel\tanswer\tprobability\n{line}")
     (run.evaluation / "test.tsv").unlink()
-    (row,) = judged(run, model_of(PictureLabel(), "neg", "pos", source=Picture()), "test")
+    model = model_of(PictureLabel(), "neg", "pos", source=Picture())
+    (row,) = placeless(judged(run, model, "test"), model)
     assert row.text == "cat/3.png"
 
 

@@ -39,6 +39,15 @@ def called(picture: str) -> str:
     return "/".join(Path(picture).parts[-2:])
 
 
+def named(run: Path) -> str:
+    """A run as `seq2see.load` takes it, as far as it can be told: of a full path the last part.
+
+    >>> named(Path("runs/pocket-gru")), named(Path("/somewhere/runs/pocket-gru"))
+    ('runs/pocket-gru', 'pocket-gru')
+    """
+    return run.name if run.is_absolute() else run.as_posix()
+
+
 class NoSuchRun(UserError):
     """The page asked for a run that was not opened."""
 
@@ -53,11 +62,13 @@ class OpenRun:
     """Real weights have none: nothing says how they were trained."""
     weights: Path
     """Where its model lies, or will lie once it is trained."""
+    loads: str = ""
+    """What `seq2see.load` finds it by; see `named`."""
 
     @staticmethod
     def around(model: Model) -> OpenRun:
         """A model that is open already, as a run that nothing else is known of."""
-        run = OpenRun("r1", model.config.name, None, Path())
+        run = OpenRun("r1", model.config.name, None, Path(), named(Path(model.name)))
         run.model = model
         return run
 
@@ -156,9 +167,9 @@ class Bench:
 
 def _found(id: str, name: str) -> OpenRun:
     if is_real(Path(name)):
-        return OpenRun(id, Path(name).name, None, Path(name))
+        return OpenRun(id, Path(name).name, None, Path(name), named(Path(name)))
     run = find_run(name)
-    return OpenRun(id, run.path.absolute().name, run, run.model)
+    return OpenRun(id, run.path.absolute().name, run, run.model, named(run.path))
 
 
 def _told_apart(runs: list[OpenRun]) -> list[OpenRun]:

@@ -27,6 +27,7 @@ def described(run: OpenRun) -> dict[str, Any]:
     return {
         "id": run.id,
         "name": run.name,
+        "loads": run.loads or run.name,
         "recipe": run.recipe.name if run.folder else run.config.name,
         "family": family_of(settings),
         "task": task_of(settings),

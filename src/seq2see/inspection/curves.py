@@ -91,7 +91,7 @@ def _draw_norm(panel: Axes, series: Series, clip: float, clipped: str) -> None:
 def _draw_smoothed(panel: Axes, series: Series, colour: str) -> NDArray[np.float64]:
     """The raw line faintly, its moving average on top; gives the average."""
     steps, values = series
-    smooth = _smooth(values)
+    smooth = smoothed(values)
     panel.plot(steps, values, "-", color=colour, linewidth=0.8, alpha=0.25)
     panel.plot(steps, smooth, "-", color=colour, linewidth=2.5)
     _scale(panel, smooth)
@@ -117,13 +117,18 @@ def _series(rows: list[Row], name: str) -> Series:
     return table[:, 0], table[:, 1]
 
 
-def _smooth(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean of each value's neighbourhood, a fiftieth of the run wide; it does not lag behind."""
+def smoothed(values: NDArray[np.float64], percent: float = 2) -> NDArray[np.float64]:
+    """The mean of each value's neighbourhood, so many percent of the run wide; it does not lag behind.
+
+    >>> smoothed(np.array([0.0, 3.0, 6.0, 0.0]), 50).tolist()
+    [1.5, 3.0, 3.0, 3.0]
+    """
     if len(values) == 0:
         return values
-    window = np.ones(2 * (len(values) // 100) + 1)
+    window = np.ones(2 * int(len(values) * percent / 200) + 1)
     # Near the ends the neighbourhood is smaller: the second product counts how many values it has.
-    return np.convolve(values, window, "same") / np.convolve(np.ones(len(values)), window, "same")
+    found = np.convolve(values, window, "full") / np.convolve(np.ones(len(values)), window, "full")
+    return found[len(window) // 2 :][: len(values)]
 
 
 def _scale(panel: Axes, values: NDArray[np.float64]) -> None:

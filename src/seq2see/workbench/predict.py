@@ -112,6 +112,8 @@ class Model:
 
     shows: Callable[[Model, str, str | None], str] | None = None
     """Makes a page of where it looked, given a text and what was written; `seq2see.load` sets it."""
+    name: str = "latest"
+    """What it was found by, when it was loaded."""
 
     def __init__(self, stored: StoredModel, engine: str = "own"):
         self.config, self.tokenisers = stored.config, stored.tokenisers
@@ -270,7 +272,9 @@ class Model:
 
 def load(name: str | Path, engine: str = "own") -> Model:
     """The model of a finished run: a folder, a name under `runs/`, or "latest"; or one in a Hugging Face folder."""
-    return opened(read_model(find_model(str(name)), pick_device()), engine)
+    model = opened(read_model(find_model(str(name)), pick_device()), engine)
+    model.name = str(name)
+    return model
 
 
 def opened(stored: StoredModel, engine: str = "own") -> Model:

@@ -6,12 +6,9 @@ so can probabilities be compared token by token, and attention cell by cell.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Any
-
-import torch
 
 from seq2see.explorer.bench import Bench, OpenRun
 from seq2see.explorer.examples import example_of
@@ -19,7 +16,7 @@ from seq2see.explorer.messages import Place, RunId, Words
 from seq2see.explorer.records import AboutInput, reading
 from seq2see.explorer.views.pictures import PictureAsked, shown, test_pictures
 from seq2see.models.picture_settings import Picture
-from seq2see.workbench.look import Reading
+from seq2see.workbench.forcing import forced
 from seq2see.workbench.predict import Choice, Model, Prediction
 
 GUESSES = 8
@@ -82,17 +79,6 @@ def answer(bench: Bench, asked: AboutInput) -> Prediction:
 def written(model: Model, text: str, prediction: Prediction) -> str:
     """What a model wrote; a language model's answer begins with the text."""
     return prediction.text[0 if model.reads else len(text) :] if model.config.model.writes else ""
-
-
-def forced(model: Model, read: Reading) -> list[Choice]:
-    """Each token of a target, and how probable it is behind those before it; a model that only reads has none."""
-    if "written" not in read.tokens:
-        return []
-    labels = read.batch.labels[0]
-    with torch.inference_mode():
-        scores = model.module(read.batch)[0].float().log_softmax(-1).gather(-1, labels[:, None])[:, 0]
-    chances = zip(read.tokens["written"], scores.tolist(), strict=True)
-    return [Choice(piece, math.exp(score)) for piece, score in chances]
 
 
 def differs(own: Sequence[str], others: Sequence[str]) -> list[bool]:

@@ -1,0 +1,147 @@
+"""What an evaluation left behind: the rows of its tables, each with how good the answer is and how sure it was.
+
+Nothing is computed anew here: what is read is what `seq2see eval` wrote.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seq2see.core.errors import UserError
+from seq2see.metrics.classes import Confusion
+from seq2see.models.settings import Tags
+from seq2see.sequences.tokenisers import Tokeniser
+from seq2see.workbench.predict import Model
+from seq2see.workbench.report_texts import read_table
+from seq2see.workbench.run_folder import RunFolder
+
+ENDING = "-answers"
+"""Tables of labels are called by their split and this; tables of texts by their split alone."""
+STRIPS = "strips"
+"""The split's name under which running text is listed: it is judged token by token, and not row by row."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One row of an evaluation: what was read, what was right, what was answered, and two figures of it."""
+
+    number: int
+    text: str
+    truth: str
+    answer: str
+    quality: float
+    """How good the answer is: chrF of a text, 1 or 0 of a label, the share of right tags, or minus the mean loss."""
+    sure: float
+    """How sure the model was of it: log-probability of a text, probability of a label."""
+    pieces: tuple[str, ...] = ()
+    losses: tuple[float, ...] = ()
+    """Of running text: each piece, and how much it surprised the model."""
+
+
+ORDERS: dict[str, Callable[[Judged], Any]] = {
+    "worst": lambda row: (row.quality, -row.sure, row.number),
+    "best": lambda row: (-row.quality, -row.sure, row.number),
+    "surest": lambda row: (-row.sure, row.number),
+    "doubtful": lambda row: (row.sure, row.number),
+    "file": lambda row: row.number,
+}
+"""What rows can be sorted by. Of equally wrong answers, those the model was surest of are the worst."""
+
+
+def not_judged(name: str) -> UserError:
+    """What is said of a run without an evaluation."""
+    return UserError("This run was not evaluated yet.", where=name, remedy=f"`seq2see eval {name}` does that.")
+
+
+def kind_of(path: Path) -> str:
+    """What a table has in its rows: strips of running text, labels, or texts."""
+    return STRIPS if path.suffix == ".json" else "labels" if path.stem.endswith(ENDING) else "texts"
+
+
+def splits(folder: RunFolder) -> dict[str, Path]:
+    """The tables that there are, by split; the one that a run is judged by first."""
+    found = {path.stem.removesuffix(ENDING): path for path in sorted(folder.evaluation.glob("*.tsv"))}
+    if (folder.evaluation / f"{STRIPS}.json").exists():
+        found[STRIPS] = folder.evaluation / f"{STRIPS}.json"
+    return dict(sorted(found.items(), key=lambda item: item[0] != "test"))
+
+
+def judged(folder: RunFolder, model: Model, split: str) -> list[Judged]:
+    """All rows of one split, in the order of the file."""
+    known = splits(folder)
+    if not known:
+        raise not_judged(folder.path.name)
+    if split not in known:
+        raise UserError(f"There is no table of the split '{split}'.", remedy=f"There are: {', '.join(known)}.")
+    path, kind = known[split], kind_of(known[split])
+    try:
+        if kind == STRIPS:
+            return _strips(json.loads(path.read_text(encoding="utf-8")), model.tokenisers.source)
+        return _labels(read_table(path, 4), has_tags(model)) if kind == "labels" else _texts(read_table(path, 5))
+    except (ValueError, LookupError, TypeError):
+        remedy = "Evaluate the run once more."
+        raise UserError("This table is damaged.", where=path.name, remedy=remedy) from None
+
+
+def has_tags(model: Model) -> bool:
+    """Whether an answer is a tag for each word, and not one label."""
+    return isinstance(model.config.model.target, Tags)
+
+
+def _texts(rows: Sequence[Sequence[str]]) -> list[Judged]:
+    return [
+        Judged(number, source, truth, output, float(chrf), float(score))
+        for number, (source, truth, output, chrf, score) in enumerate(rows)
+    ]
+
+
+def _labels(rows: Sequence[Sequence[str]], tags: bool) -> list[Judged]:
+    found = []
+    for number, (text, label, answer, probability) in enumerate(rows):
+        right = [one == other for one, other in decisions(label, answer, tags)]
+        found.append(Judged(number, text, label, answer, sum(right) / len(right), float(probability)))
+    return found
+
+
+def _strips(strips: Sequence[dict[str, Any]], tokeniser: Tokeniser) -> list[Judged]:
+    ids = {piece: number for number, piece in enumerate(tokeniser.pieces(range(len(tokeniser))))}
+    found = []
+    for number, each in enumerate(strips):
+        pieces, losses = tuple(each["pieces"]), tuple(each["loss"])
+        mean = sum(losses) / max(len(losses), 1)
+        text = tokeniser.decode([ids[piece] for piece in pieces if piece in ids])
+        found.append(Judged(number, text, "", "", -mean, -mean, pieces, losses))
+    return found
+
+
+def decisions(truth: str, answer: str, tags: bool) -> list[tuple[str, str]]:
+    """(truth, answer) of each thing that was decided in a row: one label, or a tag for each word.
+
+    >>> decisions("I/PRON see/VERB", "I/PRON see/NOUN", tags=True)
+    [('PRON', 'PRON'), ('VERB', 'NOUN')]
+    """
+    if not tags:
+        return [(truth, answer)]
+    pairs = zip(truth.split(" "), answer.split(" "), strict=False)
+    return [(_tag(one), _tag(other)) for one, other in pairs]
+
+
+def _tag(word: str) -> str:
+    return word.rpartition("/")[2]
+
+
+def confusion(rows: Sequence[Judged], model: Model) -> Confusion:
+    """Which label was taken for which, counted in the rows themselves, so that each cell leads to its own."""
+    pairs = [pair for row in rows for pair in decisions(row.truth, row.answer, has_tags(model))]
+    return Confusion.of(model.tokenisers.labels, [one for one, _ in pairs], [other for _, other in pairs])
+
+
+def chosen(rows: Sequence[Judged], model: Model, cell: tuple[str, str] | None, search: str) -> list[Judged]:
+    """Rows of one cell of the confusion, or all, in whose texts a search finds something."""
+    tags, wanted = has_tags(model), search.casefold()
+    found = [row for row in rows if cell is None or cell in decisions(row.truth, row.answer, tags)]
+    return [row for row in found if any(wanted in each.casefold() for each in (row.text, row.truth, row.answer))]
