@@ -51,3 +51,28 @@ def test_a_curve(open_view):
     colours = np.asarray(picture)
     assert colours[0, 0] > 240  # paper, and something on it
     assert (colours < 128).mean() > 0.001
+
+
+def with_links(route: Any) -> None:
+    """The answer of the server, and a true alignment: 红 is "the" for sure, and may be "red"."""
+    answer = route.fetch()
+    told = answer.json()
+    written = [{"the": 0, "red": 1, "cat": 2}.get(piece.strip("▁ ")) for piece in told["tokens"]["written"]]
+    words = [{"红": 0, "猫": 1}.get(piece) for piece in told["tokens"]["source"]]
+    gold = {"links": [[0, 0]], "possible": [[0, 1]], "source_words": words, "target_words": written}
+    route.fulfill(response=answer, json={**told, "gold": gold})
+
+
+def test_the_true_alignment_is_framed_and_what_may_be_is_dashed(open_view, page):
+    page.route("**/api/attention/layers", with_links)
+    open_view("attention", run="transformer", text="红猫", target="the red cat", heads="mean")
+    told = shown(page, ".attention-picture canvas")
+    boxes = [box.attrib for box in ElementTree.fromstring(taken(page, "SVG")).iter(f"{SVG}rect")]
+    framed = [box for box in boxes if box.get("stroke-width") == "2"]
+    side = float(framed[0]["width"])
+    left, top = (min(float(box[axis]) for box in boxes if box.get("fill") == "none") for axis in ("x", "y"))
+    found = set()
+    for box in framed:
+        row, column = (round((float(box[axis]) - from_) / side) for axis, from_ in (("y", top), ("x", left)))
+        found.add((told["rows"][row].strip("▁ "), told["columns"][column], "stroke-dasharray" in box))
+    assert found == {("the", "红", False), ("red", "红", True)}

@@ -13,7 +13,7 @@
  * onPoint  ({row, column, value} or null) as the pointer or the arrow keys move; onPick the same for click and Enter
  * written  a function (value) -> text: numbers are written into cells that have room for them
  * stretch  true lets cells be as wide as there is room, and no higher than that needs: for few columns and many rows
- * frame    a function (row, column) -> boolean: cells to frame, e.g. the gold alignment
+ * frame    a function (row, column) -> "sure", "possible" (dashed) or null: cells to frame, as the true alignment
  *
  * Ctrl and the wheel, or + and -, zoom; 0 shows the whole. `map.canvas.shown = {rows, columns, values}` is what is shown.
  */

@@ -113,7 +113,12 @@ function frames(context, { cell, pointed, marked, colours, rows, columns, frame,
     const [firstRow, lastRow] = seen(scroll.top, cell.height, size.height, rows.length);
     const [firstColumn, lastColumn] = seen(scroll.left, cell.width, size.width, columns.length);
     for (let row = firstRow; row < lastRow; row += 1)
-      for (let column = firstColumn; column < lastColumn; column += 1) if (frame(row, column)) box(row, column, 1, 1, 2);
+      for (let column = firstColumn; column < lastColumn; column += 1) {
+        const kind = frame(row, column);
+        context.setLineDash(kind === "possible" ? [4, 3] : []);
+        if (kind) box(row, column, 1, 1, 2);
+      }
+    context.setLineDash([]);
   }
   const { row, column } = marked;
   if (row !== undefined && column !== undefined) box(row, column, 1, 1, 3);

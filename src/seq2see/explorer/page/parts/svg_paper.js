@@ -18,7 +18,7 @@ export class SvgPaper {
   constructor(width, height) {
     this.svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
     this.measure = make("canvas").getContext("2d");
-    this.pen = { group: this.svg, fillStyle: "#000", strokeStyle: "#000", lineWidth: 1, font: "", textAlign: "left", textBaseline: "" };
+    this.pen = { group: this.svg, fillStyle: "#000", strokeStyle: "#000", lineWidth: 1, font: "", textAlign: "left", textBaseline: "", dash: null };
     this.kept = [];
     papers += 1;
     this.name = `seen-${papers}`;
@@ -63,8 +63,13 @@ export class SvgPaper {
   }
 
   strokeRect(x, y, width, height) {
-    const { strokeStyle: stroke, lineWidth } = this.pen;
-    this.pen.group.append(draw("rect", { x, y, width, height, fill: "none", stroke, "stroke-width": lineWidth }));
+    const { strokeStyle: stroke, lineWidth, dash } = this.pen;
+    const looks = { fill: "none", stroke, "stroke-width": lineWidth, "stroke-dasharray": dash };
+    this.pen.group.append(draw("rect", { x, y, width, height, ...looks }));
+  }
+
+  setLineDash(lengths) {
+    this.pen.dash = lengths.length ? lengths.join(" ") : null;
   }
 
   drawImage(image, x, y, width, height) {

@@ -207,11 +207,13 @@ class Attention {
     const { gold } = this.about;
     const { rows, columns } = this.layers[this.shown.layer];
     if (!gold || rows !== "written" || columns !== "source") return null;
-    const links = new Set(gold.links.map(([source, target]) => `${source} ${target}`));
+    const named = (links) => links.map(([source, target]) => `${source} ${target}`);
+    const [sure, possible] = [new Set(named(gold.links)), new Set(named(gold.possible))];
     const { down, across } = this.shown;
     return (row, column) => {
       const [target, source] = turned ? [down[column], across[row]] : [down[row], across[column]];
-      return links.has(`${gold.source_words[source]} ${gold.target_words[target]}`);
+      const link = `${gold.source_words[source]} ${gold.target_words[target]}`;
+      return sure.has(link) ? "sure" : possible.has(link) ? "possible" : null;
     };
   }
 
