@@ -18,7 +18,8 @@ export class SvgPaper {
   constructor(width, height) {
     this.svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
     this.measure = make("canvas").getContext("2d");
-    this.pen = { group: this.svg, fillStyle: "#000", strokeStyle: "#000", lineWidth: 1, font: "", textAlign: "left", textBaseline: "", dash: null };
+    const colours = { fillStyle: "#000", strokeStyle: "#000", lineWidth: 1, dash: null };
+    this.pen = { group: this.svg, ...colours, font: "", textAlign: "left", textBaseline: "" };
     this.kept = [];
     papers += 1;
     this.name = `seen-${papers}`;
