@@ -23,6 +23,11 @@ SCRIPT = "<script>document.title='taken'</script>"
 """What must never be run."""
 SENTENCE = f"the cat sat on the mat. 猫坐在垫子上。{SCRIPT}\n"
 
+PAINTS = {"红": (220, 40, 30), "blue": (40, 60, 220), "<b>green": (40, 180, 60)}
+"""Colours, by names of which one looks like markup."""
+
+FRAMES = {"source.frontend.depth": 2, "encoder.depth": 1, "decoder.depth": 1}
+
 SMALL = {
     "encoder.width": 16,
     "decoder.width": 16,
@@ -64,6 +69,41 @@ def photos(folder: Path) -> Path:
     return folder / "photos"
 
 
+def captioned(folder: Path) -> Path:
+    """Pictures of two halves, each of a colour, and what is to be seen; one is called by what looks like markup."""
+    names, lots, lines = list(PAINTS), np.random.default_rng(0), ["file,caption\n"]
+    for number in range(48):
+        above, below = names[number % 3], names[number // 3 % 3]
+        halves = np.repeat(np.array([PAINTS[above], PAINTS[below]]), 8, axis=0)[:, None] + lots.normal(
+            0, 20, (16, 16, 3)
+        )
+        Image.fromarray(halves.clip(0, 255).astype(np.uint8)).save(folder / f"{number}.png")
+        lines.append(f"{number}.png,{above} above {below}\n")
+    return _written(folder / "captions.csv", "".join(lines))
+
+
+def films(folder: Path) -> Path:
+    """A square that moves to the left or to the right, in one of three colours, and what it does."""
+    names, lines = list(PAINTS), ["film,caption\n"]
+    for number in range(48):
+        colour, right = names[number % 3], number % 2 == 0
+        frames = [np.full((12, 12, 3), 128, np.uint8) for _ in range(5)]
+        for time, frame in enumerate(frames):
+            left = 2 * time if right else 8 - 2 * time
+            frame[number % 7 : number % 7 + 4, left : left + 4] = PAINTS[colour]
+        first, *rest = [Image.fromarray(frame) for frame in frames]
+        first.save(folder / f"{number}.gif", save_all=True, append_images=rest)
+        lines.append(f"{number}.gif,{colour} goes {'right' if right else 'left'}\n")
+    return _written(folder / "films.csv", "".join(lines))
+
+
+def waves(folder: Path) -> Path:
+    """A sine, and a little noise."""
+    noise = np.random.default_rng(0).normal(0, 0.1, 240)
+    values = 20 + 5 * np.sin(np.arange(240) / 4) + noise
+    return _written(folder / "waves.csv", "".join(f"{value:.3f}\n" for value in values))
+
+
 # name: the recipe, its data, and what is set besides
 RUNS: dict[str, tuple[str, Callable[[Path], Path], dict[str, object]]] = {
     "recurrent": ("pocket-gru-attention", pairs, {"encoder.depth": 1, "decoder.depth": 1}),
@@ -71,6 +111,13 @@ RUNS: dict[str, tuple[str, Callable[[Path], Path], dict[str, object]]] = {
     "gpt": ("write", book, {"target.longest": 32}),
     "bert": ("fill", book, {"source.longest": 32}),
     "vit": ("classify-image", photos, {"source.side": 16, "source.frontend.size": 4, "training.tokens": 16}),
+    "caption": ("caption", captioned, {"source.side": 16, "source.frontend.size": 4, "training.tokens": 16}),
+    "film": (
+        "caption-film",
+        films,
+        {"source.side": 12, "source.frames": 5, "source.frontend.depth": 2, "training.tokens": 16},
+    ),
+    "series": ("waves-gru", waves, {"target.longest": 12}),
 }
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import httpx2
 import numpy as np
 from PIL import Image
-from writers import PLACED, STACK, writer
+from writers import PLACED, SHAPES, STACK, writer
 
 from seq2see.decoding.settings import Decoding
 from seq2see.explorer.bench import Bench, OpenRun
@@ -27,10 +27,11 @@ from seq2see.explorer.routes import ROUTES
 from seq2see.explorer.server import build_app
 from seq2see.explorer.waiting import Line
 from seq2see.models.build import fresh_model
-from seq2see.models.picture_settings import Patches, Picture
+from seq2see.models.picture_settings import Film, Patches, Picture
 from seq2see.models.recurrent import RecurrentDecoderSettings
 from seq2see.models.settings import ModelSettings, PictureLabel, Series, TextTarget
 from seq2see.recipes.table import recipe
+from seq2see.sequences.films import FilmPixels
 from seq2see.sequences.pixels import Pixels
 from seq2see.sequences.series import Scale
 from seq2see.workbench.model_folder import ModelConfig, StoredModel
@@ -61,6 +62,14 @@ def teller() -> Model:
 
 
 @cache
+def watcher() -> Model:
+    """A model that says in words what happens in a film."""
+    seen = Film(side=8, frames=4, frontend=Patches(size=4, positions="none"))
+    settings = SHAPES["rnn"].with_(source=seen)
+    return _made("film", settings, Tokenisers(FilmPixels(8, 3, 4), writer("gpt").tokenisers.target))
+
+
+@cache
 def forecaster() -> Model:
     """A model that goes on from numbers: it has neither words nor labels."""
     decoder = RecurrentDecoderSettings(width=16, cell="gru", look="first-state", dropout=0.0)
@@ -82,7 +91,7 @@ def opened_run(id: str, name: str, model: Model) -> OpenRun:
 
 
 def bench(shelf: Path | None = None) -> Bench:
-    """Five models; on a shelf for folders also a run that is being trained, two that were judged, two odd models."""
+    """Five models; on a shelf for folders also a run that is being trained, two that were judged, three odd models."""
     models = [*map(writer, ("transformer", "rnn", "gpt", "bert")), looker()]
     runs = [opened_run(f"r{number}", f"r{number}", model) for number, model in enumerate(models, 1)]
     runs[0].name = f"{SCRIPT} 变换器"
@@ -93,6 +102,7 @@ def bench(shelf: Path | None = None) -> Bench:
             OpenRun("r8", "labelled", labelled(shelf / "labelled"), shelf / "labelled" / "model"),
             opened_run("r9", "r9", teller()),
             opened_run("r10", "r10", forecaster()),
+            opened_run("r11", "r11", watcher()),
         ]
         runs[6].model, runs[7].model = writer("transformer"), looker()
     return Bench({run.id: run for run in runs})

@@ -25,9 +25,12 @@ RUBBISH = [
     b'"' + b"\\" * 999, b"-", b"{}", b"true", b'{"__proto__": {}}',
 ]  # fmt: skip
 
-SUITED = {"vit": ["r5", "r9"], "recurrent": ["r2"], "runs": ["r6", "r7"], "mistakes": ["r7", "r8"]}
+SUITED = {
+    "vit": ["r5", "r9", "r11"], "recurrent": ["r2", "r10", "r11"], "runs": ["r6", "r7"], "mistakes": ["r7", "r8"],
+    "series": ["r10"],
+}  # fmt: skip
 """Runs of which a route can tell something."""
-ALL = [f"r{number}" for number in range(1, 11)]
+ALL = [f"r{number}" for number in range(1, 12)]
 LIKELY: dict[str, list[Any]] = {
     "cell": ["encoder.reader.ahead.0", "encoder.reader.back.0", "decoder.stack.cells.0"],
     "shows": ["hidden", "reset", "update"],
@@ -37,7 +40,7 @@ LIKELY: dict[str, list[Any]] = {
     "pixels": [base64.b64encode(bytes(range(192))).decode()],
     "cover": [[], [0], [1, 3]],
     "order": [[], [3, 1, 0, 2]],
-    "text": ["我有两本书", "我有[MASK]本书", "他们说的是中国 abc"],
+    "text": ["我有两本书", "我有[MASK]本书", "他们说的是中国 abc", "0.1 0.2 0.3"],
     "target": ["", "ab", "我说"],
     "texts": [["我有"], ["我", "有两本书"]],
     "word": ["我", "有", 0, 1],

@@ -7,7 +7,7 @@ from typing import Any
 from seq2see.explorer.bench import Bench, OpenRun
 from seq2see.explorer.examples import first_example
 from seq2see.models.picture_settings import Film, Picture
-from seq2see.models.settings import ModelSettings, Sentences, Text, TextTarget, Tokens
+from seq2see.models.settings import ModelSettings, Sentences, Series, Text, TextTarget, Tokens
 
 TASKS = {
     "blanks": "fill", "blanks-and-pairs": "fill", "label": "classify", "picture-label": "classify", "tags": "tag",
@@ -35,6 +35,7 @@ def described(run: OpenRun) -> dict[str, Any]:
         "decoder": settings.decoder.kind if settings.decoder else None,
         "ready": run.ready,
         "abilities": abilities_of(run),
+        "views": views_of(run),
         "languages": languages_of(run),
         "example": first_example(run),
     }
@@ -75,14 +76,43 @@ def abilities_of(run: OpenRun) -> list[str]:
         "curves": run.folder is not None,
         "text": isinstance(settings.source, Text) or (settings.source is None and settings.writes),
         "pictures": isinstance(settings.source, Picture) and not isinstance(settings.source, Film),
-        "vectors": isinstance(getattr(settings.source or settings.target, "frontend", None), Tokens | Sentences)
-        and "counting" not in kinds,
+        "films": isinstance(settings.source, Film),
+        "series": isinstance(settings.target, Series),
+        "vectors": alone and "counting" not in kinds and isinstance(_worded(settings), Tokens | Sentences),
         "attention": alone and ("transformer" in kinds or looks),
         "recurrent": alone and "recurrent" in kinds,
         "decode": isinstance(settings.target, TextTarget),
         "evaluation": run.folder is not None and run.folder.evaluation.is_dir(),
     }
     return [name for name, holds in facts.items() if holds]
+
+
+def _worded(settings: ModelSettings) -> Any:
+    """What makes vectors of words: those that are read; of a model that reads none, those that are written."""
+    side = settings.source if isinstance(settings.source, Text) else settings.target
+    return getattr(side, "frontend", None)
+
+
+def views_of(run: OpenRun) -> list[str]:
+    """The views that have something to show of a run: the page's menu, and what a saved page asks."""
+    can, alone = {*abilities_of(run)}, run.ready and not run.config.members
+    counts = run.settings.decoder is not None and run.settings.decoder.kind == "counting"
+    shows = {
+        "runs": "curves" in can,
+        "tokenise": can & {"text", "decode"},
+        "attention": "attention" in can,
+        "one-head": "attention" in can,
+        "next-token": "decode" in can or (run.ready and task_of(run.settings) == "fill"),
+        "decode": "decode" in can,
+        "recurrent": "recurrent" in can,
+        "vit": alone and can & {"pictures", "films"},
+        "positions": alone and not counts and can & {"text", "pictures"},
+        "compare": can & {"text", "pictures", "films"},
+        "mistakes": run.ready and "curves" in can,
+        "architecture": run.ready,
+        "embeddings": "vectors" in can,
+    }
+    return [view for view, holds in shows.items() if holds]
 
 
 def languages_of(run: OpenRun) -> list[str]:

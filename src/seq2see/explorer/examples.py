@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,12 +12,13 @@ import numpy as np
 from seq2see.explorer.bench import OpenRun
 from seq2see.explorer.inputs import refuse_text
 from seq2see.models.picture_settings import Film, Picture
+from seq2see.models.settings import Series
 from seq2see.workbench.report_texts import read_table
 
 USUAL = "I have a pen"
 """For a model that came without examples."""
-FRAMES = 8
-"""Of a film that stands in for one."""
+WAVE = " ".join(f"{math.sin(time / 4):.3f}" for time in range(64))
+"""The same for a model of numbers: as many as it sees are read."""
 
 
 def example_of(run: OpenRun, text: str = "") -> Any:
@@ -28,9 +30,10 @@ def example_of(run: OpenRun, text: str = "") -> Any:
     if isinstance(source, Picture):
         if text:
             refuse_text(run)
-        frames = (FRAMES,) if isinstance(source, Film) else ()
+        frames = (source.frames,) if isinstance(source, Film) else ()
         return np.full((*frames, source.side, source.side, source.channels), 128, dtype=np.uint8)
-    return text or next((row[0] for row in _samples(run)), USUAL)
+    usual = WAVE if isinstance(run.settings.target, Series) else USUAL
+    return text or next((row[0] for row in _samples(run)), usual)
 
 
 def first_example(run: OpenRun) -> dict[str, str] | None:

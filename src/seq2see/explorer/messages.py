@@ -26,6 +26,8 @@ Words = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 """A text to be read or gone on from."""
 PictureText = Annotated[str, Field(max_length=-(-MOST_PICTURE_BYTES // 3) * 4)]
 """A picture file in base64."""
+Pixels = Annotated[str, Field(max_length=4 * MOST_PICTURE_BYTES // 3 + 4)]
+"""Bytes of a picture as a model sees it, in base64."""
 Place = Annotated[int, Field(ge=0, le=100_000)]
 """The number of a layer, a head, a token, a step: they are counted from 0."""
 
@@ -43,6 +45,17 @@ class AboutRun(Asked):
 
     run: RunId
     """Its id, as `runs` lists it."""
+
+
+class AboutGiven(AboutRun):
+    """A question about what a model makes of one thing that it is given: a text, numbers, a picture or a film."""
+
+    text: Words = ""
+    """What it reads, or goes on from; of a model of numbers, a series as it is typed."""
+    number: Place = 0
+    """Of a model of pictures or films: one of its own test split."""
+    pixels: Pixels = ""
+    """The same: a picture as the page has it; see `vit/picture`."""
 
 
 @dataclass(frozen=True)

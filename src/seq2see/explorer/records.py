@@ -7,17 +7,18 @@ much to keep (a matrix has a number for every two tokens), each layer is recorde
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.bench import Bench, OpenRun
-from seq2see.explorer.examples import example_of
+from seq2see.explorer.bench import Bench
 from seq2see.explorer.inputs import refuse_long
-from seq2see.explorer.messages import AboutRun, Place, Words
-from seq2see.explorer.views.pictures import PictureAsked, Pixels, shown
+from seq2see.explorer.messages import AboutGiven, Words
+from seq2see.explorer.views.pictures import PictureAsked, shown
 from seq2see.inspection.record import Kind, Record, Signal
 from seq2see.inspection.trace import ATTENTION
-from seq2see.models.picture_settings import Film, Picture
+from seq2see.models.picture_settings import Picture
+from seq2see.models.settings import Series
 from seq2see.workbench.look import Reading, look_at
 
 QUERIES: tuple[Kind, ...] = ("query",)
@@ -25,16 +26,18 @@ MOST_BYTES = 32 << 20
 """Of attention that is kept for one input; beyond it, for one layer."""
 
 
-class AboutInput(AboutRun):
-    """A question about what a model makes of one text, or of one picture."""
+class AboutInput(AboutGiven):
+    """A question about what happens inside a model while it reads one thing and writes another."""
 
-    text: Words = ""
     target: Words | None = None
     """What it shall write; its own answer, if nothing is said. A language model goes on from the text by it."""
-    number: Place = 0
-    """Of a model of pictures: one of its own test pictures."""
-    pixels: Pixels = ""
-    """The same: a picture as the page has it; see `vit/picture`."""
+
+
+def given(bench: Bench, asked: AboutGiven) -> Any:
+    """What the model is given: the text as it is typed, or the pixels of a picture or a film."""
+    if not isinstance(bench.run(asked.run).settings.source, Picture):
+        return asked.text
+    return shown(bench, PictureAsked(run=asked.run, number=asked.number, pixels=asked.pixels)).given
 
 
 def reading(bench: Bench, asked: AboutInput) -> Reading:
@@ -69,20 +72,22 @@ def _key(asked: AboutInput) -> tuple[Any, ...]:
 
 
 def _reading(bench: Bench, asked: AboutInput) -> Reading:
-    run = bench.run(asked.run)
-    given, target = _given(bench, run, asked), asked.target
+    run, target = bench.run(asked.run), asked.target
     if not run.model.reads:
         target = target or ""  # a text is looked at as it stands
-    found = run.model.reading(given, target)
+    found = run.model.reading(given(bench, asked), target)
+    if isinstance(run.settings.target, Series):
+        found = by_time(found)
     for side, tokens in found.tokens.items():
         refuse_long(len(tokens), side)
     return found
 
 
-def _given(bench: Bench, run: OpenRun, asked: AboutInput) -> Any:
-    """The text, or the picture; a grey film stands in for any."""
-    if not isinstance(run.settings.source, Picture):
-        return asked.text
-    if isinstance(run.settings.source, Film):
-        return example_of(run)
-    return shown(bench, PictureAsked(run=asked.run, number=asked.number, pixels=asked.pixels)).pixels
+def by_time(read: Reading) -> Reading:
+    """A series as it is read, its places called by their times; at each the model guesses the value of the next.
+
+    Numbers with all their digits would not fit where places are named; a chart shows them better.
+    """
+    count = len(read.tokens["target"])
+    times = [str(time + 1) for time in range(count + 1)]
+    return replace(read, tokens={"target": times[:count], "written": times[1:]})

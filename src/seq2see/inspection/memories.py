@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from seq2see.core.batch import Batch, Sequences
+from seq2see.core.batch import Batch, Pictures, Sequences
 from seq2see.inspection.record import Kind
 from seq2see.inspection.trace import trace
 from seq2see.layers.recurrent_attention import MemoryAttention, weigh
@@ -27,6 +27,8 @@ from seq2see.models.memory import Memory
 from seq2see.models.reader import Reader
 from seq2see.models.recurrent_looks import LookAfter, LookBefore
 from seq2see.models.seq2seq import Seq2Seq
+
+Given = TypeVar("Given", Sequences | Pictures | None, Sequences | None)
 
 LITTLE = 1e-4
 """By which share of itself a word's vector is changed, up and down, to see how the states follow; in double precision
@@ -47,6 +49,7 @@ def what_is_left(model: LanguageModel | Reader, batch: Batch, cell: str, word: i
     `model` should be `in_double`; `cell` is its name in the model, `word` counts the tokens of the side it reads.
     """
     reads, module = cell.startswith("encoder"), cast("Any", model)
+    batch = replace(batch, source=_exactly(batch.source, model), target=_exactly(batch.target, model))
     vectors = module.source(batch.source) if reads else module.target(batch.target)
     rows = vectors.values.repeat(4, 1, 1)
     rows[1, word] = 0
@@ -61,6 +64,13 @@ def what_is_left(model: LanguageModel | Reader, batch: Batch, cell: str, word: i
     found = next(each for each in seen.of("hidden") if not each.part)
     states = found.values.flip(1) if found.backwards else found.values
     return _compared(states, word)
+
+
+def _exactly(given: Given, model: nn.Module) -> Given:
+    """Pixels and numbers as exactly as the model computes; the numbers of tokens are no quantities."""
+    if given is None or (isinstance(given, Sequences) and not given.values.is_floating_point()):
+        return given
+    return replace(given, values=given.values.to(next(model.parameters()).dtype))
 
 
 def _four_times(model: LanguageModel | Reader, batch: Batch) -> Memory | None:

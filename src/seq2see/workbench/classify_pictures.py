@@ -124,8 +124,10 @@ def patch_names(settings: ModelSettings, pixels: NDArray[np.uint8]) -> list[str]
 
 
 def reading_of_picture(settings: ModelSettings, pixels: NDArray[np.uint8], batch: Batch) -> Reading:
-    """A picture, or a film, as a model reads it; only patches have a place in it."""
+    """A picture, or a film, as a model reads it; only patches have a place in it, and frames lie in one line."""
     names = patch_names(settings, pixels)
+    if isinstance(settings.source, Film):
+        return Reading(batch, {"source": names}, {"source": [False] * len(names)}, (1, len(names)))
     patches = [name for name in names if "," in name]
     down = int(patches[-1].split(",")[0]) if patches else 0
     grid = (down, len(patches) // down) if patches else None

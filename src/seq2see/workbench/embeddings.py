@@ -19,6 +19,8 @@ from seq2see.core.errors import UserError
 from seq2see.inspection.embeddings import Embeddings, Near, cosine
 from seq2see.inspection.principal import principal
 from seq2see.inspection.trace import trace
+from seq2see.models.picture_settings import Picture
+from seq2see.models.settings import Text
 from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT, UNK, Tokeniser
 from seq2see.workbench.model_folder import StoredModel
 
@@ -32,11 +34,11 @@ CONTROLS = UNK + 1
 
 
 class Words:
-    """The words of a trained model; of one that reads, those of its source."""
+    """The words of a trained model; of one that reads texts, those of its source."""
 
     def __init__(self, stored: StoredModel):
         self.stored, module = stored, stored.module
-        self.reads = stored.config.model.source is not None
+        self.reads = isinstance(stored.config.model.source, Text)
         self.frontend: Any = getattr(module, "source" if self.reads else "target", None)
         if not isinstance(getattr(self.frontend, "table", None), nn.Embedding):
             raise UserError(
@@ -96,6 +98,8 @@ class Words:
 
     def contexts(self, word: str, sentences: Sequence[str]) -> Contexts:
         """One word in several sentences: its vector in the table, before the first block, and after each."""
+        if isinstance(self.stored.config.model.source, Picture):
+            raise UserError("This model writes about what it sees.", remedy="Ask one that reads texts.")
         layers: dict[str, list[Tensor]] = {}
         for sentence in sentences:
             ids = self.tokeniser.encode(sentence)

@@ -18,9 +18,12 @@ from seq2see.sequences.tokenisers import Tokeniser
 from seq2see.workbench.predict import Model
 from seq2see.workbench.report_texts import read_table
 from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.waves import context_of
 
 ENDING = "-answers"
 """Tables of labels are called by their split and this; tables of texts by their split alone."""
+FORECASTS = "forecasts"
+"""The table of a model of numbers: a row for each time, with what was said of it so many steps ahead."""
 STRIPS = "strips"
 """The split's name under which running text is listed: it is judged token by token, and not row by row."""
 
@@ -34,12 +37,15 @@ class Judged:
     truth: str
     answer: str
     quality: float
-    """How good the answer is: chrF of a text, 1 or 0 of a label, the share of right tags, or minus the mean loss."""
+    """How good the answer is: chrF of a text, 1 or 0 of a label, the share of right tags, or minus the mean loss.
+
+    Of a forecast, one step ahead: minus the distance from the value.
+    """
     sure: float
     """How sure the model was of it: log-probability of a text, probability of a label."""
     pieces: tuple[str, ...] = ()
     losses: tuple[float, ...] = ()
-    """Of running text: each piece, and how much it surprised the model."""
+    """Of running text: each piece, and how much it surprised the model. Of a forecast: the values before it."""
 
 
 ORDERS: dict[str, Callable[[Judged], Any]] = {
@@ -58,8 +64,10 @@ def not_judged(name: str) -> UserError:
 
 
 def kind_of(path: Path) -> str:
-    """What a table has in its rows: strips of running text, labels, or texts."""
-    return STRIPS if path.suffix == ".json" else "labels" if path.stem.endswith(ENDING) else "texts"
+    """What a table has in its rows: strips of running text, forecasts, labels, or texts."""
+    if path.stem in (STRIPS, FORECASTS):
+        return path.stem
+    return "labels" if path.stem.endswith(ENDING) else "texts"
 
 
 def splits(folder: RunFolder) -> dict[str, Path]:
@@ -79,6 +87,8 @@ def judged(folder: RunFolder, model: Model, split: str) -> list[Judged]:
         raise UserError(f"There is no table of the split '{split}'.", remedy=f"There are: {', '.join(known)}.")
     path, kind = known[split], kind_of(known[split])
     try:
+        if kind == FORECASTS:
+            return _forecasts(_forecast_table(path), context_of(model.config.model))
         if kind == STRIPS:
             return _strips(json.loads(path.read_text(encoding="utf-8")), model.tokenisers.source)
         return _labels(read_table(path, 4), has_tags(model)) if kind == "labels" else _texts(read_table(path, 5))
@@ -115,6 +125,22 @@ def _strips(strips: Sequence[dict[str, Any]], tokeniser: Tokeniser) -> list[Judg
         mean = sum(losses) / max(len(losses), 1)
         text = tokeniser.decode([ids[piece] for piece in pieces if piece in ids])
         found.append(Judged(number, text, "", "", -mean, -mean, pieces, losses))
+    return found
+
+
+def _forecast_table(path: Path) -> list[list[str]]:
+    """Times, values, and what was said of each; the first line names the columns."""
+    return [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:]]
+
+
+def _forecasts(rows: Sequence[Sequence[str]], context: int) -> list[Judged]:
+    """Each value that was guessed from the ones before it; those that no guess was made of are passed over."""
+    values, found = [row[1] for row in rows], []
+    for number, (time, value, guess, *_) in enumerate(rows):
+        before = tuple(values[max(number - context, 0) : number])
+        if guess and len(before) == context:
+            far = abs(float(value) - float(guess))
+            found.append(Judged(number, time, value, guess, -far, -far, before))
     return found
 
 

@@ -14,11 +14,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from seq2see.core.batch import NOT_ASKED, Batch, Sequences
+from seq2see.core.batch import NOT_ASKED, Batch, Pictures, Sequences
 from seq2see.core.errors import UserError
 from seq2see.decoding.engine import log_probabilities, sayable
 from seq2see.decoding.settings import Decoding, chooser_of, limits_of, rules_of
 from seq2see.decoding.watching import Tree, watch
+from seq2see.models.picture_settings import Picture
 from seq2see.sequences.tokenisers import BOS, EOS, PAD, Tokeniser
 from seq2see.workbench.predict import Model
 
@@ -28,8 +29,8 @@ class Writing:
     """A model, what it reads, and what is written already."""
 
     model: Model
-    source: list[int] | None
-    """With <eos>; None where nothing is read."""
+    read: Sequences | Pictures | None
+    """The source as a batch of one, with <eos>; None where nothing is read."""
     ids: list[int]
     """What is written: the text that a language model goes on from, or the beginning of an answer."""
     cut: bool
@@ -39,11 +40,6 @@ class Writing:
     def blanks(self) -> list[int]:
         """Nothing that is written is hidden."""
         return []
-
-    @property
-    def read(self) -> Sequences | None:
-        """The source as a batch of one."""
-        return None if self.source is None else Sequences.of([self.source]).to(self.model.device)
 
     @property
     def prefix(self) -> Sequences:
@@ -96,21 +92,25 @@ class Writing:
         return Batch(self.read, Sequences.of([said]), asked, torch.zeros(1, dtype=torch.long)).to(self.model.device)
 
 
-def writing(model: Model, text: str, target: str = "", taken: Sequence[int] = ()) -> Writing:
-    """What a model stands before when it has read `text`, and `target` and then the tokens `taken` are written.
+def writing(model: Model, given: Any, target: str = "", taken: Sequence[int] = ()) -> Writing:
+    """What a model stands before when it is given something, and `target` and then the tokens `taken` are written.
 
     A language model reads nothing: it goes on from the text, and the target is part of what it goes on from.
     """
     refuse_unknown(model.tokenisers.target, taken)
     beginning = [*model.tokenisers.target.encode(target), *taken]
+    if isinstance(model.config.model.source, Picture):
+        return Writing(model, model.reading(given, "").batch.source, beginning, False)
+    return _read(model, given, beginning)
+
+
+def _read(model: Model, text: str, beginning: list[int]) -> Writing:
+    """The same of a text."""
     seen = model.read(text)
-    whole = len(model.tokenisers.source.encode(text))
-    return Writing(
-        model,
-        seen if model.reads else None,
-        beginning if model.reads else [*seen, *beginning],
-        len(seen) - model.reads < whole,
-    )
+    cut = len(seen) - model.reads < len(model.tokenisers.source.encode(text))
+    if not model.reads:
+        return Writing(model, None, [*seen, *beginning], cut)
+    return Writing(model, Sequences.of([seen]).to(model.device), beginning, cut)
 
 
 def refuse_unknown(tokeniser: Tokeniser, taken: Sequence[int]) -> None:

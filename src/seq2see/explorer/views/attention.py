@@ -13,11 +13,13 @@ from seq2see.explorer.bench import Bench
 from seq2see.explorer.examples import example_of
 from seq2see.explorer.messages import AboutRun, Numbers, Place
 from seq2see.explorer.records import AboutInput, attention, layers, reading, record
+from seq2see.explorer.views.series import stretches
 from seq2see.inspection.measures import alignment_error, distance, entropy, patch_distance, pooled, similarity
 from seq2see.inspection.record import Record, Signal
 from seq2see.inspection.rollout import FUSIONS
 from seq2see.inspection.trace import BY_HAND
 from seq2see.metrics.alignment import Gold
+from seq2see.models.settings import Series
 from seq2see.sources.examples import Example
 
 THUMBNAIL = 40
@@ -133,14 +135,16 @@ def part(bench: Bench, asked: PartAsked) -> Numbers:
 def offered(bench: Bench, asked: ExamplesAsked) -> dict[str, Any]:
     """Test examples of a run, to try it on; where its data are no longer there, what its samples show."""
     run = bench.run(asked.run)
+    numbers = isinstance(run.settings.target, Series)
     try:
-        found = run.tested_on[:MOST_EXAMPLES]
+        found = stretches(run) if numbers else run.tested_on[:MOST_EXAMPLES]
     except UserError:  # the data are no longer there
         found = []
+    reads = run.model.reads or numbers
     if not found and isinstance(usual := example_of(run), str):
-        found = [Example(usual, "") if run.model.reads else Example("", usual)]
+        found = [Example(usual, "") if reads else Example("", usual)]
     short = [each for each in found if len(each.source) <= LONGEST] or list(found)
-    return {"examples": [_offer(each, run.model.reads) for each in short[: asked.most]]}
+    return {"examples": [_offer(each, reads) for each in short[: asked.most]]}
 
 
 def _offer(example: Example, reads: bool) -> dict[str, Any]:

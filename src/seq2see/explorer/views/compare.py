@@ -13,8 +13,8 @@ from typing import Any
 from seq2see.explorer.bench import Bench, OpenRun
 from seq2see.explorer.examples import example_of
 from seq2see.explorer.messages import Place, RunId, Words
-from seq2see.explorer.records import AboutInput, reading
-from seq2see.explorer.views.pictures import PictureAsked, shown, test_pictures
+from seq2see.explorer.records import AboutInput, given, reading
+from seq2see.explorer.views.pictures import test_pictures
 from seq2see.models.picture_settings import Picture
 from seq2see.workbench.forcing import forced
 from seq2see.workbench.predict import Choice, Model, Prediction
@@ -37,11 +37,11 @@ class SidesAsked(AboutInput):
 def sides(bench: Bench, asked: SidesAsked) -> dict[str, Any]:
     """Both answers with what differs marked, and how both read one target."""
     runs = [bench.run(asked.run), bench.run(asked.second or asked.run)]
-    text = asked.text if asked.text or looks(runs[0]) else example_of(runs[0])
+    text = typed(runs[0], asked.text)
     numbers = [asked.number, asked.number if asked.other_number is None else asked.other_number]
     inputs = [
         AboutInput(run=run.id, text=each, target=asked.target, number=number)
-        for run, each, number in zip(runs, [text, asked.other or text], numbers, strict=True)
+        for run, each, number in zip(runs, [text, asked.other or typed(runs[1], text)], numbers, strict=True)
     ]
     found = [answer(bench, each) for each in inputs]
     target = asked.target or written(runs[0].model, text, found[0])
@@ -60,20 +60,22 @@ def sides(bench: Bench, asked: SidesAsked) -> dict[str, Any]:
     }
 
 
+def typed(run: OpenRun, text: str) -> str:
+    """What a run's model reads where nothing was typed; one that looks at pictures reads nothing."""
+    return text if text or looks(run) else example_of(run)
+
+
 def looks(run: OpenRun) -> bool:
-    """Whether a run's model looks at pictures."""
+    """Whether a run's model looks at pictures, or at films."""
     return isinstance(run.settings.source, Picture)
 
 
 def answer(bench: Bench, asked: AboutInput) -> Prediction:
     """What a model says by itself; of one that only reads, also what else was likely."""
-    run = bench.run(asked.run)
-    given: Any = asked.text
-    if looks(run):
-        given = shown(bench, PictureAsked(run=asked.run, number=asked.number, pixels=asked.pixels)).pixels
+    run, read = bench.run(asked.run), given(bench, asked)
     if run.settings.writes:
-        return run.model.predict([given])[0]
-    return run.model.predict([given], top_k=0 if run.model.tokenisers.labels else GUESSES)[0]
+        return run.model.predict([read])[0]
+    return run.model.predict([read], top_k=0 if run.model.tokenisers.labels else GUESSES)[0]
 
 
 def written(model: Model, text: str, prediction: Prediction) -> str:

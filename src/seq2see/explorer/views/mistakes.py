@@ -107,7 +107,7 @@ def told(row: Judged) -> dict[str, Any]:
         "number": row.number,
         "text": row.text,
         "truth": row.truth,
-        "answer": differing(row.answer, row.truth),
+        "answer": [(row.answer, False)] if row.pieces else differing(row.answer, row.truth),  # digits are no letters
         "right": row.truth == row.answer,
         "quality": row.quality,
         "sure": row.sure,

@@ -14,11 +14,13 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
+from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
 from seq2see.decoding.ranking import highest
 from seq2see.explorer.bench import Bench
-from seq2see.explorer.inputs import refuse_long, refuse_text
-from seq2see.explorer.messages import MOST_TOKENS, AboutRun, Words
+from seq2see.explorer.inputs import refuse_long, refuse_wordless
+from seq2see.explorer.messages import MOST_TOKENS, AboutGiven, AboutRun, Words
+from seq2see.explorer.records import given
 from seq2see.workbench.ask import Asker
 from seq2see.workbench.fill import Fill
 from seq2see.workbench.hiding import Hiding, hiding
@@ -35,11 +37,9 @@ Taken = Annotated[tuple[Annotated[int, Field(ge=0, le=10_000_000)], ...], Field(
 """Tokens that somebody took one by one, as numbers of the vocabulary."""
 
 
-class StandingAsked(AboutRun):
-    """What a model stands before."""
+class StandingAsked(AboutGiven):
+    """What a model stands before: what it is given, or a text with blanks in it, and the beginning of its answer."""
 
-    text: Words
-    """What it reads, or goes on from; or the text with blanks in it."""
     target: Words = ""
     """The beginning of its answer."""
     taken: Taken = ()
@@ -74,7 +74,8 @@ def strip(bench: Bench, asked: StandingAsked) -> dict[str, Any]:
 def text_of(bench: Bench, asked: TextAsked) -> dict[str, Any]:
     """The text of tokens, so that the page can put another in the place of one."""
     run = bench.run(asked.run)
-    refuse_text(run)
+    if not run.settings.writes:
+        refuse_wordless(run)
     tokeniser = run.model.tokenisers.target if run.settings.writes else run.model.tokenisers.source
     refuse_unknown(tokeniser, asked.ids)
     return {"text": tokeniser.decode(asked.ids)}
@@ -93,12 +94,11 @@ def standing(bench: Bench, asked: StandingAsked) -> Writing | Hiding:
 def written(bench: Bench, asked: StandingAsked) -> Writing:
     """The same of a model that writes."""
     run = bench.run(asked.run)
-    refuse_text(run)
     if not run.settings.writes:
         raise UserError("This model writes no texts.", where=run.name, remedy="Take one that translates or writes.")
-    found = writing(run.model, asked.text, asked.target, asked.taken)
-    for side in (found.source or [], found.ids):
-        refuse_long(len(side))
+    found = writing(run.model, given(bench, asked), asked.target, asked.taken)
+    refuse_long(found.read.values.size(1) if isinstance(found.read, Sequences) else 0)
+    refuse_long(len(found.ids))
     return found
 
 

@@ -1,14 +1,15 @@
 """The picture that a question is about: one of the run's own test pictures, or one that the page has; then changed.
 
-A picture's patches can be put in another order and covered, so that one sees what the answer hangs on.
+A picture's patches can be put in another order and covered, so that one sees what the answer hangs on. A film is a
+picture here as well: its frames side by side, each of them one patch.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from seq2see.core.errors import UserError
 from seq2see.explorer.bench import Bench, OpenRun
 from seq2see.explorer.examples import example_of
 from seq2see.explorer.inputs import pixels_of
-from seq2see.explorer.messages import MOST_PICTURE_BYTES, AboutRun, Numbers, PictureText, Place
+from seq2see.explorer.messages import AboutRun, Numbers, PictureText, Pixels, Place
 from seq2see.inspection.patches import covered, moved
 from seq2see.models.picture_settings import Film, Picture
 from seq2see.sources.picture_examples import PictureExamples
@@ -26,8 +27,6 @@ from seq2see.sources.picture_examples import PictureExamples
 CELLS = 8
 """Where pixels are not cut into patches, a picture is covered and shuffled in so many parts from side to side."""
 MOST_PATCHES = 4096
-Pixels = Annotated[str, Field(max_length=4 * MOST_PICTURE_BYTES // 3 + 4)]
-"""Bytes of a picture as a model sees it, in base64."""
 Patches = Annotated[tuple[Place, ...], Field(max_length=MOST_PATCHES)]
 
 
@@ -51,30 +50,38 @@ class FileAsked(AboutRun):
 
 @dataclass(frozen=True)
 class Shown:
-    """A picture as the model gets it, and what is known of it."""
+    """A picture as it is looked at, and what is known of it."""
 
     pixels: NDArray[np.uint8]  # (height, width, channel)
     size: int
     """Pixels on each side of a patch."""
     name: str = ""
     truth: str = ""
+    film: bool = False
+    """Whether its patches are the frames of a film."""
 
     @property
     def grid(self) -> tuple[int, int]:
         """Patches from top to bottom, and from left to right."""
         return self.pixels.shape[0] // self.size, self.pixels.shape[1] // self.size
 
+    @property
+    def given(self) -> NDArray[np.uint8]:
+        """(height, width, channel), or (frame, height, width, channel): as the model is given it."""
+        if not self.film:
+            return self.pixels
+        height, width, channels = self.pixels.shape
+        return self.pixels.reshape(height, width // self.size, self.size, channels).swapaxes(0, 1)
+
 
 def shown(bench: Bench, asked: PictureAsked) -> Shown:
     """The picture, with its patches moved and covered as asked."""
     run = bench.run(asked.run)
-    picture = settings_of(run)
-    size = picture.frontend.size if picture.frontend.size > 1 else max(1, picture.side // CELLS)
+    picture, usual = settings_of(run), side_by_side(example_of(run))
+    found = Shown(usual, _patch(picture), film=isinstance(picture, Film))
     if asked.pixels:
-        found = Shown(_pixels(asked.pixels, (picture.side, picture.side, picture.channels)), size)
-    elif asked.number == 0 and run.folder is None:  # real weights have no test pictures: a grey one stands in
-        found = Shown(example_of(run), size)
-    else:
+        found = replace(found, pixels=_pixels(asked.pixels, usual.shape))
+    elif asked.number or run.folder:  # real weights have no test pictures: a grey one stands in
         examples = test_pictures(run)
         if asked.number >= len(examples):
             raise UserError(
@@ -82,15 +89,27 @@ def shown(bench: Bench, asked: PictureAsked) -> Shown:
                 remedy="Choose a smaller number, or give a picture of your own.",
             )
         example = examples[asked.number]
-        found = Shown(examples.pixels[asked.number], size, example.source, example.target)
-    changed = covered(moved(found.pixels, asked.order, size), asked.cover, size)
-    return Shown(changed, size, found.name, found.truth)
+        pixels = side_by_side(examples.pixels[asked.number])
+        found = replace(found, pixels=pixels, name=example.source, truth=example.target)
+    return replace(found, pixels=covered(moved(found.pixels, asked.order, found.size), asked.cover, found.size))
+
+
+def side_by_side(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """(height, width, channel) of a picture as it is, and of a film with its frames from left to right."""
+    return pixels if pixels.ndim == 3 else np.concatenate(list(pixels), axis=1)
+
+
+def _patch(picture: Picture) -> int:
+    """Pixels on each side of what is covered and moved."""
+    if isinstance(picture, Film):
+        return picture.side
+    return picture.frontend.size if picture.frontend.size > 1 else max(1, picture.side // CELLS)
 
 
 def settings_of(run: OpenRun) -> Picture:
     """How a run sees pictures."""
     source = run.settings.source
-    if not isinstance(source, Picture) or isinstance(source, Film):
+    if not isinstance(source, Picture):
         raise UserError("This model does not look at pictures.", where=run.name, remedy="Choose a run that does.")
     return source
 
@@ -101,7 +120,7 @@ def test_pictures(run: OpenRun) -> PictureExamples:
     return found if isinstance(found, PictureExamples) else PictureExamples(np.zeros((0, 1, 1, 1), np.uint8), (), ())
 
 
-def _pixels(text: str, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
+def _pixels(text: str, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     try:
         content = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -126,3 +145,10 @@ def upload(bench: Bench, asked: FileAsked) -> Numbers:
     run = bench.run(asked.run)
     settings_of(run)
     return Numbers(pixels_of(run, asked.file))
+
+
+def about(bench: Bench, asked: PictureAsked) -> dict[str, Any]:
+    """What is known of a picture or a film, and how many there are to choose from."""
+    found = shown(bench, asked)
+    told = {"grid": list(found.grid), "patch": found.size, "film": found.film, "name": found.name, "truth": found.truth}
+    return told | {"count": len(test_pictures(bench.run(asked.run)))}

@@ -9,7 +9,6 @@ from pydantic import Field
 
 from seq2see.core.errors import UserError
 from seq2see.explorer.bench import Bench, OpenRun
-from seq2see.explorer.inputs import refuse_wordless
 from seq2see.explorer.messages import Numbers, Place
 from seq2see.explorer.records import AboutInput, reading, record
 from seq2see.inspection.memories import LEFT, Contexts, contexts, in_double, what_is_left
@@ -71,7 +70,6 @@ def states(bench: Bench, asked: StatesAsked) -> Numbers:
 def left(bench: Bench, asked: LeftAsked) -> Numbers:
     """(way, time): what is left of the word, by the ways of `inspection.memories.LEFT`."""
     run = bench.run(asked.run)
-    refuse_wordless(run)
     seen = record(bench, asked, KINDS)
     length = len(seen.find(asked.cell, "hidden").values)
     if asked.word >= length:

@@ -9,11 +9,10 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
-from seq2see.core.batch import Pictures
 from seq2see.core.errors import UserError
 from seq2see.explorer.bench import Bench, OpenRun
 from seq2see.explorer.messages import MOST_TOKENS, AboutRun, Numbers, Words
-from seq2see.explorer.views.pictures import PictureAsked, Shown, settings_of, shown, test_pictures
+from seq2see.explorer.views.pictures import PictureAsked, Shown, about, settings_of, shown
 from seq2see.explorer.views.positions import unplaced
 from seq2see.inspection.positions import alike, told_to
 from seq2see.inspection.rollout import rollout
@@ -59,22 +58,18 @@ class RegionAsked(LookAsked):
 
 def see(bench: Bench, asked: PictureAsked) -> dict[str, Any]:
     """What there is to look at: the grid of patches, layers and heads, and how many test pictures there are."""
-    run, found = bench.run(asked.run), shown(bench, asked)
+    run = bench.run(asked.run)
     layers = _looks(bench, asked)
     picture = settings_of(run)
     return {
+        **about(bench, asked),
         "side": picture.side,
         "channels": picture.channels,
-        "patch": found.size,
-        "grid": list(found.grid),
         "front": ["class", "taught"][: run.settings.in_front] if layers else [],
         "layers": len(layers),
         "heads": len(layers[0]) if layers else 0,
         "writes": run.settings.writes,
         "positions": told_to(run.model.module.source, run.model.module.encoder).kind,  # type: ignore[arg-type]
-        "count": len(test_pictures(run)),
-        "name": found.name,
-        "truth": found.truth,
     }
 
 
@@ -83,10 +78,10 @@ def say(bench: Bench, asked: SayAsked) -> dict[str, Any]:
     run, found = bench.run(asked.run), shown(bench, asked)
     model: Any = run.model if asked.positions == "told" else unplaced(bench, run)
     if isinstance(model, Captioner):
-        said = model.predict([found.pixels])[0]
+        said = model.predict([found.given])[0]
         pieces = [{"text": each.text, "probability": each.probability} for each in said.answers[0].tokens]
         return {"text": said.text, "pieces": pieces, "answers": []}
-    said = model.predict([found.pixels], top_k=LIKELY)[0]
+    said = model.predict([found.given], top_k=LIKELY)[0]
     likely = [{"text": each.text, "probability": each.probability} for each in said.guesses[0]]
     return {"text": said.text, "pieces": [], "answers": likely}
 
@@ -120,7 +115,7 @@ def regions(bench: Bench, asked: RegionAsked) -> Numbers:
     if not isinstance(model, Captioner):
         raise UserError("This model writes no captions.", where=bench.run(asked.run).name)
     found = shown(bench, asked)
-    record = model.trace(found.pixels, asked.target)
+    record = model.trace(found.given, asked.target)
     return Numbers(_of_head([each.values for each in record.of("attention") if each.across], asked))
 
 
@@ -143,9 +138,9 @@ def _looks(bench: Bench, asked: PictureAsked) -> Maps:
 def looks_at(run: OpenRun, picture: Shown) -> Maps:
     """The same, of a picture; a model without attention has none."""
     module: Any = run.model.module
-    pictures = Pictures.of(torch.from_numpy(picture.pixels.transpose(2, 0, 1)[None].copy())).to(run.model.device)
+    read = run.model.reading(picture.given, "").batch
     with trace(module) as seen:
-        places = module.encode(pictures).values.size(1)
+        places = module.encode(read.source).values.size(1)
     if places > MOST_TOKENS:
         raise UserError(f"A picture of {places:,} patches is more than can be shown: {MOST_TOKENS:,}.", where=run.name)
     return [each.values[0].float().cpu().numpy() for each in seen.of("attention")]
