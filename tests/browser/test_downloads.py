@@ -37,7 +37,7 @@ def test_a_matrix(open_view):
     assert set(told["rows"]) | set(told["columns"]) <= set(texts(drawing))
     picture = Image.open(io.BytesIO(taken(page, "PNG"))).convert("L")
     sides = ElementTree.fromstring(drawing).attrib
-    assert picture.size == (int(sides["width"]), int(sides["height"]))
+    assert picture.size == (2 * int(sides["width"]), 2 * int(sides["height"]))
     assert np.asarray(picture).std() > 5  # there is something on it
 
 

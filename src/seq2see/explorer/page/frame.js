@@ -3,7 +3,7 @@
  * It is built once; another language or view only changes its texts, so that the keyboard's place is not lost.
  */
 
-import { downloads } from "./parts/downloads.js";
+import { Downloads } from "./parts/downloads.js";
 import { fill, make } from "./parts/dom.js";
 import { spoken, word } from "./words.js";
 import { saved } from "./ask.js";
@@ -60,7 +60,8 @@ export class Frame {
     about.open = this.helpOpen ?? innerWidth > NARROW;
     about.addEventListener("toggle", () => (this.helpOpen = about.open));
     fill(this.main, make("h1", {}, titleOf(view)), about, place);
-    fill(this.offered);
+    fill(this.offered, make("h2", {}, word("downloads")));
+    this.offered.hidden = true;
     this.offers = new Map();
     this.live.textContent = word("loading");
     this.view = place;
@@ -76,10 +77,22 @@ export class Frame {
     again.find((each) => each.name === this.focused || each.id === this.focused)?.focus();
   }
 
-  /** Something that can be taken home: `{name, canvas?, svg?, table?}`; the same name again replaces it. */
-  offer(what) {
-    this.offers.set(what.name, what);
-    fill(this.offered, make("h2", {}, word("downloads")), ...[...this.offers.values()].map(downloads));
+  /**
+   * Something that can be taken home: `{name, picture, table}`; the same name again replaces it. What changes its name with
+   * what is shown has a `key` that does not; without a table nothing is offered under it any more.
+   */
+  offer({ key, ...what }) {
+    const known = this.offers.get(key ?? what.name);
+    if (what.table && known) known.replace(what);
+    else if (what.table) {
+      const fresh = new Downloads(what);
+      this.offers.set(key ?? what.name, fresh);
+      this.offered.append(fresh.element);
+    } else if (known) {
+      known.element.remove();
+      this.offers.delete(key ?? what.name);
+    }
+    this.offered.hidden = !this.offers.size;
   }
 
   /** Say what went wrong where the view would stand, and aloud. */

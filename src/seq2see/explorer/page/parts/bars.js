@@ -3,7 +3,7 @@
  *
  *   const chart = bars({ name: "next token", labels: ["我", "你"], values: [0.6, 0.3], most: 1, told: share });
  *   place.append(chart.element);
- *   bench.offer({ name: "next token", svg: chart.svg, table: chart.table });
+ *   bench.offer({ name: "next token", picture: chart.svg, table: chart.table });
  *
  * onPick(index) makes the bars buttons that can be pressed (also with Enter); `chosen` marks one; `colours` gives each
  * its own. `values` may be below zero: then bars go both ways. `chart.svg.shown = {labels, values}` is what is shown.
@@ -17,7 +17,8 @@ import { readable } from "./strip.js";
 const [WIDTH, HEIGHT, GAP] = [640, 26, 4];
 const FONT = { "font-size": 15, "font-family": "system-ui, 'Noto Sans CJK SC', sans-serif" };
 
-export function bars({ name, labels, values, most = null, told = figure, chosen = -1, colours = null, onPick = null }) {
+export function bars(given) {
+  const { name, labels, values, most = null, told = figure, chosen = -1, colours = null, onPick = null } = given;
   const shownLabels = labels.map(readable);
   const room = Math.min(Math.max(...shownLabels.map(widthOf), 20) + 12, 240);
   const scale = scaleOf(values, most, WIDTH - room - 80);
@@ -29,6 +30,7 @@ export function bars({ name, labels, values, most = null, told = figure, chosen 
     const parts = barOf({ label: shownLabels[index], value: values[index], told: told_, room, scale, index, colours, chosen });
     svg.append(onPick ? pressable(parts, `${shownLabels[index]} ${told_}`, () => onPick(index), index === chosen) : parts);
   });
+  svg.again = () => bars({ ...given, onPick: null }).svg;
   svg.shown = { labels, values: Array.from(values) };
   const table = { columns: [name, ""], rows: labels.map((label, index) => [label, values[index]]) };
   return { element: make("div", { class: "bars-box" }, svg), svg, table };

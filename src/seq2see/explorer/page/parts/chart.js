@@ -3,7 +3,7 @@
  *
  *   const chart = lineChart({ name: "loss", lines: [{ name: "pocket", x: [1, 2], y: [3, 2], colour, dashed, faint }] });
  *   place.append(chart.element);
- *   bench.offer({ name: "loss", svg: chart.svg, table: chart.table });
+ *   bench.offer({ name: "loss", picture: chart.svg, table: chart.table });
  *
  * xName    what stands under the axis; `log` makes the y axis logarithmic (only where all values are above zero)
  * from     y begins there at the latest (0 for speeds)
@@ -16,6 +16,7 @@
 import { LINES, paper } from "./colours.js";
 import { draw, fill, make } from "./dom.js";
 import { figure, tick } from "./figures.js";
+import { word } from "../words.js";
 
 const [WIDTH, HEIGHT] = [560, 300];
 const EDGE = { left: 90, right: 14, top: 12, bottom: 42 };
@@ -23,17 +24,19 @@ const FONT = { "font-size": 15, "font-family": "system-ui, 'Noto Sans CJK SC', s
 const HALF_LETTER = 4.8; // half as wide as a digit of this font, at most
 const MOST_POINTS = 1000;
 
-export function lineChart({ name, lines, xName = "", log = false, from = null, onPick = null }) {
+export function lineChart(given) {
+  const { name, lines, xName = "", log = false, from = null, onPick = null } = given;
   const scales = scalesOf(lines, log, from);
   const svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": name, tabindex: 0, class: "chart" });
   const upright = { y1: EDGE.top, y2: HEIGHT - EDGE.bottom, stroke: paper().soft, "stroke-dasharray": "3 3" };
   const cursor = draw("line", { ...upright, display: "none" });
   svg.append(...axes(scales, xName), ...lines.map((line, index) => pathOf(line, index, scales)), cursor);
+  svg.again = () => lineChart(given).svg;
   svg.shown = { lines: lines.map(({ name: each, x, y }) => ({ name: each, x, y })) };
   const told = make("output", { class: "chart-told", "aria-live": "polite" });
   watch(svg, { lines, scales, cursor, told, onPick });
   const table = () => ({
-    columns: ["line", xName || "x", "y"],
+    columns: ["", xName || "x", word("value")],
     rows: lines.filter((line) => !line.faint).flatMap((line) => line.x.map((x, place) => [line.name, x, line.y[place]])),
   });
   return { element: make("figure", { class: "chart-box" }, make("figcaption", {}, name), svg, told), svg, table };

@@ -6,7 +6,9 @@
  *   lean(-0.4)                the same for a value from -1 (orange) over 0 (the paper) to 1 (blue)
  *   css(shade(0.3))           as CSS writes it
  *   inkOn(shade(0.3))         black or white, whichever is read better on it
+ *   shadedStyle(0.3)          both as a style of an element, which follows the page from light to dark by itself
  *   paper()                   {paper, ink, soft, line}: the page's own colours now, for canvas and SVG
+ *   onWhitePaper(act)         the colours of light paper while something is drawn to be taken home
  */
 
 export const LINES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6fc9", "#7f7f7f"];
@@ -29,6 +31,19 @@ export function isDark() {
   return look ? look === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
+/** What is done in here is done on light paper; the page is not painted meanwhile, so that nobody sees it. */
+export function onWhitePaper(act) {
+  const { dataset } = document.documentElement;
+  const { look } = dataset;
+  dataset.look = "light";
+  try {
+    return act();
+  } finally {
+    if (look === undefined) delete dataset.look;
+    else dataset.look = look;
+  }
+}
+
 export function paper() {
   return isDark() ? DARK : LIGHT;
 }
@@ -39,6 +54,12 @@ export function shade(value) {
 
 export function lean(value) {
   return between(LEANING[isDark() ? "dark" : "light"], (value + 1) / 2);
+}
+
+export function shadedStyle(value) {
+  const [light, dark] = ["light", "dark"].map((look) => between(SHADES[look], value));
+  const either = (one, other) => `light-dark(${one}, ${other})`;
+  return { background: either(css(light), css(dark)), color: either(inkOn(light), inkOn(dark)) };
 }
 
 /** A table of 255 colours, for pictures of many cells; the one in the middle is that of 0 where there are signs. */

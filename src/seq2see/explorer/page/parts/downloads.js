@@ -1,27 +1,64 @@
 /**
  * Taking home what is shown. Views call `bench.offer`, which puts the buttons of this file under the view.
  *
- *   bench.offer({ name: "attention", canvas, table: { columns: ["a", "b"], rows: [[1, 2]] } })
- *   bench.offer({ name: "curve", svg })
+ *   bench.offer({ name: "attention", picture: map.picture, table: { columns: ["a", "b"], rows: [[1, 2]] } })
+ *   bench.offer({ name: "curve", picture: chart.svg, table: chart.table })
+ *   bench.offer({ name: "tokens", picture: strip, table })
  *
- * `canvas`, `svg` and `table` may each be a function that makes it, called only when a button is pressed. Every picture
- * is offered both as PNG and as SVG: what was drawn in one way is turned into the other.
+ * `picture` is a function that draws an <svg>, an <svg> of the page (which knows how to draw itself `again`), or any other
+ * element of the page; without one the table itself is drawn. `table` may be a function, too. Nothing is made before a
+ * button is pressed, and then on white paper, whatever the page looks like: it goes into a document. So everything can be
+ * had in three ways: to be seen anywhere (PNG), to be enlarged and edited (SVG), and as numbers (CSV).
  */
 
-import { paper } from "./colours.js";
-import { draw, make } from "./dom.js";
+import { onWhitePaper, paper } from "./colours.js";
+import { make } from "./dom.js";
+import { pageDrawing, tableDrawing } from "./page_paper.js";
 
 const FINER = 2; // pixels of a PNG for each of a drawing, so that it can be printed
+const MOST_PIXELS = 1e8; // of a PNG; browsers have no larger canvas
+const LONGEST_SIDE = 16_000;
 
-/** Buttons for one thing that is offered. */
-export function downloads({ name, canvas, svg, table }) {
-  const buttons = [
-    canvas && button("PNG", () => pngOf(made(canvas)), name, "png"),
-    !canvas && svg && button("PNG", async () => pngOf(await painted(made(svg))), name, "png"),
-    (svg || canvas) && button("SVG", () => svgOf(made(svg ?? canvas.svg ?? (() => framed(made(canvas))))), name, "svg"),
-    table && button("CSV", () => csvOf(made(table)), name, "csv"),
-  ].filter(Boolean);
-  return make("p", { class: "downloads" }, make("span", {}, name), ...buttons);
+/** Buttons for one thing that is offered; it may be `replaced` by a newer one, and they give that. */
+export class Downloads {
+  constructor(what) {
+    this.named = make("span", {});
+    const buttons = { PNG: () => this.png(), SVG: () => this.svg(), CSV: () => this.csv() };
+    this.buttons = Object.entries(buttons).map(([kind, blobOf]) =>
+      make("button", { type: "button", "data-kind": kind, on: { click: () => this.save(kind, blobOf) } }, kind));
+    this.element = make("p", { class: "downloads" }, this.named, ...this.buttons);
+    this.replace(what);
+  }
+
+  replace(what) {
+    this.what = what;
+    if (this.named.textContent === what.name) return;
+    this.named.textContent = what.name;
+    for (const button of this.buttons) button.setAttribute("aria-label", `${what.name} ${button.dataset.kind}`);
+  }
+
+  async save(kind, blobOf) {
+    const address = URL.createObjectURL(await blobOf());
+    make("a", { href: address, download: `${fileName(this.what.name)}.${kind.toLowerCase()}` }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  }
+
+  drawing() {
+    return onWhitePaper(() => drawingOf(this.what));
+  }
+
+  svg() {
+    return new Blob([textOf(this.drawing())], { type: "image/svg+xml" });
+  }
+
+  async png() {
+    const canvas = await painted(this.drawing());
+    return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+  }
+
+  csv() {
+    return new Blob([csvText(made(this.what.table))], { type: "text/csv;charset=utf-8" });
+  }
 }
 
 /** A table as CSV with a byte order mark, so that a spreadsheet reads the Chinese in it. */
@@ -46,32 +83,20 @@ function cell(value) {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-function button(kind, blobOf, name, ending) {
-  const save = async () => {
-    const address = URL.createObjectURL(await blobOf());
-    make("a", { href: address, download: `${fileName(name)}.${ending}` }).click();
-    setTimeout(() => URL.revokeObjectURL(address), 10_000);
-  };
-  return make("button", { type: "button", "aria-label": `${name} ${kind}`, on: { click: save } }, kind);
-}
-
 function made(thing) {
   return typeof thing === "function" ? thing() : thing;
 }
 
-function pngOf(canvas) {
-  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
-}
-
-function svgOf(svg) {
-  return new Blob([textOf(svg)], { type: "image/svg+xml" });
+function drawingOf({ picture, table }) {
+  const found = made(picture?.again ?? picture) ?? tableDrawing(made(table));
+  return found instanceof SVGElement ? found : pageDrawing(found);
 }
 
 function textOf(svg) {
   return new XMLSerializer().serializeToString(svg);
 }
 
-/** A drawing as a canvas. */
+/** A drawing as a canvas, on white. */
 async function painted(svg) {
   const { width, height } = svg.viewBox.baseVal;
   const sized = svg.cloneNode(true);
@@ -79,22 +104,13 @@ async function painted(svg) {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(textOf(sized))}`;
   await image.decode();
-  const canvas = make("canvas", { width: FINER * width, height: FINER * height });
+  const finer = Math.min(FINER, LONGEST_SIDE / Math.max(width, height), Math.sqrt(MOST_PIXELS / (width * height)));
+  const canvas = make("canvas", { width: Math.round(finer * width), height: Math.round(finer * height) });
   const context = canvas.getContext("2d");
-  context.fillStyle = paper().paper;
+  context.fillStyle = onWhitePaper(paper).paper;
   context.fillRect(0, 0, canvas.width, canvas.height);
   context.drawImage(image, 0, 0, canvas.width, canvas.height);
   return canvas;
-}
-
-/** A canvas as a drawing: the picture that it is, in a frame that drawing programs open. */
-function framed(canvas) {
-  const { width, height } = canvas;
-  return draw("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, draw("image", { href: canvas.toDataURL(), width, height }));
-}
-
-function csvOf(table) {
-  return new Blob([csvText(table)], { type: "text/csv;charset=utf-8" });
 }
 
 /** A name that every file system takes. */

@@ -5,7 +5,7 @@
  *   place.append(map.element);
  *   map.show({ values })                         the same cells with other numbers (rows, columns, most too)
  *   map.mark({ row: 1 })                         a frame around a row, a column (`column`) or a cell; {} takes it away
- *   bench.offer({ name: "attention", canvas: map.picture, table: map.table })
+ *   bench.offer({ name: "attention", picture: map.picture, table: map.table })
  *
  * values   row by row, a Float32Array or an array
  * both     true for numbers on both sides of 0 (orange, blue); else from 0 (or `least`) to `most`
@@ -54,7 +54,7 @@ class HeatMap {
     this.element = make("div", { class: "heat" }, this.window, make("div", { class: "heat-bar" }, ...zooms, this.told));
     this.listen();
     this.table = () => matrixTable(this.canvas.shown);
-    this.picture = Object.assign(() => this.wholePicture(), { svg: () => this.wholeDrawing() });
+    this.picture = () => this.wholeDrawing();
   }
 
   /** Show other numbers. */
@@ -112,15 +112,7 @@ class HeatMap {
     paintMap(context, { ...this, ...this.given, size: this.seen, scroll, colours: paper() });
   }
 
-  /** Everything, also what is scrolled away, on one canvas. */
-  wholePicture() {
-    const whole = this.whole();
-    const picture = make("canvas", { width: Math.ceil(whole.size.width), height: Math.ceil(whole.size.height) });
-    paintMap(picture.getContext("2d"), whole);
-    return picture;
-  }
-
-  /** The same as SVG, whose labels are texts. */
+  /** Everything, also what is scrolled away, as SVG, whose labels are texts. */
   wholeDrawing() {
     const whole = this.whole();
     const sheet = new SvgPaper(Math.ceil(whole.size.width), Math.ceil(whole.size.height));
@@ -134,7 +126,8 @@ class HeatMap {
     const side = (now, count) => Math.min(Math.max(now, 16), LARGEST_SIDE / Math.max(count, 1));
     const cell = { width: side(this.cell.width, columns.length), height: side(this.cell.height, rows.length) };
     const scroll = { left: 0, top: 0 };
-    return { ...this, ...this.given, cell, size: this.extent(cell), scroll, pointed: null, colours: paper() };
+    const image = imageOf(this.given, ramp(this.given.both)); // on another paper it has other colours
+    return { ...this, ...this.given, image, cell, size: this.extent(cell), scroll, pointed: null, colours: paper() };
   }
 
   listen() {

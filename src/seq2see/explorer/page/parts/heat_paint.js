@@ -54,6 +54,14 @@ export function mostOf(values, share = 0.995) {
   return sorted[Math.min(Math.floor(share * sorted.length), sorted.length - 1)] || sorted.at(-1) || 1;
 }
 
+/** The same numbers with rows and columns changed for each other. */
+export function transposed(values, rows, columns) {
+  const found = new Float32Array(values.length);
+  for (let row = 0; row < rows; row += 1)
+    for (let column = 0; column < columns; column += 1) found[column * rows + row] = values[row * columns + column];
+  return found;
+}
+
 /** The room that labels take at the left and above. */
 export function gutters(rows, columns) {
   const context = make("canvas").getContext("2d");

@@ -4,10 +4,10 @@
  *   const picture = looks({ name: "attention", left: ["我", "有"], right: ["I", "have"], sets: [{ values, colour }] });
  *   place.append(picture.element);
  *   picture.point("left", 2)             only the lines of this token ("right" too; null: all)
- *   bench.offer({ name: "attention", svg: picture.svg });
+ *   bench.offer({ name: "attention", picture: picture.svg, table: picture.table });
  *
  * values   row by row: a row for each left token, a column for each right one; the thicker a line, the more
- * sets     several heads at once, each in its colour
+ * sets     several heads at once, each in its colour and with its name
  * least    lines below this are left out; of the others at most `MOST_LINES`, the strongest
  * onPoint  (side, index or null) as the pointer or the arrow keys move
  *
@@ -17,12 +17,14 @@
 import { LINES, paper } from "./colours.js";
 import { draw, make } from "./dom.js";
 import { readable } from "./strip.js";
+import { word } from "../words.js";
 
 const MOST_LINES = 2000;
 const [STEP, ROOM, BETWEEN, SIZE] = [26, 150, 260, 15];
 const FONT = { "font-size": SIZE, "font-family": "system-ui, 'Noto Sans CJK SC', sans-serif" };
 
-export function looks({ name, left, right, sets, least = 0.05, onPoint = () => {} }) {
+export function looks(given) {
+  const { name, left, right, sets, least = 0.05, onPoint = () => {} } = given;
   const high = Math.max(left.length, right.length, 1) * STEP + 8;
   const wide = 2 * ROOM + BETWEEN;
   const size = { viewBox: `0 0 ${wide} ${high}`, width: wide, height: high };
@@ -34,7 +36,10 @@ export function looks({ name, left, right, sets, least = 0.05, onPoint = () => {
     right: right.map((text, row) => tokenOf(text, row, "right")),
   };
   svg.append(draw("g", {}, ...strokes), draw("g", {}, ...tokens.left), draw("g", {}, ...tokens.right));
+  svg.again = () => looks({ ...given, onPoint: undefined }).svg;
   svg.shown = { left, right, lines };
+  const told = ({ from, to, value, set }) => [sets[set].name ?? set + 1, from + 1, left[from], to + 1, right[to], value];
+  const table = { columns: ["", "#", word("row"), "#", word("column"), word("value")], rows: lines.toReversed().map(told) };
   const point = (side, index) => {
     const { ink, mark } = paper();
     strokes.forEach((stroke, place) => {
@@ -48,7 +53,7 @@ export function looks({ name, left, right, sets, least = 0.05, onPoint = () => {
     point(side, index);
     onPoint(side, index);
   });
-  return { element: make("div", { class: "scroll" }, svg), svg, point };
+  return { element: make("div", { class: "scroll" }, svg), svg, point, table };
 }
 
 /** The lines that are worth drawing, the weakest first, so that strong ones lie on top. */

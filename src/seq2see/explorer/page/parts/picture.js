@@ -9,6 +9,7 @@
  * onPoint  (place or -1) as the pointer or the keys move; onPick for click and Enter; onMove when a patch is dragged to
  *          another's place, or carried there: Shift and an arrow key swap it with its neighbour
  *
+ * `picture.picture` draws it as SVG: the heat, the grid and the marks as vectors over the pixels.
  * `picture.canvas.shown = {rows, columns, values, pixels}` is what is shown; without heat the values are zeros.
  */
 
@@ -16,6 +17,7 @@ import { paper } from "./colours.js";
 import { make } from "./dom.js";
 import { figure } from "./figures.js";
 import { matrixTable } from "./downloads.js";
+import { SvgPaper } from "./svg_paper.js";
 
 const SIDE = 448; // pixels of the canvas
 const DARKEST = 0.88; // over a patch that counts nothing
@@ -28,7 +30,7 @@ export function patchPicture(given) {
 /** Pixels of the server (height, width, channel; 0 to 255) as a small canvas; grey has one channel. */
 export function canvasOf({ shape: [height, width, channels], values }) {
   const canvas = make("canvas", { width, height });
-  const context = canvas.getContext("2d");
+  const context = canvas.getContext("2d", { willReadFrequently: true }); // as often as it is taken home
   const image = context.createImageData(width, height);
   for (let place = 0; place < width * height; place += 1) {
     const pixel = Array.from({ length: 3 }, (_, channel) => values[place * channels + (channels === 1 ? 0 : channel)]);
@@ -49,6 +51,11 @@ class PatchPicture {
     this.told = make("output", { class: "heat-told", "aria-live": "polite" });
     this.element = make("div", { class: "picture" }, this.canvas, this.told);
     this.table = () => matrixTable(this.canvas.shown);
+    this.picture = () => {
+      const sheet = new SvgPaper(this.size.width, this.size.height);
+      paintPicture(sheet, { ...this.given, image: this.image, size: this.size, pointed: -1 });
+      return sheet.svg;
+    };
     this.listen();
   }
 

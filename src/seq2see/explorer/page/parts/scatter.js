@@ -4,7 +4,7 @@
  *   const map = scatter({ name: "words", labels: ["我", "你"], places, onPick: (index) => ... });
  *   place.append(map.element);
  *   map.mark([3, 5, 8])                  points that stand out, with their names; the first of them the most
- *   bench.offer({ name: "words", canvas: map.picture, table: map.table });
+ *   bench.offer({ name: "words", picture: map.picture, table: map.table });
  *
  * places   x and y of each point, one after another
  * colours  of each point; by default all alike
@@ -14,13 +14,14 @@
  * `map.canvas.shown = {rows, columns, values}` is what is shown.
  */
 
-import { LINES, paper } from "./colours.js";
+import { paper } from "./colours.js";
 import { make } from "./dom.js";
+import { paintPoints } from "./scatter_paint.js";
 import { readable } from "./strip.js";
+import { SvgPaper } from "./svg_paper.js";
 import { word } from "../words.js";
 
-const [HIGH, EDGE, NEAR, CELL] = [560, 30, 12, 90]; // pixels: height, margin, reach of the pointer, room of a name
-const FONT = '15px system-ui, "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", sans-serif';
+const [HIGH, EDGE, NEAR] = [560, 30, 12]; // pixels: height, margin, reach of the pointer
 
 export function scatter(given) {
   return new Scatter(given);
@@ -37,7 +38,7 @@ class Scatter {
                        on: { click: () => this.zoomBy(by) } }, sign));
     this.element = make("div", { class: "scatter-box" }, this.canvas, make("div", { class: "heat-bar" }, this.told, ...zooms));
     this.table = () => ({ columns: ["", "x", "y"], rows: labels.map((label, index) => [label, places[2 * index], places[2 * index + 1]]) });
-    this.picture = () => this.canvas;
+    this.picture = () => this.drawing();
     this.measure();
     this.listen();
   }
@@ -93,20 +94,21 @@ class Scatter {
     if (!this.wide) return;
     const context = this.canvas.getContext("2d");
     const dots = window.devicePixelRatio || 1;
-    const colours = paper();
     context.setTransform(dots, 0, 0, dots, 0, 0);
-    context.fillStyle = colours.paper;
-    context.fillRect(0, 0, this.wide, HIGH);
-    const seen = this.inSight();
-    context.globalAlpha = this.marked.length ? 0.35 : seen.length > 2000 ? 0.6 : 1;
-    const size = seen.length > 2000 ? 2 : 4;
-    for (const [index, x, y] of seen) {
-      context.fillStyle = this.colours?.[index] ?? LINES[0];
-      context.fillRect(x - size / 2, y - size / 2, size, size);
-    }
-    this.names(context, seen, colours);
-    context.globalAlpha = 1;
-    this.markedNames(context, colours);
+    this.paintOn(context, this.pointed >= 0 ? [...this.marked, this.pointed] : this.marked);
+  }
+
+  paintOn(context, outstanding) {
+    const marked = outstanding.map((index) => [index, ...this.screen(index), index === this.marked[0] || index === this.pointed]);
+    paintPoints(context, { size: { width: this.wide, height: HIGH }, seen: this.inSight(), marked, labels: this.labels,
+      colours: paper(), ofPoint: this.colours });
+  }
+
+  /** The same as SVG: as far as it is zoomed now. */
+  drawing() {
+    const sheet = new SvgPaper(this.wide, HIGH);
+    this.paintOn(sheet, this.marked);
+    return sheet.svg;
   }
 
   inSight() {
@@ -116,37 +118,6 @@ class Scatter {
       if (x >= 0 && x <= this.wide && y >= 0 && y <= HIGH) found.push([index, x, y]);
     }
     return found;
-  }
-
-  /** Names where no other stands: the first of the list, which are the commonest, come first. */
-  names(context, seen, colours) {
-    const taken = new Set();
-    context.font = FONT;
-    context.fillStyle = colours.ink;
-    for (const [index, x, y] of seen) {
-      const [column, line] = [Math.floor(x / CELL), Math.floor(y / 20)];
-      if ([-1, 0, 1].some((step) => taken.has(`${column + step},${line}`))) continue;
-      taken.add(`${column},${line}`);
-      context.fillText(readable(this.labels[index]), x + 5, y + 5);
-    }
-  }
-
-  markedNames(context, colours) {
-    context.font = `bold ${FONT}`;
-    const shown = this.pointed >= 0 ? [...this.marked, this.pointed] : this.marked;
-    shown.toReversed().forEach((index) => {
-      const [x, y] = this.screen(index);
-      const first = index === this.marked[0] || index === this.pointed;
-      context.beginPath();
-      context.arc(x, y, first ? 7 : 5, 0, 7);
-      context.fillStyle = first ? colours.mark : LINES[2];
-      context.fill();
-      context.lineWidth = 4;
-      context.strokeStyle = colours.paper;
-      context.strokeText(readable(this.labels[index]), x + 9, y + 5);
-      context.fillStyle = colours.ink;
-      context.fillText(readable(this.labels[index]), x + 9, y + 5);
-    });
   }
 
   listen() {

@@ -23,7 +23,8 @@ const [LEFT, TOP] = [70, 10];
 const FONT = { "font-family": "system-ui, 'Noto Sans CJK SC', sans-serif" };
 const LETTERS = 9;
 
-export function searchTree({ name, branches, winner, until, first, pruned, told, onPick, onPoint }) {
+export function searchTree(given) {
+  const { name, branches, winner, until, first, pruned, told, onPick, onPoint } = given;
   const won = new Set(winner);
   const isShown = (number) => branches.time[number] < until && (pruned || branches.fate[number] !== "left");
   const numbers = branches.time.map((_, number) => number).filter(isShown);
@@ -37,6 +38,7 @@ export function searchTree({ name, branches, winner, until, first, pruned, told,
   const nodes = new Map(numbers.map((number) => [number, node(number, branches, places.get(number), won, told)]));
   svg.append(...nodes.values());
   listen(svg, { nodes, branches, places, onPick, onPoint });
+  svg.again = () => searchTree(given).svg;
   svg.shown = { numbers, winner: winner.filter((number) => nodes.has(number)) };
   return { element: make("div", { class: "scroll search-box" }, svg), svg };
 }

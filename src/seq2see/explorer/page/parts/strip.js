@@ -10,7 +10,7 @@
  * Bytes (`<0xE7>`) are shown small; `strip.shown = {tokens, values}` is what is shown, as data.
  */
 
-import { css, inkOn, shade } from "./colours.js";
+import { shadedStyle } from "./colours.js";
 import { make } from "./dom.js";
 
 const BYTE = /^<0x([0-9A-F]{2})>$/;
@@ -75,9 +75,7 @@ function textOf(token) {
 function paint(strip, items, values) {
   strip.shown = { ...strip.shown, values: values ? Array.from(values) : null };
   items.forEach((item, index) => {
-    const colour = values ? shade(values[index]) : null;
-    item.style.background = colour ? css(colour) : "";
-    item.style.color = colour ? inkOn(colour) : "";
+    Object.assign(item.style, values ? shadedStyle(values[index]) : { background: "", color: "" });
   });
 }
 

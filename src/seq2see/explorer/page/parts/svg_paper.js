@@ -5,22 +5,33 @@
  *   paintMap(paper, map);
  *   paper.svg
  *
- * It knows what the painter of heat maps uses, and no more.
+ * It knows what the painters of this page use, and no more. A picture of few pixels (the cells of a map, a small photograph)
+ * becomes squares, which no program blurs; a larger one stays a picture.
  */
 
 import { draw, make } from "./dom.js";
 
 const ANCHORS = { left: "start", center: "middle", right: "end" };
 const BASELINES = { middle: "central" };
+const FEW = 5000; // pixels that are drawn as squares
 let papers = 0; // a name for what each cuts off
+
+/** A colour of CSS as SVG has it everywhere: what shines through it is said beside it. */
+export function inked(name, colour, alpha = 1) {
+  const [, red, green, blue, own] = /^rgba\(([\d.]+), ([\d.]+), ([\d.]+), ([\d.]+)\)$/.exec(colour) ?? [];
+  const opacity = alpha * Number(own ?? 1);
+  const opaque = own === undefined ? colour : `rgb(${red}, ${green}, ${blue})`;
+  return opacity === 1 ? { [name]: opaque } : { [name]: opaque, [`${name}-opacity`]: Number(opacity.toFixed(3)) };
+}
 
 export class SvgPaper {
   constructor(width, height) {
     this.svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
     this.measure = make("canvas").getContext("2d");
-    const colours = { fillStyle: "#000", strokeStyle: "#000", lineWidth: 1, dash: null };
+    const colours = { fillStyle: "#000", strokeStyle: "#000", lineWidth: 1, dash: null, globalAlpha: 1 };
     this.pen = { group: this.svg, ...colours, font: "", textAlign: "left", textBaseline: "" };
     this.kept = [];
+    this.path = [];
     papers += 1;
     this.name = `seen-${papers}`;
   }
@@ -33,14 +44,32 @@ export class SvgPaper {
     this.pen = this.kept.pop();
   }
 
-  beginPath() {}
+  /** Nothing was painted here before. */
+  clearRect() {}
+
+  beginPath() {
+    this.path = [];
+  }
+
+  moveTo(x, y) {
+    this.path.push(`M${x} ${y}`);
+  }
+
+  lineTo(x, y) {
+    this.path.push(`L${x} ${y}`);
+  }
 
   rect(x, y, width, height) {
-    this.outline = { x, y, width, height };
+    this.path.push(`M${x} ${y}h${width}v${height}h${-width}z`);
+  }
+
+  /** Whole circles only. */
+  arc(x, y, radius) {
+    this.path.push(`M${x - radius} ${y}a${radius} ${radius} 0 1 0 ${2 * radius} 0a${radius} ${radius} 0 1 0 ${-2 * radius} 0`);
   }
 
   clip() {
-    this.svg.append(draw("clipPath", { id: this.name }, draw("rect", this.outline)));
+    this.svg.append(draw("clipPath", { id: this.name }, draw("path", { d: this.path.join("") })));
     this.within({ "clip-path": `url(#${this.name})` });
   }
 
@@ -59,30 +88,69 @@ export class SvgPaper {
     this.pen.group = group;
   }
 
-  fillRect(x, y, width, height) {
-    this.pen.group.append(draw("rect", { x, y, width, height, fill: this.pen.fillStyle }));
+  get filling() {
+    return inked("fill", this.pen.fillStyle, this.pen.globalAlpha);
   }
 
-  strokeRect(x, y, width, height) {
-    const { strokeStyle: stroke, lineWidth, dash } = this.pen;
-    const looks = { fill: "none", stroke, "stroke-width": lineWidth, "stroke-dasharray": dash };
-    this.pen.group.append(draw("rect", { x, y, width, height, ...looks }));
+  get stroking() {
+    const { strokeStyle, globalAlpha, lineWidth, dash } = this.pen;
+    return { ...inked("stroke", strokeStyle, globalAlpha), "stroke-width": lineWidth, "stroke-dasharray": dash };
   }
 
   setLineDash(lengths) {
     this.pen.dash = lengths.length ? lengths.join(" ") : null;
   }
 
+  fill() {
+    this.pen.group.append(draw("path", { d: this.path.join(""), ...this.filling }));
+  }
+
+  stroke() {
+    this.pen.group.append(draw("path", { d: this.path.join(""), fill: "none", ...this.stroking }));
+  }
+
+  fillRect(x, y, width, height) {
+    this.pen.group.append(draw("rect", { x, y, width, height, ...this.filling }));
+  }
+
+  strokeRect(x, y, width, height) {
+    this.pen.group.append(draw("rect", { x, y, width, height, fill: "none", ...this.stroking }));
+  }
+
   drawImage(image, x, y, width, height) {
+    if (image.width * image.height <= FEW) return this.squares(image, x, y, [width / image.width, height / image.height]);
     const properties = { href: image.toDataURL("image/png"), preserveAspectRatio: "none", "image-rendering": "pixelated" };
     this.pen.group.append(draw("image", { ...properties, x, y, width, height }));
   }
 
+  /** A picture pixel by pixel; neighbours of one colour are one stroke. */
+  squares(image, x, y, [wide, high]) {
+    const { data } = image.getContext("2d").getImageData(0, 0, image.width, image.height);
+    const colourAt = (place) => (data[4 * place + 3] ? `rgb(${data.slice(4 * place, 4 * place + 3).join(", ")})` : "none");
+    const group = draw("g", { "shape-rendering": "crispEdges" });
+    for (let row = 0; row < image.height; row += 1)
+      for (let column = 0, end; column < image.width; column = end) {
+        const fill = colourAt(row * image.width + column);
+        for (end = column + 1; end < image.width && colourAt(row * image.width + end) === fill; ) end += 1;
+        const size = { width: (end - column) * wide, height: high };
+        group.append(draw("rect", { x: x + column * wide, y: y + row * high, ...size, fill }));
+      }
+    this.pen.group.append(group);
+  }
+
   fillText(text, x, y) {
-    const [, size, family] = /^([\d.]+)px (.*)$/.exec(this.pen.font) ?? ["", 15, "sans-serif"];
-    const looks = { "font-size": size, "font-family": family, fill: this.pen.fillStyle };
+    this.write(text, x, y, this.filling);
+  }
+
+  strokeText(text, x, y) {
+    this.write(text, x, y, { fill: "none", "stroke-linejoin": "round", ...this.stroking });
+  }
+
+  write(text, x, y, looks) {
+    const [, weight, size, family] = /^(bold )?([\d.]+)px (.*)$/.exec(this.pen.font) ?? ["", "", 15, "sans-serif"];
+    const font = { "font-size": size, "font-family": family, ...(weight ? { "font-weight": "bold" } : {}) };
     const places = { "text-anchor": ANCHORS[this.pen.textAlign], "dominant-baseline": BASELINES[this.pen.textBaseline] };
-    this.pen.group.append(draw("text", { x, y, ...looks, ...places }, text));
+    this.pen.group.append(draw("text", { x, y, ...font, ...looks, ...places }, text));
   }
 
   measureText(text) {
@@ -92,7 +160,7 @@ export class SvgPaper {
 }
 
 /** What a canvas calls its pen is set here as there. */
-for (const name of ["fillStyle", "strokeStyle", "lineWidth", "font", "textAlign", "textBaseline"]) {
+for (const name of ["fillStyle", "strokeStyle", "lineWidth", "globalAlpha", "font", "textAlign", "textBaseline"]) {
   Object.defineProperty(SvgPaper.prototype, name, {
     get() {
       return this.pen[name];

@@ -65,6 +65,7 @@ function pictureOf(values, down, across) {
   const largest = values.length > MANY ? mostOf(values, 0.97) : null;
   const cells = { rows: Array(down).fill(""), columns: Array(across).fill(""), values, both: false, least: 0, most: largest };
   const canvas = imageOf(cells, ramp(false));
+  canvas.again = () => imageOf(cells, ramp(false));
   const scale = LARGEST / Math.max(down, across);
   Object.assign(canvas.style, { width: `${Math.max(across * scale, 6)}px`, height: `${Math.max(down * scale, 6)}px` });
   canvas.shown = { rows: down, columns: across, values };

@@ -97,7 +97,7 @@ async function drawTree({ tree, told, total }, bench) {
   fill(tree, blockOf(root, { bench, root, tree, choose }, 0));
   mark(tree, bench.state.block);
   await choose();
-  bench.offer({ name: bench.word("title"), table: tableOf(all, bench) });
+  bench.offer({ name: bench.word("title"), picture: tree, table: tableOf(all, bench) });
 }
 
 /** A block, and in it the blocks that it is made of. */
@@ -124,7 +124,8 @@ function headOf(block, { bench, root, tree, choose }) {
     choose().catch(bench.fail);
   } } }, name, " ", make("code", {}, block.kind));
   const part = root.operations ? block.operations / root.operations : 0;
-  const bar = make("span", { class: `block-bar${part ? "" : " none"}`, title: share(part), style: { "--share": `${100 * part}%` } });
+  const bar = make("span", { class: `block-bar${part ? "" : " none"}`, title: share(part) },
+    make("span", { style: { width: `${100 * part}%` } }));
   return [pick, bar, make("span", { class: "block-shapes" }, shapesOf(block, bench)),
     make("span", { class: "block-size" }, sizeOf(block, bench))];
 }

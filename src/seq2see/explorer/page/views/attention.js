@@ -5,7 +5,7 @@ import { choice, row, slider, toggle } from "../parts/controls.js";
 import { fill, make, turns } from "../parts/dom.js";
 import { figure } from "../parts/figures.js";
 import { heatMap } from "../parts/heat_map.js";
-import { mostOf } from "../parts/heat_paint.js";
+import { mostOf, transposed } from "../parts/heat_paint.js";
 import { examplesOf, INPUT, inputBoxes, looksInside } from "../parts/input.js";
 import { looks } from "../parts/looks.js";
 import { thumbnails } from "../parts/thumbnails.js";
@@ -118,7 +118,11 @@ class Attention {
     const columns = ["layer", "head", "entropy", "distance", "alignment_error"].map((name) => bench.word(name));
     const rows = measured.flatMap((told, layer) => told.entropy.map((bits, head) =>
       [this.layers[layer].title, head + 1, bits, told.distance?.[head] ?? "", told.alignment_error?.[head] ?? ""]));
-    bench.offer({ name: bench.word("table"), table: { columns, rows } });
+    bench.offer({ name: bench.word("table"), picture: small.element, table: { columns, rows } });
+  }
+
+  headName(fused, head) {
+    return fused === "one" ? this.bench.word("head_number", { number: head + 1 }) : this.bench.word(fused);
   }
 
   noteOf(told, head) {
@@ -149,7 +153,9 @@ class Attention {
     for (const each of heads) found.push((await this.matrix(layer, each, fused)).values);
     this.small.choose(layer, fused === "one" && !many ? head : -1);
     this.shown = this.seen(layer);
-    const sets = found.map((values, place) => ({ values: this.cut(values), colour: LINES[(many ? place : head) % LINES.length] }));
+    const sets = found.map((values, place) => ({
+      values: this.cut(values), colour: LINES[(many ? place : head) % LINES.length], name: this.headName(fused, many ? place : head),
+    }));
     this.controls.children[2].hidden = state.shows !== "lines";
     for (const place of [4, 5]) this.controls.children[place].hidden = state.shows === "lines";
     if (state.shows === "lines") this.paintLines(sets);
@@ -192,7 +198,7 @@ class Attention {
     }
     if (this.map.element.parentElement !== this.picture) fill(this.picture, this.map.element);
     this.map.show(given);
-    bench.offer({ name: bench.word("title"), canvas: this.map.picture, table: this.map.table });
+    bench.offer({ name: bench.word("title"), picture: this.map.picture, table: this.map.table });
   }
 
   /** What the strongest colour stands for. */
@@ -223,7 +229,7 @@ class Attention {
     const name = `${bench.word("title")}, ${this.layers[shown.layer].title}`;
     const lines = looks({ name, left: shown.rows, right: shown.columns, sets, least: bench.state.least, onPoint: heard });
     fill(this.picture, lines.element);
-    bench.offer({ name: bench.word("title"), svg: lines.svg });
+    bench.offer({ name: bench.word("title"), picture: lines.svg, table: lines.table });
   }
 
   tellNotes(values) {
@@ -281,6 +287,7 @@ class Attention {
     const names = told.similarity.map((_, head) => this.bench.word("head_number", { number: head + 1 }));
     const map = heatMap({ name: this.bench.word("alike"), rows: names, columns: names, values: told.similarity.flat(), most: 1 });
     fill(this.alike, make("h2", {}, this.bench.word("alike")), map.element);
+    this.bench.offer({ name: this.bench.word("alike"), picture: map.picture, table: map.table });
   }
 }
 
@@ -289,11 +296,4 @@ function strongest(weights, keys) {
   if (keys.length <= MANY) return keys;
   const most = new Map(keys.map((key) => [key, Math.max(...weights.map((row_) => row_[key]))]));
   return [...keys].sort((one, other) => most.get(other) - most.get(one)).slice(0, MANY).sort((one, other) => one - other);
-}
-
-export function transposed(values, rows, columns) {
-  const found = new Float32Array(values.length);
-  for (let row = 0; row < rows; row += 1)
-    for (let column = 0; column < columns; column += 1) found[column * rows + row] = values[row * columns + column];
-  return found;
 }

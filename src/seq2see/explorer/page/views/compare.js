@@ -156,6 +156,9 @@ function sideOf(side, place, bench) {
   });
   strip.paint(side.tokens.map(({ probability }) => probability));
   side.differs.forEach((differs, index) => strip.children[index].classList.toggle("differs", differs));
+  const rows = side.tokens.map(({ piece, probability }, index) => [piece, probability, side.differs[index] ? 1 : 0]);
+  const columns = [bench.word("piece"), "p", bench.word("difference")];
+  bench.offer({ key: `side ${place}`, name, picture: strip, table: rows.length && { columns, rows } });
   const notes = [side.truncated ? bench.word("cut") : null, ...side.remarks].filter(Boolean);
   return make("section", { class: "side" }, make("h2", { class: `side-${place}` }, name),
     side.input.text ? make("p", { class: "note" }, side.input.text) : null,
@@ -179,9 +182,10 @@ function guessesOf(sides, bench) {
   });
   const rows = sides.flatMap((side, place) => side.guesses.flatMap((guess, index) =>
     guess.map(({ piece, probability }) => [bench.word(place ? "second_side" : "first"), index + 1, piece, probability])));
-  bench.offer({ name: bench.word("guesses"), table: { columns: ["", "#", bench.word("piece"), "p"], rows } });
-  return make("section", {}, make("h2", {}, bench.word("guesses")), legend(bench),
+  const drawn = make("section", {}, make("h2", {}, bench.word("guesses")), legend(bench),
     make("div", { class: "charts" }, ...charts.map((chart) => chart.element)));
+  bench.offer({ name: bench.word("guesses"), picture: drawn, table: { columns: ["", "#", bench.word("piece"), "p"], rows } });
+  return drawn;
 }
 
 function legend(bench) {
@@ -208,7 +212,7 @@ function tellRead(place, { read, target }, bench) {
   fill(place, ...heading, map.element);
   const rows = pieces.map((piece, index) => [piece, columns[0][index], columns[1][index], less[index]]);
   const names = ["piece", "first", "second_side", "difference"].map((key) => bench.word(key));
-  bench.offer({ name: bench.word("both_read"), canvas: map.picture, table: { columns: names, rows } });
+  bench.offer({ name: bench.word("both_read"), picture: map.picture, table: { columns: names, rows } });
 }
 
 async function tellMaps(place, { found, turn }, bench) {
@@ -270,7 +274,7 @@ async function drawMaps(place, sides, bench) {
   }
   fill(place, ...maps.map(({ name, map }, index) => make("section", { "data-map": index }, make("h3", {}, name), map.element)),
     same ? null : note(bench.word("other_shapes")));
-  for (const { name, map } of maps) bench.offer({ name: `${bench.word("attention")}: ${name}`, canvas: map.picture, table: map.table });
+  for (const { name, map } of maps) bench.offer({ name: `${bench.word("attention")}: ${name}`, picture: map.picture, table: map.table });
 }
 
 function note(text) {

@@ -152,9 +152,13 @@ class Page {
     const rows = [];
     for (const [name, way] of ways) {
       const { answer } = await bench.ask("decode/tree", { run, text, taken, max_new_tokens, penalty, alpha, ...way });
-      rows.push([name, answer.text, figure(answer.log_probability), figure(answer.score)]);
+      rows.push([name, answer.text, answer.log_probability, answer.score]);
     }
-    fill(this.ways, tableOf(["way", "answer", "total", "score"].map((key) => bench.word(key)), rows, [2, 3], "ways"));
+    const columns = ["way", "answer", "total", "score"].map((key) => bench.word(key));
+    const read = ([name, text, total, score]) => [name, text, figure(total), figure(score)];
+    const told = tableOf(columns, rows.map(read), [2, 3], "ways");
+    fill(this.ways, told);
+    bench.offer({ name: bench.word("ways"), picture: told, table: { columns, rows } });
   }
 
   tellSteps() {
@@ -220,7 +224,7 @@ class Page {
     const { branches } = search;
     const names = ["parent", "time", "piece", "log_probability", "total", "score", "fate"];
     const rows = branches.time.map((_, number) => [number, ...names.map((each) => branches[each][number])]);
-    bench.offer({ name: bench.word("tree"), svg: tree.svg, table: { columns: ["number", ...names], rows } });
+    bench.offer({ name: bench.word("tree"), picture: tree.svg, table: { columns: ["number", ...names], rows } });
   }
 
   /** Hypotheses that compete are told by their scores, a single one by its chances. */
@@ -264,9 +268,12 @@ class Page {
       bench.word(`fate_${branches.fate[number]}`),
     ]);
     const looks = numbers.map((number) => `fate-${branches.fate[number]}`);
-    fill(this.turn, ...(numbers.length
-      ? [make("h2", {}, bench.word("turn", { step: last + 1 })), tableOf(names, rows, [0, 2, 3, 4], "turn", looks)]
-      : []));
+    const name = bench.word("turn", { step: last + 1 });
+    const told = tableOf(names, rows, [0, 2, 3, 4], "turn", looks);
+    fill(this.turn, ...(numbers.length ? [make("h2", {}, name), told] : []));
+    const exact = (row, place) => row.with(2, Math.exp(branches.log_probability[numbers[place]]))
+      .with(3, branches.total[numbers[place]]).with(4, branches.score[numbers[place]]);
+    bench.offer({ key: "turn", name, picture: told, table: numbers.length && { columns: names, rows: rows.map(exact) } });
   }
 }
 

@@ -98,7 +98,7 @@ export const view = {
     fill(place, row(search, count),
       note(bench.word("map", { count: pieces.length.toLocaleString("en"), first, second })),
       make("div", { class: "map-and-list" }, map.element, near), sums(bench), inContexts(bench));
-    bench.offer({ name: bench.word("title"), canvas: map.picture, table: map.table });
+    bench.offer({ name: bench.word("title"), picture: map.picture, table: map.table });
     await find();
   },
 };
@@ -122,7 +122,7 @@ async function tellNear({ near, map, pieces, pick }, bench) {
   fill(near, make("h2", {}, bench.word("near", { word })),
     found.pieces.length > 1 ? note(bench.word("pieces", { pieces: found.pieces.map(readable).join(" + ") })) : null,
     own.length ? null : note(bench.word("not_on_map")), chart.element);
-  bench.offer({ name: bench.word("near", { word }), svg: chart.svg, table: chart.table });
+  bench.offer({ key: "near", name: bench.word("near", { word }), picture: chart.svg, table: chart.table });
 }
 
 function note(text) {
@@ -145,8 +145,8 @@ function sums(bench) {
     const found = await bench.ask("embeddings/analogy", { run: bench.run.id, words: [first, minus, third], count: 8 });
     const charts = ["all", "others"].map((key) => [bench.word(key), listOf(bench.word(key), found[key])]);
     fill(told, ...charts.map(([name, chart]) => make("section", {}, make("h3", {}, name), chart.element)));
-    const name = `${first} − ${minus} + ${third}`;
-    bench.offer({ name, svg: charts[1][1].svg, table: charts[1][1].table });
+    for (const [name, chart] of charts)
+      bench.offer({ key: `sum ${name}`, name: `${first} − ${minus} + ${third}: ${name}`, picture: chart.svg, table: chart.table });
   });
   const names = { first: "first", minus: "second_word", third: "third" };
   const boxes = Object.entries(names).map(([key, name]) => textBox(bench, key, { name: bench.word(name), lines: 1, redraw }));
@@ -172,7 +172,7 @@ function inContexts(bench) {
     const legend = make("p", { class: "legend" }, ...lines.map((line, index) => make("span", {},
       make("span", { class: "swatch", style: { background: LINES[index % LINES.length] } }), line.name)));
     fill(told, make("div", { class: "charts" }, list, make("div", {}, chart.element, legend)));
-    bench.offer({ name: bench.word("contexts"), svg: chart.svg, table: chart.table });
+    bench.offer({ name: bench.word("contexts"), picture: chart.svg, table: chart.table });
   });
   const boxes = [
     textBox(bench, "common", { name: bench.word("word"), lines: 1, placeholder: bench.word("common"), redraw }),

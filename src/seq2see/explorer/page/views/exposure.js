@@ -50,7 +50,7 @@ export class Exposure {
     const told = bench.word(found.divergence === null ? "agree" : "diverge", { step: (found.divergence ?? 0) + 1 });
     fill(this.told, make("p", {}, make("strong", {}, told)), legend, chart.element, this.table(found));
     this.told.shown = found;
-    bench.offer({ name: bench.word("exposure"), svg: chart.svg, table: () => this.csv(found) });
+    bench.offer({ name: bench.word("exposure"), picture: chart.svg, table: () => this.csv(found) });
   }
 
   table(found) {

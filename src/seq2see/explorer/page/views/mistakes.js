@@ -1,7 +1,7 @@
 /** What a run got wrong: who was taken for whom, the rows of an evaluation, and a way from each to where it looked. */
 
 import { choice, press, row, textBox } from "../parts/controls.js";
-import { css, inkOn, shade } from "../parts/colours.js";
+import { shadedStyle } from "../parts/colours.js";
 import { fill, latest, make } from "../parts/dom.js";
 import { figure, share } from "../parts/figures.js";
 import { heatMap } from "../parts/heat_map.js";
@@ -137,7 +137,7 @@ async function tellConfusion(parts, split, bench) {
   const { truth, answer } = bench.state;
   if (truth) map.mark({ row: labels.indexOf(truth), column: labels.indexOf(answer) });
   parts.unmark = () => map.mark({});
-  bench.offer({ name: bench.word("confusion"), canvas: map.picture, table: map.table });
+  bench.offer({ name: bench.word("confusion"), picture: map.picture, table: map.table });
 }
 
 async function tellRows(parts, split, bench) {
@@ -159,11 +159,12 @@ async function tellRows(parts, split, bench) {
   earlier.disabled = from === 0;
   later.disabled = from + PAGE >= total;
   const counted = total ? bench.word("rows", { from: from + 1, to: from + rows.length, total }) : bench.word("no_rows");
+  const table = tableOf(rows, split, bench);
   fill(parts.rows, cell ? make("h2", {}, bench.word("cell", { truth, answer }), " ", all) : null,
     make("div", { class: "controls" }, make("span", { class: "note" }, counted), earlier, later),
-    tableOf(rows, split, bench));
+    table);
   parts.rows.shown = rows;
-  bench.offer({ name: bench.word("title"), table: offered(rows, split, bench) });
+  bench.offer({ name: bench.word("title"), picture: table, table: offered(rows, split, bench) });
 }
 
 function hasLabels(split) {
@@ -198,8 +199,7 @@ function cellsOf(each, split, bench) {
 /** Pieces coloured by how much each surprised the model. */
 function coloured(each) {
   const pieces = each.pieces.map((piece, place) => {
-    const colour = shade(Math.min(each.losses[place] / DARKEST, 1));
-    const style = { background: css(colour), color: inkOn(colour) };
+    const style = shadedStyle(Math.min(each.losses[place] / DARKEST, 1));
     return make("span", { title: figure(each.losses[place]), style }, readable(piece));
   });
   return make("p", { class: "surprises" }, ...pieces);

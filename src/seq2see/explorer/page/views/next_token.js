@@ -134,6 +134,9 @@ class Page {
     fill(this.lens, make("h2", {}, bench.word("lens")), make("p", { class: "note" }, bench.word("lens_help")),
       make("table", {}, make("tr", {}, ...head), ...best.map((tokens, layer) => make("tr", {}, ...cells(rowOf(tokens, layer))))));
     this.lens.shown = { final, best, chance, entropy };
+    const table = { columns: head.map((each) => each.textContent), rows: best.map((tokens, layer) =>
+      [layer, named(tokens), entropy[layer], chance[layer]]) };
+    bench.offer({ name: bench.word("lens"), picture: this.lens.querySelector("table"), table });
   }
 
   /** The text as tokens; behind them, where something can be appended, a place for the next one. */
@@ -153,7 +156,7 @@ class Page {
     const columns = ["token", "surprise", "entropy", "expected"].map((key) => bench.word(key));
     const rows = told.surprise.map((bits, place) =>
       [told.pieces[place], bits, told.entropy[place], named(told.expected[place])]);
-    bench.offer({ name: bench.word("strip"), table: { columns, rows } });
+    bench.offer({ name: bench.word("strip"), picture: this.drawn, table: { columns, rows } });
   }
 
   paintStrip() {
@@ -228,7 +231,7 @@ class Page {
     const columns = ["token", "id", "log_probability", "chance"].map((key) => bench.word(key));
     const { pieces, ids, scores } = candidates;
     const rows = order.map((place) => [pieces[place], ids[place], scores[place], chances[place]]);
-    bench.offer({ name: bench.word("title"), svg: chart.svg, table: { columns, rows } });
+    bench.offer({ name: bench.word("title"), picture: chart.svg, table: { columns, rows } });
   }
 
   /** The most likely first; those that are cut off in the order that they would have. */

@@ -164,7 +164,7 @@ class OneHead {
       this.lines = { ...this.lines, [field]: lines };
       const map = this.heat(field, this[`${field}Box`], given);
       map.mark(field === "values" ? {} : { row: lines.indexOf(field === "queries" ? query : this.key) });
-      bench.offer({ name: given.name, canvas: map.picture, table: map.table });
+      bench.offer({ name: given.name, picture: map.picture, table: map.table });
     }
   }
 
@@ -235,7 +235,8 @@ class OneHead {
     const rows = weights.map((share, key) =>
       [this.names.keys[key], products[key], scaled[key], leaned[key], String(allowed[key]), share, was[key]]);
     const headings = ["key", "product", "divided", "positions", "after_mask", "share", "model_share"];
-    bench.offer({ name: title, table: { columns: headings.map((name) => bench.word(name, { size: this.own.size })), rows } });
+    const named = headings.map((name) => bench.word(name, { size: this.own.size }));
+    bench.offer({ key: "steps", name: title, picture: table, table: { columns: named, rows } });
   }
 
   spell(key) {
@@ -254,6 +255,7 @@ class OneHead {
     const name = bench.word("spelled", { token: readable(this.names.queries[query]), key: readable(this.names.keys[key]) });
     const map = this.heat("spelled", null, { name, rows, columns: numbersTo(terms.length), values });
     fill(this.spelled, make("h2", {}, name), map.element, make("p", { class: "note" }, bench.word("together", { value: figure(sum, 5) })));
+    bench.offer({ key: "spelled", name, picture: map.picture, table: map.table });
   }
 
   showOutput() {
@@ -262,14 +264,16 @@ class OneHead {
     const rows = [bench.word("by_hand"), bench.word("in_model")];
     const given = { name: bench.word("output"), rows, columns: numbersTo(now.output.length), values };
     const map = this.heat("output", this.output, given);
-    bench.offer({ name: given.name, canvas: map.picture, table: map.table });
+    bench.offer({ name: given.name, picture: map.picture, table: map.table });
   }
 
   showAll() {
     const weights = weightsOf(this.head, this.switches);
     this.difference = weights.reduce((most, value, place) => Math.max(most, Math.abs(value - this.own.weights.values[place])), 0);
     const given = { name: this.bench.word("all_rows"), rows: this.names.queries, columns: this.names.keys, values: weights, both: false };
-    this.heat("all", this.all, given).mark({ row: this.query });
+    const map = this.heat("all", this.all, given);
+    map.mark({ row: this.query });
+    this.bench.offer({ name: given.name, picture: map.picture, table: map.table });
   }
 
   tell() {

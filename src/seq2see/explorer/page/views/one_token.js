@@ -30,7 +30,7 @@ export class OneToken {
     });
     const fewer = keys.length < of ? make("p", { class: "note" }, bench.word("only_strongest", { shown: keys.length, of })) : null;
     fill(this.place, make("h2", {}, name), this.patches, this.map.element, fewer, make("ul", { class: "note" }, ...notes));
-    bench.offer({ name: bench.word("one_token"), table: this.map.table });
+    bench.offer({ name: bench.word("one_token"), picture: this.map.picture, table: this.map.table });
   }
 
   /** The same on the picture, by the head that is chosen; what looks at a class token is not on it. */
@@ -46,7 +46,7 @@ export class OneToken {
     }
     this.picture.show(changes);
     fill(this.patches, this.picture.element);
-    bench.offer({ name: bench.word("on_picture"), canvas: this.picture.canvas, table: this.picture.table });
+    bench.offer({ name: bench.word("on_picture"), picture: this.picture.picture, table: this.picture.table });
   }
 }
 

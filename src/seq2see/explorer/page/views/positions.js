@@ -99,7 +99,12 @@ class Positions {
     const turned = same ? this.answer : await bench.ask("positions/answers", this.asked(order));
     const moved = same ? null : await bench.numbers("positions/distances", this.asked(order));
     const far = moved ? this.distances(moved) : [make("p", { class: "note" }, bench.word("unmoved"))];
+    if (same) bench.offer({ name: bench.word("distances") });
     fill(this.found, this.answers(turned, same), ...far);
+    const said = [["as_it_is", this.answer], ...(same ? [] : [["reordered", turned]])];
+    const rows = said.map(([name, answer]) => [bench.word(name), answer.text, likely(answer)]);
+    const table = { columns: ["", bench.word("text"), ""], rows };
+    bench.offer({ name: bench.word("another_order"), picture: this.found.querySelector("table"), table });
   }
 
   /** What the model says to the text as it stands and in its new order. */
@@ -115,7 +120,7 @@ class Positions {
     const rows = Array.from({ length: stations }, (_, place) => (place ? bench.word("block", { number: place }) : bench.word("entering")));
     const map = heatMap({ name: bench.word("distances"), rows, columns: answer.tokens, values, most: Math.max(...values, CLEARLY) });
     map.canvas.dataset.shows = "distances";
-    bench.offer({ name: bench.word("distances"), canvas: map.picture, table: map.table });
+    bench.offer({ name: bench.word("distances"), picture: map.picture, table: map.table });
     queueMicrotask(() => map.layOut());
     return [make("h3", {}, bench.word("distances")), make("p", { class: "note" }, bench.word("distances_help")), map.element];
   }
@@ -154,14 +159,14 @@ class Positions {
       stretch: side.kind !== "alibi",
       most: side.kind === "rotary" ? 2 * Math.PI : null });
     first.canvas.dataset.shows = "table";
-    bench.offer({ name: bench.word(`table_${side.kind}`), canvas: first.picture, table: first.table });
+    bench.offer({ name: bench.word(`table_${side.kind}`), picture: first.picture, table: first.table });
     this.shown = [first];
     const parts = [make("h3", {}, bench.word(`table_${side.kind}`)), first.element];
     if (side.kind === "alibi") return parts;
     const second = heatMap({ name: bench.word("alike"), rows: names, columns: names, values: near.values, both: true, most: 1,
       onPoint: (cell) => cell && this.ofPlace(cell.row) });
     second.canvas.dataset.shows = "alike";
-    bench.offer({ name: bench.word("alike"), canvas: second.picture, table: second.table });
+    bench.offer({ name: bench.word("alike"), picture: second.picture, table: second.table });
     this.shown.push(second);
     parts.push(make("h3", {}, bench.word("alike")), make("p", { class: "note" }, bench.word("alike_help")), second.element);
     return grid ? [...parts, ...this.onGrid(near, across)] : parts;
@@ -178,6 +183,7 @@ class Positions {
       onPick: ({ row: down, column }) => this.ofPlace(down * across + column) });
     map.canvas.dataset.shows = "grid";
     this.shown.push(map);
+    bench.offer({ name: bench.word("on_grid"), picture: map.picture, table: map.table });
     this.ofPlace = (place) => {
       title.textContent = bench.word("alike_to", { place: `${Math.floor(place / across) + 1},${(place % across) + 1}` });
       map.show({ values: rowOf(place) });

@@ -99,7 +99,7 @@ class Recurrent {
     map.canvas.dataset.shows = "states";
     fill(this.states, make("h2", {}, name), make("p", { class: "note" }, bench.word(`about_${shows}`)), map.element);
     map.layOut();
-    bench.offer({ name: bench.word("states"), canvas: map.picture, table: map.table });
+    bench.offer({ name: bench.word("states"), picture: map.picture, table: map.table });
   }
 
   /** What is left of one word, painted on the tokens and as curves. */
@@ -119,7 +119,7 @@ class Recurrent {
       row(toggle(bench, "log", { name: bench.word("log"), redraw: this.releft })), make("div", { class: "narrow" }, chart.element, legend));
     const table = { columns: [bench.word("place"), bench.word("token"), ...LEFT.map((name) => bench.word(name))],
                     rows: tokens.map((token, time) => [time + 1, token, ...rows.map(({ y }) => y[time])]) };
-    bench.offer({ name: bench.word("left"), svg: chart.svg, table });
+    bench.offer({ name: bench.word("left"), picture: chart.svg, table });
   }
 
   async pickWord(word) {
@@ -161,8 +161,8 @@ class Recurrent {
       index) => make("span", {}, swatch(index), name)));
     const table = { columns: [bench.word("step"), bench.word("token"), ...lines.map((line) => line.name), bench.word("likeness")],
                     rows: read.tokens.written.map((token, step) => [step + 1, token, lines[0].y[step], lines[1].y[step], likeness[step]]) };
-    bench.offer({ name: bench.word("contexts"), canvas: map.picture, table: map.table });
-    bench.offer({ name: bench.word("needed"), svg: chart.svg, table });
+    bench.offer({ name: bench.word("contexts"), picture: map.picture, table: map.table });
+    bench.offer({ name: bench.word("needed"), picture: chart.svg, table });
     const strip = tokenStrip({ name: bench.word("needed"), tokens: read.tokens.written.map((text, step) => ({ text,
       note: `${percent(lines[0].y[step])} → ${percent(lines[1].y[step])}` })) });
     return [map.element, make("h3", {}, bench.word("needed")), make("p", { class: "note" }, bench.word("needed_help")), strip,

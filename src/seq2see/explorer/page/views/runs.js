@@ -160,7 +160,7 @@ function chartOf(bench, shown, name) {
   const log = bench.state.log && (name === "loss" || name === "gradient_norm");
   const chart = lineChart({ name: title, lines, xName: bench.word("step"), log, from: name === "tokens_per_second" ? 0 : null });
   chart.svg.dataset.curve = name;
-  bench.offer({ name: title, svg: chart.svg, table: chart.table });
+  bench.offer({ name: title, picture: chart.svg, table: chart.table });
   return chart.element;
 }
 
@@ -203,8 +203,9 @@ async function tellSamples(bench, shown, step) {
     const output = marked[place].map(([text, isNew]) => (isNew ? make("mark", {}, text) : text));
     return make("tr", {}, make("td", {}, source), make("td", {}, reference), make("td", {}, ...output));
   });
-  fill(shown.samples, make("div", { class: "scroll" }, make("table", { class: "samples" }, make("tr", {}, ...heads), ...lines)));
-  bench.offer({ name: bench.word("samples"), table: { columns: heads.map((head) => head.textContent), rows } });
+  const table = make("table", { class: "samples" }, make("tr", {}, ...heads), ...lines);
+  fill(shown.samples, make("div", { class: "scroll" }, table));
+  bench.offer({ name: bench.word("samples"), picture: table, table: { columns: heads.map((head) => head.textContent), rows } });
 }
 
 /** Look again every few seconds while a run that is shown trains, and this view is open. */

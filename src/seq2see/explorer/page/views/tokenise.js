@@ -64,7 +64,7 @@ async function tell(told, bench) {
   const columns = ["side", "character", "piece", "id", "bytes"].map((key) => bench.word(key));
   const rows = sides.flatMap((side) => side.groups.flatMap((group) =>
     group.pieces.map((piece) => [side.name, group.text, piece.piece, piece.id, piece.bytes.join(" ")])));
-  bench.offer({ name: bench.word("title"), table: { columns, rows } });
+  bench.offer({ name: bench.word("title"), picture: told, table: { columns, rows } });
 }
 
 /** One side's pieces; those that are bytes of one character stand under it. */

@@ -5,6 +5,7 @@ import { choice, press, row, slider, toggle } from "../parts/controls.js";
 import { fill, make, turns } from "../parts/dom.js";
 import { asBase64, drawingBoard } from "../parts/drawing.js";
 import { share } from "../parts/figures.js";
+import { rowOf } from "../parts/head_math.js";
 import { patchPicture } from "../parts/picture.js";
 import { tokenStrip } from "../parts/strip.js";
 import { words } from "./vit_words.js";
@@ -138,7 +139,7 @@ class Pictures {
     const { heat, told } = this.word >= 0 && this.regions ? this.ofWord() : this.maps ? this.ofPatch() : { heat: null, told: "" };
     this.told.textContent = told;
     this.picture.show({ heat, chosen: this.word >= 0 ? NOBODY : bench.state.query });
-    bench.offer({ name: bench.word("title"), canvas: this.picture.canvas, table: this.picture.table });
+    bench.offer({ name: bench.word("title"), picture: this.picture.picture, table: this.picture.table });
   }
 
   ofWord() {
@@ -181,9 +182,10 @@ class Pictures {
         const chart = bars({ name: bench.word(name), labels: said.answers.map((each) => each.text),
           values: said.answers.map((each) => each.probability), most: 1, told: share });
         parts.push(chart.element);
-        bench.offer({ name: `${bench.word("says")} (${bench.word(name)})`, svg: chart.svg, table: chart.table });
+        bench.offer({ key: name, name: `${bench.word("says")} (${bench.word(name)})`, picture: chart.svg, table: chart.table });
       }
     }
+    if (!other) bench.offer({ key: "changed" });
     if (!other) parts.push(make("p", { class: "note" }, bench.word("unchanged")));
     if (this.seen.writes) parts.push(make("p", { class: "note" }, bench.word("caption")), this.captionStrip(other ?? plain));
     fill(this.answers, ...parts);
@@ -191,11 +193,14 @@ class Pictures {
 
   captionStrip(said) {
     const name = this.bench.word("caption");
-    return tokenStrip({ name, tokens: said.pieces.map((each) => ({ text: each.text, note: share(each.probability) })),
+    const strip = tokenStrip({ name, tokens: said.pieces.map((each) => ({ text: each.text, note: share(each.probability) })),
       onPoint: (word) => {
         this.word = word;
         this.tried(this.region);
       } });
+    const rows = said.pieces.map(({ text, probability }) => [text, probability]);
+    this.bench.offer({ name, picture: strip, table: { columns: [name, "p"], rows } });
+    return strip;
   }
 
   async regionOf() {
@@ -286,10 +291,6 @@ function numbered(count) {
 
 function listOf(text) {
   return text ? text.split(".").map(Number) : [];
-}
-
-function rowOf({ shape, values }, place) {
-  return values.slice(place * shape[1], (place + 1) * shape[1]);
 }
 
 function meanRow({ shape: [rows, width], values }) {
