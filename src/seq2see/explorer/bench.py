@@ -18,7 +18,7 @@ from seq2see.sources.examples import Example
 from seq2see.sources.picture_examples import PictureExamples
 from seq2see.workbench.model_folder import ModelConfig, read_model
 from seq2see.workbench.predict import Model, opened
-from seq2see.workbench.prepare import tested_on
+from seq2see.workbench.prepare import judged_on
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder, find_run
 
@@ -100,7 +100,7 @@ class OpenRun:
         """The examples it is tested on (or validated on, where there are no others); real weights have none."""
         if self.folder is None:
             return ()
-        found = tested_on(self.recipe)
+        found = judged_on(self.recipe)
         return replace(found, names=tuple(map(called, found.names))) if isinstance(found, PictureExamples) else found
 
     @property

@@ -33,7 +33,7 @@ def example_of(run: OpenRun, text: str = "") -> Any:
         frames = (source.frames,) if isinstance(source, Film) else ()
         return np.full((*frames, source.side, source.side, source.channels), 128, dtype=np.uint8)
     usual = WAVE if isinstance(run.settings.target, Series) else USUAL
-    return text or next((row[0] for row in _samples(run)), usual)
+    return text or next((_typed(row[0]) for row in _samples(run)), usual)
 
 
 def first_example(run: OpenRun) -> dict[str, str] | None:

@@ -65,8 +65,8 @@ def read_corpus(recipe: Recipe) -> tuple[Splits, list[DataReport]]:
     return recipe.corpus.splits(), []
 
 
-def tested_on(recipe: Recipe) -> Any:
-    """The examples that a run of this recipe is tested on, or validated on, where there are no others."""
+def judged_on(recipe: Recipe) -> Any:
+    """The examples that a run of this recipe is judged on: the test split, or that of validation if there is none."""
     corpus = recipe.corpus
     if "size" in type(corpus).model_fields and not isinstance(recipe.target, Series):
         # Generated: what is tested on does not depend on how much is trained on, which would take a while.

@@ -4,6 +4,7 @@
  */
 
 import { Downloads } from "./parts/downloads.js";
+import { CodeFold } from "./parts/code_fold.js";
 import { fill, make } from "./parts/dom.js";
 import { spoken, word } from "./words.js";
 import { saved } from "./ask.js";
@@ -24,11 +25,12 @@ export class Frame {
     this.saved = make("span", { class: "note", hidden: !saved });
     this.menu = make("nav", {});
     this.main = make("main", { id: "content", tabindex: "-1" });
+    this.codes = new CodeFold();
     this.offered = make("footer", { class: "offered" });
     this.live = make("p", { class: "live", role: "status" });
     const switches = make("div", { class: "switches" }, this.runs.label, this.second.label, this.look, this.language);
     const head = make("header", {}, make("strong", { class: "brand" }, "seq2see"), this.saved, switches);
-    const body_ = make("div", { class: "body" }, this.menu, make("div", { class: "column" }, this.main, this.offered));
+    const body_ = make("div", { class: "body" }, this.menu, make("div", { class: "column" }, this.main, this.codes.element, this.offered));
     body.replaceChildren(this.skip, head, body_, this.live);
   }
 
@@ -62,6 +64,7 @@ export class Frame {
     fill(this.main, make("h1", {}, titleOf(view)), about, place);
     fill(this.offered, make("h2", {}, word("downloads")));
     this.offered.hidden = true;
+    this.codes.clear();
     this.offers = new Map();
     this.live.textContent = word("loading");
     this.view = place;

@@ -77,6 +77,7 @@ function benchOf(view, run, link, signal) {
     word: (key, values) => word(key, values, view.words),
     fail: (error) => signal.aborted || frame.complain(...told(error)),
     offer: (what) => signal.aborted || frame.offer(what),
+    code: (what) => signal.aborted || frame.codes.show(what),
     set(changes) {
       if (signal.aborted) return;
       Object.assign(state, changes);

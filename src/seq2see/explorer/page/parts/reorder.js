@@ -75,3 +75,8 @@ export function reorderStrip({ name, tokens, order, onOrder }) {
   walkTo(now[0]);
   return strip;
 }
+
+/** The same things in an order that chance chooses. */
+export function shuffled(places) {
+  return places.map((place) => [Math.random(), place]).sort(([one], [other]) => one - other).map(([, place]) => place);
+}

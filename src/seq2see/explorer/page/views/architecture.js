@@ -1,5 +1,6 @@
 /** A model as blocks in blocks: the shapes that pass through each, its size and its cost, its formula and its source. */
 
+import { blocksCode, sourceCode } from "../code/tables.js";
 import { fill, latest, make } from "../parts/dom.js";
 import { press, row, textBox } from "../parts/controls.js";
 import { counted, share } from "../parts/figures.js";
@@ -98,6 +99,8 @@ async function drawTree({ tree, told, total }, bench) {
   mark(tree, bench.state.block);
   await choose();
   bench.offer({ name: bench.word("title"), picture: tree, table: tableOf(all, bench) });
+  const asked = { text: text || bench.run.example?.text || "I have a pen", number: 0 };
+  bench.code({ name: bench.word("title"), python: blocksCode(bench.run, asked) });
 }
 
 /** A block, and in it the blocks that it is made of. */
@@ -164,8 +167,9 @@ function mark(tree, name) {
 /** The formula of the chosen block, who found it, and the source of its class. */
 async function tell(told, bench) {
   const { block } = bench.state;
-  if (!block) return fill(told);
   const name = block === "." ? "" : block;
+  bench.code({ name: bench.word("block"), python: block ? sourceCode(bench.run, name) : null });
+  if (!block) return fill(told);
   const { kind, sources } = await bench.ask("architecture/source", { run: bench.run.id, block: name });
   const [line, paper] = FORMULAS[kind] ?? [];
   const parts = [make("h2", {}, make("code", {}, kind)), line && formula(line), paper && make("p", { class: "note" }, paper)];

@@ -1,5 +1,6 @@
 /** Where a model looks: every head of every layer small, one of them large, and one token by all heads. */
 
+import { attentionCode, measuresCode } from "../code/inside.js";
 import { LINES } from "../parts/colours.js";
 import { choice, row, slider, toggle } from "../parts/controls.js";
 import { fill, make, turns } from "../parts/dom.js";
@@ -75,6 +76,7 @@ class Attention {
       headName: (head) => bench.word("head_number", { number: head + 1 }),
     });
     fill(this.grid, this.small.element);
+    bench.code({ name: bench.word("table"), python: measuresCode(bench.run, asked, this.about.grid) });
     await this.paint();
   }
 
@@ -152,7 +154,7 @@ class Attention {
     const fused = many || state.heads === "all" ? "one" : state.heads;
     for (const each of heads) found.push((await this.matrix(layer, each, fused)).values);
     this.small.choose(layer, fused === "one" && !many ? head : -1);
-    this.shown = this.seen(layer);
+    this.shown = { ...this.seen(layer), all: many };
     const sets = found.map((values, place) => ({
       values: this.cut(values), colour: LINES[(many ? place : head) % LINES.length], name: this.headName(fused, many ? place : head),
     }));
@@ -262,6 +264,7 @@ class Attention {
     const { shape: [heads], values } = await bench.numbers("attention/row", { ...this.asked, layer: shown.layer, row: query });
     const width = values.length / heads;
     const weights = Array.from({ length: heads }, (_, head) => values.subarray(head * width, (head + 1) * width));
+    bench.code({ name: bench.word("title"), python: attentionCode(this, query) });
     this.token ??= new OneToken(this.detail, bench);
     const keys = strongest(weights, shown.across);
     const columns = keys.map((key) => this.about.tokens[layer.columns][key]);

@@ -1,5 +1,6 @@
 /** Two runs on one text, or one run on two texts: answers, probabilities and attention side by side, and how they differ. */
 
+import { mapsCode, sidesCode } from "../code/both.js";
 import { bars } from "../parts/bars.js";
 import { LINES } from "../parts/colours.js";
 import { choice, row, slider, textBox } from "../parts/controls.js";
@@ -134,6 +135,7 @@ async function tell(parts, turn, bench) {
     guessesOf(found.sides, bench));
   if (found.pictures) await showPictures(parts.answers, found, bench);
   tellRead(parts.read, found, bench);
+  bench.code({ name: bench.word("title"), python: sidesCode(found.sides.map(({ input }) => ({ input, run: runOf(input, bench) }))) });
   await tellMaps(parts.maps, { found, turn }, bench);
 }
 
@@ -219,6 +221,7 @@ async function tellMaps(place, { found, turn }, bench) {
   const sides = [];
   for (const side of found.sides) sides.push(await attentionOf(side, bench));
   const kinds = KINDS.filter((kind) => sides.every((side) => side.of(kind).length));
+  if (!kinds.length) bench.code({ name: bench.word("attention"), python: null });
   if (!kinds.length) return fill(place, sides.some((side) => side.any) ? note(bench.word("no_maps")) : null);
   const drawn = make("div", { class: "maps" });
   const chosen = () => (kinds.includes(bench.state.kind) ? bench.state.kind : kinds[0]);
@@ -254,19 +257,21 @@ async function attentionOf({ input }, bench) {
 
 /** Both maps and their difference; who has fewer layers or heads shows the last that it has. */
 async function drawMaps(place, sides, bench) {
-  const [axes, values] = [[], []];
+  const [axes, values, chosen] = [[], [], []];
   for (const { input, layers, tokens } of sides) {
     const layer = layers[Math.min(bench.state.layer, layers.length - 1)];
     const head = Math.min(Math.max(bench.state.head, 0), layer.heads - 1);
     const heads = bench.state.head < 0 ? "mean" : "one";
     values.push((await bench.numbers("attention/head", { ...input, layer: layer.number, head, heads })).values);
     axes.push([tokens[layer.rows], tokens[layer.columns]]);
+    chosen.push({ input, run: runOf(input, bench), name: layer.name, head, heads });
   }
   const most = values.reduce((largest, each) => each.reduce((one, other) => Math.max(one, other), largest), 0);
   const named = (index) => bench.word(index ? "second_side" : "first");
   const maps = values.map((each, index) => mapOf(named(index), axes[index], { values: each, most }));
   place.classList.toggle("wide", axes.some(([, columns]) => columns.length > FEW));
   const same = axes[0].every((pieces, axis) => pieces.length === axes[1][axis].length);
+  bench.code({ name: bench.word("attention"), python: mapsCode(chosen, same) });
   if (same) {
     const names = axes[0].map((pieces, axis) => pieces.map((piece, index) => joined(piece, axes[1][axis][index])));
     const less = values[1].map((value, index) => value - values[0][index]);
@@ -275,6 +280,10 @@ async function drawMaps(place, sides, bench) {
   fill(place, ...maps.map(({ name, map }, index) => make("section", { "data-map": index }, make("h3", {}, name), map.element)),
     same ? null : note(bench.word("other_shapes")));
   for (const { name, map } of maps) bench.offer({ name: `${bench.word("attention")}: ${name}`, picture: map.picture, table: map.table });
+}
+
+function runOf(input, bench) {
+  return bench.runs.find((run) => run.id === input.run);
 }
 
 function note(text) {

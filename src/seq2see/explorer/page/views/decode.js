@@ -1,5 +1,6 @@
 /** How an answer is made, step by step: a search as a tree, tokens that are forced, and what teacher forcing hides. */
 
+import { searchCode } from "../code/writing.js";
 import { choice, press, row, slider, textBox, toggle } from "../parts/controls.js";
 import { fill, make, turns } from "../parts/dom.js";
 import { figure, share } from "../parts/figures.js";
@@ -103,6 +104,8 @@ class Page {
     fill(this.ways, press(this.bench.word("ways"), () => this.retry().catch(this.bench.fail)));
     this.tellForced();
     this.tellAnswer();
+    const limits = { ...this.bench.state, most: this.search.max_new_tokens };
+    this.bench.code({ name: this.bench.word("tree"), python: searchCode(this.bench.run, this.asked(), limits) });
     this.tellSteps();
     this.draw();
     await this.exposure.redraw();

@@ -1,5 +1,6 @@
 /** Words as points: a map of a model's table, who is near whom, what sums lead to, and one word in several sentences. */
 
+import { contextsOfCode, mapCode, nearCode, sumCode } from "../code/vectors.js";
 import { bars } from "../parts/bars.js";
 import { LINES } from "../parts/colours.js";
 import { lineChart } from "../parts/chart.js";
@@ -99,6 +100,7 @@ export const view = {
       note(bench.word("map", { count: pieces.length.toLocaleString("en"), first, second })),
       make("div", { class: "map-and-list" }, map.element, near), sums(bench), inContexts(bench));
     bench.offer({ name: bench.word("title"), picture: map.picture, table: map.table });
+    bench.code({ name: bench.word("title"), python: mapCode(bench.run, MOST) });
     await find();
   },
 };
@@ -110,6 +112,7 @@ function plain(piece) {
 
 async function tellNear({ near, map, pieces, pick }, bench) {
   const { word } = bench.state;
+  bench.code({ name: bench.word("count"), python: word ? nearCode(bench.run, word, bench.state.near) : null });
   if (!word) {
     map.mark([]);
     return fill(near);
@@ -141,8 +144,10 @@ function sums(bench) {
   const told = make("div", { class: "charts" });
   const redraw = latest(async () => {
     const { first, minus, third } = bench.state;
-    if (!first || !minus || !third) return fill(told);
-    const found = await bench.ask("embeddings/analogy", { run: bench.run.id, words: [first, minus, third], count: 8 });
+    const three = [first, minus, third];
+    bench.code({ name: bench.word("analogy"), python: three.every(Boolean) ? sumCode(bench.run, three, 8) : null });
+    if (!three.every(Boolean)) return fill(told);
+    const found = await bench.ask("embeddings/analogy", { run: bench.run.id, words: three, count: 8 });
     const charts = ["all", "others"].map((key) => [bench.word(key), listOf(bench.word(key), found[key])]);
     fill(told, ...charts.map(([name, chart]) => make("section", {}, make("h3", {}, name), chart.element)));
     for (const [name, chart] of charts)
@@ -160,7 +165,9 @@ function inContexts(bench) {
   const redraw = latest(async () => {
     const { common } = bench.state;
     const sentences = bench.state.sentences.split("\n").map((each) => each.trim()).filter(Boolean);
-    if (!common || sentences.length < 2) return fill(told);
+    const asks = common && sentences.length > 1;
+    bench.code({ name: bench.word("contexts"), python: asks ? contextsOfCode(bench.run, common, sentences) : null });
+    if (!asks) return fill(told);
     const found = await bench.ask("embeddings/contexts", { run: bench.run.id, word: common, sentences });
     const lines = found.pairs.map(([first, second], pair) => ({
       name: bench.word("pair", { first: first + 1, second: second + 1 }),

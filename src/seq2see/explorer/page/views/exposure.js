@@ -3,6 +3,7 @@
  * the model's own words; where the two part, and what the truth costs from there on.
  */
 
+import { exposureCode } from "../code/writing.js";
 import { lineChart } from "../parts/chart.js";
 import { LINES } from "../parts/colours.js";
 import { row as beside, textBox } from "../parts/controls.js";
@@ -33,6 +34,8 @@ export class Exposure {
   async ask() {
     const { bench } = this;
     const target = this.target();
+    const python = target.trim() ? exposureCode(bench.run, { text: this.text() }, target) : null;
+    bench.code({ name: bench.word("exposure"), python });
     if (!target.trim()) return fill(this.told, make("p", { class: "note" }, bench.word("no_truth")));
     const found = await bench.ask("decode/exposure", { run: bench.run.id, text: this.text(), target });
     return this.draw(found);

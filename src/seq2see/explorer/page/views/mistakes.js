@@ -1,5 +1,6 @@
 /** What a run got wrong: who was taken for whom, the rows of an evaluation, and a way from each to where it looked. */
 
+import { confusionCode, rowsCode } from "../code/tables.js";
 import { choice, press, row, textBox } from "../parts/controls.js";
 import { shadedStyle } from "../parts/colours.js";
 import { fill, latest, make } from "../parts/dom.js";
@@ -120,6 +121,7 @@ async function tell(parts, split, bench) {
 }
 
 async function tellConfusion(parts, split, bench) {
+  bench.code({ name: bench.word("confusion"), python: hasLabels(split) ? confusionCode(bench.run, split.name) : null });
   if (!hasLabels(split)) return fill(parts.confusion);
   const body = { run: bench.run.id, split: split.name };
   const { values } = await bench.numbers("mistakes/confusion", body);
@@ -165,6 +167,8 @@ async function tellRows(parts, split, bench) {
     table);
   parts.rows.shown = rows;
   bench.offer({ name: bench.word("title"), picture: table, table: offered(rows, split, bench) });
+  const python = rowsCode(bench.run, { split: split.name, sort, find, cell, from, count: PAGE });
+  bench.code({ name: bench.word("title"), python });
 }
 
 function hasLabels(split) {

@@ -1,5 +1,6 @@
 /** What comes next: candidates with sliders for how one is drawn, and how surprising every token of the text was. */
 
+import { chancesCode, layersCode, surpriseCode } from "../code/writing.js";
 import { bars } from "../parts/bars.js";
 import { chancesOf } from "../parts/chances.js";
 import { LINES, paper } from "../parts/colours.js";
@@ -137,6 +138,7 @@ class Page {
     const table = { columns: head.map((each) => each.textContent), rows: best.map((tokens, layer) =>
       [layer, named(tokens), entropy[layer], chance[layer]]) };
     bench.offer({ name: bench.word("lens"), picture: this.lens.querySelector("table"), table });
+    bench.code({ name: bench.word("lens"), python: layersCode(bench.run, this.asked(), this.candidates.place) });
   }
 
   /** The text as tokens; behind them, where something can be appended, a place for the next one. */
@@ -157,6 +159,7 @@ class Page {
     const rows = told.surprise.map((bits, place) =>
       [told.pieces[place], bits, told.entropy[place], named(told.expected[place])]);
     bench.offer({ name: bench.word("strip"), picture: this.drawn, table: { columns, rows } });
+    bench.code({ name: bench.word("strip"), python: surpriseCode(bench.run, this.asked(), bench.state.paint) });
   }
 
   paintStrip() {
@@ -232,6 +235,8 @@ class Page {
     const { pieces, ids, scores } = candidates;
     const rows = order.map((place) => [pieces[place], ids[place], scores[place], chances[place]]);
     bench.offer({ name: bench.word("title"), picture: chart.svg, table: { columns, rows } });
+    const at = { ...bench.state, place: candidates.place, count: shown.length };
+    bench.code({ name: bench.word("title"), python: chancesCode(bench.run, this.asked(), at) });
   }
 
   /** The most likely first; those that are cut off in the order that they would have. */

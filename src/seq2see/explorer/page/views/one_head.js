@@ -1,5 +1,6 @@
 /** Attention of one head as arithmetic: every number on the way, computed here, and open to be changed. */
 
+import { oneHeadCode } from "../code/inside.js";
 import { choice, press, row, toggle } from "../parts/controls.js";
 import { fill, make, turns } from "../parts/dom.js";
 import { figure } from "../parts/figures.js";
@@ -134,6 +135,7 @@ class OneHead {
     this.showOutput();
     this.showAll();
     this.tell();
+    bench.code({ name: bench.word("title"), python: oneHeadCode(this, changesOf(own, bench.state.edits)) });
   }
 
   heat(name, place, given) {

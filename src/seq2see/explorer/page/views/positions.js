@@ -1,10 +1,11 @@
 /** Positions: what a model is told of where tokens stand, and what it makes of the same tokens in another order. */
 
+import { orderCode, tableCode } from "../code/places.js";
 import { choice, press, row, slider, textBox, toggle } from "../parts/controls.js";
 import { fill, latest, make } from "../parts/dom.js";
 import { share } from "../parts/figures.js";
 import { heatMap } from "../parts/heat_map.js";
-import { reorderStrip } from "../parts/reorder.js";
+import { reorderStrip, shuffled } from "../parts/reorder.js";
 import { words } from "./positions_words.js";
 
 const MOST_PLACES = 512;
@@ -105,6 +106,8 @@ class Positions {
     const rows = said.map(([name, answer]) => [bench.word(name), answer.text, likely(answer)]);
     const table = { columns: ["", bench.word("text"), ""], rows };
     bench.offer({ name: bench.word("another_order"), picture: this.found.querySelector("table"), table });
+    const python = orderCode(bench.run, this.asked(order).text, { order: same ? [] : order, off: bench.state.off });
+    bench.code({ name: bench.word("another_order"), python });
   }
 
   /** What the model says to the text as it stands and in its new order. */
@@ -137,6 +140,7 @@ class Positions {
         redraw: this.retable }) : null));
     parts.push(make("p", { class: "note" }, bench.word(`about_${side.kind}`)));
     if (side.kind !== "none") parts.push(...(await this.maps(side, grid)));
+    else bench.code({ name: bench.word("told"), python: null });
     const focused = this.tables.contains(document.activeElement) ? document.activeElement.name : "";
     fill(this.tables, ...parts);
     for (const map of this.shown ?? []) map.layOut();
@@ -150,6 +154,7 @@ class Positions {
     const table = await bench.numbers("positions/table", body);
     const near = await bench.numbers("positions/similar", body);
     const across = grid ? Math.round(Math.sqrt(near.shape[0])) : 0;
+    bench.code({ name: bench.word("told"), python: tableCode(bench.run, { ...body, length: across || near.shape[0] }) });
     const names = Array.from({ length: near.shape[0] }, (_,
       place) => (grid ? `${Math.floor(place / across) + 1},${(place % across) + 1}` : String(place)));
     const numbers = (count) => Array.from({ length: count }, (_, place) => String(place + 1));
@@ -200,8 +205,4 @@ class Positions {
 
 function likely(answer) {
   return answer.guesses.map((guess) => guess.map((each) => `${each.text.trim() || "▁"} ${share(each.probability)}`).join(", ")).join(" | ");
-}
-
-function shuffled(places) {
-  return places.map((place) => [Math.random(), place]).sort(([one], [other]) => one - other).map(([, place]) => place);
 }

@@ -1,5 +1,6 @@
 /** Recurrent networks: states and gates over time, what is left of a word, and one context vector against many. */
 
+import { contextsCode, leftCode, statesCode } from "../code/inside.js";
 import { lineChart } from "../parts/chart.js";
 import { LINES } from "../parts/colours.js";
 import { choice, row, toggle } from "../parts/controls.js";
@@ -100,6 +101,7 @@ class Recurrent {
     fill(this.states, make("h2", {}, name), make("p", { class: "note" }, bench.word(`about_${shows}`)), map.element);
     map.layOut();
     bench.offer({ name: bench.word("states"), picture: map.picture, table: map.table });
+    bench.code({ name: bench.word("states"), python: statesCode(bench.run, this.asked(), { ...bench.state, cell }) });
   }
 
   /** What is left of one word, painted on the tokens and as curves. */
@@ -120,6 +122,7 @@ class Recurrent {
     const table = { columns: [bench.word("place"), bench.word("token"), ...LEFT.map((name) => bench.word(name))],
                     rows: tokens.map((token, time) => [time + 1, token, ...rows.map(({ y }) => y[time])]) };
     bench.offer({ name: bench.word("left"), picture: chart.svg, table });
+    bench.code({ name: bench.word("left"), python: leftCode(bench.run, this.asked(), { cell, word }) });
   }
 
   async pickWord(word) {
@@ -163,6 +166,7 @@ class Recurrent {
                     rows: read.tokens.written.map((token, step) => [step + 1, token, lines[0].y[step], lines[1].y[step], likeness[step]]) };
     bench.offer({ name: bench.word("contexts"), picture: map.picture, table: map.table });
     bench.offer({ name: bench.word("needed"), picture: chart.svg, table });
+    bench.code({ name: bench.word("contexts"), python: contextsCode(bench.run, this.asked()) });
     const strip = tokenStrip({ name: bench.word("needed"), tokens: read.tokens.written.map((text, step) => ({ text,
       note: `${percent(lines[0].y[step])} → ${percent(lines[1].y[step])}` })) });
     return [map.element, make("h3", {}, bench.word("needed")), make("p", { class: "note" }, bench.word("needed_help")), strip,

@@ -1,5 +1,6 @@
 /** How training went: the curves of one run or several over each other, live while they train, and their samples. */
 
+import { curvesCode, samplesCode } from "../code/tables.js";
 import { row, slider, toggle } from "../parts/controls.js";
 import { lineChart } from "../parts/chart.js";
 import { LINES } from "../parts/colours.js";
@@ -143,6 +144,8 @@ function curvesOf(lines) {
 async function redrawCharts(bench, shown) {
   for (const run of chosen(bench)) if (!shown.curves.has(run.id)) await refresh(bench, shown, run);
   const charts = CHARTS.map((name) => chartOf(bench, shown, name)).filter(Boolean);
+  const drawn = [...CHARTS, "valid_loss"].filter((name) => chosen(bench).some((run) => shown.curves.get(run.id).curves[name]));
+  bench.code({ name: bench.word("title"), python: curvesCode(chosen(bench), drawn, bench.state.smooth) });
   fill(shown.charts, ...(charts.length ? charts : [make("p", { class: "note" }, bench.word("nothing"))]), thinning(bench, shown));
 }
 
@@ -198,6 +201,7 @@ async function redrawSamples(bench, shown) {
 
 async function tellSamples(bench, shown, step) {
   const { rows, marked } = await bench.ask("runs/samples", { run: bench.run.id, step });
+  bench.code({ name: bench.word("samples"), python: samplesCode(bench.run, step) });
   const heads = ["source", "reference", "output"].map((key) => make("th", {}, bench.word(key)));
   const lines = rows.map(([source, reference], place) => {
     const output = marked[place].map(([text, isNew]) => (isNew ? make("mark", {}, text) : text));

@@ -1,5 +1,6 @@
 /** How a text is cut: its pieces, their numbers and their bytes, as one types. */
 
+import { tokensCode } from "../code/tables.js";
 import { fill, latest, make } from "../parts/dom.js";
 import { row, textBox } from "../parts/controls.js";
 import { readable } from "../parts/strip.js";
@@ -65,6 +66,7 @@ async function tell(told, bench) {
   const rows = sides.flatMap((side) => side.groups.flatMap((group) =>
     group.pieces.map((piece) => [side.name, group.text, piece.piece, piece.id, piece.bytes.join(" ")])));
   bench.offer({ name: bench.word("title"), picture: told, table: { columns, rows } });
+  bench.code({ name: bench.word("title"), python: tokensCode(bench.run, text, sides.map((side) => side.name)) });
 }
 
 /** One side's pieces; those that are bytes of one character stand under it. */

@@ -1,5 +1,6 @@
 /** Pictures: patches and where they look, what reached the answer, and what becomes of it when patches change. */
 
+import { heatCode, saysCode } from "../code/pictures.js";
 import { bars } from "../parts/bars.js";
 import { choice, press, row, slider, toggle } from "../parts/controls.js";
 import { fill, make, turns } from "../parts/dom.js";
@@ -7,6 +8,7 @@ import { asBase64, drawingBoard } from "../parts/drawing.js";
 import { share } from "../parts/figures.js";
 import { rowOf } from "../parts/head_math.js";
 import { patchPicture } from "../parts/picture.js";
+import { shuffled } from "../parts/reorder.js";
 import { tokenStrip } from "../parts/strip.js";
 import { words } from "./vit_words.js";
 
@@ -115,6 +117,7 @@ class Pictures {
     this.picture.show({ pixels, grid: seen.grid, heat: null, covered: listOf(bench.state.cover) });
     this.about.textContent = seen.truth ? `${bench.word("name")}: ${seen.name} · ${bench.word("truth")}: ${seen.truth}` : bench.word("own");
     this.tell(plain, other);
+    bench.code({ name: bench.word("says"), python: saysCode(this) });
     await this.afresh();
   }
 
@@ -124,6 +127,7 @@ class Pictures {
     const { shows, layer, head, fusion, discard } = this.controls;
     fill(this.ways, shows, ...(state.shows === "attention" ? [layer, head] : state.shows === "rollout" ? [fusion, discard] : []));
     this.maps = await this.mapsOf(state);
+    if (!this.maps) this.bench.code({ name: this.bench.word("title"), python: null });
     this.paint();
   }
 
@@ -163,6 +167,7 @@ class Pictures {
       position: bench.word("like", { place }),
     };
     const row = asking >= 0 ? rowOf(maps, front + asking) : front ? rowOf(maps, 0) : meanRow(maps);
+    bench.code({ name: bench.word("title"), python: heatCode(this, { asking, front, across, patches }) });
     return { heat: row.slice(front), told: told[bench.state.shows] };
   }
 
@@ -221,12 +226,7 @@ class Pictures {
   }
 
   shuffle() {
-    const order = this.orderNow();
-    for (let place = order.length - 1; place > 0; place -= 1) {
-      const other = Math.floor(Math.random() * (place + 1));
-      [order[place], order[other]] = [order[other], order[place]];
-    }
-    this.change({ order: order.join(".") });
+    this.change({ order: shuffled(this.orderNow()).join(".") });
   }
 
   orderNow() {

@@ -1,0 +1,52 @@
+/** Python for the view of pictures: where patches look, what reached the end, and what the model says. */
+
+import { assigned, loaded, number, numbers, python, remarked, SEQ2SEE } from "./python.js";
+import { pictureOf } from "./reading.js";
+import { remark } from "./remarks.js";
+
+/** Lines that open the model and make the picture, its patches moved and covered: `picture`. */
+function opened(view) {
+  const { bench: { run, state }, seen: { patch } } = view;
+  const { order, cover, number: which, pixels = "" } = view.asked();
+  const { imports, lines } = pictureOf(run, { number: which, pixels: pixels === state.pixels ? pixels : null });
+  const names = [cover.length ? "covered" : null, order.length ? "moved" : null].filter(Boolean).join(", ");
+  return {
+    imports: [SEQ2SEE, ...imports, names ? `from seq2see.inspection.patches import ${names}` : null],
+    lines: [loaded(run), ...lines,
+      order.length ? assigned("picture", "moved", ["picture", numbers(order), String(patch)]) : null,
+      cover.length ? assigned("picture", "covered", ["picture", numbers(cover), String(patch)]) : null],
+  };
+}
+
+/** What lies over the picture: `heat`, a number for each patch. `asking` is a patch, or -1 for nobody. */
+export function heatCode(view, { asking, front, across, patches }) {
+  const { run, state: { shows, layer, head, fusion, discard } } = view.bench;
+  const place = asking < 0 ? "" : `${Math.floor(asking / across) + 1},${(asking % across) + 1}`;
+  const who = asking >= 0 ? remark("patch", { place }) : remark(front ? "class_token" : "every_patch");
+  const row = asking >= 0 || front ? `maps[${asking >= 0 ? front + asking : 0}, ${front}:]` : `maps.mean(axis=0)[${front}:]`;
+  const end = [remarked(`heat = ${row}`, who), `print(heat.reshape(${patches / across}, ${across}).round(3))`];
+  if (shows === "position")
+    return python([SEQ2SEE, "from seq2see.inspection.positions import alike, told_to"], [
+      loaded(run), "told = told_to(model.module.source, model.module.encoder)", `maps = alike(told, ${across})`, end,
+    ]);
+  const { imports, lines } = opened(view);
+  const whole = ["record = model.trace(picture)", 'layers = [each.values for each in record.of("attention", "source")]'];
+  if (shows === "rollout")
+    return python([...imports, "from seq2see.inspection.rollout import rollout"], [
+      lines, whole, `maps = rollout(layers, "${fusion}"${discard ? `, discard=${number(discard)}` : ""})`, end,
+    ]);
+  return python(imports, [lines, whole, `maps = layers[${layer}]${head < 0 ? ".mean(axis=0)" : `[${head}]`}`, end]);
+}
+
+/** What the model says of the picture: `said`. */
+export function saysCode(view) {
+  const { imports, lines } = opened(view);
+  const [{ writes }, { off }] = [view.seen, view.bench.state];
+  const asked = writes ? "model(picture)" : "model(picture, top_k=10)";
+  return python([...imports, off ? "from seq2see.workbench.reordering import untold" : null], [
+    lines,
+    off ? remarked("model = untold(model)", remark("untold")) : null,
+    `said = ${asked}`,
+    writes ? "print(said.text, said.answers[0].tokens)" : "print(said.text, said.guesses[0])",
+  ]);
+}

@@ -1,0 +1,47 @@
+/** What stands behind lines of Python, in both languages: few words, where a line does not say itself what it is. */
+
+import { word } from "../words.js";
+
+const REMARKS = {
+  en: {
+    head: "head {number}",
+    all_heads: "all heads: (head, query, key)",
+    queries_down: "queries from left to right",
+    one_token: "where “{token}” looks, by every head",
+    token: "head {number}, token {place}",
+    no_division: "without the division by √{size}",
+    no_mask: "without the mask",
+    own_file: "the file of your picture",
+    said_before: "what was said before counts {factor} times",
+    own_number: "a number of yours",
+    grey: "there are no test pictures: a grey one",
+    patch: "patch {place}",
+    class_token: "the class token",
+    every_patch: "all patches on average",
+    untold: "it is not told where anything stands",
+    in_double: "small derivatives drown in the rounding of single precision",
+  },
+  zh: {
+    head: "第 {number} 头",
+    all_heads: "所有头：（头，查询，键）",
+    queries_down: "查询从左到右",
+    one_token: "每个头里“{token}”看向哪里",
+    token: "第 {number} 头，第 {place} 个词元",
+    no_division: "不除以 √{size}",
+    no_mask: "不加掩码",
+    own_file: "你自己的图片文件",
+    said_before: "说过的词元的对数概率乘以 {factor}",
+    own_number: "你改的数",
+    grey: "没有测试图片：用一张灰图",
+    patch: "图块 {place}",
+    class_token: "分类词元",
+    every_patch: "所有图块的平均",
+    untold: "不告诉它任何位置",
+    in_double: "单精度的舍入会淹没很小的导数",
+  },
+};
+
+/** A remark in the language spoken now. It is one line, whatever a token in it may be. */
+export function remark(key, values = {}) {
+  return word(key, values, REMARKS).replace(/[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g, " ");
+}

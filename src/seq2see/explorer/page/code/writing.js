@@ -1,0 +1,95 @@
+/** Python for the views that ask what comes next: candidates, surprises, layers, searches, teacher forcing. */
+
+import { assigned, call, loaded, number, numbers, python, remarked, SEQ2SEE, text } from "./python.js";
+import { remark } from "./remarks.js";
+
+/** Lines that open the model and say what it stands before: `before`. `asked` is `{text, target, taken}`. */
+function stood(run, { text: read, target = "", taken = [] }) {
+  const fills = run.task === "fill";
+  const [way, file] = fills ? ["hiding", "hiding"] : ["writing", "writing"];
+  const given = ["model", text(read), target ? text(target) : null, taken.length ? `taken=${numbers(taken)}` : null];
+  return {
+    imports: [SEQ2SEE, `from seq2see.workbench.${file} import ${way}`],
+    lines: [loaded(run), assigned("before", way, given)],
+  };
+}
+
+/** How likely each token is to be drawn at one place: `chances`, and the `count` likeliest as `best`. */
+export function chancesCode(run, asked, { place, count, temperature, top_k: topK, top_p: topP, repetition }) {
+  const { imports, lines } = stood(run, asked);
+  const set = [temperature === 1 ? null : `temperature=${number(temperature)}`, topK ? `top_k=${topK}` : null,
+    topP === 1 ? null : `top_p=${number(topP)}`].filter(Boolean);
+  const factor = remarked(`scores[sorted(before.said(${place}))] *= ${number(repetition)}`, remark("said_before", { factor: repetition }));
+  return python([...imports, set.length ? "from seq2see.decoding.choosers import Sample" : null], [
+    lines,
+    `scores = before.at(${place})`,
+    repetition === 1 ? null : factor,
+    set.length ? call("Sample", ["seed=0", ...set], { before: "sample = " }) : null,
+    set.length ? "chances = sample.probabilities(scores[None])[0]" : "chances = scores.softmax(0)",
+    `best = chances.topk(${count})`,
+    "for piece, chance in zip(before.tokeniser.pieces(best.indices.tolist()), best.values):",
+    '    print(f"{piece} {chance:.3%}")',
+  ]);
+}
+
+/** How surprising each token of the text is, or how open the question was, in bits: `bits`. */
+export function surpriseCode(run, asked, paint) {
+  const { imports, lines } = stood(run, asked);
+  const entropy = paint === "entropy";
+  return python([...imports, "import math", entropy ? "import torch" : null], [
+    lines,
+    "scores = before.along()",
+    "ids = before.ids[: len(scores)]",
+    entropy ? "bits = torch.distributions.Categorical(logits=scores).entropy() / math.log(2)"
+      : "bits = -scores[range(len(ids)), ids] / math.log(2)",
+    "print(list(zip(before.tokeniser.pieces(ids), bits.tolist())))",
+  ]);
+}
+
+/** What every layer would say of the place: `scores` (layer, token). */
+export function layersCode(run, asked, place) {
+  const { imports, lines } = stood(run, asked);
+  return python([...imports, "from seq2see.workbench.layers import layers_before"], [
+    lines,
+    `scores = layers_before(before, ${place})`,
+    "for layer, row in enumerate(scores.exp()):",
+    "    best = row.topk(4)",
+    "    print(layer, before.tokeniser.pieces(best.indices.tolist()), best.values.tolist())",
+  ]);
+}
+
+const PENALTIES = { none: "NoPenalty", average: "Average", gnmt: "GNMT" };
+
+/** The whole search: `tree`, and its `answer`. */
+export function searchCode(run, asked, { way, num_beams: beams, penalty, alpha, seed, temperature, top_k: topK, top_p: topP, most }) {
+  const { imports, lines } = stood(run, asked);
+  const kind = PENALTIES[penalty];
+  const drawn = [`temperature=${number(temperature)}`, `top_k=${topK}`, `top_p=${number(topP)}`];
+  const settings = [
+    `num_beams=${way === "beam" ? beams : 1}`, `do_sample=${way === "sample" ? "True" : "False"}`, "num_return_sequences=1",
+    `max_new_tokens=${most}`, kind ? `length_penalty=${kind}(${kind === "NoPenalty" ? "" : `alpha=${number(alpha)}`})` : null,
+    ...(way === "sample" ? drawn : []),
+  ];
+  return python([...imports, kind ? `from seq2see.decoding.penalties import ${kind}` : null], [
+    lines,
+    assigned("decoding", "model.config.decoding.with_", settings),
+    `tree = before.search(decoding${way === "sample" ? `, seed=${seed}` : ""})`,
+    "for each in tree.branches:",
+    "    piece = before.tokeniser.pieces([each.token])[0]",
+    "    print(each.time, piece, round(each.total, 3), round(each.score, 3), each.fate)",
+    "answer = tree.answers[0]",
+    "print(before.tokeniser.decode(answer.tokens), answer.score)",
+  ]);
+}
+
+/** Teacher forcing against free running: `found`. */
+export function exposureCode(run, asked, target) {
+  const { imports, lines } = stood(run, asked);
+  return python([...imports, "from seq2see.workbench.exposure import exposure"], [
+    lines,
+    assigned("found", "exposure", ["before", text(target)]),
+    "print(found.truth, found.forced_loss)",
+    "print(found.free, found.free_loss)",
+    "print(found.truth_after_own_loss, found.divergence)",
+  ]);
+}
