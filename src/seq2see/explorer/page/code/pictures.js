@@ -9,6 +9,7 @@ function opened(view) {
   const { bench: { run, state }, seen: { patch } } = view;
   const { order, cover, number: which, pixels = "" } = view.asked();
   const { imports, lines } = pictureOf(run, { number: which, pixels: pixels === state.pixels ? pixels : null });
+  if (run.abilities.includes("films")) return { imports: [SEQ2SEE, ...imports], lines: [loaded(run), ...lines, frames(order, cover)] };
   const names = [cover.length ? "covered" : null, order.length ? "moved" : null].filter(Boolean).join(", ");
   return {
     imports: [SEQ2SEE, ...imports, names ? `from seq2see.inspection.patches import ${names}` : null],
@@ -16,6 +17,12 @@ function opened(view) {
       order.length ? assigned("picture", "moved", ["picture", numbers(order), String(patch)]) : null,
       cover.length ? assigned("picture", "covered", ["picture", numbers(cover), String(patch)]) : null],
   };
+}
+
+/** The frames of a film, moved and covered. */
+function frames(order, cover) {
+  return [order.length ? `picture = picture[${numbers(order)}]` : null,
+    cover.length ? ["picture = picture.copy()", `picture[${numbers(cover)}] = 128`] : null];
 }
 
 /** What lies over the picture: `heat`, a number for each patch. `asking` is a patch, or -1 for nobody. */

@@ -14,9 +14,9 @@ const LETTERS = 80; // of base64 on a line
 
 /** `asked` is what the page asks the server: `{text | number | pixels, target}`. */
 export function readBy(run, asked) {
-  const answer = asked.target || (run.task === "write" ? "" : null); // running text is looked at as it stands
+  const answer = asked.target || (run.encoder === null ? "" : null); // running text is looked at as it stands
   const target = answer === null ? null : text(answer);
-  if (!run.abilities.includes("pictures")) return { imports: [], lines: [], given: [text(asked.text), target] };
+  if (!["pictures", "films"].some((ability) => run.abilities.includes(ability))) return { imports: [], lines: [], given: [text(asked.text), target] };
   const { imports, lines } = pictureOf(run, asked);
   return { imports, lines, given: ["picture", target] };
 }

@@ -11,7 +11,7 @@ import { examplesOf, INPUT, inputBoxes, looksInside } from "../parts/input.js";
 import { looks } from "../parts/looks.js";
 import { thumbnails } from "../parts/thumbnails.js";
 import { paired, titleOf, words } from "./attention_words.js";
-import { OneToken } from "./one_token.js";
+import { OneToken, strongest } from "./one_token.js";
 
 const MANY = 40; // beyond so many tokens labels may be missing until one zooms
 const LONG = 100; // beyond so many tokens all heads at once are no longer fetched for lines
@@ -292,11 +292,4 @@ class Attention {
     fill(this.alike, make("h2", {}, this.bench.word("alike")), map.element);
     this.bench.offer({ name: this.bench.word("alike"), picture: map.picture, table: map.table });
   }
-}
-
-/** The keys that one token is shown with: all, or of very many those that any head takes most from, in their order. */
-function strongest(weights, keys) {
-  if (keys.length <= MANY) return keys;
-  const most = new Map(keys.map((key) => [key, Math.max(...weights.map((row_) => row_[key]))]));
-  return [...keys].sort((one, other) => most.get(other) - most.get(one)).slice(0, MANY).sort((one, other) => one - other);
 }

@@ -5,6 +5,8 @@ import { figure } from "../parts/figures.js";
 import { heatMap } from "../parts/heat_map.js";
 import { patchPicture } from "../parts/picture.js";
 
+const MANY = 40; // keys that are shown, at most
+
 export class OneToken {
   constructor(place, bench) {
     Object.assign(this, { place, bench, map: null, picture: null, shownOf: "" });
@@ -58,4 +60,11 @@ export function rowMeasures(weights, place) {
     away += weight * Math.abs(place - key);
   });
   return { bits: Math.abs(bits), away };
+}
+
+/** The keys that one token is shown with: all, or of very many those that any head takes most from, in their order. */
+export function strongest(weights, keys) {
+  if (keys.length <= MANY) return keys;
+  const most = new Map(keys.map((key) => [key, Math.max(...weights.map((row_) => row_[key]))]));
+  return [...keys].sort((one, other) => most.get(other) - most.get(one)).slice(0, MANY).sort((one, other) => one - other);
 }
