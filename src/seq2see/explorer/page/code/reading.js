@@ -16,7 +16,8 @@ const LETTERS = 80; // of base64 on a line
 export function readBy(run, asked) {
   const answer = asked.target || (run.encoder === null ? "" : null); // running text is looked at as it stands
   const target = answer === null ? null : text(answer);
-  if (!["pictures", "films"].some((ability) => run.abilities.includes(ability))) return { imports: [], lines: [], given: [text(asked.text), target] };
+  const looks = ["pictures", "films"].some((ability) => run.abilities.includes(ability));
+  if (!looks) return { imports: [], lines: [], given: [text(asked.text), target] };
   const { imports, lines } = pictureOf(run, asked);
   return { imports, lines, given: ["picture", target] };
 }

@@ -3,8 +3,9 @@
  *
  *   bench.code({ name: "attention", python: "import seq2see\n..." })
  *
- * The same name again replaces it, and null takes it away: what is not on the page needs no code. Copying needs no permission: the text is marked, and the browser is told to copy what is
- * marked, which it does for whoever has just pressed a button, also in a saved page and inside a notebook.
+ * The same name again replaces it, and null takes it away: what is not on the page needs no code. Copying needs no
+ * permission: the text is marked, and the browser is told to copy what is marked, which it does for whoever has just
+ * pressed a button, also in a saved page and inside a notebook.
  */
 
 import { fill, make } from "./dom.js";
