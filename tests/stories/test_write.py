@@ -149,7 +149,14 @@ def test_scores_are_printed_without_a_table_of_translations(run: RunFolder, caps
 
 def test_its_attention_looks_back_only(run: RunFolder):
     model = load(run.path)
-    shown = TextAttention.of(model.trace("the", " cat"))
+    record = model.trace("the", " cat")
+    assert record.tokens["target"] == ["<bos>", *"the▁cat"]  # the last token asks too, though nothing follows it
+    assert record.tokens["written"] == [*"the▁cat"]
+    assert record.of("attention")[0].values.shape[-2:] == (8, 8)
+    assert record.of("attention")[0].values[..., -1, :].sum(-1) == pytest.approx(1, abs=1e-5)
+    shown = TextAttention.of(record)
+    longest = model.config.model.written.longest
+    assert len(model.trace((SENTENCE * 9)[:longest], "").tokens["target"]) == longest  # there is no room for one more
     assert shown.source == ["<bos>", *"the▁ca"]
     assert shown.target == [*"the▁cat"]
     (weights,) = shown.weights

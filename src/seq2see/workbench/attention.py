@@ -29,11 +29,13 @@ class TextAttention:
         across = "source" in record.tokens and "target" in record.tokens
         shown = [each for each in record.of("attention") if each.across == across and each.side != "summary"]
         looked_at = record.tokens["source" if "source" in record.tokens else "target"]
+        written = record.tokens.get("written", looked_at)
+        seen = slice(None) if across else slice(len(written))  # what nothing follows writes nothing
         return TextAttention(
-            source=looked_at,
-            target=record.tokens.get("written", looked_at),
+            source=looked_at[seen],
+            target=written,
             layers=[each.name for each in shown],
-            weights=[each.values for each in shown],
+            weights=[each.values[:, : len(written), seen] for each in shown],
             page=page,
         )
 

@@ -183,13 +183,19 @@ class Model:
         return look(self, source, target, kinds)
 
     def reading(self, source: Any, target: str | None) -> Reading:
-        """A source and a target (its own answer, if none is given) as the model reads them in one pass."""
+        """A source and a target (its own answer, if none is given) as the model reads them in one pass.
+
+        The last token of running text is read too, if there is room for it, although nothing is known to follow it.
+        """
         if target is None:
             target = self(source).text[0 if self.reads else len(source) :]
         batch = self._batch(source, target)
+        written = batch.labels[0].tolist()
+        if not self.reads and len(written) < self.config.model.written.longest:
+            batch = self._going_on([*written, EOS])
         assert batch.target is not None
         read, write = self.tokenisers.source, self.tokenisers.target
-        ids = {"target": (write, batch.target.values[0].tolist()), "written": (write, batch.labels[0].tolist())}
+        ids = {"target": (write, batch.target.values[0].tolist()), "written": (write, written)}
         if isinstance(batch.source, Sequences):
             ids["source"] = (read, batch.source.values[0].tolist())
         return Reading.of(batch, ids)
@@ -233,16 +239,16 @@ class Model:
 
     def _batch(self, source: str, target: str) -> Batch:
         read, ids = self._read([source])[0], self.tokenisers.target.encode(target)
-        asked = [*ids, EOS] if self.reads else read + ids  # running text does not end
-        if not asked:
+        if self.reads:
+            return self._going_on([*ids, EOS], Sequences.of([self._seen(read)]))
+        if not read + ids:
             raise UserError("There is nothing to read in an empty text.")
-        batch = Batch(
-            source=Sequences.of([self._seen(read)]) if self.reads else None,
-            target=Sequences.of([[BOS, *asked[:-1]]]),
-            labels=torch.tensor([asked]),
-            indices=torch.zeros(1, dtype=torch.long),
-        )
-        return batch.to(self.device)
+        return self._going_on(read + ids)  # running text does not end
+
+    def _going_on(self, written: list[int], source: Sequences | None = None) -> Batch:
+        """One example: what is written, token by token, each behind those before it."""
+        target, labels = Sequences.of([[BOS, *written[:-1]]]), torch.tensor([written])
+        return Batch(source, target, labels, torch.zeros(1, dtype=torch.long)).to(self.device)
 
     def _answers(self, text: str, seen: list[int], hypotheses: list[Hypothesis]) -> tuple[Answer, ...]:
         # What follows a text is decoded with it: whether a piece begins with a space can depend on what is before it.
