@@ -14,6 +14,7 @@ from seq2see.core.errors import UserError
 from seq2see.metrics.bootstrap import PairedBootstrap, paired_accuracy, paired_bootstrap
 from seq2see.models.settings import Tags
 from seq2see.workbench.evaluate import bleu_tokenise, read_scores
+from seq2see.workbench.judged import decisions, not_judged
 from seq2see.workbench.run_folder import RunFolder
 from seq2see.workbench.tokenisers import Tokenisers
 
@@ -86,8 +87,8 @@ class ComparedAnswers:
 def compare_answers(first: RunFolder, second: RunFolder) -> ComparedAnswers:
     """Is one run right more often than the other by more than luck? Both must have judged the same examples."""
     tables = _same_rows(first, second, "test-answers.tsv")
-    by_words = isinstance(first.recipe().target, Tags)
-    right = np.array([[_right(row[1], row[2], by_words) for row in rows] for rows in tables])
+    tags = isinstance(first.recipe().target, Tags)
+    right = np.array([[_right(decisions(row[1], row[2], tags)) for row in rows] for rows in tables])
     found = [[*one[:3], other[2]] for one, other in zip(*tables, strict=True)]
     more = right[1, :, 0] - right[0, :, 0]
     return ComparedAnswers(
@@ -97,12 +98,9 @@ def compare_answers(first: RunFolder, second: RunFolder) -> ComparedAnswers:
     )
 
 
-def _right(truth: str, answer: str, by_words: bool) -> tuple[int, int]:
-    """How much of one answer is right, of how much: of a sentence's tags each counts."""
-    if not by_words:
-        return int(truth == answer), 1
-    pairs = list(zip(truth.split(" "), answer.split(" "), strict=False))  # a text that was cut short has fewer answers
-    return sum(one == other for one, other in pairs), len(pairs)
+def _right(pairs: list[tuple[str, str]]) -> tuple[int, int]:
+    """How many decisions are right, of how many."""
+    return sum(truth == answer for truth, answer in pairs), len(pairs)
 
 
 def _same_rows(first: RunFolder, second: RunFolder, table: str) -> list[list[list[str]]]:
@@ -119,7 +117,7 @@ def _same_rows(first: RunFolder, second: RunFolder, table: str) -> list[list[lis
 def _read_table(run: RunFolder, table: str) -> list[list[str]]:
     path = run.evaluation / table
     if not path.exists() and not read_scores(run):
-        raise UserError("This run was not evaluated yet.", where=str(run), remedy=f"`seq2see eval {run}` does that.")
+        raise not_judged(str(run))
     if not path.exists():
         raise UserError(
             "There are no answers here that could be compared one by one.",
