@@ -31,6 +31,7 @@ def write(path: Path, content: str | bytes) -> str:
         ("a.csv", "id,label,image\n1,猫,a.png\n", OwnPictures),
         ("a.jsonl", '{"file": "a.png", "label": "猫"}\n', OwnPictures),
         ("a.csv", "image,caption\na.png,一只猫\n", OwnCaptions),
+        ("a.png", "one picture is no set, and is told so by whoever reads sets", OwnPictures),
         ("a.csv", "file,label,text\na.txt,good,well done\n", OwnFiles),
     ],
 )

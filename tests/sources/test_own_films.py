@@ -178,8 +178,13 @@ class TestFoldersOfSplits:
         assert sorted(caption for each in captions(splits).values() for caption in each) == ["a", "b", "c"]
         assert "val" in str(report.findings["not on the list"][0].place)
 
-    def test_nothing_to_learn_from_is_refused(self, divided, capsys):
+    def test_nothing_to_learn_from_is_refused(self, divided):
         (divided / "train").rename(divided / "learn")
+        with pytest.raises(UserError, match="Beside val and test there is no folder train") as caught:
+            OwnFilms(paths=(str(divided),)).films(6, 3, 4)
+        assert caught.value.where == str(divided)
+        for split in ("val", "test"):
+            (divided / split).rename(divided / f"{split} films")
         with pytest.raises(UserError, match="no list of captions in this folder") as caught:
             OwnFilms(paths=(str(divided),)).films(6, 3, 4)
         assert caught.value.where == str(divided)

@@ -128,6 +128,10 @@ class TestStoredInOtherWays:
         assert decode_picture(stored(Image.new("RGB", (1, 1), RED))).tolist() == [[[255, 0, 0]]]
         assert (decode_picture(stored(Image.new("RGB", (1, 1), RED)), side=5) == RED).all()
 
+    @pytest.mark.parametrize(("size", "told"), [((2, 9), "It has 2 x 9 pixels, and was enlarged"), ((3, 9), "")])
+    def test_a_picture_of_less_than_half_the_wanted_size_is_told_to_whoever_asks(self, size, told):
+        assert look_at(stored(Image.new("RGB", size, RED)), "x", side=6).told == ((told,) if told else ())
+
 
 # Where the red corner stands after turning, among: upper left, upper right, lower left, lower right.
 UPRIGHT = {1: 0, 2: 1, 3: 3, 4: 2, 5: 0, 6: 1, 7: 3, 8: 2}
@@ -204,6 +208,10 @@ class TestRefused:
         with pytest.raises(BadPicture, match="No such file") as caught:
             decode_picture(tmp_path / "甲.png")
         assert caught.value.where == str(tmp_path / "甲.png")
+
+    def test_a_folder_is_no_picture(self, tmp_path):
+        with pytest.raises(BadPicture, match="This is a folder: name the pictures in it"):
+            decode_picture(tmp_path)
 
     def test_a_file_that_is_too_large_is_not_even_read(self, tmp_path):
         with (tmp_path / "甲.png").open("wb") as file:

@@ -98,6 +98,17 @@ class TestFolders:
         splits, _ = read_picture_set(photos(tmp_path, {"train": 5, "bus": 5}), side=8)
         assert set(splits["train"].labels) == {"train", "bus"}
 
+    @pytest.mark.parametrize("others", [("valid", "test"), ("test",), ("Validation", "testing", "learn")])
+    def test_splits_without_one_to_learn_from_are_not_taken_for_classes(self, tmp_path, others):
+        for name in others:
+            photos(tmp_path / name, {"a": 5, "b": 5})
+        with pytest.raises(UserError, match=f"Beside {' and '.join(others[:2])} there is no folder train"):
+            read_picture_set(tmp_path, side=8)
+
+    def test_test_may_be_a_class(self, tmp_path):
+        splits, _ = read_picture_set(photos(tmp_path, {"test": 5, "exam": 5}), side=8)
+        assert set(splits["train"].labels) == {"test", "exam"}
+
     def test_two_folders_for_one_split(self, tmp_path):
         for name in ("train", "val", "valid"):
             photos(tmp_path / name, {"a": 2, "b": 2})

@@ -16,6 +16,7 @@ from seq2see.sources.lines import read_lines
 from seq2see.sources.own_corpus import OwnFiles
 from seq2see.sources.own_files import TABLES
 from seq2see.sources.own_pictures import OwnCaptions, OwnFilms, OwnPictures
+from seq2see.sources.picture_folders import called_like_a_picture
 from seq2see.sources.series import OwnSeries
 from seq2see.sources.tables import PICTURES, SAMPLE
 from seq2see.sources.texts import OwnTexts
@@ -63,6 +64,8 @@ def _pictured(path: Path) -> type[OwnPictures] | None:
             return _pictured(list_in(caption_folders(path, DataReport())["train"])) or OwnCaptions
         except UserError:
             return OwnPictures
+    if called_like_a_picture(path):
+        return OwnPictures  # whoever reads it says that one picture is no set of them
     if bare_name(path).suffix.lower() not in TABLES:
         return None
     first = next(read_lines(path, DataReport()), None)

@@ -44,7 +44,11 @@ def split_folders(folder: Path, report: DataReport) -> dict[str, Path]:
         if is_folder(each) and not each.name.startswith("."):
             split = next((name for name, words in SPLITS.items() if each.name.lower() in words), None)
             named[split].append(each) if split else others.append(each)
-    if not named["train"] or not (named["valid"] or named["test"] or not others):
+    held = named["valid"] + named["test"]
+    if not named["train"] and held and (not others or (named["valid"] and named["test"])):
+        what = f"Beside {' and '.join(place.name for place in held)} there is no folder train."
+        raise UserError(what, where=file_name(folder), remedy="Call the folder to learn from train.")
+    if not named["train"] or not (held or not others):
         return {"train": folder}
     for split, places in named.items():
         if len(places) > 1:

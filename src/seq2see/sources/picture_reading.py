@@ -132,17 +132,15 @@ def _named(wanted: Wanted, name: str) -> str:
 
 
 def _remark(wanted: Wanted, decoded: Decoded, report: DataReport) -> None:
-    named, side = _named(wanted, wanted.name), decoded.pixels.shape[-2]
+    named = _named(wanted, wanted.name)
     for kind in decoded.remarks:
         report.complain(kind, wanted.place, SAID[kind], text=named)
     promised = ENDINGS.get(wanted.path.suffix.lower())
     if promised and promised != decoded.format:
         what = f"It is called {wanted.path.suffix} and is {decoded.format}."
         report.complain("other format", wanted.place, what, text=named)
-    if 2 * min(decoded.size) < side:
-        width, height = decoded.size
-        what = f"It has {width:,} x {height:,} pixels."
-        report.complain("small picture", wanted.place, what, text=named)
+    if decoded.small:
+        report.complain("small picture", wanted.place, decoded.small, text=named)
 
 
 def room_for(count: int, side: int, channels: int) -> NDArray[np.uint8]:

@@ -23,9 +23,9 @@ from seq2see.sources.lines import file_name
 from seq2see.sources.own_files import TABLES, look_through
 from seq2see.sources.packed_pictures import Packed, find_packed
 from seq2see.sources.picture_examples import PictureExamples
-from seq2see.sources.picture_folders import find_pictures
+from seq2see.sources.picture_folders import called_like_a_picture, find_pictures
 from seq2see.sources.picture_reading import AT_ONCE, Gathered, Wanted, digest, gather, room_for, side_by_side
-from seq2see.sources.pictures import ENDINGS, fit
+from seq2see.sources.pictures import fit
 
 USUAL_SIDE = 32
 """The size that picture files are brought to where nothing is said."""
@@ -82,7 +82,7 @@ def look_through_set(path: Path, side: int | None = None, channels: int | None =
 
 def listed(path: Path, report: DataReport) -> list[Wanted]:
     """The pictures that a list names."""
-    if path.suffix.lower() in ENDINGS:
+    if called_like_a_picture(path):
         remedy = "Give a folder with a folder a class, or a list (.csv, .tsv, .jsonl)."
         raise UserError("This is one picture, not a set of them.", where=file_name(path), remedy=remedy)
     if bare_name(path).suffix.lower() not in TABLES:
@@ -144,8 +144,8 @@ def compare(found: FoundSet) -> None:
     for split, shown in classes.items():
         strange = [f"'{label}'" for label in shown if label not in learnt]
         if strange and learnt:
-            many = "classes that have" if len(strange) > 1 else "a class that has"
-            what = f"In {split} there are {many} no picture to learn from: {', '.join(strange)}."
+            many = "are classes that have" if len(strange) > 1 else "is a class that has"
+            what = f"In {split} there {many} no picture to learn from: {', '.join(strange)}."
             report.complain("classes differ", where, what)
         for label in learnt:
             if label not in shown:

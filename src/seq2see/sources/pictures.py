@@ -100,10 +100,17 @@ class Decoded:
     format: str
 
     @property
+    def small(self) -> str:
+        """What there is to say of a picture with less than half of the wanted pixels on its shorter side, if it is."""
+        width, height = self.size
+        return f"It has {width:,} x {height:,} pixels." if 2 * min(self.size) < self.pixels.shape[-2] else ""
+
+    @property
     def told(self) -> tuple[str, ...]:
         """What whoever asks about this picture should know; that cameras are turned is nothing new to anybody."""
         kinds = [kind for kind in self.remarks if kind != "turned by EXIF"]
-        return tuple(f"{kind}: {KINDS[kind].remedy.removeprefix('Nothing to do: ').rstrip('.')}" for kind in kinds)
+        told = [f"{kind}: {KINDS[kind].remedy.removeprefix('Nothing to do: ').rstrip('.')}" for kind in kinds]
+        return (*told, *([f"{self.small.rstrip('.')}, and was enlarged"] if self.small else []))
 
 
 def decode_picture(
@@ -137,7 +144,8 @@ def read_bytes(path: Path, where: str) -> bytes:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):  # reading from a pipe would wait without end
-            raise BadPicture("unreadable picture", "This is no plain file.", where)
+            what = "This is a folder: name the pictures in it." if path.is_dir() else "This is no plain file."
+            raise BadPicture("unreadable picture", what, where)
         if status.st_size > MOST_BYTES:
             what = f"The file has {status.st_size:,} bytes, more than {MOST_BYTES:,}."
             raise BadPicture("too many pixels", what, where)
