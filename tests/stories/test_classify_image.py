@@ -129,6 +129,16 @@ def test_a_model_looks_at_pictures_in_other_sizes_and_says_so(run: RunFolder, tm
     assert scores["test"]["accuracy"] > 80
 
 
+@pytest.mark.parametrize(("side", "told"), [(0, "cannot be 0"), (5000, "cannot be 5000"), (516, "more than 16,384")])
+def test_sizes_that_nothing_can_be_seen_in_are_refused_without_blaming_the_picture(run, tmp_path, side, told, capsys):
+    painted(COLOURS["blue"], 5).save(tmp_path / "x.png")
+    for asked in (["predict", str(run.path), str(tmp_path / "x.png")], ["eval", str(run.path)]):
+        assert command([*asked, "--set", f"source.side={side}"]) == 2
+        error = capsys.readouterr().err
+        assert told in error
+        assert "x.png" not in error
+
+
 def test_the_command_line_answers_and_names_what_is_no_picture(run: RunFolder, tmp_path: Path, capsys):
     painted(COLOURS["blue"], 3).save(tmp_path / "蓝.png")
     assert command(["predict", str(run.path), str(tmp_path / "蓝.png")]) == 0

@@ -98,6 +98,20 @@ class ClassifyPictures(Classify):
         return scores
 
 
+MOST_PATCHES = 128**2
+"""Each is compared with every other: ten times as many take a hundred times as long."""
+
+
+def checked_side(picture: Picture, side: Any) -> int:
+    """A size that pictures can be seen in."""
+    side = picture.with_(side=side).side
+    apart = picture.frontend.size
+    if apart > 1 and side > apart * MOST_PATCHES**0.5:
+        what = f"{side} x {side} pixels are more than {MOST_PATCHES:,} patches of {apart} x {apart}."
+        raise UserError(what, remedy=f"Take a source.side of at most {int(apart * MOST_PATCHES**0.5):,}.")
+    return side
+
+
 def seeing(stored: StoredModel, side: int | None) -> StoredModel:
     """The model, looking at pictures in another size than it has learnt from; None: in its own."""
     eyes = stored.tokenisers.source
@@ -105,7 +119,9 @@ def seeing(stored: StoredModel, side: int | None) -> StoredModel:
         return stored
     if not isinstance(eyes, Pixels):
         raise UserError("Only pictures have a side.", remedy="Leave out source.side.")
-    return replace(stored, tokenisers=replace(stored.tokenisers, source=eyes.in_size(side)))
+    picture = stored.config.model.source
+    assert isinstance(picture, Picture)
+    return replace(stored, tokenisers=replace(stored.tokenisers, source=eyes.in_size(checked_side(picture, side))))
 
 
 def patch_names(settings: ModelSettings, pixels: NDArray[np.uint8]) -> list[str]:

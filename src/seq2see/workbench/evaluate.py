@@ -27,6 +27,7 @@ from seq2see.sources.texts import read_text
 from seq2see.workbench.alignment_picture import draw_attention
 from seq2see.workbench.ask import Asker
 from seq2see.workbench.caption import Captioner
+from seq2see.workbench.classify_pictures import checked_side
 from seq2see.workbench.forecast import Forecaster
 from seq2see.workbench.picture_sheets import draw_frames, draw_words
 from seq2see.workbench.predict import Model, Prediction, load
@@ -50,7 +51,7 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
     model, recipe = load(str(run.path)), run.recipe()
     scores: dict[str, Any] = {}
     if isinstance(recipe.source, Picture) and "side" in settings:
-        scores["seen"] = {"side": recipe.source.whole(settings.pop("side"))}
+        scores["seen"] = {"side": recipe.source.whole(checked_side(recipe.source, settings.pop("side")))}
         recipe = recipe.with_(**{"source.side": scores["seen"]["side"]})
     splits, _ = read_corpus(recipe)
     if isinstance(model, Asker | Forecaster):
