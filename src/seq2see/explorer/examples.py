@@ -37,11 +37,15 @@ def example_of(run: OpenRun, text: str = "") -> Any:
 
 
 def first_example(run: OpenRun) -> dict[str, str] | None:
-    """A text of the run's own validation data and its reference, as typed; None where samples of texts are missing."""
-    if isinstance(run.settings.source, Picture):
+    """A text of the run's own validation data and its reference, as typed; None where samples are missing.
+
+    Samples name pictures by their files, which are no texts; what is said of one may be.
+    """
+    looks = isinstance(run.settings.source, Picture)
+    if looks and not run.settings.writes:
         return None
     for text, target, *_ in _samples(run):
-        return {"text": _typed(text), "target": _typed(target)}
+        return {"text": "" if looks else _typed(text), "target": _typed(target)}
     return None
 
 

@@ -33,7 +33,8 @@ def write_page(bench: Bench, path: Path, text: str) -> None:
 def saved_page(bench: Bench, text: str = "", target: str | None = None, views: Collection[str] = tuple(SAVED)) -> str:
     """One page about all runs on the bench and one text; without one, about an example of the first run's own."""
     runs = listed(bench)["runs"]
-    text = text or next((found["text"] for each in bench.runs.values() if (found := first_example(each))), "")
+    found = (first_example(each) for each in bench.runs.values())
+    text = text or next((each["text"] for each in found if each and each["text"]), "")
     stored: dict[str, dict[str, Any]] = {}
     for run in runs:
         stored |= saved_for(Answers(bench, run, text, target), views)

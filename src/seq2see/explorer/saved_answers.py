@@ -70,30 +70,29 @@ def key_of(name: str, body: dict[str, Any]) -> str:
 
 def saved_for(answers: Answers, views: Collection[str]) -> dict[str, dict[str, Any]]:
     """The answers that some views need about one run; a view that complains does so in the saved page, too."""
-    for ability, ask in (SAVED[view] for view in views):
-        if ability in answers.run["abilities"] or (ability == "ready" and answers.run["ready"]):
-            try:
-                ask(answers)
-            except TooMuch:
-                raise
-            except UserError:
-                continue
+    for view in (each for each in views if each in answers.run["views"]):
+        try:
+            SAVED[view](answers)
+        except TooMuch:
+            raise
+        except UserError:
+            continue
     return answers.stored
 
 
-# view: what a run must be able to, and what the page asks when it shows it
-SAVED: dict[str, tuple[str, Callable[[Answers], None]]] = {
-    "attention": ("attention", saved_views.attention),
-    "one-head": ("attention", saved_views.one_head),
-    "tokenise": ("text", saved_views.tokenise),
-    "next-token": ("text", saved_views.next_token),
-    "decode": ("decode", saved_views.decode),
-    "architecture": ("ready", saved_views.architecture),
-    "compare": ("ready", saved_views.compare),
-    "mistakes": ("evaluation", saved_views.mistakes),
-    "embeddings": ("vectors", saved_views.embeddings),
-    "runs": ("curves", saved_views.runs),
-    "recurrent": ("recurrent", saved_views.recurrent),
-    "vit": ("pictures", saved_views.pictures),
-    "positions": ("ready", saved_views.positions),
+# view: what the page asks when it shows it
+SAVED: dict[str, Callable[[Answers], None]] = {
+    "attention": saved_views.attention,
+    "one-head": saved_views.one_head,
+    "tokenise": saved_views.tokenise,
+    "next-token": saved_views.next_token,
+    "decode": saved_views.decode,
+    "architecture": saved_views.architecture,
+    "compare": saved_views.compare,
+    "mistakes": saved_views.mistakes,
+    "embeddings": saved_views.embeddings,
+    "runs": saved_views.runs,
+    "recurrent": saved_views.recurrent,
+    "vit": saved_views.pictures,
+    "positions": saved_views.positions,
 }

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, get_args
 
 from seq2see.explorer.views.attention import PartAsked
+from seq2see.explorer.views.compare import looks
 from seq2see.explorer.views.embeddings import MOST as MOST_WORDS
 from seq2see.explorer.views.mistakes import RowsAsked
 
@@ -24,6 +25,8 @@ PICTURES = 3
 MOST_PLACES = 100
 """A model with more patches is saved with the mean of its heads alone: each head has a number for every two patches."""
 DISCARDS = (0, 0.5, 0.9)
+AHEAD = 16
+"""Values that a series is shown going on by."""
 LENGTH = 64
 """Places of a table of positions, as the page shows them at first."""
 
@@ -36,23 +39,43 @@ def runs(answers: Answers) -> None:
 
 def tokenise(answers: Answers) -> None:
     """The text in its pieces."""
-    answers.ask("tokenise", text=answers.text)
+    usual = answers.run["example"] or {}
+    answers.ask("tokenise", text=answers.text or usual.get("target", ""))
+
+
+def _given(answers: Answers) -> dict[str, Any]:
+    """What the model is given: the text, or the first of its test pictures or films, which is shown beside."""
+    abilities = answers.run["abilities"]
+    if "pictures" in abilities or "films" in abilities:
+        _picture(answers, number=0)
+        return {"number": 0}
+    if "series" in abilities:
+        answers.ask("series/said", text=answers.text, ahead=AHEAD)
+    return {"text": answers.text}
+
+
+def _picture(answers: Answers, **which: Any) -> dict[str, Any]:
+    """A picture or a film as the page asks for it, and what is known of it."""
+    answers.ask("vit/picture", **which, order=[], cover=[])
+    return answers.ask("vit/about", **which, order=[], cover=[])
 
 
 def _looked_into(answers: Answers) -> dict[str, Any]:
-    """The text, or the first test picture, as views ask about it that look inside."""
-    pictures = "pictures" in answers.run["abilities"]
-    examples = [{"source": "", "target": "", "gold": False}] if pictures else []  # no others: they are not saved
-    answers.tell("examples", {"examples": examples}, most=12)
-    return {**({"number": 0} if pictures else {"text": answers.text}), "target": answers.target}
+    """What is given and what is written, as views ask about it that look inside."""
+    given = _given(answers)
+    answers.tell("examples", {"examples": []}, most=12)  # no others: they are not saved
+    return {**given, "target": answers.target}
+
+
+def _begun(answers: Answers) -> str:
+    """What a model has written already that reads one thing and writes another."""
+    return (answers.target or "") if answers.run["task"] in ("translate", "caption") else ""
 
 
 def attention(answers: Answers) -> None:
     """Every head, every token by all heads, and all heads fused."""
     about = _looked_into(answers)
     listed = answers.ask("attention/layers", **about)
-    if "number" in about:
-        answers.ask("vit/picture", number=0, order=[], cover=[])
     for number, layer in enumerate(listed["layers"]):
         answers.ask("attention/thumbnails", **about, layer=number)
         answers.ask("attention/measures", **about, layer=number)
@@ -75,10 +98,7 @@ def one_head(answers: Answers) -> None:
 
 def next_token(answers: Answers) -> None:
     """Every place of the text, and the whole vocabulary where the page begins."""
-    if "decode" not in answers.run["abilities"] and answers.run["task"] != "fill":
-        return
-    begun = (answers.target or "") if answers.run["task"] == "translate" else ""
-    about = {"text": answers.text, "target": begun, "taken": []}
+    about = {**_given(answers), "target": _begun(answers), "taken": []}
     count = len(answers.ask("next-token/strip", **about)["ids"])
     for place in range(-1, count):
         answers.ask("next-token/candidates", **about, place=place, most=FEW)
@@ -91,16 +111,16 @@ def next_token(answers: Answers) -> None:
 
 def decode(answers: Answers) -> None:
     """All widths of the beam, a few samples, and the truth if it was given."""
-    if "text" not in answers.run["abilities"]:
-        return
-    about = {"text": answers.text, "taken": [], "max_new_tokens": 24, "penalty": "own", "alpha": 1}
+    given = _given(answers)
+    about = {**given, "taken": [], "max_new_tokens": 24, "penalty": "own", "alpha": 1}
     answers.ask("decode/tree", **about, way="greedy")
     for width in range(2, 9):
         answers.ask("decode/tree", **about, way="beam", num_beams=width)
     for seed in range(SEEDS):
         answers.ask("decode/tree", **about, way="sample", seed=seed, temperature=1, top_k=0, top_p=1)
-    if answers.target:
-        answers.ask("decode/exposure", text=answers.text, target=answers.target)
+    truth = answers.target or (_picture(answers, **given)["truth"] if "number" in given else "")
+    if truth:
+        answers.ask("decode/exposure", **given, target=truth)
 
 
 def architecture(answers: Answers) -> None:
@@ -122,6 +142,8 @@ def mistakes(answers: Answers) -> None:
     for split in answers.ask("mistakes/splits")["splits"]:
         if split["kind"] in ("labels", "tags"):
             answers.ask("mistakes/confusion", split=split["name"])
+        if split["kind"] == "forecasts":
+            answers.ask("mistakes/forecasts", split=split["name"])
         for order in get_args(RowsAsked.model_fields["sort"].annotation):
             first = {"search": "", "cell": None, "start": 0, "count": 25}
             answers.ask("mistakes/rows", split=split["name"], sort=order, **first)
@@ -141,18 +163,15 @@ def compare(answers: Answers) -> None:
     given = {"text": text, "other": "", "target": answers.target, "number": 0, "other_number": None}
     sides = answers.ask("compare/sides", second=second if len(ids) > 1 else None, **given)["sides"]
     for side in sides:
-        if "pictures" in answers.run["abilities"]:
-            answers.ask("vit/picture", run=side["input"]["run"], number=side["input"]["number"])
+        if looks(answers.bench.run(side["input"]["run"])):
+            _picture(answers, run=side["input"]["run"], number=side["input"]["number"])
         for number, _ in enumerate(answers.ask("attention/layers", **side["input"])["layers"]):
             answers.ask("attention/head", **side["input"], layer=number, head=0, heads="mean")
 
 
 def recurrent(answers: Answers) -> None:
     """Every cell with all it shows, what is left of every word, and the contexts."""
-    if "text" not in answers.run["abilities"]:
-        return
-    about = {"text": answers.text, "target": answers.target}
-    answers.tell("examples", {"examples": [], "pictures": False}, most=12)  # no others: they are not saved
+    about = _looked_into(answers)
     found = answers.ask("recurrent/read", **about)
     for cell in found["cells"]:
         for shows in cell["shows"]:
@@ -170,6 +189,7 @@ def pictures(answers: Answers) -> None:
         about: dict[str, Any] = {"number": number, "order": [], "cover": []}
         found = answers.ask("vit/see", **about)
         answers.ask("vit/picture", **about)
+        answers.ask("vit/about", **about)
         said = answers.ask("vit/say", **about, positions="told")
         if found["positions"] != "none":
             answers.ask("vit/say", **about, positions="off")
@@ -181,7 +201,7 @@ def pictures(answers: Answers) -> None:
         for fusion in ("mean", "min", "max") if found["layers"] else ():
             for discard in DISCARDS:
                 answers.ask("vit/rollout", **about, fusion=fusion, discard=discard)
-        if found["writes"]:
+        if found["writes"] and "attention" in answers.run["abilities"]:
             answers.ask("vit/regions", **about, target=said["text"])
         if number + 1 >= found["count"]:
             break

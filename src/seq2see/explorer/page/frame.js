@@ -163,7 +163,7 @@ export class Frame {
 
 /** What goes along from view to view; the rest of the address belongs to the view that is left. */
 function shared(link) {
-  const kept = ["run", "second", "text", "target", "lang", "look"];
+  const kept = ["run", "second", "text", "target", "number", "pixels", "lang", "look"];
   return Object.fromEntries(kept.filter((key) => link[key]).map((key) => [key, link[key]]));
 }
 

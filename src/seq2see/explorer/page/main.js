@@ -10,7 +10,7 @@ import { speak, word } from "./words.js";
 const SHOWN = saved ? VIEWS.filter((each) => saved.views.includes(each.name)) : VIEWS;
 
 /** What every view's state has, besides its own. */
-const SHARED = { run: "", second: "", text: "", target: "" };
+const SHARED = { run: "", second: "", text: "", target: "", number: 0, pixels: "" };
 
 let runs = [];
 let frame;
@@ -42,12 +42,17 @@ async function open() {
   const link = readLink();
   dress(link);
   const run = runs.find((each) => each.id === link.run) ?? runs[0];
-  const view = SHOWN.find((each) => each.name === link.view) ?? SHOWN.find((each) => run && each.suits(run));
-  frame.dress({ views: SHOWN.filter((each) => run && each.suits(run)), view, runs, run, link });
+  const view = SHOWN.find((each) => each.name === link.view) ?? SHOWN.find((each) => run && suits(each, run));
+  frame.dress({ views: SHOWN.filter((each) => run && suits(each, run)), view, runs, run, link });
   if (!run) return frame.complain(word("no_runs"));
   if (link.view && view.name !== link.view) return frame.complain(word("no_view", { name: link.view }));
-  if (!view.suits(run)) return frame.complain(word("nothing_suits"), whichSuit(view));
+  if (!suits(view, run)) return frame.complain(word("nothing_suits"), whichSuit(view));
   await show(view, run, link);
+}
+
+/** Whether a view has something to show of a run: the server's table says. */
+function suits(view, run) {
+  return run.views.includes(view.name);
 }
 
 async function show(view, run, link) {
@@ -100,7 +105,7 @@ function dress(link) {
 }
 
 function whichSuit(view) {
-  const names = runs.filter((each) => view.suits(each)).map((each) => each.name);
+  const names = runs.filter((each) => suits(view, each)).map((each) => each.name);
   return names.length ? word("suits_others", { names: names.join(", ") }) : "";
 }
 

@@ -16,6 +16,7 @@ from seq2see.core.errors import UserError
 from seq2see.explorer.bench import Bench, OpenRun, called
 from seq2see.explorer.messages import AboutRun, Numbers
 from seq2see.models.picture_settings import Picture
+from seq2see.models.settings import Series
 from seq2see.workbench.judged import ORDERS, Judged, chosen, confusion, has_tags, judged, kind_of, not_judged, splits
 from seq2see.workbench.predict import Model
 from seq2see.workbench.report_texts import differing
@@ -29,8 +30,8 @@ class SplitsAsked(AboutRun):
     """Which splits a run was judged on."""
 
 
-class ConfusionAsked(AboutRun):
-    """Which label was taken for which."""
+class SplitAsked(AboutRun):
+    """All answers of a split together: which label was taken for which, or a series and its forecasts."""
 
     split: SplitName
 
@@ -62,10 +63,19 @@ def listed(bench: Bench, asked: SplitsAsked) -> dict[str, Any]:
     }
 
 
-def confused(bench: Bench, asked: ConfusionAsked) -> Numbers:
+def confused(bench: Bench, asked: SplitAsked) -> Numbers:
     """(truth, answer): how often each label was taken for each."""
     run = bench.run(asked.run)
     return Numbers(np.array(confusion(_rows(bench, run, asked.split), run.model).counts))
+
+
+def forecast(bench: Bench, asked: SplitAsked) -> Numbers:
+    """(3, time): when, which value there was, and what was said of it one step ahead, in the order of time."""
+    run = bench.run(asked.run)
+    found = _rows(bench, run, asked.split)
+    if not isinstance(run.settings.target, Series):
+        raise UserError("This model forecasts nothing.", where=run.name, remedy="Choose a run of a series.")
+    return Numbers(np.array([[float(each) for each in (row.text, row.truth, row.answer)] for row in found]).T)
 
 
 def rows(bench: Bench, asked: RowsAsked) -> dict[str, Any]:

@@ -1,16 +1,18 @@
 /** Python for the views that ask what comes next: candidates, surprises, layers, searches, teacher forcing. */
 
 import { assigned, call, loaded, number, numbers, python, remarked, SEQ2SEE, text } from "./python.js";
+import { readBy } from "./reading.js";
 import { remark } from "./remarks.js";
 
-/** Lines that open the model and say what it stands before: `before`. `asked` is `{text, target, taken}`. */
-function stood(run, { text: read, target = "", taken = [] }) {
-  const fills = run.task === "fill";
-  const [way, file] = fills ? ["hiding", "hiding"] : ["writing", "writing"];
-  const given = ["model", text(read), target ? text(target) : null, taken.length ? `taken=${numbers(taken)}` : null];
+/** Lines that open the model and say what it stands before: `before`. `asked` is `{text | number | pixels, target, taken}`. */
+function stood(run, asked) {
+  const { target = "", taken = [] } = asked;
+  const { imports, lines, given: [read] } = readBy(run, asked);
+  const way = run.task === "fill" ? "hiding" : "writing";
+  const given = ["model", read, target ? text(target) : null, taken.length ? `taken=${numbers(taken)}` : null];
   return {
-    imports: [SEQ2SEE, `from seq2see.workbench.${file} import ${way}`],
-    lines: [loaded(run), assigned("before", way, given)],
+    imports: [SEQ2SEE, ...imports, `from seq2see.workbench.${way} import ${way}`],
+    lines: [loaded(run), ...lines, assigned("before", way, given)],
   };
 }
 

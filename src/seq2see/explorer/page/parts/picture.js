@@ -153,7 +153,7 @@ function paintPicture(context, { image, size, grid, heat, chosen, covered, lines
   if (image) context.drawImage(image, 0, 0, size.width, size.height);
   const box = (place) => [(place % across) * wide, Math.floor(place / across) * high, wide, high];
   if (heat) paintHeat(context, heat, box);
-  if (lines && down * across > 1) paintLines(context, size, wide, high);
+  if (lines && down * across > 1) paintLines(context, size, { wide, high, film: down === 1 });
   covered.forEach((place) => cross(context, box(place)));
   const { ink } = paper();
   if (pointed >= 0) frame(context, box(pointed), ink, 2);
@@ -169,9 +169,10 @@ function paintHeat(context, heat, box) {
   });
 }
 
-function paintLines(context, size, wide, high) {
-  context.strokeStyle = "rgba(128, 128, 128, 0.75)";
-  context.lineWidth = 1;
+/** Between patches a thin line; between the frames of a film, which lie in one row, a gap. */
+function paintLines(context, size, { wide, high, film }) {
+  context.strokeStyle = film ? paper().paper : "rgba(128, 128, 128, 0.75)";
+  context.lineWidth = film ? 5 : 1;
   context.beginPath();
   for (let x = wide; x < size.width - 1; x += wide) context.rect(x, 0, 0, size.height);
   for (let y = high; y < size.height - 1; y += high) context.rect(0, y, size.width, 0);

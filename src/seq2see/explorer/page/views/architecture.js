@@ -70,7 +70,6 @@ const DEEP = 3; // levels that are open at first: the model, its halves, and the
 export const view = {
   name: "architecture",
   words,
-  suits: (run) => run.ready,
   state: { block: "" },
 
   async show(place, bench) {

@@ -7,7 +7,7 @@ import { fill, make, turns } from "../parts/dom.js";
 import { figure } from "../parts/figures.js";
 import { heatMap } from "../parts/heat_map.js";
 import { mostOf, transposed } from "../parts/heat_paint.js";
-import { examplesOf, INPUT, inputBoxes, looksInside } from "../parts/input.js";
+import { examplesOf, inputBoxes } from "../parts/input.js";
 import { looks } from "../parts/looks.js";
 import { thumbnails } from "../parts/thumbnails.js";
 import { paired, titleOf, words } from "./attention_words.js";
@@ -19,9 +19,8 @@ const LONG = 100; // beyond so many tokens all heads at once are no longer fetch
 export const view = {
   name: "attention",
   words,
-  suits: looksInside,
   state: {
-    ...INPUT, layer: -1, head: 0, heads: "one", shows: "matrix", hide: false, transposed: false, absolute: false, least: 0.05,
+    layer: -1, head: 0, heads: "one", shows: "matrix", hide: false, transposed: false, absolute: false, least: 0.05,
     query: 0,
   },
   show: (place, bench) => new Attention(place, bench).open(),

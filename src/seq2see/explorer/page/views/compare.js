@@ -7,7 +7,7 @@ import { choice, row, slider, textBox } from "../parts/controls.js";
 import { fill, make, turns } from "../parts/dom.js";
 import { figure, share } from "../parts/figures.js";
 import { heatMap } from "../parts/heat_map.js";
-import { canvasOf } from "../parts/picture.js";
+import { looksAt, pictureAsked, pictureOf } from "../parts/given.js";
 import { readable, tokenStrip } from "../parts/strip.js";
 
 const words = {
@@ -25,8 +25,8 @@ const words = {
     empty: "empty: {what}",
     usual: "an example of the run's own",
     first_answer: "the first answer",
-    picture: "test picture",
     other_picture: "second picture",
+    other_film: "second film",
     same: "the same",
     side: "{place}: {name}",
     log_p: "log p = {value}",
@@ -62,8 +62,8 @@ const words = {
     empty: "留空：{what}",
     usual: "这次训练自己的样例",
     first_answer: "第一边的回答",
-    picture: "测试图片",
     other_picture: "另一张图片",
+    other_film: "另一段短片",
     same: "相同",
     side: "{place}：{name}",
     log_p: "log p = {value}",
@@ -97,8 +97,7 @@ export const view = {
   name: "compare",
   words,
   second: true,
-  suits: (run) => run.ready && ["text", "pictures"].some((ability) => run.abilities.includes(ability)),
-  state: { other: "", number: 0, other_number: -1, kind: "", layer: -1, head: -1 },
+  state: { other: "", other_number: -1, kind: "", layer: -1, head: -1 },
 
   async show(place, bench) {
     const parts = Object.fromEntries(["inputs", "answers", "read", "maps"].map((name) => [name, make("div", {})]));
@@ -117,11 +116,12 @@ function inputs(bench, redraw) {
   const texts = [["text", "example", "usual"], ["other", "other", "same"]];
   const box = ([key, name, empty]) =>
     textBox(bench, key, { name: bench.word(name), lines: 1, placeholder: bench.word("empty", { what: bench.word(empty) }), redraw });
-  if (!abilities.includes("pictures")) return make("div", {}, row(...texts.map(box)), row(...target.map(box)));
+  if (!looksAt(bench.run)) return make("div", {}, row(...texts.map(box)), row(...target.map(box)));
   const named = (value) => (value < 0 ? bench.word("same") : String(value + 1));
-  return row(slider(bench, "number", { name: bench.word("picture"), from: 0, to: bench.state.number, shown: named, redraw }),
-    slider(bench, "other_number", { name: bench.word("other_picture"), from: -1, to: bench.state.other_number, shown: named, redraw }),
-    ...target.map(box));
+  const [name, other] = abilities.includes("films") ? ["film", "other_film"] : ["picture", "other_picture"];
+  const { number, other_number: second } = bench.state;
+  return row(slider(bench, "number", { name: bench.word(name), from: 0, to: number, shown: named, redraw }),
+    slider(bench, "other_number", { name: bench.word(other), from: -1, to: second, shown: named, redraw }), ...target.map(box));
 }
 
 async function tell(parts, turn, bench) {
@@ -133,7 +133,7 @@ async function tell(parts, turn, bench) {
   for (const input of parts.inputs.querySelectorAll("input[type=range]")) input.max = found.pictures - 1;
   fill(parts.answers, make("div", { class: "sides" }, ...found.sides.map((side, place) => sideOf(side, place, bench))),
     guessesOf(found.sides, bench));
-  if (found.pictures) await showPictures(parts.answers, found, bench);
+  await showPictures(parts.answers, found, bench);
   tellRead(parts.read, found, bench);
   bench.code({ name: bench.word("title"), python: sidesCode(found.sides.map(({ input }) => ({ input, run: runOf(input, bench) }))) });
   await tellMaps(parts.maps, { found, turn }, bench);
@@ -142,11 +142,9 @@ async function tell(parts, turn, bench) {
 /** What both sides look at, above what they say of it. */
 async function showPictures(place, found, bench) {
   for (const [index, { input, name }] of found.sides.entries()) {
-    const canvas = canvasOf(await bench.numbers("vit/picture", { run: input.run, number: input.number }));
-    canvas.className = "side-picture";
-    canvas.setAttribute("role", "img");
-    canvas.setAttribute("aria-label", `${name}: ${input.number + 1}`);
-    place.querySelectorAll(".side h2")[index].after(canvas);
+    if (!looksAt(bench.runs.find((run) => run.id === input.run))) continue;
+    const pixels = await bench.numbers("vit/picture", pictureAsked({ ...input, pixels: "" }));
+    place.querySelectorAll(".side h2")[index].after(pictureOf(pixels, `${name}: ${input.number + 1}`));
   }
 }
 

@@ -1,10 +1,11 @@
 /** How an answer is made, step by step: a search as a tree, tokens that are forced, and what teacher forcing hides. */
 
 import { searchCode } from "../code/writing.js";
-import { choice, press, row, slider, textBox, toggle } from "../parts/controls.js";
+import { choice, press, row, slider, toggle } from "../parts/controls.js";
 import { fill, make, turns } from "../parts/dom.js";
 import { figure, share } from "../parts/figures.js";
-import { exampleText, takenTokens, typedText } from "../parts/input.js";
+import { givenBox } from "../parts/given.js";
+import { answers, exampleText, takenTokens } from "../parts/input.js";
 import { searchTree } from "../parts/search_tree.js";
 import { tokenStrip } from "../parts/strip.js";
 import { words } from "./decode_words.js";
@@ -16,7 +17,6 @@ const PACE = 700; // milliseconds between two steps while it plays
 export const view = {
   name: "decode",
   words,
-  suits: (run) => run.ready && run.abilities.includes("text") && run.abilities.includes("decode"),
   state: {
     way: "beam", num_beams: 3, penalty: "own", alpha: 1, seed: 0, temperature: 1, top_k: 0, top_p: 1, most: 24,
     step: -1, pruned: true, taken: "",
@@ -42,7 +42,9 @@ class Page {
     this.tree = make("div", {});
     this.told = make("p", { class: "note told", "aria-live": "polite" });
     this.turn = make("div", { class: "scroll" });
-    this.exposure = new Exposure(bench, () => typedText(this.bench));
+    const name = bench.word(answers(bench.run) ? "source" : "text");
+    this.given = givenBox(bench, { name, usual: exampleText(bench), redraw: () => this.restart({ taken: "" }) });
+    this.exposure = new Exposure(bench, this.given);
     this.steps = make("div", {});
     this.playing = 0;
     bench.signal.addEventListener("abort", () => this.stop());
@@ -50,12 +52,10 @@ class Page {
 
   parts() {
     const { bench } = this;
-    const again = () => this.restart({ taken: "" });
     const ways = [["beam", bench.word("beam")], ["sample", bench.word("sample")]];
-    const asked = bench.run.task === "translate" ? "source" : "text";
     const change = () => this.restart({});
     return [
-      row(textBox(bench, "text", { name: bench.word(asked), placeholder: exampleText(bench), redraw: again })),
+      row(...this.given.controls), this.given.element,
       row(
         choice(bench, "way", { name: bench.word("way"), options: ways, redraw: change }),
         this.settings,
@@ -85,7 +85,7 @@ class Page {
   asked() {
     const { way, num_beams: beams, penalty, alpha, seed, temperature, top_k, top_p, most } = this.bench.state;
     return {
-      run: this.bench.run.id, text: typedText(this.bench), taken: takenTokens(this.bench), max_new_tokens: most, penalty, alpha,
+      run: this.bench.run.id, ...this.given.asked(), taken: takenTokens(this.bench), max_new_tokens: most, penalty, alpha,
       ...(way === "sample" ? { way, seed, temperature, top_k, top_p } : searchBy(beams)),
     };
   }
@@ -151,10 +151,10 @@ class Page {
       ...[2, 4, 8].map((count) => [bench.word("beams", { count }), searchBy(count)]),
       drawn(seed), drawn(seed + 1),
     ];
-    const { run, text, taken, max_new_tokens, penalty, alpha } = this.asked();
+    const { run, taken, max_new_tokens, penalty, alpha } = this.asked();
     const rows = [];
     for (const [name, way] of ways) {
-      const { answer } = await bench.ask("decode/tree", { run, text, taken, max_new_tokens, penalty, alpha, ...way });
+      const { answer } = await bench.ask("decode/tree", { run, ...this.given.asked(), taken, max_new_tokens, penalty, alpha, ...way });
       rows.push([name, answer.text, answer.log_probability, answer.score]);
     }
     const columns = ["way", "answer", "total", "score"].map((key) => bench.word(key));

@@ -78,7 +78,6 @@ const MOST = 10_000; // tokens on the map
 export const view = {
   name: "embeddings",
   words,
-  suits: (run) => run.ready && run.abilities.includes("vectors"),
   state: { word: "", near: 10, first: "", minus: "", third: "", common: "", sentences: "" },
 
   async show(place, bench) {
@@ -98,7 +97,7 @@ export const view = {
     const [first, second] = shares.map(share);
     fill(place, row(search, count),
       note(bench.word("map", { count: pieces.length.toLocaleString("en"), first, second })),
-      make("div", { class: "map-and-list" }, map.element, near), sums(bench), inContexts(bench));
+      make("div", { class: "map-and-list" }, map.element, near), sums(bench), bench.run.task === "caption" ? "" : inContexts(bench));
     bench.offer({ name: bench.word("title"), picture: map.picture, table: map.table });
     bench.code({ name: bench.word("title"), python: mapCode(bench.run, MOST) });
     await find();

@@ -13,31 +13,26 @@ import { figure } from "../parts/figures.js";
 const LOSSES = ["forced_loss", "truth_after_own_loss", "free_loss"];
 
 export class Exposure {
-  /** @param text what the model reads now, typed or by example */
-  constructor(bench, text) {
+  /** @param given what the model is given now; see `parts/given.js` */
+  constructor(bench, given) {
     this.bench = bench;
-    this.text = text;
+    this.given = given;
     this.told = make("div", {});
     this.redraw = latest(() => this.ask());
-    const placeholder = bench.state.text ? "" : bench.run.example?.target ?? "";
-    const asked = { name: bench.word("truth"), placeholder, redraw: this.redraw };
+    this.box = textBox(bench, "target", { name: bench.word("truth"), redraw: this.redraw });
     this.element = make("section", { class: "exposure" }, make("h2", {}, bench.word("exposure")),
-      make("p", { class: "note" }, bench.word("exposure_help")), beside(textBox(bench, "target", asked)), this.told);
-  }
-
-  /** The example's own reference belongs to the example alone. */
-  target() {
-    const { state, run } = this.bench;
-    return state.target || (state.text ? "" : run.example?.target ?? "");
+      make("p", { class: "note" }, bench.word("exposure_help")), beside(this.box), this.told);
   }
 
   async ask() {
     const { bench } = this;
-    const target = this.target();
-    const python = target.trim() ? exposureCode(bench.run, { text: this.text() }, target) : null;
+    const known = await this.given.truth();
+    this.box.querySelector("textarea").placeholder = known;
+    const target = bench.state.target || known;
+    const python = target.trim() ? exposureCode(bench.run, this.given.asked(), target) : null;
     bench.code({ name: bench.word("exposure"), python });
     if (!target.trim()) return fill(this.told, make("p", { class: "note" }, bench.word("no_truth")));
-    const found = await bench.ask("decode/exposure", { run: bench.run.id, text: this.text(), target });
+    const found = await bench.ask("decode/exposure", { run: bench.run.id, ...this.given.asked(), target });
     return this.draw(found);
   }
 

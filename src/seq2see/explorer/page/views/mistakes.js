@@ -2,7 +2,8 @@
 
 import { confusionCode, rowsCode } from "../code/tables.js";
 import { choice, press, row, textBox } from "../parts/controls.js";
-import { shadedStyle } from "../parts/colours.js";
+import { lineChart } from "../parts/chart.js";
+import { LINES, shadedStyle } from "../parts/colours.js";
 import { fill, latest, make } from "../parts/dom.js";
 import { figure, share } from "../parts/figures.js";
 import { heatMap } from "../parts/heat_map.js";
@@ -40,6 +41,10 @@ const words = {
     log_probability: "log p",
     probability: "probability",
     loss: "mean loss",
+    far: "how far off",
+    forecasts: "forecasts, one step ahead",
+    value_: "value",
+    guess_: "forecast",
     quality: "quality",
     sure: "how sure",
     number: "row",
@@ -76,6 +81,10 @@ const words = {
     log_probability: "log p",
     probability: "概率",
     loss: "平均损失",
+    far: "相差多少",
+    forecasts: "预测（提前一步）",
+    value_: "数值",
+    guess_: "预测",
     quality: "质量",
     sure: "把握",
     number: "行号",
@@ -88,12 +97,15 @@ const PAGE = 25; // rows at once
 const DARKEST = 8; // the loss, in nats, from which on a token is as dark as can be
 const ORDERS = ["worst", "best", "surest", "doubtful", "file"];
 /** What the two figures of a row are called, by the kind of table. */
-const FIGURES = { texts: ["chrf", "log_probability"], labels: ["probability"], tags: ["right", "probability"], strips: ["loss"] };
+const FIGURES = {
+  texts: ["chrf", "log_probability"], labels: ["probability"], tags: ["right", "probability"], strips: ["loss"], forecasts: ["far"],
+};
+/** What stands before them, where it is not a text, the truth and the answer. */
+const COLUMNS = { strips: ["number", "text_"], forecasts: ["number", "time", "value_", "guess_"] };
 
 export const view = {
   name: "mistakes",
   words,
-  suits: (run) => run.ready && run.abilities.includes("curves"),
   state: { split: "", sort: "worst", find: "", truth: "", answer: "", from: 0 },
 
   async show(place, bench) {
@@ -105,7 +117,7 @@ export const view = {
       bench.set({ from: 0 });
       return redraw();
     };
-    const names = splits.map(({ name }) => [name, name === "strips" ? bench.word("strips") : name]);
+    const names = splits.map(({ name }) => [name, name in COLUMNS ? bench.word(name) : name]);
     fill(place, row(
       choice(bench, "split", { name: bench.word("split"), options: names, redraw: anew }),
       choice(bench, "sort", { name: bench.word("sort"), options: ORDERS.map((each) => [each, bench.word(each)]), redraw: anew }),
@@ -120,8 +132,21 @@ async function tell(parts, split, bench) {
   await tellRows(parts, split, bench);
 }
 
+/** A series and what was said of each of its values, one step ahead. */
+async function tellForecasts(place, split, bench) {
+  const { shape: [, count], values } = await bench.numbers("mistakes/forecasts", { run: bench.run.id, split: split.name });
+  const [x, truth, said] = [0, 1, 2].map((part) => Array.from(values.subarray(part * count, (part + 1) * count)));
+  const lines = [[truth, "value_"], [said, "guess_"]].map(([y, key], index) => ({ name: bench.word(key), x, y, colour: LINES[index] }));
+  const chart = lineChart({ name: bench.word("forecasts"), lines, xName: bench.word("time") });
+  const legend = make("p", { class: "legend" }, ...lines.map(({ name, colour }) =>
+    make("span", {}, make("span", { class: "swatch", style: { background: colour } }), name)));
+  fill(place, make("div", { class: "narrow" }, chart.element, legend));
+  bench.offer({ name: bench.word("forecasts"), picture: chart.svg, table: chart.table });
+}
+
 async function tellConfusion(parts, split, bench) {
   bench.code({ name: bench.word("confusion"), python: hasLabels(split) ? confusionCode(bench.run, split.name) : null });
+  if (split.kind === "forecasts") return tellForecasts(parts.confusion, split, bench);
   if (!hasLabels(split)) return fill(parts.confusion);
   const body = { run: bench.run.id, split: split.name };
   const { values } = await bench.numbers("mistakes/confusion", body);
@@ -176,7 +201,7 @@ function hasLabels(split) {
 }
 
 function tableOf(rows, split, bench) {
-  const names = split.kind === "strips" ? ["number", "text_"] : ["number", "text_", "truth", "answer"];
+  const names = COLUMNS[split.kind] ?? ["number", "text_", "truth", "answer"];
   const heads = [...names.map((key) => make("th", {}, bench.word(key))),
     ...FIGURES[split.kind].map((key) => make("th", { class: "number" }, bench.word(key)))];
   const lines = rows.map((each) => make("tr", {}, ...cellsOf(each, split, bench)));
@@ -186,14 +211,14 @@ function tableOf(rows, split, bench) {
 
 function cellsOf(each, split, bench) {
   const name = bench.word("look", { number: each.number + 1 });
-  const look = make("a", { href: linkTo(each, split, bench), "aria-label": name }, each.number + 1);
-  const unknown = split.pictures && split.name !== "test"; // only test pictures have numbers to be found by
-  const number = make("td", { class: "number" }, unknown ? each.number + 1 : look);
+  const link = linkTo(each, split, bench);
+  const number = make("td", { class: "number" }, link ? make("a", { href: link, "aria-label": name }, each.number + 1) : each.number + 1);
   if (split.kind === "strips")
     return [number, make("td", {}, coloured(each)), make("td", { class: "number" }, figure(-each.quality))];
   const answer = each.answer.map(([text, differs]) => (differs ? make("mark", {}, text) : text));
   const figures = {
     chrf: figure(each.quality), log_probability: figure(each.sure), right: share(each.quality), probability: share(each.sure),
+    far: figure(-each.quality),
   };
   return [number, make("td", {}, each.text), make("td", {}, each.truth),
     make("td", {}, ...(answer.length ? answer : [make("mark", {}, bench.word("nothing"))]), each.right ? " ✓" : ""),
@@ -209,14 +234,19 @@ function coloured(each) {
   return make("p", { class: "surprises" }, ...pieces);
 }
 
-/** Where this very row can be looked at: in the first view that suits, with its answer. */
+/** Where this very row can be looked at: in the first view that suits, with its answer; null where there is none. */
 function linkTo(each, split, bench) {
-  const { abilities } = bench.run;
   const kept = { run: bench.run.id, lang: document.documentElement.lang };
-  const suits = ["attention", "recurrent"].find((ability) => abilities.includes(ability)) ?? "tokenise";
-  const written = split.kind === "texts" ? { target: answerOf(each) } : {};
-  const [name, more] = split.pictures ? ["vit", { number: each.number }] : [suits, { text: each.text, ...written }];
-  return `#${new URLSearchParams({ view: name, ...kept, ...more })}`;
+  const view_ = ["vit", "attention", "recurrent", "tokenise"].find((name) => bench.run.views.includes(name));
+  const unknown = split.pictures && split.name !== "test"; // only test pictures have numbers to be found by
+  return view_ && !unknown ? `#${new URLSearchParams({ view: view_, ...kept, ...givenIn(each, split) })}` : null;
+}
+
+/** What the model was given in a row, as the link says it: a picture, the values before a forecast, or a text. */
+function givenIn(each, split) {
+  if (split.pictures) return { number: each.number };
+  if (split.kind === "forecasts") return { text: each.pieces.join(" ") };
+  return { text: each.text, ...(split.kind === "texts" ? { target: answerOf(each) } : {}) };
 }
 
 function answerOf(each) {

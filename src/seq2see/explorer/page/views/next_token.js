@@ -7,7 +7,8 @@ import { LINES, paper } from "../parts/colours.js";
 import { choice, press, row, slider, textBox } from "../parts/controls.js";
 import { fill, make, turns } from "../parts/dom.js";
 import { figure, share } from "../parts/figures.js";
-import { exampleText, takenTokens, typedText } from "../parts/input.js";
+import { givenBox } from "../parts/given.js";
+import { answers, exampleText, takenTokens } from "../parts/input.js";
 import { tokenStrip } from "../parts/strip.js";
 import { words } from "./next_token_words.js";
 
@@ -17,7 +18,6 @@ const BITS = 12; // what the strongest colour of the strip stands for
 export const view = {
   name: "next-token",
   words,
-  suits: (run) => run.ready && run.abilities.includes("text") && (run.abilities.includes("decode") || fills(run)),
   state: {
     place: -1, taken: "", temperature: 1, top_k: 0, top_p: 1, repetition: 1, count: 16, paint: "surprise",
   },
@@ -63,13 +63,12 @@ class Page {
       return this.redraw();
     };
     const paint = [["surprise", bench.word("surprise")], ["entropy", bench.word("entropy")]];
-    const reads = bench.run.task === "translate";
-    const asked = reads ? "source" : fills(bench.run) ? "blanks" : "text";
+    const reads = answers(bench.run);
+    const name = bench.word(reads ? "source" : fills(bench.run) ? "blanks" : "text");
+    this.given = givenBox(bench, { name, usual: exampleText(bench), redraw: again });
     return [
-      row(
-        textBox(bench, "text", { name: bench.word(asked), placeholder: exampleText(bench), redraw: again }),
-        reads ? textBox(bench, "target", { name: bench.word("begun"), redraw: again }) : "",
-      ),
+      row(...this.given.controls, reads ? textBox(bench, "target", { name: bench.word("begun"), redraw: again }) : ""),
+      this.given.element,
       row(
         choice(bench, "paint", { name: bench.word("paint"), options: paint, redraw: () => this.drawStrip() }),
         fills(bench.run) ? "" : this.undo, fills(bench.run) ? "" : this.clear,
@@ -94,8 +93,8 @@ class Page {
   }
 
   asked() {
-    const target = this.bench.run.task === "translate" ? this.bench.state.target : "";
-    return { run: this.bench.run.id, text: typedText(this.bench), target, taken: takenTokens(this.bench) };
+    const target = answers(this.bench.run) ? this.bench.state.target : "";
+    return { run: this.bench.run.id, ...this.given.asked(), target, taken: takenTokens(this.bench) };
   }
 
   askedAt(most) {
@@ -263,7 +262,7 @@ class Page {
     if (!fills(bench.run) && place === told.ids.length) return this.take([...takenTokens(this.bench), id]);
     const ids = fills(bench.run) ? told.ids.with(place, id) : [...told.ids.slice(0, place), id];
     const { text } = await bench.ask("next-token/text", { run: bench.run.id, ids });
-    const key = bench.run.task === "translate" ? "target" : "text";
+    const key = answers(bench.run) ? "target" : "text";
     bench.set({ [key]: text, taken: "", place: fills(bench.run) ? place : -1 });
     this.rewrite(key, text);
     return this.redraw();

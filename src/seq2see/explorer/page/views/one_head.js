@@ -6,7 +6,7 @@ import { fill, make, turns } from "../parts/dom.js";
 import { figure } from "../parts/figures.js";
 import { changesOf, changesText, edited, mixed, rowOf, scaleOf, stepsOf, termsOf, weightsOf } from "../parts/head_math.js";
 import { heatMap } from "../parts/heat_map.js";
-import { examplesOf, INPUT, inputBoxes, looksInside } from "../parts/input.js";
+import { examplesOf, inputBoxes } from "../parts/input.js";
 import { readable, tokenStrip } from "../parts/strip.js";
 import { paired, titleOf } from "./attention_words.js";
 import { words } from "./one_head_words.js";
@@ -21,8 +21,7 @@ const PARTS = { queries: "q", keys: "k", values: "v" };
 export const view = {
   name: "one-head",
   words,
-  suits: looksInside,
-  state: { ...INPUT, layer: -1, head: 0, query: 0, key: -1, scaled: true, masked: true, edits: "", cell: "" },
+  state: { layer: -1, head: 0, query: 0, key: -1, scaled: true, masked: true, edits: "", cell: "" },
   show: (place, bench) => new OneHead(place, bench).open(),
 };
 

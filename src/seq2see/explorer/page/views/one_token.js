@@ -3,9 +3,11 @@
 import { fill, make } from "../parts/dom.js";
 import { figure } from "../parts/figures.js";
 import { heatMap } from "../parts/heat_map.js";
+import { pictureAsked } from "../parts/given.js";
 import { patchPicture } from "../parts/picture.js";
 
 const MANY = 40; // keys that are shown, at most
+const SMALL = 260; // pixels of the picture beside the numbers
 
 export class OneToken {
   constructor(place, bench) {
@@ -23,7 +25,7 @@ export class OneToken {
     const given = { name, rows: weights.map((_, head) => label(head)), columns, values: Float32Array.from(cells), most };
     this.map ??= heatMap(given);
     this.map.show(given);
-    const far = !layer.across && !grid; // patches are not in a line
+    const far = !layer.across && !(grid && layer.rows === "source"); // patches are not in a line
     const notes = weights.map((row, head) => {
       const { bits, away } = rowMeasures(row, query);
       const measures = [bench.word("note_bits", { value: figure(bits, 2) })];
@@ -38,9 +40,8 @@ export class OneToken {
   /** The same on the picture, by the head that is chosen; what looks at a class token is not on it. */
   async showPicture(asked, weights, grid) {
     const { bench } = this;
-    const { number, pixels } = asked;
-    const which = { run: asked.run, ...(pixels ? { pixels } : { number }), order: [], cover: [] };
-    this.picture ??= patchPicture({ name: bench.word("on_picture"), side: 260 });
+    const which = pictureAsked(asked);
+    this.picture ??= patchPicture({ name: bench.word("on_picture"), side: grid[0] > 1 ? SMALL : SMALL * 2 }); // frames lie in one line
     const changes = { grid, heat: weights.slice(-grid[0] * grid[1]) };
     if (this.shownOf !== JSON.stringify(which)) {
       changes.pixels = await bench.numbers("vit/picture", which);

@@ -14,7 +14,6 @@ const CLEARLY = 0.25; // a share of a vector's length: smaller distances than th
 export const view = {
   name: "positions",
   words,
-  suits: (run) => ["text", "pictures"].some((name) => run.abilities.includes(name)) && run.family !== "counting",
   state: { side: "", length: 64, head: 0, order: "", off: false, place: 0 },
   show: (place, bench) => new Positions(place, bench).open(),
 };

@@ -6,7 +6,7 @@ import { LINES } from "../parts/colours.js";
 import { choice, row, toggle } from "../parts/controls.js";
 import { fill, make, turns } from "../parts/dom.js";
 import { heatMap } from "../parts/heat_map.js";
-import { examplesOf, INPUT, inputBoxes } from "../parts/input.js";
+import { examplesOf, inputBoxes } from "../parts/input.js";
 import { tokenStrip } from "../parts/strip.js";
 import { words } from "./recurrent_words.js";
 
@@ -16,8 +16,7 @@ const AROUND_ZERO = new Set(["hidden", "cell", "candidate"]); // gates lie betwe
 export const view = {
   name: "recurrent",
   words,
-  suits: (run) => run.abilities.includes("recurrent") && run.abilities.includes("text"),
-  state: { ...INPUT, cell: "", shows: "hidden", sort: "number", word: 0, log: false },
+  state: { cell: "", shows: "hidden", sort: "number", word: 0, log: false },
   show: (place, bench) => new Recurrent(place, bench).open(),
 };
 
@@ -59,6 +58,12 @@ class Recurrent {
 
   get tokens() {
     return this.read.tokens[this.cell.side];
+  }
+
+  /** What a cell reads one by one, if it is no word: the frames of a film, or the values of a series. */
+  get unit() {
+    const { abilities } = this.bench.run;
+    return abilities.includes("series") ? "_value" : abilities.includes("films") && this.cell.side === "source" ? "_frame" : "";
   }
 
   async drawCell() {
@@ -113,10 +118,10 @@ class Recurrent {
     const strip = tokenStrip({ name: bench.word("left"), tokens, chosen: word, onPick: (index) => this.pickWord(index) });
     strip.paint(rows[1].y.map((value) => Math.min(value, 1)));
     const lines = rows.slice(0, log ? 2 : 3).map(({ name, y }) => lineOf(bench.word(name), y, log)); // a cosine may be below zero
-    const chart = lineChart({ name: bench.word("left_of", { word: tokens[word] }), lines, xName: bench.word("place"), log });
+    const chart = lineChart({ name: bench.word("left_of", { word: tokens[word] }), lines, xName: bench.word(`place${this.unit}`), log });
     chart.svg.left = rows;
     const legend = make("p", { class: "legend" }, ...lines.map((line, index) => make("span", {}, swatch(index), line.name)));
-    fill(this.left, make("h2", {}, bench.word("left")), make("p", { class: "note" }, bench.word("left_help")), make("div",
+    fill(this.left, make("h2", {}, bench.word(`left${this.unit}`)), make("p", { class: "note" }, bench.word("left_help")), make("div",
       { class: "strip-window" }, strip),
       row(toggle(bench, "log", { name: bench.word("log"), redraw: this.releft })), make("div", { class: "narrow" }, chart.element, legend));
     const table = { columns: [bench.word("place"), bench.word("token"), ...LEFT.map((name) => bench.word(name))],

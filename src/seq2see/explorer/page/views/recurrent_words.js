@@ -9,7 +9,7 @@ export const words = {
       "left in the states after it. A decoder without attention knows the source only by one context vector; below, that " +
       "vector stands against what attention gives at each step.",
     example: "我有一支笔",
-    examples: "examples", picture: "film", own_answer: "empty: the model's own answer",
+    examples: "examples", own_answer: "empty: the model's own answer",
     side_source: "encoder", side_target: "decoder", layer: "layer", ahead: "forwards", back: "backwards", cell: "cell", token: "token",
     shows: "show", shows_hidden: "state h", shows_cell: "memory c", shows_candidate: "candidate", shows_reset: "reset gate r",
     shows_update: "update gate z", shows_input: "input gate i", shows_forget: "forget gate f", shows_output: "output gate o",
@@ -22,6 +22,7 @@ export const words = {
     about_forget: "How much of the old memory stays: 1 keeps all of it.",
     about_output: "How much of the memory is shown.",
     sort: "sort units by", sort_number: "number", sort_mean: "mean", sort_change: "change", sort_latest: "when strongest",
+    left_frame: "What is left of a frame", left_value: "What is left of a value", place_frame: "frame", place_value: "time",
     states: "States", left: "What is left of a word", left_of: "What is left of “{word}”", place: "token number", step: "step",
     left_help:
       "Press a token. At the token itself every curve is 1. Difference: how far the state would be elsewhere without the " +
@@ -44,7 +45,7 @@ export const words = {
       "点击一个词元，看它在之后的状态里还剩多少。没有注意力的解码器只通过一个上下文向量知道源文；" +
       "下面把这个向量与注意力每一步给出的向量相对照。",
     example: "我有一支笔",
-    examples: "例子", picture: "影片", own_answer: "留空：用模型自己的回答",
+    examples: "例子", own_answer: "留空：用模型自己的回答",
     side_source: "编码器", side_target: "解码器", layer: "层", ahead: "正向", back: "反向", cell: "单元", token: "词元",
     shows: "显示", shows_hidden: "状态 h", shows_cell: "记忆 c", shows_candidate: "候选", shows_reset: "重置门 r",
     shows_update: "更新门 z", shows_input: "输入门 i", shows_forget: "遗忘门 f", shows_output: "输出门 o",
@@ -57,6 +58,7 @@ export const words = {
     about_forget: "旧记忆有多少留下：1 全部保留。",
     about_output: "记忆有多少被展示出来。",
     sort: "单元排序", sort_number: "编号", sort_mean: "平均值", sort_change: "变化", sort_latest: "最强的时刻",
+    left_frame: "一个画面还剩多少", left_value: "一个数值还剩多少", place_frame: "画面", place_value: "时刻",
     states: "状态", left: "一个词还剩多少", left_of: "“{word}”还剩多少", place: "词元序号", step: "步",
     left_help:
       "点击一个词元。在该词元处，每条曲线都是 1。差异：没有这个词，状态会偏离多远。导数：这个词稍有变化，状态跟着变多少；" +

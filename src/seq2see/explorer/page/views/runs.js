@@ -74,7 +74,6 @@ const CHARTS = ["loss", "valid_accuracy", "rate", "gradient_norm", "tokens_per_s
 export const view = {
   name: "runs",
   words,
-  suits: (run) => run.abilities.includes("curves"),
   state: { others: "", smooth: 2, log: true, step: -1 },
 
   async show(place, bench) {

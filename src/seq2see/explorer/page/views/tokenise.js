@@ -46,20 +46,24 @@ const words = {
 export const view = {
   name: "tokenise",
   words,
-  suits: (run) => run.ready && ["text", "decode"].some((ability) => run.abilities.includes(ability)),
   state: {},
 
   async show(place, bench) {
     const told = make("div", {});
     const redraw = latest(() => tell(told, bench));
-    const asked = { name: bench.word("text"), lines: 3, placeholder: bench.word("example"), redraw };
+    const asked = { name: bench.word("text"), lines: 3, placeholder: usual(bench), redraw };
     fill(place, row(textBox(bench, "text", asked)), told);
     await redraw();
   },
 };
 
+/** A sentence of ours; of a model that writes about pictures, one of those that it has learnt to write. */
+function usual(bench) {
+  return (bench.run.task === "caption" && bench.run.example?.target) || bench.word("example");
+}
+
 async function tell(told, bench) {
-  const text = bench.state.text || bench.word("example");
+  const text = bench.state.text || usual(bench);
   const { sides } = await bench.ask("tokenise", { run: bench.run.id, text });
   fill(told, ...sides.map((side) => cut(side, bench)));
   const columns = ["side", "character", "piece", "id", "bytes"].map((key) => bench.word(key));

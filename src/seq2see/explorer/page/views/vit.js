@@ -4,7 +4,8 @@ import { heatCode, saysCode } from "../code/pictures.js";
 import { bars } from "../parts/bars.js";
 import { choice, press, row, slider, toggle } from "../parts/controls.js";
 import { fill, make, turns } from "../parts/dom.js";
-import { asBase64, drawingBoard } from "../parts/drawing.js";
+import { drawingBoard } from "../parts/drawing.js";
+import { fileBox } from "../parts/file_box.js";
 import { share } from "../parts/figures.js";
 import { rowOf } from "../parts/head_math.js";
 import { patchPicture } from "../parts/picture.js";
@@ -12,24 +13,25 @@ import { shuffled } from "../parts/reorder.js";
 import { tokenStrip } from "../parts/strip.js";
 import { words } from "./vit_words.js";
 
-const LARGEST_FILE = 10 << 20;
 const LONGEST_LINK = 16_000; // a larger picture is not written into the address
+const LONG = 900; // pixels of a film, whose frames lie side by side
 const NOBODY = -1; // no patch is chosen: the class token asks, or all patches on average
 
 export const view = {
   name: "vit",
   words,
-  suits: (run) => run.abilities.includes("pictures"),
-  state: { number: 0, pixels: "", shows: "attention", layer: 0, head: -1, query: NOBODY, fusion: "mean", discard: 0, cover: "",
+  state: { shows: "attention", layer: 0, head: -1, query: NOBODY, fusion: "mean", discard: 0, cover: "",
     order: "", off: false },
   show: (place, bench) => new Pictures(place, bench).open(),
 };
 
 class Pictures {
   constructor(place, bench) {
-    Object.assign(this, { place, bench, pointed: NOBODY, word: NOBODY });
+    const film = bench.run.abilities.includes("films");
+    Object.assign(this, { place, bench, film, pointed: NOBODY, word: NOBODY });
     this.picture = patchPicture({
       name: bench.word("title"),
+      side: film ? LONG : undefined,
       onPoint: (patch) => this.point(patch),
       onPick: (patch) => this.coverOrNot(patch),
       onMove: (from, to) => this.swap(from, to),
@@ -51,9 +53,9 @@ class Pictures {
     this.ways = make("div", { class: "controls" });
     this.controls = this.choices();
     const left = make("div", {}, this.told, this.picture.element, this.about);
-    const page = make("div", { class: "picture-page" }, left, this.answers);
+    const page = make("div", { class: this.film ? "" : "picture-page" }, left, this.answers);
     fill(this.place, this.sources(), this.board, this.ways, this.changes(), page);
-    if (!seen.layers) this.place.prepend(make("p", { class: "note" }, bench.word("no_attention")));
+    if (!seen.layers && !this.film) this.place.prepend(make("p", { class: "note" }, bench.word("no_attention")));
     await this.redraw();
   }
 
@@ -61,15 +63,16 @@ class Pictures {
   sources() {
     const { bench, seen } = this;
     const shown = (value) => `${value + 1} / ${seen.count}`;
-    const numbers = { name: bench.word("number"), to: seen.count - 1, shown, redraw: () => this.another() };
-    return row(seen.count ? slider(bench, "number", numbers) : null, this.fileBox(), press(bench.word("draw"), () => this.openBoard()));
+    const numbers = { name: bench.word(this.film ? "film" : "picture"), to: seen.count - 1, shown, redraw: () => this.another() };
+    const own = this.film ? [] : [fileBox(bench, (pixels) => this.own(pixels)), press(bench.word("draw"), () => this.openBoard())];
+    return row(seen.count ? slider(bench, "number", numbers) : null, ...own);
   }
 
   /** What can be done to a picture. */
   changes() {
     const { bench, seen } = this;
     return row(
-      press(bench.word("shuffle"), () => this.shuffle()),
+      press(bench.word(this.film ? "shuffle_frames" : "shuffle"), () => this.shuffle()),
       press(bench.word("back"), () => this.change({ order: "" })),
       press(bench.word("uncover"), () => this.change({ cover: "" })),
       seen.positions === "none" ? null : toggle(bench, "off", { name: bench.word("off"), redraw: this.redraw }),
@@ -125,7 +128,8 @@ class Pictures {
   async afresh() {
     const { state } = this.bench;
     const { shows, layer, head, fusion, discard } = this.controls;
-    fill(this.ways, shows, ...(state.shows === "attention" ? [layer, head] : state.shows === "rollout" ? [fusion, discard] : []));
+    const needed = { attention: [shows, layer, head], rollout: [shows, fusion, discard] }[state.shows] ?? [shows];
+    fill(this.ways, ...(this.film ? [] : needed)); // of a film there is one thing to show
     this.maps = await this.mapsOf(state);
     if (!this.maps) this.bench.code({ name: this.bench.word("title"), python: null });
     this.paint();
@@ -191,8 +195,9 @@ class Pictures {
       }
     }
     if (!other) bench.offer({ key: "changed" });
-    if (!other) parts.push(make("p", { class: "note" }, bench.word("unchanged")));
-    if (this.seen.writes) parts.push(make("p", { class: "note" }, bench.word("caption")), this.captionStrip(other ?? plain));
+    if (!other) parts.push(make("p", { class: "note" }, bench.word(this.film ? "unchanged_film" : "unchanged")));
+    if (this.seen.writes && bench.run.abilities.includes("attention"))
+      parts.push(make("p", { class: "note" }, bench.word("caption")), this.captionStrip(other ?? plain));
     fill(this.answers, ...parts);
   }
 
@@ -252,19 +257,6 @@ class Pictures {
     this.bench.set({ pixels: pixels.length <= LONGEST_LINK ? pixels : "", order: "", cover: "" });
     await this.tried(this.redraw);
     if (pixels.length > LONGEST_LINK) this.about.textContent += ` · ${this.bench.word("not_kept")}`;
-  }
-
-  fileBox() {
-    const input = make("input", { type: "file", accept: "image/*", name: "upload", id: "control-upload" });
-    input.addEventListener("change", () => input.files.length && this.tried(() => this.upload(input.files[0])));
-    return make("label", { class: "control", for: "control-upload" }, make("span", { class: "name" }, this.bench.word("upload")), input);
-  }
-
-  async upload(file) {
-    if (file.size > LARGEST_FILE) throw new Error(this.bench.word("too_large"));
-    const content = new Uint8Array(await file.arrayBuffer());
-    const { values } = await this.bench.numbers("vit/upload", { run: this.bench.run.id, file: asBase64(content) });
-    await this.own(asBase64(values));
   }
 
   openBoard() {
