@@ -1,0 +1,176 @@
+"""Thousands of ways to write a path, to every route and in every text: only files of the page and of runs are opened.
+
+An audit hook sees every file that Python opens, whoever opens it, and whether the answer tells of it or not.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import sysconfig
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from benches import BEARER, Client, app_of, bench, by_itself
+
+import seq2see
+from seq2see.explorer.bundle import PAGE
+from seq2see.explorer.routes import ROUTES
+
+DOTS = ("..", "%2e%2e", ".%2e", "%2E.", "..;", "..%00", "%252e%252e", "\u2024\u2024", "\uff0e\uff0e", "....", ".")
+SLASHES = ("/", "\\", "%2f", "%5c", "%252f", "\u2215", "\u2044", "\uff0f", "\u29f8", "//", "/./", ";/", "%c0%af")
+ROOTS = (
+    "",
+    "/",
+    "//",
+    "\\\\127.0.0.1\\c$\\",
+    "file:///",
+    "file://localhost/",
+    "C:\\",
+    "C:/",
+    "~/",
+    "~root/",
+    "\0",
+    "%00",
+)
+ENDS = ("", "%00", "%00.js", ".js", "?.js", "#.js", ";.js", " ", ".", "/", "::$DATA", "\r\n", "%0d%0a")
+SECRET = "nobody may read this"
+
+
+def path(lots: random.Random, target: str) -> str:
+    """One way to write where something lies."""
+    step = lots.choice(DOTS) + lots.choice(SLASHES)
+    inside = lots.choice(("", "views/", "parts/", "main.js/", "runs/"))
+    return lots.choice(ROOTS) + inside + step * lots.randrange(13) + target + lots.choice(ENDS)
+
+
+def targets(folder: Path) -> list[str]:
+    """What somebody might want: a file beside the runs, one of ours that is not the page's, those of the system."""
+    own = ["secret.txt", "half-done/recipe.toml", "server.py", "explorer/guard.py", "index.html", "views"]
+    return [*own, str(folder / "secret.txt"), "etc/passwd", "/etc/passwd", "proc/self/environ", "Windows/win.ini"]
+
+
+class Opened:
+    """Every file that was opened while somebody listened."""
+
+    def __init__(self):
+        self.names: set[str] | None = None
+        sys.addaudithook(self.hear)
+
+    def hear(self, event: str, arguments: tuple) -> None:
+        if self.names is not None and event in ("open", "os.listdir", "os.scandir"):
+            self.names |= {str(arguments[0])} if isinstance(arguments[0], str | bytes) else set()
+
+    def outside(self, *allowed: Path) -> list[str]:
+        """Those that lie in none of these folders."""
+        return [name for name in self.names or () if not any(Path(name).is_relative_to(each) for each in allowed)]
+
+
+OPENED = Opened()
+
+
+@pytest.fixture
+def heard():
+    OPENED.names = set()
+    yield OPENED
+    OPENED.names = None
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    found = tmp_path_factory.mktemp("runs")
+    (found / "secret.txt").write_text(SECRET, encoding="utf-8")
+    return found
+
+
+@pytest.fixture(scope="module")
+def app(folder):
+    found = app_of(bench(folder))
+    by_itself(got(found, ["/"]))  # Python reads its own source when it first answers
+    return found
+
+
+async def got(app, paths: list[str]) -> list[tuple[int, bytes]]:
+    """Ask for paths as they arrive: a client library would tidy them."""
+    found: list[tuple[int, bytes]] = []
+    headers = [(name.lower().encode(), value.encode()) for name, value in BEARER.items()]
+
+    async def receive():
+        return {"type": "http.request", "body": b""}
+
+    for each in paths:
+        status, body = 0, b""
+
+        async def send(message):
+            nonlocal status, body
+            status, body = message.get("status", status), body + message.get("body", b"")
+
+        raw = each.encode("utf-8", "surrogatepass")
+        scope = {"type": "http", "method": "GET", "path": unquote(each), "raw_path": raw, "query_string": b""}
+        await app({**scope, "root_path": "", "headers": headers}, receive, send)
+        found.append((status, body))
+    return found
+
+
+@pytest.mark.parametrize(("seed", "count"), [(1, 300), pytest.param(2, 5_000, marks=pytest.mark.long)])
+def test_no_address_leads_out_of_the_page(app, folder, heard, seed, count):
+    lots, wanted = random.Random(seed), targets(folder)
+    paths = [f"{start}{path(lots, lots.choice(wanted))}" for _ in range(count) for start in ("/page/", "/", "/api/")]
+    answers = by_itself(got(app, paths))
+    page = {file.read_bytes() for file in PAGE.rglob("*") if file.is_file()}
+    assert {status for status, _ in answers} <= {200, 404, 405}
+    assert all(body in page for status, body in answers if status == 200)
+    assert not any(SECRET.encode() in body for _, body in answers)
+    assert not heard.outside(PAGE)
+
+
+def body_of(name: str, text: str) -> dict[str, object]:
+    """A question with one text wherever it may have one."""
+    schema = ROUTES[name].asked.model_json_schema()["properties"]
+    return {key: value for key, each in schema.items() if key != "run" and (value := _filled(each, text)) is not None}
+
+
+def _filled(schema: dict, text: str) -> object:
+    options = schema.get("anyOf", [schema])
+    for each in options:
+        if "enum" in each or "const" in each:
+            return each.get("enum", [None])[0]
+        if each.get("type") == "string":
+            return text
+        if each.get("type") == "array" and each.get("items", {}).get("type") == "string":
+            return [text] * max(1, each.get("minItems", 1))
+    return None
+
+
+@pytest.mark.parametrize(
+    ("runs", "count"), [(("r5", "r7"), 1), pytest.param(("r1", "r5", "r6", "r7"), 6, marks=pytest.mark.long)]
+)
+def test_no_text_of_a_question_names_a_file(app, folder, heard, runs, count):
+    lots, wanted = random.Random(count), targets(folder)
+    numbers = {"layer": 0, "row": 0, "word": 0, "step": 10}
+    requests = [
+        {
+            "method": "POST",
+            "url": f"/api/{name}",
+            "headers": BEARER,
+            "json": {"run": run, **more, **body_of(name, text)},
+        }
+        for name, route in ROUTES.items()
+        for more in [{key: value for key, value in numbers.items() if key in route.asked.model_fields}]
+        for run in runs
+        for text in [unquote(path(lots, lots.choice(wanted))) for _ in range(count)]
+    ]
+    for request, answer in zip(requests, Client(app).all(requests), strict=True):
+        assert answer.status_code in (200, 404, 422), request
+        assert SECRET not in answer.text
+    python = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+    folders = [folder / name for name in ("half-done", "judged", "labelled")]
+    system = map(Path, ("/usr", "/proc", "/sys"))  # what torch and numpy look up about this machine
+    assert not heard.outside(Path(seq2see.__file__).parent, *folders, *python, *system)
+
+
+def test_the_hook_hears_what_is_opened(heard, folder):
+    (folder / "secret.txt").read_text(encoding="utf-8")
+    assert heard.outside(PAGE) == [str(folder / "secret.txt")]
+    assert heard.outside(folder) == []
