@@ -68,6 +68,31 @@ def test_a_run_that_trains_grows_while_one_looks(open_view, page, runs):
         run.folder.metrics.write_text(text, encoding="utf-8")
 
 
+def test_a_very_long_run_is_thinned_and_says_so_and_still_grows(open_view, page, runs):
+    run = runs.bench.run(runs.id("gpt"))
+    model, aside = run.folder.model, run.folder.path / "model-aside"
+    text = run.folder.metrics.read_text(encoding="utf-8")
+    losses = [3 + (number % 7) / 10 for number in range(9_000)]
+    losses[4_321] = 77.0
+    model.rename(aside)
+    try:
+        lines = [json.dumps({"step": step, "loss": loss}) + "\n" for step, loss in enumerate(losses, 1)]
+        run.folder.metrics.write_text("".join(lines), encoding="utf-8")
+        open_view("runs", run="gpt", smooth=20)
+        faint, smooth = shown(page, "[data-curve=loss]")["lines"]
+        assert (4_322, 77.0) in zip(faint["x"], faint["y"], strict=True)
+        assert len(faint["x"]) < 4_000
+        assert smooth["y"][100] == pytest.approx(3.3, abs=0.01)  # the mean of all, and not that of the extremes
+        assert f"9,000 lines that were noted, {len(faint['x']):,}" in page.locator(".charts .note").inner_text()
+        with run.folder.metrics.open("a", encoding="utf-8") as file:
+            file.write('{"step": 9999, "loss": 0.5}\n')
+        until(page, "document.querySelector('[data-curve=loss]').shown.lines[1].x.at(-1) === 9999")
+        assert len(shown(page, "[data-curve=loss]")["lines"][0]["x"]) == len(faint["x"]) + 1
+    finally:
+        aside.rename(model)
+        run.folder.metrics.write_text(text, encoding="utf-8")
+
+
 def test_pieces_are_those_of_the_tokeniser_as_one_types(open_view, page, runs):
     open_view("tokenise", run="bert")
     text = "猫坐 the 龘"

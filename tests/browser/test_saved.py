@@ -63,6 +63,21 @@ def test_where_a_model_looks_is_saved_whole(open_view, page, saved, runs, run):
     assert page.locator(".complaint").count() == 0
 
 
+@pytest.mark.parametrize(
+    ("run", "lang"), [("recurrent", "en"), ("transformer", "zh"), ("gpt", "en"), ("bert", "zh"), ("vit", "zh")]
+)
+def test_no_view_opens_with_a_question_whose_answer_was_not_saved(page, saved, runs, run, lang):
+    page.goto(f"{saved.as_uri()}#{urlencode({'run': runs.id(run), 'text': TEXT, 'lang': lang})}")
+    page.wait_for_selector("section.view:not([aria-busy]), .complaint")
+    views = page.locator("nav a[data-view]").evaluate_all("each => each.map((one) => one.dataset.view)")
+    assert len(views) >= 8
+    for view in views:
+        page.locator(f"nav a[data-view={view}]").click()
+        page.wait_for_selector("section.view:not([aria-busy]), .complaint")
+        complaints = [each for each in page.locator(".complaint").all_inner_texts() if "[MASK]" not in each]
+        assert complaints == [], view  # that BERT has nothing to guess here, it says itself
+
+
 def test_it_begins_with_its_text_and_says_what_it_does_not_know(page, saved):
     page.goto(saved.as_uri())
     page.wait_for_selector("section.view:not([aria-busy])")
@@ -79,4 +94,5 @@ def test_it_works_inside_a_notebook(page, saved, tmp_path, asked):
     frame = page.frame_locator("iframe")
     frame.locator("nav a[data-view=tokenise]").click()
     assert frame.locator("textarea").input_value() == TEXT
+    assert frame.locator("details.help").get_attribute("open") is None  # there is little room
     assert [url for url in asked if not url.startswith("about:")] == [path.as_uri()]

@@ -13,7 +13,7 @@ from benches import looker
 from writers import writer
 
 import seq2see
-from seq2see.explorer import notebook, saved_answers
+from seq2see.explorer import notebook
 from seq2see.explorer.notebook import attention_page
 from seq2see.explorer.saved_answers import key_of
 from seq2see.workbench import predict
@@ -49,8 +49,24 @@ def test_an_answers_attention_is_a_page_about_this_text_and_this_answer(model):
     np.testing.assert_allclose(weights, prediction.attention.matrix, atol=1e-6)
 
 
+def test_where_frames_are_taken_out_a_table_is_left(model, monkeypatch):
+    prediction = model("我有笔")
+    frame, _, left = prediction._repr_html_().partition("</iframe>")
+    assert frame.startswith("<iframe")
+    assert "信任" in left
+    assert prediction.attention.html() in left
+    monkeypatch.setattr(notebook, "MOST_CELLS", prediction.attention.matrix.size - 1)
+    assert "<table>" not in model("我有笔")._repr_html_().partition("</iframe>")[2]
+
+
+def test_a_notebook_keeps_no_more_than_it_shows(model):
+    page = html.unescape(re.search(r'srcdoc="([^"]*)"', model("我有笔")._repr_html_())[1])
+    assert "views/attention.js" in page
+    assert "views/decode.js" not in page
+
+
 def test_what_is_too_much_for_a_page_is_a_table(model, monkeypatch):
-    monkeypatch.setattr(saved_answers, "MOST_BYTES", 100)
+    monkeypatch.setattr(notebook, "MOST_BYTES", 100)
     assert model("我有笔")._repr_html_().startswith("<table>")
 
 

@@ -8,10 +8,15 @@ import json
 import re
 
 import pytest
+from benches import bench, opened_run
+from writers import writer
 
+from seq2see.core.errors import UserError
 from seq2see.explorer import bundle
 from seq2see.explorer.bench import Bench
-from seq2see.explorer.offline import framed, saved_page
+from seq2see.explorer.describe import listed
+from seq2see.explorer.offline import framed, saved_page, write_page
+from seq2see.explorer.saved_answers import MOST_BYTES, SAVED, Answers, TooMuch, key_of, saved_for
 
 
 def modules(folder, monkeypatch, **texts):
@@ -36,6 +41,20 @@ def test_modules_are_wrapped_once_and_in_the_order_they_are_needed(tmp_path, mon
     assert "const { one: first } = modules['one.js'];" in script
     assert "return { two };" in script
     assert not re.search(r"^(import|export)\b", script, re.MULTILINE)
+
+
+def test_a_page_with_few_views_carries_no_others():
+    few, all_views = bundle.bundled(("attention", "next-token")), bundle.bundled()
+    names = re.findall(r"^modules\['(views/\w+)\.js'\]", few, re.MULTILINE)
+    assert {"views/attention", "views/next_token"} <= set(names)
+    assert not {"views/decode", "views/vit", "views/runs"} & set(names)
+    assert "const VIEWS = [attention, next_token];" in few
+    assert len(few) < 0.8 * len(all_views)
+
+
+def test_every_view_that_can_be_saved_has_a_module_of_its_name():
+    for view in SAVED:
+        assert bundle.bundled((view,))
 
 
 @pytest.mark.parametrize(
@@ -69,6 +88,54 @@ def test_a_page_allows_its_own_script_and_style_and_nothing_else():
     stored = page.split('id="answers">')[1].split("</script>")[0]
     assert json.loads(stored)["link"]["text"] == "</script><b>红"
     assert "http" not in page.replace("http://www.w3.org/", "").replace("http-equiv", "")
+
+
+@pytest.mark.parametrize("text", ["红" * 20_001, "half of a character: \udcff"], ids=["long", "half"])
+def test_a_text_that_the_server_would_not_take_is_refused(text):
+    with pytest.raises(UserError, match="The text"):
+        saved_page(bench(), text)
+
+
+def test_all_runs_share_the_room_of_a_page():
+    """Each of two runs would fit alone."""
+    one = Bench({"r1": opened_run("r1", "r1", writer("gpt"))})
+    two = Bench({"r1": opened_run("r1", "r1", writer("gpt")), "r2": opened_run("r2", "r2", writer("gpt"))})
+    needed = Answers(one, listed(one)["runs"][0], "ab")
+    saved_for(needed, ("attention",))
+    size = MOST_BYTES - needed.room
+    assert saved_page(one, "ab", views=("attention",), most=size)
+    assert saved_page(two, "ab", views=("attention",), most=2 * size)
+    with pytest.raises(TooMuch, match="more than"):
+        saved_page(two, "ab", views=("attention",), most=2 * size - 1)
+
+
+def test_how_large_a_page_is_is_told(tmp_path, capsys):
+    write_page(Bench({"r1": opened_run("r1", "r1", writer("gpt"))}), tmp_path / "look.html", "ab")
+    size = (tmp_path / "look.html").stat().st_size
+    assert f"({size / 1e6:.1f} MB)" in capsys.readouterr().out
+
+
+def answers_of(page: str) -> dict:
+    return json.loads(page.split('id="answers">')[1].split("</script>")[0])["answers"]
+
+
+def test_two_runs_are_compared_and_each_by_itself_and_pictures_whatever_the_text():
+    page = saved_page(bench(), "我", views=("compare",))
+    for run, second in (("r1", None), ("r1", "r2"), ("r5", None), ("r5", "r1")):
+        given = {"run": run, "second": second, "text": "我", "other": "", "target": None, "number": 0}
+        assert key_of("compare/sides", {**given, "other_number": None}) in answers_of(page)
+
+
+HOSTILE = "</script><!--<script>\u2028\u2029\u202e&quot;]]>"
+
+
+def test_whatever_stands_in_a_text_stays_inside():
+    page = saved_page(Bench({"r1": opened_run("r1", HOSTILE, writer("gpt"))}), HOSTILE, views=("tokenise",))
+    assert page.count("<script") == 2
+    assert page.count("</script") == 2
+    assert "<!--" not in page
+    (told,) = answers_of(page).values()
+    assert "".join(group["text"] for group in told["answer"]["sides"][0]["groups"]) == HOSTILE
 
 
 def test_a_frame_holds_a_page_as_text():

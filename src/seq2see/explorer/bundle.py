@@ -10,19 +10,23 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 PAGE = Path(__file__).parent / "page"
+MENU = "views.js"
+"""The module that names all views."""
 
 IMPORT = re.compile(r'^import \{([^}]*)\} from "([^"]+)";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:const|let|function|class) (\w+))", re.MULTILINE)
 ELSE = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
-def bundled(first: str = "main.js") -> str:
-    """One script that does what loading this module does."""
+def bundled(views: Collection[str] = ()) -> str:
+    """One script that does what loading the page's first module does; with some views only, if any are named."""
     done: dict[str, str] = {}
-    _add(first, done, ())
+    given = {MENU: menu_of(views)} if views else {}
+    _add("main.js", done, given, ())
     modules = "".join(f"modules[{name!r}] = (() => {{\n{text}}})();\n" for name, text in done.items())
     script = f'"use strict";\n(() => {{\nconst modules = {{}};\n{modules}}})();\n'
     if "</script" in script.lower() or "<!--" in script:
@@ -30,15 +34,22 @@ def bundled(first: str = "main.js") -> str:
     return script
 
 
-def _add(name: str, done: dict[str, str], waiting: tuple[str, ...]) -> None:
+def menu_of(views: Collection[str]) -> str:
+    """The module that lists all views, if there were only these."""
+    names = {view: view.replace("-", "_") for view in views}
+    imports = "".join(f'import {{ view as {name} }} from "./views/{name}.js";\n' for name in names.values())
+    return f"{imports}export const VIEWS = [{', '.join(names.values())}];\n"
+
+
+def _add(name: str, done: dict[str, str], given: Mapping[str, str], waiting: tuple[str, ...]) -> None:
     """Wrap a module, behind all that it imports."""
     if name in waiting:
         raise ValueError(f"modules import each other in a circle: {' → '.join((*waiting, name))}")
     if name in done:
         return
-    text = (PAGE / name).read_text(encoding="utf-8")
+    text = given.get(name) or (PAGE / name).read_text(encoding="utf-8")
     for _, other in IMPORT.findall(text):
-        _add(_place(name, other), done, (*waiting, name))
+        _add(_place(name, other), done, given, (*waiting, name))
     done[name] = _wrapped(name, text)
 
 

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from seq2see.core.errors import UserError
 from seq2see.workbench import predict
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.predict import Model
+
+MOST_BYTES = 16 << 20
+"""Of a page: a notebook keeps every output in its file."""
+MOST_CELLS = 1_000
+"""Of a table that is stored beside a page: each takes some eighty bytes."""
+NOT_TRUSTED = "Nothing above? Trust this notebook to see it. · 上面没有内容？请信任此笔记本。"
 
 
 def load(name: str | Path, engine: str = "own") -> Model:
@@ -25,6 +32,17 @@ def attention_page(model: Model, source: str, target: str | None) -> str:
 
     bench = Bench({"r1": OpenRun.around(model)})
     try:
-        return framed(saved_page(bench, source, target, views=("attention", "tokenise")))
+        frame = framed(saved_page(bench, source, target, views=("attention", "tokenise"), most=MOST_BYTES))
     except TooMuch:
         return TextAttention.of(model.trace(source, target)).html()
+    return frame + _instead(model, source, target)
+
+
+def _instead(model: Model, source: str, target: str | None) -> str:
+    """What is left where frames are taken out: in a notebook that is not trusted, or on a page that shows its file."""
+    try:
+        found = TextAttention.of(model.trace(source, target))
+    except UserError:  # which the frame tells
+        return ""
+    table = found.html() if found.matrix.size <= MOST_CELLS else ""
+    return f"<details><summary>{NOT_TRUSTED}</summary>{table}</details>"

@@ -18,7 +18,8 @@ from seq2see.explorer.bench import Bench
 from seq2see.explorer.bundle import PAGE, bundled
 from seq2see.explorer.describe import listed
 from seq2see.explorer.examples import first_example
-from seq2see.explorer.saved_answers import SAVED, Answers, saved_for
+from seq2see.explorer.messages import MOST_CHARACTERS
+from seq2see.explorer.saved_answers import MOST_BYTES, SAVED, Answers, saved_for
 from seq2see.workbench.report_page import allowed
 
 
@@ -26,25 +27,46 @@ def write_page(bench: Bench, path: Path, text: str) -> None:
     """Write a page about the runs on the bench and one text, and say where it is."""
     if path.is_dir():
         raise UserError("This is a folder.", where=str(path), remedy="Name a file, such as look.html.")
-    write_text(path, saved_page(bench, text))
-    print(f"{path} opens in any browser; it needs no server.")
+    page = saved_page(bench, text)
+    write_text(path, page)
+    print(f"{path} ({len(page.encode()) / 1e6:,.1f} MB) opens in any browser; it needs no server.")
 
 
-def saved_page(bench: Bench, text: str = "", target: str | None = None, views: Collection[str] = tuple(SAVED)) -> str:
+def saved_page(
+    bench: Bench,
+    text: str = "",
+    target: str | None = None,
+    views: Collection[str] = tuple(SAVED),
+    most: int = MOST_BYTES,
+) -> str:
     """One page about all runs on the bench and one text; without one, about an example of the first run's own."""
     runs = listed(bench)["runs"]
     found = (first_example(each) for each in bench.runs.values())
     text = text or next((each["text"] for each in found if each and each["text"]), "")
+    _check(text)
     stored: dict[str, dict[str, Any]] = {}
     for run in runs:
-        stored |= saved_for(Answers(bench, run, text, target), views)
+        answers = Answers(bench, run, text, target, most)
+        stored |= saved_for(answers, views)
+        most = answers.room
     looks = any("attention" in run["abilities"] and run["ready"] for run in runs)
     link = {"view": "attention" if looks else "", "text": text, "target": target or ""}
-    return _page({"runs": runs, "views": list(views), "link": link, "answers": stored})
+    script = bundled(views if set(views) < set(SAVED) else ())
+    return _page(script, {"runs": runs, "views": list(views), "link": link, "answers": stored})
 
 
-def _page(stored: dict[str, Any]) -> str:
-    script, style = bundled(), (PAGE / "style.css").read_text(encoding="utf-8")
+def _check(text: str) -> None:
+    """What the server would not take from a page, a page cannot be about."""
+    if len(text) > MOST_CHARACTERS:
+        raise UserError(f"The text has more than {MOST_CHARACTERS:,} characters.", remedy="Save a shorter one.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UserError("The text is no Unicode: it has half of a character.", remedy="Save it as UTF-8.") from None
+
+
+def _page(script: str, stored: dict[str, Any]) -> str:
+    style = (PAGE / "style.css").read_text(encoding="utf-8")
     policy = f"default-src 'none'; img-src data: blob:; style-src {allowed(style)}; script-src {allowed(script)}"
     # "<" could end the element that holds the answers, so it is written in JSON's own other way.
     answers = json.dumps(stored, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")

@@ -25,11 +25,12 @@ MOST_BYTES = 48 << 20
 class Answers:
     """The questions that a page will put about one run and one text, with their answers."""
 
-    def __init__(self, bench: Bench, run: dict[str, Any], text: str, target: str | None = None):
+    def __init__(self, bench: Bench, run: dict[str, Any], text: str, target: str | None = None, room: int = MOST_BYTES):
         self.bench, self.run = bench, run
         self.text, self.target = text, target
         self.stored: dict[str, dict[str, Any]] = {}
-        self.size = 0
+        self.room = room
+        """Bytes that may still be stored."""
 
     def ask(self, name: str, **body: Any) -> Any:
         """Put a question about the run as the page would, and keep the answer, also if it is a complaint."""
@@ -41,12 +42,14 @@ class Answers:
             self._keep(name, asked, {"complaint": json.loads(bytes(wrong(422, error).body))})
             raise
         content = bytes(told(answer).body)
-        self.size += len(content)
-        if self.size > MOST_BYTES:
-            limit = f"What there is to save is more than {MOST_BYTES >> 20} MB, which no browser opens gladly."
-            raise TooMuch(limit, where=self.run["name"], remedy="Save a shorter text.")
         if isinstance(answer, Numbers):
-            kept = {"shape": list(answer.array.shape), "base64": base64.b64encode(content).decode("ascii")}
+            content = base64.b64encode(content)
+        self.room -= len(content)
+        if self.room < 0:
+            limit = f"What there is to save is more than {MOST_BYTES >> 20} MB, which no browser opens gladly."
+            raise TooMuch(limit, where=self.run["name"], remedy="Save a shorter text, or fewer runs.")
+        if isinstance(answer, Numbers):
+            kept = {"shape": list(answer.array.shape), "base64": content.decode("ascii")}
             return self._keep(name, asked, kept)
         return self._keep(name, asked, {"answer": json.loads(content)})
 

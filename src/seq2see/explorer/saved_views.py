@@ -156,13 +156,16 @@ def embeddings(answers: Answers) -> None:
 
 
 def compare(answers: Answers) -> None:
-    """The run beside the next on the bench, with all heads on average."""
+    """The run by itself, as the page begins, and beside the next on the bench, with all heads on average."""
     ids = list(answers.bench.runs)
     second = ids[(ids.index(answers.run["id"]) + 1) % len(ids)]
-    text = answers.text if "text" in answers.run["abilities"] else ""
-    given = {"text": text, "other": "", "target": answers.target, "number": 0, "other_number": None}
-    sides = answers.ask("compare/sides", second=second if len(ids) > 1 else None, **given)["sides"]
-    for side in sides:
+    for each in (None, second) if len(ids) > 1 else (None,):
+        _compared(answers, each)
+
+
+def _compared(answers: Answers, second: str | None) -> None:
+    given = {"text": answers.text, "other": "", "target": answers.target, "number": 0, "other_number": None}
+    for side in answers.ask("compare/sides", second=second, **given)["sides"]:
         if looks(answers.bench.run(side["input"]["run"])):
             _picture(answers, run=side["input"]["run"], number=side["input"]["number"])
         for number, _ in enumerate(answers.ask("attention/layers", **side["input"])["layers"]):

@@ -6,6 +6,7 @@
 import { Downloads } from "./parts/downloads.js";
 import { CodeFold } from "./parts/code_fold.js";
 import { fill, make } from "./parts/dom.js";
+import { hasAddress } from "./link.js";
 import { spoken, word } from "./words.js";
 import { saved } from "./ask.js";
 
@@ -59,7 +60,7 @@ export class Frame {
     const place = make("section", { class: `view view-${view.name}`, "aria-label": titleOf(view), "aria-busy": "true" });
     const help = word("help_text", {}, view.words);
     const about = make("details", { class: "help" }, make("summary", {}, word("help")), make("p", {}, help));
-    about.open = this.helpOpen ?? innerWidth > NARROW;
+    about.open = this.helpOpen ?? (innerWidth > NARROW && hasAddress()); // a frame in a notebook has little room
     about.addEventListener("toggle", () => (this.helpOpen = about.open));
     fill(this.main, make("h1", {}, titleOf(view)), about, place);
     fill(this.offered, make("h2", {}, word("downloads")));

@@ -84,6 +84,6 @@ function keep(written, replace) {
 }
 
 /** Inside a notebook a page is `about:srcdoc`, whose address cannot be changed. */
-function hasAddress() {
+export function hasAddress() {
   return location.protocol !== "about:";
 }
