@@ -50,7 +50,7 @@ BEARER = {**OWN, "Authorization": f"Bearer {KEYS.token}"}
 def looker() -> Model:
     """A Vision Transformer; one of its labels looks like markup."""
     settings = ModelSettings(source=SEEN, encoder=STACK, target=PictureLabel())
-    return _made("vit", settings, Tokenisers(EYES, EYES, (SCRIPT, "红")))
+    return made("vit", settings, Tokenisers(EYES, EYES, (SCRIPT, "红")))
 
 
 @cache
@@ -58,7 +58,7 @@ def teller() -> Model:
     """A model that says in words what is to be seen."""
     letters = writer("gpt").tokenisers.target
     settings = ModelSettings(source=SEEN, encoder=STACK, decoder=STACK, target=TextTarget(frontend=PLACED))
-    return _made("caption", settings, Tokenisers(EYES, letters))
+    return made("caption", settings, Tokenisers(EYES, letters))
 
 
 @cache
@@ -66,7 +66,7 @@ def watcher() -> Model:
     """A model that says in words what happens in a film."""
     seen = Film(side=8, frames=4, frontend=Patches(size=4, positions="none"))
     settings = SHAPES["rnn"].with_(source=seen)
-    return _made("film", settings, Tokenisers(FilmPixels(8, 3, 4), writer("gpt").tokenisers.target))
+    return made("film", settings, Tokenisers(FilmPixels(8, 3, 4), writer("gpt").tokenisers.target))
 
 
 @cache
@@ -74,10 +74,11 @@ def forecaster() -> Model:
     """A model that goes on from numbers: it has neither words nor labels."""
     decoder = RecurrentDecoderSettings(width=16, cell="gru", look="first-state", dropout=0.0)
     scale = Scale(0.0, 1.0)
-    return _made("waves", ModelSettings(target=Series(longest=8), decoder=decoder), Tokenisers(scale, scale))
+    return made("waves", ModelSettings(target=Series(longest=8), decoder=decoder), Tokenisers(scale, scale))
 
 
-def _made(name: str, settings: ModelSettings, tokenisers: Tokenisers) -> Model:
+def made(name: str, settings: ModelSettings, tokenisers: Tokenisers) -> Model:
+    """A model of some shape with random weights."""
     module = fresh_model(settings, tokenisers.sizes, "xavier", seed=3).eval()
     config = ModelConfig(name=name, step=1, model=settings, decoding=Decoding(max_new_tokens=8))
     return opened(StoredModel(config, module, tokenisers))

@@ -7,7 +7,7 @@ from typing import Any
 from seq2see.explorer.bench import Bench, OpenRun
 from seq2see.explorer.examples import first_example
 from seq2see.models.picture_settings import Film, Picture
-from seq2see.models.settings import ModelSettings, Sentences, Series, Text, TextTarget, Tokens
+from seq2see.models.settings import ModelSettings, Sentences, Series, Tags, Text, TextTarget, Tokens, Vector
 
 TASKS = {
     "blanks": "fill", "blanks-and-pairs": "fill", "label": "classify", "picture-label": "classify", "tags": "tag",
@@ -95,19 +95,21 @@ def _worded(settings: ModelSettings) -> Any:
 
 def views_of(run: OpenRun) -> list[str]:
     """The views that have something to show of a run: the page's menu, and what a saved page asks."""
-    can, alone = {*abilities_of(run)}, run.ready and not run.config.members
-    counts = run.settings.decoder is not None and run.settings.decoder.kind == "counting"
+    can, alone, settings = {*abilities_of(run)}, run.ready and not run.config.members, run.settings
+    kinds = {part.kind for part in (settings.encoder, settings.decoder) if part}
+    told = "transformer" in kinds and can & {"text", "pictures"}  # where something stands
+    movable = "text" in can and "counting" not in kinds and not isinstance(settings.target, Tags | Vector)
     shows = {
         "runs": "curves" in can,
         "tokenise": can & {"text", "decode"},
         "attention": "attention" in can,
         "one-head": "attention" in can,
-        "next-token": "decode" in can or (run.ready and task_of(run.settings) == "fill"),
+        "next-token": "decode" in can or (run.ready and task_of(settings) == "fill"),
         "decode": "decode" in can,
         "recurrent": "recurrent" in can,
         "vit": alone and can & {"pictures", "films"},
-        "positions": alone and not counts and can & {"text", "pictures"},
-        "compare": can & {"text", "pictures", "films"},
+        "positions": alone and (told or movable),
+        "compare": can & {"text", "pictures", "films"} and not isinstance(settings.target, Vector),
         "mistakes": run.ready and "curves" in can,
         "architecture": run.ready,
         "embeddings": "vectors" in can,

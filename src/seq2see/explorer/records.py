@@ -53,6 +53,8 @@ def record(bench: Bench, asked: AboutInput, kinds: Collection[Kind], only: Colle
 
 def layers(bench: Bench, asked: AboutInput) -> list[Signal]:
     """Every attention of the model, in order; instead of their weights, which may be many, they have their queries."""
+    if bench.run(asked.run).config.members:
+        return []  # the members of an ensemble look at different places
     return record(bench, asked, QUERIES).of("query")
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 FEW, WHOLE = 200, 10_000_000
 """Candidates for the next token that the view asks for: the most probable, or the whole vocabulary."""
-SEEDS = 4
-"""Samples that are saved."""
+BEAMS, SEEDS, TURNS = range(2, 9), 4, 24
+"""Widths of the beam and samples that are saved, and the tokens that each has at most."""
 PICTURES = 3
 """Test pictures that can be chosen in a saved page."""
 MOST_PLACES = 100
@@ -112,9 +112,9 @@ def next_token(answers: Answers) -> None:
 def decode(answers: Answers) -> None:
     """All widths of the beam, a few samples, and the truth if it was given."""
     given = _given(answers)
-    about = {**given, "taken": [], "max_new_tokens": 24, "penalty": "own", "alpha": 1}
+    about = {**given, "taken": [], "max_new_tokens": TURNS, "penalty": "own", "alpha": 1}
     answers.ask("decode/tree", **about, way="greedy")
-    for width in range(2, 9):
+    for width in BEAMS:
         answers.ask("decode/tree", **about, way="beam", num_beams=width)
     for seed in range(SEEDS):
         answers.ask("decode/tree", **about, way="sample", seed=seed, temperature=1, top_k=0, top_p=1)

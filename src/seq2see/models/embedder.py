@@ -27,9 +27,10 @@ class Embedder(Reader):
         super().__init__(source, encoder, nn.Identity())
 
     def hidden(self, batch: Batch) -> Sequences:
-        """The vector of each text, as a row of one place."""
-        assert isinstance(batch.source, Sequences), "an embedder needs a text"
-        return Sequences(meaning(self, batch.source)[:, None], torch.ones_like(batch.source.lengths))
+        """The vector of each text or picture, as a row of one place."""
+        assert batch.source is not None, "an embedder needs something to read"
+        vectors = meaning(self, batch.source)
+        return Sequences(vectors[:, None], torch.ones_like(vectors[:, 0], dtype=torch.long))
 
 
 class FirstEmbedder(Embedder):

@@ -9,6 +9,7 @@ from typing import Any
 
 from seq2see.core.devices import device_of
 from seq2see.core.errors import UserError
+from seq2see.models.settings import Ngrams
 from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.classify_pictures import reading_of_picture, seeing
@@ -18,6 +19,7 @@ from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Answer, Model, Prediction, guessed, refuse_others
 from seq2see.workbench.questions import Said, Seen, batch_of, say_all
 from seq2see.workbench.remarks import unknown_in
+from seq2see.workbench.tag import words_of
 from seq2see.workbench.tasks import question_of
 from seq2see.workbench.vectors import Vectors, vectors_of
 
@@ -89,6 +91,9 @@ class Asker(Model):
         batch = batch_of([seen]).to(self.device)
         if seen.pixels is not None:
             return reading_of_picture(self.config.model, seen.pixels, batch)
+        if isinstance(self.config.model.read.frontend, Ngrams):  # it reads words, behind a beginning that is none
+            words = ["<bos>", *words_of(seen.text)[: max(seen.words)]]
+            return Reading(batch, {"source": words}, {"source": [True] + [False] * (len(words) - 1)})
         return Reading.of(batch, {"source": (self.tokenisers.source, seen.ids)})
 
     def _explained(self, seen: Seen) -> TextAttention:

@@ -42,9 +42,9 @@ class Summed(Classify):
         raise _no_head()
 
     def read(self, stored: StoredModel, text: Any) -> Seen:
-        """The text as numbers; a picture is no text."""
+        """The text as numbers, or the picture as pixels."""
         if isinstance(stored.config.model.source, Picture):
-            raise _no_head()
+            return ClassifyPictures().read(stored, text)
         return super().read(stored, text)
 
     def answer(self, stored: StoredModel, seen: Seen, scores: Tensor, most: int) -> Said:

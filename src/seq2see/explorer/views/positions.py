@@ -13,7 +13,7 @@ from seq2see.explorer.messages import MOST_TOKENS, AboutRun, Numbers, Place, Wor
 from seq2see.inspection.positions import Told, alike, table_of, told_to
 from seq2see.models.counting import CountingSettings
 from seq2see.models.picture_settings import Picture
-from seq2see.models.settings import Tags
+from seq2see.models.settings import Tags, Vector
 from seq2see.workbench.predict import Model
 from seq2see.workbench.reordering import Reordering, reordering, untold
 
@@ -49,7 +49,8 @@ def told(bench: Bench, asked: AboutRun) -> dict[str, Any]:
         for side, each in sides.items()
     ]
     # A tagger is asked about words, which several pieces may be part of: moved alone, they would be of other words.
-    reorders = not isinstance(run.settings.source, Picture) and not isinstance(run.settings.target, Tags)
+    # One that gives a vector says nothing that another order could change.
+    reorders = not isinstance(run.settings.source, Picture) and not isinstance(run.settings.target, Tags | Vector)
     return {"sides": listed, "reorders": reorders}
 
 

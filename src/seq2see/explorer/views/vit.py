@@ -17,6 +17,7 @@ from seq2see.explorer.views.positions import unplaced
 from seq2see.inspection.positions import alike, told_to
 from seq2see.inspection.rollout import rollout
 from seq2see.inspection.trace import trace
+from seq2see.models.settings import Vector
 from seq2see.workbench.caption import Captioner
 
 Maps = list[NDArray[np.float32]]
@@ -81,6 +82,8 @@ def say(bench: Bench, asked: SayAsked) -> dict[str, Any]:
         said = model.predict([found.given])[0]
         pieces = [{"text": each.text, "probability": each.probability} for each in said.answers[0].tokens]
         return {"text": said.text, "pieces": pieces, "answers": []}
+    if isinstance(run.settings.target, Vector):  # real weights without a head say nothing
+        return {"text": "", "pieces": [], "answers": []}
     said = model.predict([found.given], top_k=LIKELY)[0]
     likely = [{"text": each.text, "probability": each.probability} for each in said.guesses[0]]
     return {"text": said.text, "pieces": [], "answers": likely}

@@ -1,0 +1,197 @@
+"""Every view that is offered of a model answers all that its page asks, for every family of models there is."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import numpy as np
+import pytest
+import torch
+from families import FAMILIES, NUMBERS, bench, text_for
+from writers import SOURCE, writer
+
+from seq2see.explorer import saved_views
+from seq2see.explorer.describe import described, views_of
+from seq2see.explorer.routes import ROUTES
+from seq2see.explorer.saved_answers import SAVED, Answers
+from seq2see.inspection.trace import ATTENTION
+from seq2see.sequences.series import numbers_of
+from seq2see.sequences.tokenisers import EOS
+
+INSIDE = {"attention", "one-head"}
+READS = {"tokenise", "compare", "architecture", "embeddings"}
+WRITES = {*READS, "next-token", "decode"}
+SHOWN = {
+    "transformer": {*WRITES, *INSIDE, "positions"},
+    "rnn": {*WRITES, *INSIDE, "recurrent", "positions"},
+    "gpt": {*WRITES, *INSIDE, "positions"},
+    "lstm": {*WRITES, "recurrent", "positions"},
+    "convolutional": {*WRITES, *INSIDE, "positions"},
+    "window": {*WRITES, "positions"},
+    "bert": {*READS, *INSIDE, "next-token", "positions"},
+    "pairs": {*READS, *INSIDE, "next-token", "positions"},
+    "classifier": {*READS, *INSIDE, "positions"},
+    "classifier, recurrent": {*READS, "recurrent", "positions"},
+    "classifier, windows": {*READS, "positions"},
+    "tagger": {*READS, "recurrent"},
+    "tagger, n-grams": {*READS, "recurrent"} - {"embeddings"},
+    "tagger, transformer": {*READS, *INSIDE, "positions"},
+    "embedder": {*READS, *INSIDE, "positions"} - {"compare"},
+    "vit": {*INSIDE, "vit", "positions", "compare", "architecture"},
+    "vit, headless": {*INSIDE, "vit", "positions", "architecture"},
+    "resnet": {"vit", "compare", "architecture"},
+    "caption": {*WRITES, *INSIDE, "vit", "positions"},
+    "film": {*WRITES, *INSIDE, "vit", "recurrent"},
+    "series": {"recurrent", "architecture"},
+    "series, window": {"architecture"},
+    "series, transformer": {*INSIDE, "architecture"},
+    "ensemble": {*WRITES} - {"embeddings"},
+    "ensemble, caption": {*WRITES} - {"embeddings"},
+}
+"""What there is to see of each. What only a run has, its curves and mistakes, is tested with runs."""
+
+
+def ask(name: str, route: str, **body):
+    """Put a question about a family as the page does."""
+    asked = ROUTES[route].asked.model_validate_json(json.dumps({"run": "r1", **body}))
+    return ROUTES[route].answer(bench(name), asked)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_what_is_offered_answers_without_a_complaint(name, monkeypatch):
+    monkeypatch.setattr(saved_views, "BEAMS", (2,))
+    monkeypatch.setattr(saved_views, "SEEDS", 1)
+    monkeypatch.setattr(saved_views, "TURNS", 3)
+    assert set(views_of(bench(name).run("r1"))) == SHOWN[name]
+    answers = Answers(bench(name), described(bench(name).run("r1")), text_for(name))
+    for view in SHOWN[name]:
+        before = len(answers.stored)
+        SAVED[view](answers)
+        assert len(answers.stored) > before or view in ("one-head", "next-token", "compare"), view
+
+
+def given(name: str):
+    """What a captioner is given where there are no test pictures: a grey one, or a grey film."""
+    shape = (4, 8, 8, 3) if name == "film" else (8, 8, 3)
+    return np.full(shape, 128, np.uint8)
+
+
+@pytest.mark.parametrize("name", ["caption", "film"])
+class TestCaptioners:
+    def test_what_comes_next_is_what_the_model_says(self, name):
+        model = bench(name).run("r1").model
+        found = ask(name, "next-token/candidates", number=0, target="ab", most=1000)
+        batch = model.reading(given(name), "ab").batch
+        with torch.inference_mode():
+            scores = model.module(batch)[0, 2].log_softmax(-1)  # behind <bos>, a and b
+        assert found["scores"] == pytest.approx(scores[found["ids"]].tolist(), abs=1e-5)
+        strip = ask(name, "next-token/strip", number=0, target="ab")
+        assert strip["pieces"] == ["a", "b"]
+        surprise = -sum(each * np.log(2) for each in strip["surprise"])
+        assert surprise == pytest.approx(model.score(given(name), "ab") - scores[EOS].item(), abs=1e-4)
+
+    def test_a_search_ends_where_predict_does(self, name):
+        model = bench(name).run("r1").model
+        for way in ({"way": "greedy"}, {"way": "beam", "num_beams": 3}):
+            found = ask(name, "decode/tree", number=0, max_new_tokens=8, **way)
+            said = model.predict([given(name)], num_beams=way.get("num_beams", 1), max_new_tokens=8)[0]
+            assert found["answer"]["text"] == said.text
+            assert found["answer"]["score"] == pytest.approx(said.score, abs=1e-5)
+
+    def test_a_token_that_is_forced_is_gone_on_from(self, name):
+        letters = writer("gpt").tokenisers.target.encode("ba")
+        found = ask(name, "decode/tree", number=0, taken=letters, max_new_tokens=3)
+        assert found["given"] == ["b", "a"]
+        assert found["answer"]["text"].startswith("ba")
+
+    def test_the_truth_costs_what_the_model_makes_of_it(self, name):
+        model = bench(name).run("r1").model
+        found = ask(name, "decode/exposure", number=0, target="ab")
+        assert -sum(found["forced_loss"]) == pytest.approx(model.score(given(name), "ab"), abs=1e-4)
+        assert found["truth"] == ["a", "b", "<eos>"]
+
+    def test_attention_on_places_or_frames_is_that_of_a_trace(self, name):
+        model = bench(name).run("r1").model
+        listed = ask(name, "attention/layers", number=0, target="ab")
+        assert listed["grid"] == ((1, 4) if name == "film" else (2, 2))
+        looks = model.trace(given(name), "ab", ATTENTION).of("attention")
+        layer = next(place for place, each in enumerate(listed["layers"]) if each["across"])
+        shown = ask(name, "attention/head", number=0, target="ab", layer=layer).array
+        assert shown == pytest.approx(looks[layer].values[0], abs=1e-6)
+        last = [each.values.mean(0) for each in looks if each.across][-1]
+        assert ask(name, "vit/regions", number=0, target="ab").array == pytest.approx(last, abs=1e-6)
+
+    def test_two_sides_are_compared_by_what_each_says(self, name):
+        model = bench(name).run("r1").model
+        found = ask(name, "compare/sides", number=0, target="ab")
+        assert found["sides"][0]["answer"] == model.predict([given(name)])[0].text
+        read = [np.log(each["probability"]) for each in found["read"][1]]
+        assert sum(read) == pytest.approx(model.score(given(name), "ab"), abs=1e-4)
+
+
+class TestFilms:
+    def test_frames_lie_side_by_side_and_are_given_one_after_another(self):
+        frames = np.random.default_rng(0).integers(0, 256, (4, 8, 8, 3), dtype=np.uint8)
+        strip = np.concatenate(list(frames), axis=1)
+        pixels = base64.b64encode(strip.tobytes()).decode()
+        about = ask("film", "vit/about", pixels=pixels)
+        assert (about["grid"], about["film"], about["patch"]) == ([1, 4], True, 8)
+        assert ask("film", "vit/picture", pixels=pixels).array == pytest.approx(strip)
+        turned = ask("film", "vit/say", pixels=pixels, order=[3, 2, 1, 0], cover=[0])
+        changed = frames[::-1].copy()
+        changed[0] = 128
+        model = bench("film").run("r1").model
+        said = model.predict([changed])[0]
+        assert turned["text"] == said.text
+        chances = [each.probability for each in said.answers[0].tokens]
+        assert [each["probability"] for each in turned["pieces"]] == pytest.approx(chances, abs=1e-6)
+
+    def test_states_over_frames_are_those_of_a_trace(self):
+        model = bench("film").run("r1").model
+        read = ask("film", "recurrent/read", number=0, target="ab")
+        assert read["tokens"]["source"] == ["1", "2", "3", "4"]
+        cell = read["cells"][0]["name"]
+        states = ask("film", "recurrent/states", number=0, target="ab", cell=cell).array
+        record = model.trace(given("film"), "ab", ("hidden",))
+        assert states == pytest.approx(record.find(cell, "hidden").values, abs=1e-6)
+        left = ask("film", "recurrent/left", number=0, target="ab", cell=cell, word=1).array
+        assert left.shape == (3, 4)
+        assert left[:, 1] == pytest.approx([1, 1, 1])
+
+
+class TestSeries:
+    def test_it_is_told_what_the_model_said_of_each_value_and_how_it_goes_on(self):
+        model = bench("series").run("r1").model
+        found = ask("series", "series/said", text=NUMBERS, ahead=3)
+        values = numbers_of(NUMBERS)
+        assert found["values"] == pytest.approx(values)
+        for place in (1, 3, 6):  # one value, three, all: the next is said in the same way
+            next_one = numbers_of(model(" ".join(map(str, values[:place])), max_new_tokens=1).text)
+            assert found["guesses"][place - 1] == pytest.approx(next_one[0], abs=1e-4)
+        assert found["ahead"] == pytest.approx(numbers_of(model(NUMBERS, max_new_tokens=3).text))
+
+    def test_places_are_called_by_their_times(self):
+        listed = ask("series, transformer", "attention/layers", text=NUMBERS)
+        assert listed["tokens"]["target"] == ["1", "2", "3", "4", "5", "6"]
+        assert listed["tokens"]["written"] == ["2", "3", "4", "5", "6", "7"]
+        looks = bench("series, transformer").run("r1").model.trace(NUMBERS).of("attention")
+        shown = ask("series, transformer", "attention/head", text=NUMBERS, layer=1, head=1).array
+        assert shown == pytest.approx(looks[1].values[1], abs=1e-6)
+
+    def test_what_is_no_number_is_told(self):
+        with pytest.raises(Exception, match="not a number"):
+            ask("series", "series/said", text=SOURCE)
+        with pytest.raises(Exception, match="no numbers"):
+            ask("gpt", "series/said", text=NUMBERS)
+
+
+def test_a_tagger_of_n_grams_reads_words():
+    read = ask("tagger, n-grams", "recurrent/read", text="abc de")
+    assert read["tokens"]["source"] == ["<bos>", "abc", "de"]
+    cell = read["cells"][0]["name"]
+    assert ask("tagger, n-grams", "recurrent/states", text="abc de", cell=cell).array.shape[0] == 3
+
+
+def test_members_of_an_ensemble_are_not_looked_into():
+    assert ask("ensemble", "attention/layers", text=SOURCE)["layers"] == []
