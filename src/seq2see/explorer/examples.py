@@ -12,11 +12,12 @@ import numpy as np
 from seq2see.explorer.bench import OpenRun
 from seq2see.explorer.inputs import refuse_text
 from seq2see.models.picture_settings import Film, Picture
-from seq2see.models.settings import Series
+from seq2see.models.settings import Blanks, BlanksAndPairs, Series
+from seq2see.sequences.tokenisers import MASK_TEXT
 from seq2see.workbench.report_texts import read_table
 
-USUAL = "I have a pen"
-"""For a model that came without examples."""
+USUAL, BLANK = "I have a pen", f"I have a {MASK_TEXT}"
+"""For models that came without examples: to go on from or to read, and to fill."""
 WAVE = " ".join(f"{math.sin(time / 4):.3f}" for time in range(64))
 """The same for a model of numbers: as many as it sees are read."""
 
@@ -32,12 +33,13 @@ def example_of(run: OpenRun, text: str = "") -> Any:
             refuse_text(run)
         frames = (source.frames,) if isinstance(source, Film) else ()
         return np.full((*frames, source.side, source.side, source.channels), 128, dtype=np.uint8)
-    usual = WAVE if isinstance(run.settings.target, Series) else USUAL
+    usual = BLANK if isinstance(run.settings.target, Blanks | BlanksAndPairs) else USUAL
+    usual = WAVE if isinstance(run.settings.target, Series) else usual
     return text or next((_typed(row[0]) for row in _samples(run)), usual)
 
 
 def first_example(run: OpenRun) -> dict[str, str] | None:
-    """A text of the run's own validation data and its reference, as typed; None where samples are missing.
+    """A text of the run's own validation data and its reference, as typed, or what is usual; None of pictures.
 
     Samples name pictures by their files, which are no texts; what is said of one may be.
     """
@@ -46,7 +48,7 @@ def first_example(run: OpenRun) -> dict[str, str] | None:
         return None
     for text, target, *_ in _samples(run):
         return {"text": "" if looks else _typed(text), "target": _typed(target)}
-    return None
+    return None if looks else {"text": example_of(run), "target": ""}
 
 
 def _samples(run: OpenRun) -> Iterator[list[str]]:

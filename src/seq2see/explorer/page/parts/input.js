@@ -13,7 +13,7 @@ import { make } from "./dom.js";
 import { row, textBox } from "./controls.js";
 import { givenBox, looksAt } from "./given.js";
 
-/** A text of the run's own, to begin with; a language model can begin with nothing at all. */
+/** A text to begin with: of the run's own, where it has any. */
 export function exampleText(bench) {
   return bench.run.example?.text ?? "";
 }
@@ -35,7 +35,7 @@ export async function examplesOf(bench) {
 }
 
 export function inputBoxes(bench, { examples, redraw }) {
-  const usual = examples[0]?.source || bench.word("example");
+  const usual = examples[0]?.source || exampleText(bench);
   const given = givenBox(bench, { name: bench.word(bench.run.abilities.includes("series") ? "series" : "text"), usual, redraw });
   const boxes = [...given.controls, ...targetBox(bench, redraw)];
   const element = make("div", {}, row(...boxes));

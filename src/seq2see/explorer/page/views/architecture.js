@@ -5,6 +5,7 @@ import { fill, latest, make } from "../parts/dom.js";
 import { press, row, textBox } from "../parts/controls.js";
 import { counted, share } from "../parts/figures.js";
 import { formula } from "../parts/formula.js";
+import { exampleText } from "../parts/input.js";
 import { FORMULAS } from "../formulas.js";
 
 const words = {
@@ -98,7 +99,7 @@ async function drawTree({ tree, told, total }, bench) {
   mark(tree, bench.state.block);
   await choose();
   bench.offer({ name: bench.word("title"), picture: tree, table: tableOf(all, bench) });
-  const asked = { text: text || bench.run.example?.text || "I have a pen", number: 0 };
+  const asked = { text: text || exampleText(bench), number: 0 };
   bench.code({ name: bench.word("title"), python: blocksCode(bench.run, asked) });
 }
 

@@ -13,7 +13,6 @@ export const shared = {
     pool: "summary",
     own_answer: "its own answer",
     examples: "examples (★: true alignment known)",
-    example: "我有一支笔",
     no_attention: "This model has no attention: there is nothing it looks at.",
   },
   zh: {
@@ -28,7 +27,6 @@ export const shared = {
     pool: "汇总",
     own_answer: "模型自己的回答",
     examples: "例句（★：已知标准对齐）",
-    example: "我有一支笔",
     no_attention: "这个模型没有注意力，没有可看的内容。",
   },
 };

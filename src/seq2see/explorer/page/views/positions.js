@@ -5,6 +5,7 @@ import { choice, press, row, slider, textBox, toggle } from "../parts/controls.j
 import { fill, latest, make } from "../parts/dom.js";
 import { share } from "../parts/figures.js";
 import { heatMap } from "../parts/heat_map.js";
+import { exampleText } from "../parts/input.js";
 import { reorderStrip, shuffled } from "../parts/reorder.js";
 import { words } from "./positions_words.js";
 
@@ -32,7 +33,7 @@ class Positions {
     this.told = await bench.ask("positions/told", { run: bench.run.id });
     const parts = [];
     if (this.told.reorders) {
-      const text = textBox(bench, "text", { name: bench.word("text"), placeholder: this.example, redraw: () => this.another() });
+      const text = textBox(bench, "text", { name: bench.word("text"), placeholder: exampleText(this.bench), redraw: () => this.another() });
       this.line = make("div", { class: "strip-window" });
       this.found = make("div", {});
       const untold = this.told.sides.some((side) => side.kind !== "none");
@@ -47,11 +48,6 @@ class Positions {
     fill(this.place, this.orders, this.tables);
     if (parts.length) await this.reorder();
     await this.retable();
-  }
-
-  /** A text of the run's own; a model that fills blanks is asked nothing without one. */
-  get example() {
-    return this.bench.run.example?.text || this.bench.word(this.bench.run.task === "fill" ? "example_blank" : "example");
   }
 
   get side() {
@@ -79,7 +75,7 @@ class Positions {
 
   asked(order) {
     const { state, run } = this.bench;
-    return { run: run.id, text: state.text || this.example, order, positions: state.off ? "off" : "told" };
+    return { run: run.id, text: state.text || exampleText(this.bench), order, positions: state.off ? "off" : "told" };
   }
 
   async drawOrder() {

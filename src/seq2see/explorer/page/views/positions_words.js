@@ -7,8 +7,6 @@ export const words = {
       "Attention sees a bag of words: it cannot tell in which order they stand. So a model is told, by vectors that are " +
       "added to the words, by turning queries and keys, or by making far words less attractive. Drag words into another " +
       "order and see what changes; with positions off, an encoder gives every word the same vector wherever it stands.",
-    example: "我有一支笔",
-    example_blank: "我有一[MASK]笔",
     another_order: "The same words in another order",
     order_help: "Drag a token, or carry it with Shift and the arrow keys. The small numbers say where each stood.",
     reverse: "reverse", shuffle: "shuffle", back: "put back", off: "positions off",
@@ -43,8 +41,6 @@ export const words = {
     help_text:
       "注意力看到的是一袋词：它分不清词的先后。所以要告诉模型位置：给词向量加上位置向量，或旋转查询和键，或让远处的词不那么有吸引力。" +
       "把词拖成另一种顺序，看什么会变；关闭位置后，编码器给每个词的向量与它站在哪里无关。",
-    example: "我有一支笔",
-    example_blank: "我有一[MASK]笔",
     another_order: "同样的词，另一种顺序",
     order_help: "拖动词元，或用 Shift 加方向键搬动它。小数字是它原来的位置。",
     reverse: "倒序", shuffle: "打乱", back: "还原", off: "关闭位置",

@@ -8,7 +8,6 @@ export const words = {
       "state, each column a token. Gates decide what is kept and what is written. Press a token to see how much of it is " +
       "left in the states after it. A decoder without attention knows the source only by one context vector; below, that " +
       "vector stands against what attention gives at each step.",
-    example: "我有一支笔",
     examples: "examples", own_answer: "empty: the model's own answer",
     side_source: "encoder", side_target: "decoder", layer: "layer", ahead: "forwards", back: "backwards", cell: "cell", token: "token",
     shows: "show", shows_hidden: "state h", shows_cell: "memory c", shows_candidate: "candidate", shows_reset: "reset gate r",
@@ -44,7 +43,6 @@ export const words = {
       "循环网络逐个读入词元，并带着一个状态往前走：这里每一行是状态中的一个数，每一列是一个词元。门决定保留什么、写入什么。" +
       "点击一个词元，看它在之后的状态里还剩多少。没有注意力的解码器只通过一个上下文向量知道源文；" +
       "下面把这个向量与注意力每一步给出的向量相对照。",
-    example: "我有一支笔",
     examples: "例子", own_answer: "留空：用模型自己的回答",
     side_source: "编码器", side_target: "解码器", layer: "层", ahead: "正向", back: "反向", cell: "单元", token: "词元",
     shows: "显示", shows_hidden: "状态 h", shows_cell: "记忆 c", shows_candidate: "候选", shows_reset: "重置门 r",
