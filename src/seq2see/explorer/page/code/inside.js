@@ -93,7 +93,7 @@ export function statesCode(run, asked, { cell, shows, sort }) {
   return python([...imports, sort in SORTED ? NUMPY : null], [
     lines,
     assigned("states", "record.find", [text(cell.name), text(kind), part], ".values"),
-    sort in SORTED ? `states = states[:, np.argsort(${SORTED[sort]}, kind="stable")]` : null,
+    sort in SORTED ? [`order = np.argsort(${SORTED[sort]}, kind="stable")`, "states = states[:, order]"] : null,
     `print(record.tokens[${text(cell.side)}])`,
     "print(states.T.round(3))",
   ]);
