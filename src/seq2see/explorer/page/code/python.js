@@ -8,16 +8,15 @@
 
 const WIDEST = 88; // characters of a line, as Python's formatters count
 const LONGEST = 78; // of a text on one line
-const OWN = /^(?:import|from) seq2see\b/;
-const THIRD = /^(?:import|from) (?:numpy|torch)\b/;
+const INSTALLED = /^(?:import|from) (?:numpy|seq2see|torch)\b/; // all else comes with Python
 
 /** What every snippet that opens a model imports. */
 export const SEQ2SEE = "import seq2see";
 
 /** A whole snippet. Lines may be null (nothing stands there), or lists of lines. */
 export function python(imports, lines) {
-  const groups = [[], [], []];
-  for (const each of new Set(imports.flat().filter(Boolean))) groups[OWN.test(each) ? 2 : THIRD.test(each) ? 1 : 0].push(each);
+  const groups = [[], []];
+  for (const each of new Set(imports.flat().filter(Boolean))) groups[INSTALLED.test(each) ? 1 : 0].push(each);
   const plainFirst = (one, other) => Number(one.startsWith("from")) - Number(other.startsWith("from")) || (one < other ? -1 : 1);
   const above = groups.filter((group) => group.length).map((group) => group.sort(plainFirst).join("\n"));
   return `${[...above, lines.flat(Infinity).filter(Boolean).join("\n")].join("\n\n")}\n`;

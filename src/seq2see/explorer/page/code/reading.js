@@ -5,6 +5,7 @@
  *   assigned("record", "model.trace", given)
  */
 
+import { looksAt } from "../parts/given.js";
 import { remark } from "./remarks.js";
 import { call, remarked, text } from "./python.js";
 
@@ -16,8 +17,7 @@ const LETTERS = 80; // of base64 on a line
 export function readBy(run, asked) {
   const answer = asked.target || (run.encoder === null ? "" : null); // running text is looked at as it stands
   const target = answer === null ? null : text(answer);
-  const looks = ["pictures", "films"].some((ability) => run.abilities.includes(ability));
-  if (!looks) return { imports: [], lines: [], given: [text(asked.text), target] };
+  if (!looksAt(run)) return { imports: [], lines: [], given: [text(asked.text), target] };
   const { imports, lines } = pictureOf(run, asked);
   return { imports, lines, given: ["picture", target] };
 }
