@@ -235,6 +235,24 @@ def test_cross_attention_is_torchs_with_the_same_weights():
     assert_close(own(vectors, own.prepare(memory), real(source)), expected, rtol=0, atol=1e-6)
 
 
+def test_on_the_way_back_queries_keys_and_values_are_put_together_once():
+    """A slice would fill a tensor with zeros for each of them, write into it, and add them all up: four times the work."""
+    vectors = torch.randn(2, 5, 16, requires_grad=True)
+    looks = [
+        SelfAttention(16, 4)(vectors, everyone()),
+        GroupedSelfAttention(16, 4, 2)(vectors, everyone()),
+        CrossAttention(16, 4, 16)(vectors, CrossAttention(16, 4, 16).prepare(vectors), everyone()),
+    ]
+    for looked in looks:
+        steps, waiting = set(), [looked.grad_fn]
+        while waiting:
+            step = waiting.pop()
+            steps.add(step.name())
+            waiting += [before for before, _ in step.next_functions if before is not None]
+        assert any(step.startswith("Split") for step in steps)
+        assert not any(step.startswith(("Slice", "Select")) for step in steps)
+
+
 def test_self_attention_alone_knows_no_order():
     layer, vectors, order = SelfAttention(6, 2), torch.randn(1, 5, 6), [3, 0, 4, 1, 2]
     assert_close(layer(vectors[:, order], everyone()), layer(vectors, everyone())[:, order])

@@ -192,19 +192,20 @@ class SelfAttention(Attention):
         self, vectors: Float[Tensor, "line token width"], layout: Padded = AS_ROWS
     ) -> tuple[Queries, Float[Tensor, "row 2 group key size"]]:
         """Queries of every head, and keys and values of every head that has its own."""
-        return self.cut(layout.spread(self.queries_keys_values(vectors)))
-
-    def cut(self, together: Float[Tensor, "row time all"]) -> tuple[Queries, Float[Tensor, "row 2 group key size"]]:
-        """The same out of the product that gives all of them."""
-        pieces = together.unflatten(-1, (-1, self.width // self.heads)).transpose(1, 2)
+        pieces = split_heads(layout.spread(self.queries_keys_values(vectors)), self.heads + 2 * self.key_heads)
         queries, keys_values = pieces[:, : self.heads], pieces[:, self.heads :]
         return queries, keys_values.unflatten(1, (2, self.key_heads))
+
+    def cut(self, together: Float[Tensor, "row time all"]) -> tuple[Queries, Shared, Shared]:
+        """The same for learning: on the way back what belongs to the three is put together once, not added up."""
+        size = self.width // self.heads
+        queries, keys, values = together.split((self.width, self.key_heads * size, self.key_heads * size), dim=-1)
+        return split_heads(queries, self.heads), split_heads(keys, self.key_heads), split_heads(values, self.key_heads)
 
     def forward(self, vectors: Vectors, may_look: MayLook, layout: Padded = AS_ROWS) -> Vectors:
         """Every time looks at the whole sequence (as far as it may)."""
         together = layout.spread(self.queries_keys_values(vectors))
-        queries, keys_values = self.cut(together)
-        keys, values = keys_values[:, 0], keys_values[:, 1]
+        queries, keys, values = self.cut(together)
         if self.places is not None:
             # Only distances count, so it does not matter if a text begins in the middle of a line.
             times = torch.arange(queries.size(2), device=queries.device)[None]
@@ -277,8 +278,8 @@ class CrossAttention(Attention):
 
     def prepare(self, memory: Float[Tensor, "line token memory"], layout: Padded = AS_ROWS) -> tuple[Tensor, Tensor]:
         """Keys and values of the memory: the same at every step, so they are computed once."""
-        both = split_heads(layout.spread(self.keys_values(memory)), 2 * self.heads)
-        return both[:, : self.heads], both[:, self.heads :]
+        keys, values = layout.spread(self.keys_values(memory)).chunk(2, dim=-1)
+        return split_heads(keys, self.heads), split_heads(values, self.heads)
 
     def forward(
         self, vectors: Vectors, keys_values: tuple[Tensor, Tensor], may_look: MayLook, layout: Padded = AS_ROWS
