@@ -6,6 +6,7 @@
 import { Downloads } from "./parts/downloads.js";
 import { CodeFold } from "./parts/code_fold.js";
 import { fill, make } from "./parts/dom.js";
+import { Working } from "./parts/working.js";
 import { hasAddress } from "./link.js";
 import { spoken, word } from "./words.js";
 import { saved } from "./ask.js";
@@ -27,18 +28,22 @@ export class Frame {
     this.menu = make("nav", {});
     this.main = make("main", { id: "content", tabindex: "-1" });
     this.codes = new CodeFold();
-    this.offered = make("footer", { class: "offered" });
+    this.working = new Working(this.main);
+    this.offered = make("footer", { class: "offered", hidden: true });
     this.live = make("p", { class: "live", role: "status" });
     const switches = make("div", { class: "switches" }, this.runs.label, this.second.label, this.look, this.language);
     const head = make("header", {}, make("strong", { class: "brand" }, "seq2see"), this.saved, switches);
-    const body_ = make("div", { class: "body" }, this.menu, make("div", { class: "column" }, this.main, this.codes.element, this.offered));
-    body.replaceChildren(this.skip, head, body_, this.live);
+    const column = make("div", { class: "column" }, this.main, this.codes.element, this.offered);
+    column.addEventListener("keydown", (event) => event.key === "Escape" && close(event.target.closest("details[open]")));
+    const body_ = make("div", { class: "body" }, this.menu, column);
+    body.replaceChildren(this.working.element, this.skip, head, body_, this.live);
   }
 
   /** Say everything in the language of now, for this view and these runs. */
   dress({ views, view, runs, run, link }) {
     this.skip.textContent = word("skip");
     this.saved.textContent = word("saved_page");
+    this.working.element.setAttribute("aria-label", word("loading"));
     this.menu.setAttribute("aria-label", word("views"));
     fill(this.language, word("language"));
     this.language.setAttribute("aria-label", word("language_name"));
@@ -57,12 +62,13 @@ export class Frame {
   place(view) {
     const active = document.activeElement;
     this.focused = this.main.contains(active) ? active.name || active.id : "";
-    const place = make("section", { class: `view view-${view.name}`, "aria-label": titleOf(view), "aria-busy": "true" });
+    const place = make("section", { class: `view view-${view.name}`, "aria-label": titleOf(view), "aria-busy": "true",
+      "data-waits": word("loading") });
     const help = word("help_text", {}, view.words);
     const about = make("details", { class: "help" }, make("summary", {}, word("help")), make("p", {}, help));
     about.open = this.helpOpen ?? (innerWidth > NARROW && hasAddress()); // a frame in a notebook has little room
     about.addEventListener("toggle", () => (this.helpOpen = about.open));
-    fill(this.main, make("h1", {}, titleOf(view)), about, place);
+    this.main.replaceChildren(make("h1", {}, titleOf(view)), about, place); // the keyboard finds its place when all is drawn
     fill(this.offered, make("h2", {}, word("downloads")));
     this.offered.hidden = true;
     this.codes.clear();
@@ -160,6 +166,13 @@ export class Frame {
     event.preventDefault();
     this.main.focus();
   }
+}
+
+/** What was opened is closed, and the keyboard stands where it can be opened again. */
+function close(opened) {
+  if (!opened) return;
+  opened.open = false;
+  opened.querySelector("summary").focus();
 }
 
 /** What goes along from view to view; the rest of the address belongs to the view that is left. */

@@ -26,12 +26,13 @@ async function boot() {
   dress(readLink());
   try {
     if (token) await enter(token);
-    runs = await listRuns();
+    runs = await frame.working.during(listRuns());
   } catch (error) {
     frame.complain(...told(error));
     return;
   }
   onLink(open);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", open); // drawings have colours of their own
   await open();
 }
 
@@ -91,9 +92,9 @@ function benchOf(view, run, link, signal) {
   };
 }
 
-/** An answer that came well takes back the complaint about the one before. */
+/** An answer is waited for where everybody sees it; one that came well takes back the complaint about the one before. */
 async function well(answer) {
-  const given = await answer;
+  const given = await frame.working.during(answer);
   frame.forgive();
   return given;
 }

@@ -5,8 +5,9 @@
  *   place.append(chart.element);
  *   bench.offer({ name: "next token", picture: chart.svg, table: chart.table });
  *
- * onPick(index) makes the bars buttons that can be pressed (also with Enter); `chosen` marks one; `colours` gives each
- * its own. `values` may be below zero: then bars go both ways. `chart.svg.shown = {labels, values}` is what is shown.
+ * onPick(index) makes the bars buttons that can be pressed (also with Enter; the arrow keys go up and down); `chosen` marks
+ * one; `colours` gives each its own. `values` may be below zero: then bars go both ways.
+ * `chart.svg.shown = {labels, values}` is what is shown.
  */
 
 import { LINES, paper } from "./colours.js";
@@ -30,6 +31,7 @@ export function bars(given) {
     const parts = barOf({ label: shownLabels[index], value: values[index], told: told_, room, scale, index, colours, chosen });
     svg.append(onPick ? pressable(parts, `${shownLabels[index]} ${told_}`, () => onPick(index), index === chosen) : parts);
   });
+  if (onPick) walkable([...svg.children], Math.max(chosen, 0));
   svg.again = () => bars({ ...given, onPick: null }).svg;
   svg.shown = { labels, values: Array.from(values) };
   const table = { columns: [name, ""], rows: labels.map((label, index) => [label, values[index]]) };
@@ -63,7 +65,7 @@ function barOf({ label, value, told, room, scale, index, colours, chosen }) {
 }
 
 function pressable(group, name, act, pressed) {
-  const attributes = { tabindex: 0, role: "button", "aria-label": name, "aria-pressed": String(pressed), class: "pressable" };
+  const attributes = { tabindex: -1, role: "button", "aria-label": name, "aria-pressed": String(pressed), class: "pressable" };
   for (const [key, value] of Object.entries(attributes)) group.setAttribute(key, value);
   group.addEventListener("click", act);
   group.addEventListener("keydown", (event) => {
@@ -72,6 +74,20 @@ function pressable(group, name, act, pressed) {
     act();
   });
   return group;
+}
+
+/** One stop for the Tab key, from which the arrow keys go on. */
+function walkable(items, first) {
+  items[first]?.setAttribute("tabindex", 0);
+  items.forEach((item, place) => {
+    item.addEventListener("focus", () => items.forEach((each) => each.setAttribute("tabindex", each === item ? 0 : -1)));
+    item.addEventListener("keydown", (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      items[place + step]?.focus();
+    });
+  });
 }
 
 let measured;

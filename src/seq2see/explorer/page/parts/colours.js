@@ -1,7 +1,7 @@
 /**
  * Colours that can be told apart by people who see colours differently, on light and on dark paper.
  *
- *   LINES[0]                  the first of eight colours for things beside each other (Okabe and Ito)
+ *   LINES[0]                  the first of eight colours for things beside each other (six of Okabe and Ito, violet, grey)
  *   shade(0.3)                [red, green, blue] for a value from 0 (the paper) to 1 (the most)
  *   lean(-0.4)                the same for a value from -1 (orange) over 0 (the paper) to 1 (blue)
  *   css(shade(0.3))           as CSS writes it
@@ -11,7 +11,7 @@
  *   onWhitePaper(act)         the colours of light paper while something is drawn to be taken home
  */
 
-export const LINES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6fc9", "#7f7f7f"];
+export const LINES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#9b30f0", "#696969"];
 
 const LIGHT = { paper: "#ffffff", card: "#f6f7f9", ink: "#1b1f24", soft: "#59636e", line: "#d5dae0", mark: "#d55e00" };
 const DARK = { paper: "#14171b", card: "#1e2329", ink: "#e6e9ed", soft: "#a3adb8", line: "#39424c", mark: "#ff9d4d" };

@@ -7,6 +7,7 @@
  */
 
 const SVG = "http://www.w3.org/2000/svg";
+const REACHED = "a[href], button, input, select, textarea, summary, [tabindex]"; // by the keyboard
 
 /** An HTML element with attributes and children; strings and numbers among the children become text. */
 export function make(tag, properties = {}, ...children) {
@@ -20,10 +21,27 @@ export function draw(tag, properties = {}, ...children) {
   return element;
 }
 
-/** Put other children into an element, in place of those it has. */
+/** Put other children into an element, in place of those it has; the keyboard stays where it was among them. */
 export function fill(element, ...children) {
+  const back = keyboardIn(element);
   element.replaceChildren(...children.filter((child) => child !== null && child !== undefined).map(asNode));
+  back();
   return element;
+}
+
+/** The way back for the keyboard: to what has the same name, else to what stands in the same place among its like. */
+function keyboardIn(element) {
+  const { activeElement: active } = document;
+  if (!active || active === element || !element.contains(active)) return () => {};
+  const isAlike = (each) => each.tagName === active.tagName && each.getAttribute("role") === active.getAttribute("role");
+  const reached = () => [...element.querySelectorAll(REACHED)].filter((each) => isAlike(each) && !each.disabled);
+  const place = reached().indexOf(active);
+  return () => {
+    const now = reached();
+    const named = active.id || active.name ? now.find((each) => each.id === active.id && each.name === active.name) : null;
+    const found = now.includes(active) ? active : named ?? now[Math.min(place, now.length - 1)];
+    found?.focus({ preventScroll: true });
+  };
 }
 
 function furnish(element, properties, children) {

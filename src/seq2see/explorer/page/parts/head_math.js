@@ -20,7 +20,13 @@ export function termsOf(head, query, key) {
 }
 
 /** Everything that happens to one query. */
-export function stepsOf(head, query, { scaled: divide, masked }) {
+export function stepsOf(head, query, changes) {
+  const steps = sharesOf(head, query, changes);
+  return { ...steps, output: mixed(head.values, steps.weights) };
+}
+
+/** The same up to the softmax. */
+function sharesOf(head, query, { scaled: divide, masked }) {
   const count = head.keys.shape[0];
   const products = Array.from({ length: count }, (_, key) => productOf(head, query, key));
   const scaled = products.map((value) => (divide ? value * scaleOf(head) : value));
@@ -28,13 +34,13 @@ export function stepsOf(head, query, { scaled: divide, masked }) {
   const leaned = lean ? scaled.map((value, key) => value + lean[key]) : scaled;
   const allowed = Array.from(rowOf(head.allowed, query), (value) => !masked || value > 0);
   const weights = softmax(leaned.map((value, key) => (allowed[key] ? value : -Infinity)));
-  return { products, scaled, lean, leaned, allowed, weights, output: mixed(head.values, weights) };
+  return { products, scaled, lean, leaned, allowed, weights };
 }
 
 export function weightsOf(head, changes) {
   const [rows, columns] = [head.queries.shape[0], head.keys.shape[0]];
   const found = new Float32Array(rows * columns);
-  for (let query = 0; query < rows; query += 1) found.set(stepsOf(head, query, changes).weights, query * columns);
+  for (let query = 0; query < rows; query += 1) found.set(sharesOf(head, query, changes).weights, query * columns);
   return found;
 }
 

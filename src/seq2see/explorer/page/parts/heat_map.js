@@ -190,7 +190,8 @@ class HeatMap {
         column: Math.min(Math.max(column + right, 0), columns.length - 1),
       });
       this.bringIntoSight();
-    } else if (event.key === "Enter" || event.key === " ") this.pick(this.pointed);
+    } else if (event.key === "Escape") this.point(null);
+    else if (event.key === "Enter" || event.key === " ") this.pick(this.pointed);
     else if (event.key in { "+": 1, "=": 1, "-": 1, 0: 1 }) this.zoomBy({ "+": 1.5, "=": 1.5, "-": 1 / 1.5, 0: 0 }[event.key]);
     else return;
     event.preventDefault();

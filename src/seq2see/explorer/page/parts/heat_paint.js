@@ -6,10 +6,12 @@ import { readable } from "./strip.js";
 
 const FONT = 'system-ui, "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", sans-serif';
 const SIZE = 15; // of a label, in pixels
-const LEAST_CELL = 11; // labels of smaller cells would run into each other
+const SMALLEST = 12; // below that nobody reads from the last row
+const LEAST_CELL = 13; // labels of smaller cells would run into each other
 const LEAST_WRITTEN = 24; // numbers need larger ones
 const WIDEST = 170;
 const UNKNOWN = 0xff808080; // grey: no number
+const STEPS = 1 << 14; // how finely values are told apart where they are counted
 const FEW = 300; // beyond so many labels their widths are guessed from a few
 
 /** One pixel for each cell: drawn large, it is the whole map in one stroke. */
@@ -50,8 +52,14 @@ export function span(values, both, least, most) {
  * Of every long map some rows have hardly anything to share out, and one cell gets all of it.
  */
 export function mostOf(values, share = 0.995) {
-  const sorted = Float32Array.from(values).sort();
-  return sorted[Math.min(Math.floor(share * sorted.length), sorted.length - 1)] || sorted.at(-1) || 1;
+  let largest = 0;
+  for (const value of values) if (value > largest) largest = value;
+  if (!largest) return 1;
+  const counts = new Uint32Array(STEPS); // a million values are counted far sooner than sorted
+  for (const value of values) counts[Math.max(Math.ceil((value / largest) * STEPS) - 1, 0)] += 1;
+  let below = 0;
+  const step = counts.findIndex((count) => (below += count) > share * values.length);
+  return step < 1 ? largest : ((step + 1) / STEPS) * largest;
 }
 
 /** The same numbers with rows and columns changed for each other. */
@@ -145,7 +153,7 @@ function labels(context, map) {
   const { gutters: room, cell, rows, columns, size, scroll, pointed, colours } = map;
   context.textBaseline = "middle";
   const each = (names, from, side, extent, place, chosen) => {
-    context.font = `${Math.min(SIZE, Math.max(side * 0.9, 10))}px ${FONT}`;
+    context.font = `${Math.min(SIZE, Math.max(side * 0.9, SMALLEST))}px ${FONT}`;
     const first = Math.max(Math.floor(from / side), 0);
     const last = Math.min(Math.ceil((from + extent) / side), names.length);
     for (let index = first; index < last; index += 1) {

@@ -58,10 +58,11 @@ export function looks(given) {
 
 /** The lines that are worth drawing, the weakest first, so that strong ones lie on top. */
 function strongest(sets, width, least) {
-  const found = sets.flatMap(({ values }, set) =>
-    Array.from(values, (value, place) => ({ from: Math.floor(place / width), to: place % width, value, set })));
-  const kept = found.filter(({ value }) => value >= least).sort((one, other) => one.value - other.value);
-  return kept.slice(-MOST_LINES);
+  const found = [];
+  sets.forEach(({ values }, set) => values.forEach((value, place) => {
+    if (value >= least) found.push({ from: Math.floor(place / width), to: place % width, value, set });
+  }));
+  return found.sort((one, other) => one.value - other.value).slice(-MOST_LINES);
 }
 
 function strokeOf({ from, to, value }, colour) {

@@ -139,7 +139,8 @@ class PatchPicture {
       const from = this.pointed;
       this.point(to);
       if (event.shiftKey && from >= 0 && from !== to) this.heard.onMove(from, to);
-    } else if ((event.key === "Enter" || event.key === " ") && this.pointed >= 0) this.heard.onPick(this.pointed);
+    } else if (event.key === "Escape") this.point(-1);
+    else if ((event.key === "Enter" || event.key === " ") && this.pointed >= 0) this.heard.onPick(this.pointed);
     else return;
     event.preventDefault();
   }

@@ -180,6 +180,7 @@ class Scatter {
   key(event) {
     const ways = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
     if (event.key in ways) this.point(this.next(ways[event.key]));
+    else if (event.key === "Escape") this.point(-1);
     else if (event.key === "Enter" || event.key === " ") this.pick(this.pointed);
     else if (event.key in { "+": 1, "=": 1, "-": 1, 0: 1 }) this.zoomBy({ "+": 1.5, "=": 1.5, "-": 1 / 1.5, 0: 0 }[event.key]);
     else return;

@@ -90,7 +90,7 @@ function node(number, branches, { x, y }, won, told) {
       ...(left ? { "stroke-dasharray": "3 4" } : {}),
     }),
     label({ x: x + WIDTH / 2, y: y + 14, size: 15, soft: left }, short),
-    label({ x: x + WIDTH / 2, y: y + 31, size: 12, soft: true }, told(number)),
+    label({ x: x + WIDTH / 2, y: y + 31, size: 13, soft: true }, told(number)),
     draw("title", {}, name),
   );
   return group;

@@ -79,6 +79,8 @@ export const view = {
     const total = make("p", { class: "note" });
     const redraw = latest(() => drawTree({ tree, told, total }, bench));
     const box = textBox(bench, "text", { name: bench.word("text"), lines: 1, placeholder: bench.word("usual"), redraw });
+    tree.addEventListener("keydown", (event) => walk(event, tree));
+    tree.addEventListener("focusin", (event) => event.target.matches(".block-name") && reach(tree, event.target));
     const openAll = (open) => tree.querySelectorAll("details").forEach((each) => (each.open = open));
     const buttons = [press(bench.word("open_all"), () => openAll(true)), press(bench.word("close_all"), () => openAll(false))];
     fill(place, row(...(bench.run.abilities.includes("text") ? [box] : []), ...buttons), total,
@@ -97,6 +99,7 @@ async function drawTree({ tree, told, total }, bench) {
   total.textContent = bench.word("whole", { parameters: exactly(root.parameters), operations: exactly(root.operations) });
   fill(tree, blockOf(root, { bench, root, tree, choose }, 0));
   mark(tree, bench.state.block);
+  reach(tree, tree.querySelector(".chosen > summary .block-name") ?? tree.querySelector(".block-name"));
   await choose();
   bench.offer({ name: bench.word("title"), picture: tree, table: tableOf(all, bench) });
   const asked = { text: text || exampleText(bench), number: 0 };
@@ -105,12 +108,38 @@ async function drawTree({ tree, told, total }, bench) {
 
 /** A block, and in it the blocks that it is made of. */
 function blockOf(block, around, depth) {
-  const head = make("summary", { class: "block-head" }, ...headOf(block, around));
+  const head = make("summary", { class: "block-head", tabindex: "-1" }, ...headOf(block, around));
   const box = make("details", { class: `block${wasEntered(block) ? "" : " idle"}`, role: "treeitem", "data-block": block.name }, head);
   box.open = depth < DEEP && !isRepeated(block.name);
+  box.addEventListener("toggle", () => block.parts.length && box.setAttribute("aria-expanded", String(box.open)));
   box.append(...block.parts.map((part) => blockOf(part, around, depth + 1)));
   if (!block.parts.length) box.classList.add("leaf");
   return box;
+}
+
+/** The one block that the Tab key comes to; the arrow keys go on from there. */
+function reach(tree, name) {
+  for (const each of tree.querySelectorAll(".block-name")) each.tabIndex = each === name ? 0 : -1;
+}
+
+/** Up and down through what can be seen; right opens a block, left closes it or goes out of it. */
+function walk(event, tree) {
+  const names = [...tree.querySelectorAll(".block-name")].filter((each) => each.checkVisibility());
+  const [box, place] = [event.target.closest("details"), names.indexOf(event.target)];
+  if (place < 0) return;
+  const nameOf = (each) => each?.querySelector(".block-name");
+  const inner = box.matches(".leaf") ? null : nameOf(box.querySelector("details"));
+  const ways = {
+    ArrowDown: () => names[place + 1],
+    ArrowUp: () => names[place - 1],
+    ArrowRight: () => (box.open ? inner : inner && void (box.open = true)),
+    ArrowLeft: () => (box.open && inner ? void (box.open = false) : nameOf(box.parentElement.closest("details"))),
+    Home: () => names[0],
+    End: () => names.at(-1),
+  };
+  if (!(event.key in ways)) return;
+  event.preventDefault();
+  ways[event.key]()?.focus();
 }
 
 /** Of blocks that are all alike only the first is open at first. */
@@ -120,7 +149,7 @@ function isRepeated(name) {
 
 function headOf(block, { bench, root, tree, choose }) {
   const name = block.name.split(".").at(-1) || bench.word("model");
-  const pick = make("button", { type: "button", class: "block-name", on: { click: (event) => {
+  const pick = make("button", { type: "button", class: "block-name", tabindex: "-1", on: { click: (event) => {
     event.preventDefault();
     bench.set({ block: block.name || "." });
     mark(tree, bench.state.block);

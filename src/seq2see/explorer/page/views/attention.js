@@ -161,7 +161,7 @@ class Attention {
     for (const place of [4, 5]) this.controls.children[place].hidden = state.shows === "lines";
     if (state.shows === "lines") this.paintLines(sets);
     else this.paintMatrix(sets[0].values);
-    this.tellNotes(sets[0].values);
+    this.tellNotes();
     await this.tellRow();
     this.tellAlike();
   }
@@ -190,7 +190,7 @@ class Attention {
       rows: turned ? shown.columns : shown.rows,
       columns: turned ? shown.rows : shown.columns,
       values: turned ? transposed(values, shown.rows.length, shown.columns.length) : values,
-      most: this.most(values),
+      most: (this.strongest = this.most(values)),
       frame: this.framed(turned),
     };
     if (!this.map) {
@@ -233,13 +233,13 @@ class Attention {
     bench.offer({ name: bench.word("title"), picture: lines.svg, table: lines.table });
   }
 
-  tellNotes(values) {
+  tellNotes() {
     const { bench, shown } = this;
     const [rows, columns] = [shown.rows.length, shown.columns.length];
     const notes = [bench.word("sizes", { rows, columns })];
     const many = Math.max(rows, columns) > MANY;
     const darkest = many && !bench.state.absolute ? "darkest_and_more" : "darkest";
-    if (bench.state.shows === "matrix") notes.push(bench.word(darkest, { value: figure(this.most(values)) }));
+    if (bench.state.shows === "matrix") notes.push(bench.word(darkest, { value: figure(this.strongest) }));
     if (bench.state.shows === "matrix" && many) notes.push(bench.word("labels"));
     if (this.framed(false)) notes.push(bench.word("gold"));
     if (bench.state.hide) notes.push(bench.word("hidden"));

@@ -164,7 +164,7 @@ function sideOf(side, place, bench) {
     side.input.text ? make("p", { class: "note" }, side.input.text) : null,
     make("p", { class: "side-answer" }, side.answer || bench.word("nothing")),
     make("p", { class: "note" }, bench.word("log_p", { value: figure(side.log_probability) })),
-    strip, ...notes.map((note) => make("p", { class: "note" }, note)));
+    make("div", { class: "strip-window" }, strip), ...notes.map((note) => make("p", { class: "note" }, note)));
 }
 
 /** Of models that only read: for each thing that was asked, what it may be on either side. */

@@ -46,7 +46,7 @@ class Page {
     this.redraw = turn(() => this.askAll());
     this.replace = turn(() => this.askCandidates());
     this.rechance = turn(() => this.tellChances());
-    this.strip = make("div", {});
+    this.strip = make("div", { class: "strip-window" });
     this.expected = make("p", { class: "note told", "aria-live": "polite" });
     this.heading = make("h2", {});
     this.note = make("p", { class: "note" });
@@ -103,10 +103,13 @@ class Page {
 
   async askAll() {
     const { bench } = this;
-    this.told = await bench.ask("next-token/strip", this.asked());
+    const told = await bench.ask("next-token/strip", this.asked());
     this.undo.disabled = this.clear.disabled = takenTokens(this.bench).length === 0;
     // Tokens and bars change together: a bar of before, pressed behind a token of now, would do nothing.
-    await this.askCandidates(200, () => this.drawStrip());
+    await this.askCandidates(200, () => {
+      this.told = told;
+      this.drawStrip();
+    });
   }
 
   async askCandidates(most = 200, there = () => {}) {

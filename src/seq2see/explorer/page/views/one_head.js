@@ -99,15 +99,14 @@ class OneHead {
       choice(now, "layer", { name: bench.word("layer"), options: layers, redraw: again }),
       choice(now, "head", { name: bench.word("head"), options: heads, redraw: again }),
     ));
-    const strip = tokenStrip({
+    this.tokens = tokenStrip({
       name: bench.word("query"), tokens: this.names.queries, chosen: this.query,
       onPick: (query) => {
         bench.set({ query });
         this.compute();
       },
     });
-    this.tokens = strip;
-    fill(this.strip, make("h3", {}, bench.word("query")), strip);
+    fill(this.strip, make("h3", {}, bench.word("query")), this.tokens);
   }
 
   get query() {
@@ -205,8 +204,8 @@ class OneHead {
 
   get key() {
     const { key } = this.bench.state;
-    const strongest = this.now.weights.indexOf(Math.max(...this.now.weights));
-    return key >= 0 && key < this.now.weights.length ? key : Math.max(strongest, 0);
+    const { weights } = this.now;
+    return key >= 0 && key < weights.length ? key : Math.max(weights.indexOf(Math.max(...weights)), 0);
   }
 
   /** The table: a line for each key, a column for each step. */
@@ -250,8 +249,7 @@ class OneHead {
     const { bench, head, query, key } = this;
     const terms = termsOf(head, query, key);
     const sum = terms.reduce((one, other) => one + other, 0);
-    const additive = this.own.formula === "additive";
-    const rows = additive ? ["W q", "U k", "v × tanh"] : ["q", "k", "q × k"];
+    const rows = this.own.formula === "additive" ? ["W q", "U k", "v × tanh"] : ["q", "k", "q × k"];
     const values = [...rowOf(head.queries, query), ...rowOf(head.keys, key), ...terms];
     const name = bench.word("spelled", { token: readable(this.names.queries[query]), key: readable(this.names.keys[key]) });
     const map = this.heat("spelled", null, { name, rows, columns: numbersTo(terms.length), values });
@@ -262,19 +260,24 @@ class OneHead {
   showOutput() {
     const { bench, now, own, was } = this;
     const values = [...now.output, ...mixed(own.values, was)];
-    const rows = [bench.word("by_hand"), bench.word("in_model")];
-    const given = { name: bench.word("output"), rows, columns: numbersTo(now.output.length), values };
+    const [rows, columns] = [["by_hand", "in_model"].map((name) => bench.word(name)), numbersTo(now.output.length)];
+    const given = { name: bench.word("output"), rows, columns, values };
     const map = this.heat("output", this.output, given);
     bench.offer({ name: given.name, picture: map.picture, table: map.table });
   }
 
+  /** All rows; another query leaves them as they are, and of a long text they are a million numbers. */
   showAll() {
+    const { own } = this;
+    const of = JSON.stringify([this.bench.state.edits, this.switches]);
+    if (this.whole?.own === own && this.whole.of === of) return this.maps.all.mark({ row: this.query });
     const weights = weightsOf(this.head, this.switches);
-    this.difference = weights.reduce((most, value, place) => Math.max(most, Math.abs(value - this.own.weights.values[place])), 0);
+    this.whole = { own, of };
+    this.difference = weights.reduce((most, value, place) => Math.max(most, Math.abs(value - own.weights.values[place])), 0);
     const given = { name: this.bench.word("all_rows"), rows: this.names.queries, columns: this.names.keys, values: weights, both: false };
     const map = this.heat("all", this.all, given);
     map.mark({ row: this.query });
-    this.bench.offer({ name: given.name, picture: map.picture, table: map.table });
+    return this.bench.offer({ name: given.name, picture: map.picture, table: map.table });
   }
 
   tell() {
@@ -287,8 +290,7 @@ class OneHead {
       bench.word("spread", { now: bits(this.now.weights), was: bits(this.was) }),
       own.formula === "scaled-dot" ? null : bench.word(own.formula),
     ];
-    const told = texts.filter(Boolean).map((text) => make("p", { class: "note" }, text));
-    fill(this.notes, ...told);
+    fill(this.notes, ...texts.filter(Boolean).map((text) => make("p", { class: "note" }, text)));
     this.notes.dataset.difference = String(this.difference);
   }
 }

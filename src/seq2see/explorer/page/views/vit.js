@@ -39,7 +39,8 @@ class Pictures {
     this.told = make("p", { class: "picture-told" });
     this.answers = make("div", { class: "picture-answers" });
     this.about = make("p", { class: "note" });
-    this.board = make("div", {});
+    this.board = make("div", { on: { keydown: (event) => event.key === "Escape" && this.openBoard().focus() } });
+    this.drawn = press(bench.word("draw"), () => this.openBoard());
     const turn = turns();
     this.redraw = turn(() => this.draw());
     this.refresh = turn(() => this.afresh());
@@ -64,7 +65,7 @@ class Pictures {
     const { bench, seen } = this;
     const shown = (value) => `${value + 1} / ${seen.count}`;
     const numbers = { name: bench.word(this.film ? "film" : "picture"), to: seen.count - 1, shown, redraw: () => this.another() };
-    const own = this.film ? [] : [fileBox(bench, (pixels) => this.own(pixels)), press(bench.word("draw"), () => this.openBoard())];
+    const own = this.film ? [] : [fileBox(bench, (pixels) => this.own(pixels)), this.drawn];
     return row(seen.count ? slider(bench, "number", numbers) : null, ...own);
   }
 
@@ -86,6 +87,7 @@ class Pictures {
     const shows = [...(seen.layers ? ["attention", "rollout"] : []), ...told, "bare"];
     if (!shows.includes(bench.state.shows)) bench.set({ shows: shows[0] });
     const named = (names) => names.map((each) => [each, bench.word(each)]);
+    const numbered = (count) => Array.from({ length: count }, (_, place) => [place, String(place + 1)]);
     const heads = [[-1, bench.word("mean")], ...numbered(seen.heads)];
     return {
       shows: choice(bench, "shows", { name: bench.word("shows"), options: named(shows), redraw }),
@@ -259,12 +261,14 @@ class Pictures {
     if (pixels.length > LONGEST_LINK) this.about.textContent += ` · ${this.bench.word("not_kept")}`;
   }
 
+  /** Open the board, or close it; gives the button that does. */
   openBoard() {
-    if (this.board.hasChildNodes()) return fill(this.board);
+    if (this.board.hasChildNodes()) return fill(this.board) && this.drawn;
     const { side, channels } = this.seen;
     const board = drawingBoard({ side, channels, words: this.bench.word, onDrawn: (pixels) => this.own(pixels) });
     board.take(this.picture.given.pixels);
-    return fill(this.board, board.element);
+    fill(this.board, board.element);
+    return this.drawn;
   }
 
   /** What goes wrong is told where the view stands. */
@@ -275,10 +279,6 @@ class Pictures {
       this.bench.fail(error);
     }
   }
-}
-
-function numbered(count) {
-  return Array.from({ length: count }, (_, place) => [place, String(place + 1)]);
 }
 
 function listOf(text) {

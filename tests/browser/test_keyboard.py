@@ -1,0 +1,157 @@
+"""Without a mouse: everything is reached by the Tab key, seen there, acted on by keys, and not lost by a redraw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from looking import late, link_of, shown, until
+
+REACHED = "a[href], button, input, select, textarea, summary, [tabindex]"
+STOP = """() => {
+  const active = document.activeElement;
+  const { outlineStyle, outlineWidth } = getComputedStyle(active);
+  active.dataset.reached = "yes";
+  return { main: Boolean(active.closest("main, footer")), body: active === document.body,
+    visible: outlineStyle !== "none" && parseFloat(outlineWidth) >= 2, name: active.outerHTML.slice(0, 90) };
+}"""
+LEFT = f"""() => [...document.querySelectorAll("main *, footer *")]
+  .filter((each) => each.matches("{REACHED}") && each.tabIndex >= 0 && !each.dataset.reached && !each.disabled)
+  .filter((each) => each.checkVisibility({{ visibilityProperty: true }}))
+  .map((each) => each.outerHTML.slice(0, 90))"""
+
+
+def walk(page: Any) -> list[dict[str, Any]]:
+    """Every stop of the Tab key from the top to the end."""
+    page.evaluate("document.activeElement.blur()")
+    stops = []
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        stops.append(page.evaluate(STOP))
+        if stops[-1]["body"] or (stops[-1]["name"] == stops[0]["name"] and len(stops) > 1):
+            return stops
+    raise AssertionError("the Tab key never comes to an end")
+
+
+@pytest.mark.parametrize("run", ["recurrent", "vit"])
+def test_everything_is_reached_and_seen_where_it_is(open_view, page, run):
+    open_view("", run=run)
+    for view in page.locator("nav a").evaluate_all("links => links.map((link) => link.dataset.view)"):
+        open_view(view, run=run)
+        stops = walk(page)
+        assert page.evaluate(LEFT) == [], view
+        assert not [stop["name"] for stop in stops if stop["main"] and not stop["visible"]], view
+
+
+def press(page: Any, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def test_heads_and_cells_of_attention(open_view, page, runs):
+    open_view("attention", text="红猫", target="the red cat", layer=0)
+    page.locator(".thumbnail").first.focus()
+    press(page, "ArrowDown", "ArrowRight", "Enter")
+    until(page, "() => new URLSearchParams(location.hash.slice(1)).get('layer') === '1'")
+    assert link_of(page)["head"] == "1"
+    assert page.evaluate("document.activeElement.getAttribute('aria-pressed')") == "true"
+    record = runs.model("transformer").trace("红猫", "the red cat")
+    weights = record.of("attention")[1].values[1]
+    np.testing.assert_allclose(shown(page, ".attention-picture canvas")["values"], weights.ravel(), atol=1e-6)
+    page.locator(".attention-picture canvas").focus()
+    press(page, "ArrowDown", "ArrowDown", "ArrowRight")
+    told = page.locator(".attention-picture .heat-told").inner_text()
+    assert float(told.rpartition(": ")[2]) == pytest.approx(weights[1, 1], abs=5e-4)
+    press(page, "Escape")
+    assert page.locator(".attention-picture .heat-told").inner_text() == ""
+
+
+def test_candidates_are_appended_one_after_another(open_view, page, runs):
+    open_view("next-token", run="gpt", text="the cat")
+    page.locator(".bars .pressable[tabindex='0']").focus()
+    press(page, "ArrowDown", "ArrowDown", "ArrowUp", "Enter")
+    until(page, "() => (new URLSearchParams(location.hash.slice(1)).get('taken') ?? '').split('.')[0] !== ''")
+    page.wait_for_selector("section.view:not([aria-busy])")
+    until(page, "() => document.activeElement.closest('.bars') !== null")
+    assert page.evaluate("[...document.activeElement.parentElement.children].indexOf(document.activeElement)") == 1
+    press(page, "Enter")
+    until(page, "() => new URLSearchParams(location.hash.slice(1)).get('taken').split('.').length === 2")
+
+
+def test_a_branch_is_forced_and_the_keyboard_stays_in_the_tree(open_view, page):
+    open_view("decode", text="红猫")
+    page.locator(".search-tree [tabindex='0']").focus()
+    press(page, "ArrowDown", "ArrowUp", "ArrowRight", "ArrowLeft")
+    assert page.evaluate("document.activeElement.dataset.number") == "0"
+    piece = page.evaluate("document.activeElement.querySelector('text').textContent")
+    press(page, "Enter")
+    page.wait_for_selector(".view-decode .token")
+    assert page.locator(".view-decode .strip .piece").first.inner_text() == piece
+    until(page, "() => document.activeElement.closest('.search-tree') !== null")
+
+
+def test_blocks_are_opened_chosen_and_left(open_view, page):
+    open_view("architecture", run="gpt")
+    page.locator(".block-name[tabindex='0']").focus()
+    press(page, "ArrowDown", "ArrowLeft")
+    box = "document.activeElement.closest('details')"
+    assert page.evaluate(f"[{box}.dataset.block, {box}.open]") == ["target", False]
+    press(page, "ArrowRight")
+    assert page.evaluate(f"{box}.open")
+    press(page, "ArrowRight", "Enter")
+    assert link_of(page)["block"] == page.evaluate(f"{box}.dataset.block") != "target"
+    press(page, "ArrowLeft")
+    assert page.evaluate(f"{box}.dataset.block") == "target"
+
+
+def test_words_are_found_on_the_map(open_view, page):
+    open_view("embeddings", run="transformer")
+    page.locator("canvas.scatter").focus()
+    press(page, "ArrowRight", "ArrowRight")
+    told = page.locator(".scatter-box .heat-told").inner_text()
+    press(page, "Enter")
+    until(page, "() => document.querySelector('.near svg') !== null")
+    assert link_of(page)["word"] == told.lstrip("▁")
+
+
+def test_patches_are_covered_and_a_board_is_closed(open_view, page):
+    open_view("vit", run="vit")
+    page.locator(".picture-canvas").focus()
+    press(page, "ArrowRight", "ArrowRight", "ArrowDown", "Enter")
+    until(page, "() => new URLSearchParams(location.hash.slice(1)).get('cover') === '5'")
+    page.get_by_role("button", name="Draw").focus()
+    press(page, "Enter")
+    page.locator(".drawing-canvas").focus()
+    press(page, "Escape")
+    assert page.locator(".drawing-canvas").count() == 0
+    assert page.evaluate("document.activeElement.tagName") == "BUTTON"
+
+
+def test_a_redraw_leaves_the_keyboard_where_it_is_and_escape_closes_a_fold(open_view, page):
+    open_view("positions", run="gpt", text="the cat", length=8)
+    page.locator("input[name=length]").focus()
+    press(page, "ArrowRight")
+    until(page, "() => document.querySelector('canvas[data-shows=table]').shown.rows.length === 9")
+    assert page.evaluate("document.activeElement.name") == "length"
+    page.locator(".help summary").focus()
+    press(page, "Escape")
+    assert not page.locator(".help").first.evaluate("fold => fold.open")
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+
+
+def test_what_takes_long_is_shown_to_be_worked_on(open_view, page):
+    open_view("attention", text="红猫")
+    assert page.locator(".working").is_hidden()
+    late(page, "attention/head", 900)
+    page.locator(".thumbnail").first.focus()
+    press(page, "Enter")
+    page.wait_for_selector(".working:not([hidden])")
+    assert page.locator("main").get_attribute("aria-busy") == "true"
+    page.wait_for_selector(".working", state="hidden")
+    assert page.locator("main").get_attribute("aria-busy") is None
+    late(page, "examples", 900)
+    page.evaluate("document.querySelector('nav a[data-view=one-head]').click()")
+    page.wait_for_selector(".working:not([hidden])")
+    waiting = "getComputedStyle(document.querySelector('.view'), '::before').content"
+    assert "computing" in page.evaluate(waiting)  # nothing is drawn yet, and it says why
