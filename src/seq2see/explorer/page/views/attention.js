@@ -75,8 +75,8 @@ class Attention {
       headName: (head) => bench.word("head_number", { number: head + 1 }),
     });
     fill(this.grid, this.small.element);
-    bench.code({ name: bench.word("table"), python: measuresCode(bench.run, asked, this.about.grid) });
     await this.paint();
+    bench.code({ name: bench.word("table"), python: measuresCode(bench.run, asked, this.about.grid) });
   }
 
   /** The layer of now: as the link says, else the one that shows most: the last that looks at the source, or the last. */
