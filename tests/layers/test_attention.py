@@ -236,7 +236,7 @@ def test_cross_attention_is_torchs_with_the_same_weights():
 
 
 def test_on_the_way_back_queries_keys_and_values_are_put_together_once():
-    """A slice would fill a tensor with zeros for each of them, write into it, and add them all up: four times the work."""
+    """A slice would fill a tensor with zeros for each of them, write into it, and add them all up."""
     vectors = torch.randn(2, 5, 16, requires_grad=True)
     looks = [
         SelfAttention(16, 4)(vectors, everyone()),
