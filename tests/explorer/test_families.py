@@ -161,9 +161,10 @@ class TestFilms:
 
 
 class TestSeries:
-    def test_it_is_told_what_the_model_said_of_each_value_and_how_it_goes_on(self):
-        model = bench("series").run("r1").model
-        found = ask("series", "series/said", text=NUMBERS, ahead=3)
+    @pytest.mark.parametrize("name", ["series", "series, transformer"])
+    def test_it_is_told_what_the_model_said_of_each_value_and_how_it_goes_on(self, name):
+        model = bench(name).run("r1").model
+        found = ask(name, "series/said", text=NUMBERS, ahead=3)
         values = numbers_of(NUMBERS)
         assert found["values"] == pytest.approx(values)
         for place in (1, 3, 6):  # one value, three, all: the next is said in the same way
