@@ -7,9 +7,11 @@ import pytest
 from pydantic import ValidationError
 from writers import bench, run_of, writer
 
+from seq2see.explorer.bench import Bench
 from seq2see.explorer.views import embeddings
 from seq2see.inspection.principal import principal
 from seq2see.sequences.tokenisers import UNK
+from seq2see.workbench.embeddings import Words
 
 RUN = run_of("transformer")
 
@@ -26,6 +28,14 @@ def test_a_map_leaves_out_what_is_no_word_and_lies_on_principal_axes():
     expected = principal(table()[first : first + 20])
     np.testing.assert_allclose(embeddings.map_of(bench(), asked).array, expected.places, atol=1e-5)
     assert told["shares"] == pytest.approx(expected.shares)
+
+
+def test_the_axes_of_a_map_are_found_once(monkeypatch):
+    on, found, asked = Bench(dict(bench().runs)), [], embeddings.MapAsked(run=RUN, count=21)
+    find = Words.map
+    monkeypatch.setattr(Words, "map", lambda words, count: found.append(count) or find(words, count))
+    assert len(embeddings.words(on, asked)["pieces"]) == len(embeddings.map_of(on, asked).array) == 21
+    assert found == [21]
 
 
 def test_neighbours_are_sorted_by_cosine_and_leave_out_the_word():

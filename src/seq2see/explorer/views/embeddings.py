@@ -12,7 +12,7 @@ from seq2see.explorer.bench import Bench
 from seq2see.explorer.inputs import refuse_long
 from seq2see.explorer.messages import AboutRun, Numbers
 from seq2see.inspection.embeddings import Near
-from seq2see.workbench.embeddings import Words
+from seq2see.workbench.embeddings import WordMap, Words
 
 MOST = 10_000
 """Words that a map shows; vocabularies begin with the commonest."""
@@ -56,13 +56,18 @@ def words_of(bench: Bench, run: str) -> Words:
 
 def words(bench: Bench, asked: MapAsked) -> dict[str, Any]:
     """The words of a map, and which share of all variance each of its axes has."""
-    found = words_of(bench, asked.run).map(asked.count)
+    found = _map(bench, asked)
     return {"pieces": found.pieces, "shares": found.shares}
 
 
 def map_of(bench: Bench, asked: MapAsked) -> Numbers:
     """(word, 2): where the words of a map lie."""
-    return Numbers(words_of(bench, asked.run).map(asked.count).places)
+    return Numbers(_map(bench, asked).places)
+
+
+def _map(bench: Bench, asked: MapAsked) -> WordMap:
+    """The page asks for the words of a map and then for their places: the axes are found once."""
+    return bench.kept(("map", asked.run, asked.count), lambda: words_of(bench, asked.run).map(asked.count))
 
 
 def near(bench: Bench, asked: NearAsked) -> dict[str, Any]:
