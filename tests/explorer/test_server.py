@@ -15,6 +15,7 @@ from benches import OWN, SCRIPT, Client, app_of, bench, forecaster, looker, need
 from writers import SOURCE, writer
 
 from seq2see.core.errors import UserError
+from seq2see.explorer import bench as bench_module
 from seq2see.explorer import server
 from seq2see.explorer.answering import wrong
 from seq2see.explorer.bench import KEPT, MOST_BYTES, Bench
@@ -182,6 +183,13 @@ class TestKept:
         for number in [*range(KEPT), 0, KEPT, 0, 1]:
             on.kept(number, lambda number=number: made.append(number))
         assert made == [*range(KEPT), KEPT, 1]  # 1 had been asked for longest ago
+
+    def test_so_it_is_with_lists_of_arrays(self, monkeypatch):
+        monkeypatch.setattr(bench_module, "MOST_BYTES", 1_000)
+        on, made = bench(), []
+        for key in ("a", "b", "b", "a"):
+            on.kept(key, lambda key=key: made.append(key) or [np.zeros(100, np.float32), np.zeros(100, np.float32)])
+        assert made == ["a", "b", "a"]
 
     def test_large_things_are_not_kept_all(self):
         on, made = bench(), []

@@ -162,7 +162,14 @@ class Bench:
 
     @property
     def _bytes(self) -> int:
-        return sum(getattr(each, "bytes", 0) for each in self._kept.values())
+        return sum(map(_size, self._kept.values()))
+
+
+def _size(thing: Any) -> int:
+    """The bytes of a record, an array or several; of anything else nothing is known."""
+    if isinstance(thing, list):
+        return sum(map(_size, thing))
+    return getattr(thing, "nbytes", 0) or getattr(thing, "bytes", 0)
 
 
 def _found(id: str, name: str) -> OpenRun:
