@@ -50,3 +50,23 @@ def test_every_text_and_list_and_number_of_a_question_is_bounded():
 
     found = [each for name, route in ROUTES.items() for each in loose(route.asked.model_json_schema(), name)]
     assert not found
+
+
+def test_it_says_that_all_of_it_needs_the_token(client):
+    told = client.send("GET", "/api/openapi.json").json()
+    (needed,) = told["security"]
+    assert told["components"]["securitySchemes"][next(iter(needed))] == {"type": "http", "scheme": "bearer"}
+
+
+@pytest.mark.parametrize(
+    "body", [{"padding": 1}, {"text": 5}, {"text": None}, {"text": ["a"]}, {"run": 1}], ids=lambda body: str(body)
+)
+def test_what_a_question_does_not_have_and_what_is_of_another_kind_is_refused(client, body):
+    answer = client.ask("tokenise", **({"run": "r1", "text": "a"} | body))
+    assert (answer.status_code, "cannot be read" in answer.json()["what"]) == (422, True)
+    assert client.ask("tokenise", run="r1", text="a").status_code == 200
+
+
+def test_a_number_is_not_made_of_a_text(client):
+    assert client.ask("attention/head", run="r1", text="我", layer="0").status_code == 422
+    assert client.ask("attention/head", run="r1", text="我", layer=0).status_code == 200

@@ -122,6 +122,13 @@ class TestFoldersThatChange:
         (told,) = Client(app_of(Bench.open([str(run.path)]))).send("GET", "/api/runs").json()["runs"]
         assert told["example"]["text"] == "你好"
 
+    def test_the_newest_sample_is_the_example_as_it_was_before_it_was_put_on_one_line(self, tmp_path):
+        run = unfinished(tmp_path / "half")
+        table = "source\treference\toutput\n一⏎二⇥三\t四⏎\tx\n"
+        (run.samples / "step-000020.tsv").write_text(table, encoding="utf-8")
+        (told,) = Client(app_of(Bench.open([str(run.path)]))).send("GET", "/api/runs").json()["runs"]
+        assert told["example"] == {"text": "一\n二\t三", "target": "四\n"}
+
     def test_a_file_that_goes_while_it_is_read_is_told(self, monkeypatch):
         def gone(bench, asked: AboutRun) -> dict:
             raise FileNotFoundError(2, "gone", "/a/secret/place")

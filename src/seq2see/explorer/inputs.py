@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from seq2see.core.errors import UserError
 from seq2see.explorer.bench import OpenRun
-from seq2see.explorer.messages import MOST_PICTURE_BYTES, MOST_TOKENS
+from seq2see.explorer.messages import MOST_TOKENS
 from seq2see.models.picture_settings import Film, Picture
 from seq2see.models.settings import Series
 from seq2see.sequences.pixels import Pixels
@@ -49,6 +49,4 @@ def pixels_of(run: OpenRun, picture: str) -> NDArray[np.uint8]:
         content = base64.b64decode(picture, validate=True)
     except (binascii.Error, ValueError):
         raise UserError("This is not base64.", where="picture", remedy="Send the bytes of a picture file.") from None
-    if len(content) > MOST_PICTURE_BYTES:
-        raise UserError(f"A picture may have {MOST_PICTURE_BYTES:,} bytes.", remedy="Make it smaller.")
     return decode_picture(content, "picture", eyes.side, eyes.channels)
