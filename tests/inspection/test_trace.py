@@ -224,3 +224,11 @@ def test_two_threads_that_trace_one_model_and_a_third_that_only_uses_it_do_not_m
         thread.join()
     assert not wrong
     assert not is_watched(model)
+
+
+def test_a_record_is_of_one_example():
+    model = fresh_model(FAMILIES["transformer, pre-norm"], (20, 20), "xavier", seed=1).eval()
+    with trace(model) as seen, torch.no_grad():
+        model(batch())
+    with pytest.raises(ValueError, match="2 were read"):
+        seen.record("two", {})
