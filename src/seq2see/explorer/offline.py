@@ -27,22 +27,23 @@ def write_page(bench: Bench, path: Path, text: str) -> None:
     """Write a page about the runs on the bench and one text, and say where it is."""
     if path.is_dir():
         raise UserError("This is a folder.", where=str(path), remedy="Name a file, such as look.html.")
-    page = saved_page(bench, text)
+    page = saved_page(bench, text or None)
     write_text(path, page)
     print(f"{path} ({len(page.encode()) / 1e6:,.1f} MB) opens in any browser; it needs no server.")
 
 
 def saved_page(
     bench: Bench,
-    text: str = "",
+    text: str | None = None,
     target: str | None = None,
     views: Collection[str] = tuple(SAVED),
     most: int = MOST_BYTES,
 ) -> str:
     """One page about all runs on the bench and one text; without one, about an example of the first run's own."""
     runs = listed(bench)["runs"]
-    found = (first_example(each) for each in bench.runs.values())
-    text = text or next((each["text"] for each in found if each and each["text"]), "")
+    if text is None:
+        found = (first_example(each) for each in bench.runs.values())
+        text = next((each["text"] for each in found if each and each["text"]), "")
     _check(text)
     stored: dict[str, dict[str, Any]] = {}
     for run in runs:
