@@ -44,8 +44,8 @@ class TestArchitecture:
         page = open_view("architecture", run="transformer")
         page.get_by_role("button", name="Open all").click()
         page.get_by_role("button", name="look_across CrossAttention").first.click()
-        until(page, "document.querySelector('.source') !== null")
-        assert page.locator(".source").first.text_content() == inspect.getsource(CrossAttention)
+        until(page, "document.querySelector('.block-told .source') !== null")
+        assert page.locator(".block-told .source").first.text_content() == inspect.getsource(CrossAttention)
         assert "Vaswani et al. 2017" in page.locator(".block-told").text_content()
         assert page.locator(".formula math mfrac msqrt").count() == 1
         assert link_of(page)["block"] == "decoder.blocks.0.look_across"
