@@ -232,3 +232,11 @@ def test_a_record_is_of_one_example():
         model(batch())
     with pytest.raises(ValueError, match="2 were read"):
         seen.record("two", {})
+
+
+def test_only_what_is_wanted_is_kept_and_no_gradients_with_it():
+    model = fresh_model(FAMILIES["transformer, pre-norm"], (20, 20), "xavier", seed=1).eval()
+    with trace(model, ("query", "stream")) as seen:
+        model(batch())
+    assert {each.kind for each in seen.shown.values()} == {"query", "stream"}
+    assert not any(part.requires_grad for each in seen.shown.values() for part in each.parts)
