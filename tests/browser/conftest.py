@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from filelock import FileLock
 
 from seq2see.explorer.bench import Bench
 from seq2see.explorer.server import serving
@@ -58,8 +59,14 @@ class Runs:
 
 @pytest.fixture(scope="package")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """One tiny run of each family on a server in a thread; every worker has its own, which its tests may change."""
+    """One tiny run of each family on a server in a thread; every worker has its own copies, which tests may change."""
     shelf = tmp_path_factory.getbasetemp() / "explored"
+    if os.environ.get("PYTEST_XDIST_WORKER"):  # whoever comes first trains them for all
+        shared = tmp_path_factory.getbasetemp().parent / "trained"
+        with FileLock(shared.with_suffix(".lock")):
+            for name in RUNS:
+                tiny_run(name, shared)
+            shutil.copytree(shared, shelf)
     bench = Bench.open([str(tiny_run(name, shelf)) for name in RUNS])
     with serving(bench) as keys:
         yield Runs(bench, keys.link)

@@ -9,11 +9,12 @@ from looking import PLAIN
 from reading import readability
 from taking import SVG, Offer, offers
 
-FAMILIES = ("recurrent", "transformer", "gpt", "bert", "vit")
+FAMILIES = ("recurrent", "transformer", "vit")
+"""These have every view between them."""
 SHOWN = f"""() => [...document.querySelectorAll(".view *")].filter((each) => each.shown).map({PLAIN})"""
 BARE = {"Pictures", "where it looks on the picture"}
 """Photographs, on which nothing is written."""
-PROJECTORS = {"1024 × 768 at 150 %": (683, 512), "1920 × 1080 at 200 %": (960, 540)}
+PROJECTORS = {"1024 × 768 at 150 %": (683, 512)}
 
 
 def views_of(page: Any) -> list[str]:

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 import pytest
 from looking import link_of, shown
 
+from seq2see.explorer.bench import Bench
 from seq2see.explorer.offline import framed, saved_page
 from tiny_runs import SCRIPT
 
@@ -16,7 +17,8 @@ TEXT = f"红猫{SCRIPT}"
 @pytest.fixture(scope="module")
 def saved(runs, tmp_path_factory):
     path = tmp_path_factory.mktemp("saved") / "look.html"
-    path.write_text(saved_page(runs.bench, TEXT), encoding="utf-8")
+    some = Bench({runs.id(name): runs.bench.run(runs.id(name)) for name in ("recurrent", "transformer", "gpt", "vit")})
+    path.write_text(saved_page(some, TEXT), encoding="utf-8")
     return path
 
 

@@ -92,7 +92,7 @@ def opened_run(id: str, name: str, model: Model) -> OpenRun:
 
 
 def bench(shelf: Path | None = None) -> Bench:
-    """Five models; on a shelf for folders also a run that is being trained, two that were judged, three odd models."""
+    """Five models; on a shelf for folders also a run that is being trained, three that were judged, and odd models."""
     models = [*map(writer, ("transformer", "rnn", "gpt", "bert")), looker()]
     runs = [opened_run(f"r{number}", f"r{number}", model) for number, model in enumerate(models, 1)]
     runs[0].name = f"{SCRIPT} 变换器"
@@ -104,8 +104,9 @@ def bench(shelf: Path | None = None) -> Bench:
             opened_run("r9", "r9", teller()),
             opened_run("r10", "r10", forecaster()),
             opened_run("r11", "r11", watcher()),
+            OpenRun("r12", "forecast", forecast(shelf / "forecast"), shelf / "forecast" / "model"),
         ]
-        runs[6].model, runs[7].model = writer("transformer"), looker()
+        runs[6].model, runs[7].model, runs[11].model = writer("transformer"), looker(), forecaster()
     return Bench({run.id: run for run in runs})
 
 
@@ -138,6 +139,16 @@ def labelled(folder: Path) -> RunFolder:
     run.evaluation.mkdir()
     table = f"picture\tlabel\tanswer\tprobability\na.png\t{SCRIPT}\t红\t0.75\nb.png\t红\t红\t0.5\n"
     (run.evaluation / "test-answers.tsv").write_text(table, encoding="utf-8")
+    return run
+
+
+def forecast(folder: Path) -> RunFolder:
+    """The folder of a run that goes on from numbers, and which was judged."""
+    run = unfinished(folder, "waves")
+    run.model.mkdir()
+    run.evaluation.mkdir()
+    rows = [f"{time}\t{0.1 * time:.1f}\t{0.1 * time + 0.01:.2f}\n" for time in range(20)]
+    (run.evaluation / "forecasts.tsv").write_text("".join(["time\tvalue\tmodel\n", *rows]), encoding="utf-8")
     return run
 
 
