@@ -33,7 +33,7 @@ def client(tmp_path_factory):
 class TestRuns:
     def test_each_is_listed_with_what_it_is(self, client):
         runs = client.send("GET", "/api/runs").json()["runs"]
-        assert [run["id"] for run in runs] == [f"r{number}" for number in range(1, 12)]
+        assert [run["id"] for run in runs] == [f"r{number}" for number in range(1, 13)]
         families = ["transformer", "recurrent", "gpt", "bert", "vit", "transformer", "transformer", "vit", "caption"]
         families += ["recurrent", "film"]
         tasks = ["translate", "translate", "write", "fill", "classify", "translate", "translate", "classify", "caption"]
