@@ -35,9 +35,9 @@ class TestRuns:
         runs = client.send("GET", "/api/runs").json()["runs"]
         assert [run["id"] for run in runs] == [f"r{number}" for number in range(1, 13)]
         families = ["transformer", "recurrent", "gpt", "bert", "vit", "transformer", "transformer", "vit", "caption"]
-        families += ["recurrent", "film"]
+        families += ["recurrent", "film", "recurrent"]
         tasks = ["translate", "translate", "write", "fill", "classify", "translate", "translate", "classify", "caption"]
-        tasks += ["forecast", "caption"]
+        tasks += ["forecast", "caption", "forecast"]
         assert [run["family"] for run in runs] == families
         assert [run["task"] for run in runs] == tasks
         assert [run["id"] for run in runs if not run["ready"]] == ["r6"]
