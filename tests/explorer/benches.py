@@ -144,7 +144,7 @@ def labelled(folder: Path) -> RunFolder:
 
 def forecast(folder: Path) -> RunFolder:
     """The folder of a run that goes on from numbers, and which was judged."""
-    run = unfinished(folder, "waves")
+    run = unfinished(folder, "waves-gru")
     run.model.mkdir()
     run.evaluation.mkdir()
     rows = [f"{time}\t{0.1 * time:.1f}\t{0.1 * time + 0.01:.2f}\n" for time in range(20)]
