@@ -28,6 +28,8 @@ from tiny_runs import RUNS, tiny_run
 NEEDED = "SEQ2SEE_NEEDS_BROWSER"
 """Set in CI: a missing Chromium is a failure there, and not a reason to skip."""
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+WIDE = {"test_code.py", "test_every_page.py", "test_keyboard.py", "test_long_texts.py"}
+"""What looks at every page once more, for one thing alone: `make test-wide`."""
 DRAWN = "section.view:not([aria-busy])"
 
 
@@ -36,6 +38,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in (each for each in items if here in each.path.parents):
         item.add_marker(pytest.mark.browser)
+        if item.path.name in WIDE:
+            item.add_marker(pytest.mark.wide)
         item.add_marker(pytest.mark.timeout(60, func_only=True))  # training the tiny runs is not the test
         if CHROMIUM is None and not os.environ.get(NEEDED):
             item.add_marker(pytest.mark.skip(reason="needs Chromium: `apt install chromium fonts-wqy-microhei`"))
