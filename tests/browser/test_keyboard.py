@@ -147,7 +147,7 @@ def test_a_redraw_leaves_the_keyboard_where_it_is_and_escape_closes_a_fold(open_
 
 def test_what_takes_long_is_shown_to_be_worked_on(open_view, page):
     open_view("attention", text="红猫")
-    assert page.locator(".working").is_hidden()
+    page.locator(".working").wait_for(state="hidden")
     late(page, "attention/head", 900)
     page.locator(".thumbnail").first.focus()
     press(page, "Enter")
