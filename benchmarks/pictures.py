@@ -25,7 +25,7 @@ TABLES = {
     "drawn": (DRAWN, ("accuracy",)),
     "told": (("caption", "caption-film"), ("exact", "bleu")),
     "real": (("cifar10-vit", "cifar10-hybrid", "cifar10-resnet", "fashion-mnist-hybrid"), ("accuracy",)),
-    "photos": (("flickr8k",), ("bleu",)),
+    "photos": (("flickr8k",), ("bleu", "chrf")),
 }
 """Recipes in the order in which the page shows them, and what it shows of them."""
 

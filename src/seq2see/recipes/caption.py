@@ -46,9 +46,11 @@ def flickr8k() -> Recipe:
         encoder=TransformerSettings(width=256, depth=4, heads=8, dropout=0.2, skip=0.1, think="gelu"),
         decoder=TransformerSettings(width=256, depth=3, heads=8, dropout=0.3, think="gelu"),
         objective=NextToken(smoothing=0.1),
-        training=Training(steps=6000, rate=5e-4, tokens=256, save_every=500, patience=4, schedule=Cosine(warmup=500)),
+        training=Training(
+            steps=6000, rate=5e-4, tokens=256, save_every=500, patience=4, schedule=Cosine(warmup=500), precision="bf16"
+        ),
         decoding=Decoding(max_new_tokens=40, num_beams=4),
-        metrics=("bleu",),
+        metrics=("bleu", "chrf"),
     )
 
 

@@ -90,7 +90,7 @@ def cifar10_hybrid() -> Recipe:
             "source.frontend": Features(depth=1, stages=3),
             "encoder.depth": 6,
             "views": Views(shift=4, flip=True, changes=2, cutout=8, cutmix=1.0),
-            "training.steps": 20_000,
+            "training.steps": 16_000,
             "training.rate": 2e-3,
         }
     )
@@ -119,6 +119,6 @@ def fashion_mnist_hybrid() -> Recipe:
             "source.side": 28,
             "source.channels": 1,
             "views.changes": 1,
-            "training.steps": 16_000,
+            "training.steps": 12_000,
         }
     )
