@@ -142,16 +142,20 @@ def peer(model: Any) -> tuple[Step, Step]:
     return step, GraphedStep(step, nullcontext)
 
 
-def ours() -> tuple[Step, Step]:
+OURS = {"seq2see": True, "seq2see, not compiled": False}
+"""Ourselves, and whether blocks are compiled; if they are not, the slopes of weights are computed beside the rest."""
+
+
+def ours(compiled: bool = True) -> tuple[Step, Step]:
     """Our own Transformer of the same shape."""
     stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.1, order="post")
     settings = ModelSettings(source=Text(), encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
-    return our_steps(fresh_model(settings, (VOCABULARY, VOCABULARY), "xavier", seed=1), NextToken())
+    return our_steps(fresh_model(settings, (VOCABULARY, VOCABULARY), "xavier", seed=1), NextToken(), compiled)
 
 
-def our_steps(model: nn.Module, objective: Objective) -> tuple[Step, Step]:
+def our_steps(model: nn.Module, objective: Objective, compiled: bool = True) -> tuple[Step, Step]:
     """A model's step by our own trainer: launched kernel by kernel, and as it runs by default."""
-    training = Training(precision="bf16", compile=True, clip=1.0, steps=10_000, rate=1e-4)
+    training = Training(precision="bf16", compile=compiled, clip=1.0, steps=10_000, rate=1e-4)
     trainer = Trainer(model, objective, training, torch.device("cuda"))
     trainer.model.train()
 
@@ -218,14 +222,14 @@ def in_turns(cases: Sequence[tuple[str, ...]]) -> list[dict[str, Any]]:
 
 def add_ratios(rows: list[dict[str, Any]]) -> None:
     """How many times faster we are, each way, than the best of the others in each of theirs."""
-    for row in [row for row in rows if row["name"] == "seq2see"]:
+    for row in [row for row in rows if row["name"] in OURS]:
         for key, how in (("to_compiled", "compiled"), ("to_graphed", GRAPH)):
-            others = [o for o in rows if o["name"] != "seq2see" and (o["cell"], o["how"]) == (row["cell"], how)]
+            others = [o for o in rows if o["name"] not in OURS and (o["cell"], o["how"]) == (row["cell"], how)]
             row[key] = round(row["value"] / max(other["value"] for other in others), 2) if others else None
 
 
 def main() -> None:
-    rows = in_turns([(__file__, name, cell) for cell in BATCHES for name in (*PEERS, "seq2see")])
+    rows = in_turns([(__file__, name, cell) for cell in BATCHES for name in (*PEERS, *OURS)])
     add_ratios(rows)
     write_json(RESULTS, {"environment": describe_machine(), "command": "python benchmarks/train_gpu.py", "rows": rows})
 
@@ -233,7 +237,7 @@ def main() -> None:
 if __name__ == "__main__":
     if sys.argv[1:]:
         name, cell = sys.argv[1:]
-        steps = peer(PEERS[name]()) if name in PEERS else ours()
+        steps = peer(PEERS[name]()) if name in PEERS else ours(OURS[name])
         measure({"cell": cell, "name": name}, steps, BATCHES[cell]()[name not in PEERS].to("cuda"))
     else:
         main()

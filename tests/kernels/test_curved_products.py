@@ -21,7 +21,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Interpreted one after another, programs need not be as many as keep a GPU busy."""
     if DEVICE == "cpu":
-        monkeypatch.setattr("seq2see.kernels.curved_products.SLICES", 4)
+        monkeypatch.setattr("seq2see.kernels.sums.SLICES", 4)
 
 
 @pytest.mark.parametrize("curve", ["relu", "gelu", "gelu-tanh"])

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from seq2see.kernels.beside import Beside
 from seq2see.layers.norms import LayerNorm, RMSNorm
 from seq2see.layers.residual import PostNorm, PreNorm, bias_of
 
@@ -62,6 +63,26 @@ def test_the_norm_of_a_sum_is_the_plain_one(kind, shape):
 
 
 @pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
+@pytest.mark.parametrize("readers", [1, 2])
+def test_who_reads_it_twice_sends_two_slopes_back_and_the_slope_by_the_part_is_summed(kind, readers):
+    from seq2see.kernels.residual_norms import ForkedNormOfSum
+
+    norm, (stream, part) = case(kind, SHAPES[-1])
+    by, beside = [stream, part, *norm.parameters()], Beside(torch.device(DEVICE))
+    with beside.at_work([], dict.fromkeys(map(id, norm.parameters()))):
+        forked = ForkedNormOfSum.apply(stream, part, norm.weight, bias_of(norm), 0.3, norm.epsilon)
+        dropped = forked[0].grad_fn.saved_tensors[0] - stream  # which is not what was given, but what stayed of it
+        expected = norm(stream + part * (dropped / part).detach(), everywhere(SHAPES[-1]))
+        ours, theirs = slopes(forked[:readers], by[:2]), slopes([expected] * readers, by)
+        ((by_part, summed),) = beside.sums.values()
+        ours += [beside.places[id(weight)] for weight in norm.parameters()]
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-3)
+    assert by_part.data_ptr() == ours[1].data_ptr()
+    torch.testing.assert_close(summed, theirs[1].flatten(0, -2).sum(0), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_norm_beside_the_stream_is_the_plain_one(kind, shape, dtype):
@@ -92,7 +113,7 @@ def test_what_falls_out_on_the_way_forward_falls_out_on_the_way_back():
     (slope,) = slopes([found], [part])
     assert torch.equal(slope != 0, stayed)
     # What stays grows, so that sums stay what they were.
-    total = torch.ops.seq2see.norm_of_sum(stream, part, weight, bias, share, 1e-5)[1]
+    total = torch.ops.seq2see.norm_of_sum(stream, part, weight, bias, None, share, 1e-5)[1]
     assert float(total.detach().max()) == pytest.approx(1 / (1 - share))
     assert float(total.detach().mean()) == pytest.approx(1, abs=0.01)
 
@@ -101,14 +122,14 @@ def test_numbers_fall_out_independently_and_anew_each_time():
     share, shape = 0.5, (1, 600, 64)
     stream, part = torch.zeros(shape, device=DEVICE), torch.ones(shape, device=DEVICE)
     ones = torch.ones(64, device=DEVICE)
-    draws = [torch.ops.seq2see.norm_of_sum(stream, part, ones, None, share, 1e-5)[1][0] > 0 for _ in range(2)]
+    draws = [torch.ops.seq2see.norm_of_sum(stream, part, ones, None, None, share, 1e-5)[1][0] > 0 for _ in range(2)]
     assert float((draws[0] == draws[1]).float().mean()) == pytest.approx(0.5, abs=0.02)
     agreeing = torch.corrcoef(draws[0].float().T) - torch.eye(64, device=DEVICE)  # columns with one another
     assert float(agreeing.abs().max()) < 0.2
     torch.manual_seed(3)
-    first = torch.ops.seq2see.norm_of_sum(stream, part, ones, None, share, 1e-5)[1]
+    first = torch.ops.seq2see.norm_of_sum(stream, part, ones, None, None, share, 1e-5)[1]
     torch.manual_seed(3)
-    assert torch.equal(first, torch.ops.seq2see.norm_of_sum(stream, part, ones, None, share, 1e-5)[1])
+    assert torch.equal(first, torch.ops.seq2see.norm_of_sum(stream, part, ones, None, None, share, 1e-5)[1])
 
 
 @needs_gpu

@@ -14,11 +14,11 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional
 
-from seq2see.kernels.residual_norms import add_up
+from seq2see.kernels.beside import taker_of
+from seq2see.kernels.sums import COLUMNS, add_up, slices_of
 
-ROWS, COLUMNS, WARPS = 4, 512, 4
-SLICE, SLICES = 64, 512
-"""Rows that one program walks over, unless that would make more programs than these for a column."""
+SLICE = 64
+"""Rows that one program walks over, unless that would make too many programs."""
 RELU, GELU, GELU_TANH = 0, 1, 2
 CURVES = {"relu": RELU, "gelu": GELU, "gelu-tanh": GELU_TANH}
 
@@ -72,11 +72,11 @@ def _positive(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 @torch.library.impl(SLOPES, "default")
 def _curve_slopes(slope: Tensor, kept: Tensor, curve: int) -> tuple[Tensor, Tensor]:
     count, width = kept.shape
-    slices = min(SLICES, triton.next_power_of_2(triton.cdiv(count, SLICE)))
+    slices, shape = slices_of(count, SLICE)
     by_product, parts = torch.empty_like(kept), kept.new_empty(slices, width, dtype=torch.float32)
-    shape = {"SLICES": slices, "ROWS": ROWS, "COLUMNS": COLUMNS, "CURVE": curve, "num_warps": WARPS}
-    _slopes[(triton.cdiv(width, COLUMNS), slices)](by_product, parts, slope.contiguous(), kept, count, width, **shape)
-    return by_product, add_up(parts, kept.dtype)
+    given = (by_product, parts, slope.contiguous(), kept, count, width)
+    _slopes[(triton.cdiv(width, COLUMNS), slices)](*given, CURVE=curve, **shape)
+    return by_product, parts
 
 
 @torch.library.register_fake(POSITIVE)
@@ -86,7 +86,8 @@ def _(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 @torch.library.register_fake(SLOPES)
 def _(slope: Tensor, kept: Tensor, curve: int) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(kept), kept.new_empty(kept.size(1))
+    slices, _ = slices_of(len(kept), SLICE)
+    return torch.empty_like(kept), kept.new_empty(slices, kept.size(1), dtype=torch.float32)
 
 
 class CurvedProduct(torch.autograd.Function):
@@ -101,11 +102,16 @@ class CurvedProduct(torch.autograd.Function):
             kept = torch.addmm(bias, rows, weight.mT)
             found = functional.gelu(kept, approximate="tanh" if curve == "gelu-tanh" else "none")
         ctx.save_for_backward(rows, weight, kept)
-        ctx.curve, ctx.shape = CURVES[curve], x.shape
+        ctx.curve, ctx.shape, ctx.taker = CURVES[curve], x.shape, taker_of(weight, bias)
         return found.view(*x.shape[:-1], -1)
 
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         rows, weight, kept = ctx.saved_tensors
-        by_product, by_bias = torch.ops.seq2see.curve_slopes(slope.flatten(0, -2), kept, ctx.curve)
-        return (by_product @ weight).view(ctx.shape), by_product.mT @ rows, by_bias, None
+        by_product, parts = torch.ops.seq2see.curve_slopes(slope.flatten(0, -2), kept, ctx.curve)
+        by_x = (by_product @ weight).view(ctx.shape)
+        if ctx.taker is None:
+            return by_x, by_product.mT @ rows, add_up(parts).to(kept.dtype), None
+        ctx.taker.by_matrix(by_product, rows)
+        ctx.taker.by_bias(parts, add_up)
+        return by_x, None, None, None

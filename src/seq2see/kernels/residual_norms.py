@@ -15,9 +15,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from seq2see.kernels.beside import at_hand, taker_of
+from seq2see.kernels.sums import add_up
+
 TILE, WARPS = 2048, 2
 """Numbers that a program works on at a time, and threads that do so, in groups of 32."""
-TILE_BACK, WARPS_BACK, PROGRAMS = 2048, 4, 512
+TILE_BACK, WARPS_BACK, PROGRAMS = 512, 2, 1024
 """The same on the way back, and programs: each adds up the slopes of the norm's weights over its own vectors."""
 
 
@@ -60,27 +63,37 @@ def _normalise(
 
 
 @triton.jit
+def _normal(total, statistics, rows, at, inside, count, LAYER: tl.constexpr):
+    """Vectors as they came out of the norm, but for its weight and bias, and their scales."""
+    normal = tl.load(total + at, inside, 0.0).to(tl.float32)
+    scale = tl.load(statistics + count + rows, rows < count, 0.0)[:, None]
+    if LAYER:
+        normal -= tl.load(statistics + rows, rows < count, 0.0)[:, None]
+    return tl.where(inside, normal * scale, 0.0), scale
+
+
+@triton.jit
 def _slopes(
     by_stream, by_part, by_weights, slope, passing, total, statistics, weight, seed, count, width, share,
     ROWS: tl.constexpr, BLOCK: tl.constexpr, PROGRAMS: tl.constexpr,
-    PART: tl.constexpr, DROPS: tl.constexpr, LAYER: tl.constexpr,
+    PART: tl.constexpr, DROPS: tl.constexpr, LAYER: tl.constexpr, TWICE: tl.constexpr,
 ):  # fmt: skip
     """With n the normalised vector, g the slope by the output and h = g ⊙ weight: (h - mean(h) - n mean(h ⊙ n)) scale.
 
-    To it is added what comes straight along the stream (`passing`), if the norm stands in front of a part.
+    To it is added what comes straight along the stream (`passing`), if the norm stands in front of a part; behind one,
+    two slopes may come back for its output (`TWICE`), and the slope by the part is summed over all rows as well.
     """
     column, program = tl.arange(0, BLOCK), tl.program_id(0)
     weights = tl.load(weight + column, column < width, 0.0)[None, :]
-    by_weight, by_bias = tl.zeros((ROWS, BLOCK), tl.float32), tl.zeros((ROWS, BLOCK), tl.float32)
+    zeros, kinds = tl.zeros((ROWS, BLOCK), tl.float32), 3 if PART else 2
+    by_weight, by_bias, sums = zeros, zeros, zeros
     for start in range(program * ROWS, count, PROGRAMS * ROWS):
         rows = (start + tl.arange(0, ROWS)).to(tl.int64)
         inside, at = (rows < count)[:, None] & (column < width)[None, :], rows[:, None] * width + column[None, :]
-        normal = tl.load(total + at, inside, 0.0).to(tl.float32)
-        scale = tl.load(statistics + count + rows, rows < count, 0.0)[:, None]
-        if LAYER:
-            normal -= tl.load(statistics + rows, rows < count, 0.0)[:, None]
-        normal = tl.where(inside, normal * scale, 0.0)
+        normal, scale = _normal(total, statistics, rows, at, inside, count, LAYER)
         given = tl.load(slope + at, inside, 0.0).to(tl.float32)
+        if TWICE:
+            given += tl.load(passing + at, inside, 0.0).to(tl.float32)
         by_weight += given * normal
         by_bias += given
         given *= weights
@@ -89,31 +102,17 @@ def _slopes(
             found -= (tl.sum(given, 1) / width)[:, None]
         found *= scale
         if PART:
-            dropped = found
-            if DROPS:
-                dropped = _drop(found, seed, rows, share, BLOCK)
+            dropped = _drop(found, seed, rows, share, BLOCK) if DROPS else found
             tl.store(by_part + at, dropped.to(by_part.dtype.element_ty), inside)
+            sums += dropped
         else:
             found += tl.load(passing + at, inside, 0.0).to(tl.float32)
         tl.store(by_stream + at, found.to(by_stream.dtype.element_ty), inside)
-    tl.store(by_weights + program * 2 * width + column, tl.sum(by_weight, 0), column < width)
-    tl.store(by_weights + program * 2 * width + width + column, tl.sum(by_bias, 0), column < width)
-
-
-@triton.jit
-def _add_up(sums, parts, width, PARTS: tl.constexpr, BLOCK: tl.constexpr):
-    """What all programs found, always added in the same order."""
-    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    places = tl.arange(0, PARTS)[:, None] * width + column[None, :]
-    total = tl.sum(tl.load(parts + places, (column < width)[None, :], 0.0), 0)
-    tl.store(sums + column, total.to(sums.dtype.element_ty), column < width)
-
-
-def add_up(parts: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The sum over the first axis, whose length is a power of two."""
-    sums = torch.empty_like(parts[0], dtype=dtype)
-    _add_up[(triton.cdiv(sums.numel(), 32),)](sums, parts, sums.numel(), PARTS=len(parts), BLOCK=32)
-    return sums
+    by_weights += program * kinds * width
+    tl.store(by_weights + column, tl.sum(by_weight, 0), column < width)
+    tl.store(by_weights + width + column, tl.sum(by_bias, 0), column < width)
+    if PART:
+        tl.store(by_weights + 2 * width + column, tl.sum(sums, 0), column < width)
 
 
 def _shape(width: int, tile: int, warps: int) -> dict[str, int]:
@@ -137,10 +136,13 @@ def _go(normed: Tensor, total: Tensor, given: tuple[Any, ...], seed: Tensor, sha
 
 
 def _come_back(places: tuple[Tensor, ...], given: tuple[Any, ...], share: float, modes: dict[str, bool]) -> Tensor:
-    """Fill the places for the slopes by stream and part; gives those by the norm's weight and bias."""
+    """Fill the places for slopes by stream and part.
+
+    Gives what each program has found of the slopes by the norm's weight and bias, and of the sum of that by the part.
+    """
     total, statistics, weight = given[2:5]
     width, count = total.size(-1), statistics.size(1)
-    parts = weight.new_empty(PROGRAMS, 2, width)
+    parts = weight.new_empty(PROGRAMS, 3 if modes["PART"] else 2, width)
     _slopes[(PROGRAMS,)](
         *places,
         parts,
@@ -153,17 +155,17 @@ def _come_back(places: tuple[Tensor, ...], given: tuple[Any, ...], share: float,
         **_shape(width, TILE_BACK, WARPS_BACK),
         **modes,
     )
-    return add_up(parts)
+    return parts
 
 
 # Operators, which torch.compile leaves as they are (see short_attention.py).
 SUM, SUM_SLOPES = "seq2see::norm_of_sum", "seq2see::norm_of_sum_slopes"
 BESIDE, BESIDE_SLOPES = "seq2see::norm_beside", "seq2see::norm_beside_slopes"
 for name, signature in {
-    SUM: "(Tensor stream, Tensor part, Tensor weight, Tensor? bias, float share, float epsilon)"
+    SUM: "(Tensor stream, Tensor part, Tensor weight, Tensor? bias, Tensor? seed, float share, float epsilon)"
     " -> (Tensor, Tensor, Tensor, Tensor)",
-    SUM_SLOPES: "(Tensor slope, Tensor total, Tensor statistics, Tensor weight, Tensor seed, float share, bool layer)"
-    " -> (Tensor, Tensor, Tensor)",
+    SUM_SLOPES: "(Tensor slope, Tensor? again, Tensor total, Tensor statistics, Tensor weight, Tensor seed,"
+    " float share, bool layer) -> (Tensor, Tensor, Tensor)",
     BESIDE: "(Tensor stream, Tensor weight, Tensor? bias, float epsilon) -> (Tensor, Tensor)",
     BESIDE_SLOPES: "(Tensor slope, Tensor passing, Tensor stream, Tensor statistics, Tensor weight, bool layer)"
     " -> (Tensor, Tensor)",
@@ -173,22 +175,22 @@ for name, signature in {
 
 @torch.library.impl(SUM, "default")
 def _sum(
-    stream: Tensor, part: Tensor, weight: Tensor, bias: Tensor | None, share: float, epsilon: float
+    stream: Tensor, part: Tensor, weight: Tensor, bias: Tensor | None, seed: Tensor | None, share: float, epsilon: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     stream, part = stream.contiguous(), part.contiguous()
     normed, total = torch.empty_like(part), torch.empty_like(stream)
-    seed = torch.randint(2**31, (1,), device=stream.device)
-    return normed, total, _go(normed, total, (stream, part, weight, bias, epsilon), seed, share), seed
+    drawn = torch.randint(2**31, (int(seed is None),), device=stream.device)
+    given = (stream, part, weight, bias, epsilon)
+    return normed, total, _go(normed, total, given, drawn if seed is None else seed, share), drawn
 
 
 @torch.library.impl(SUM_SLOPES, "default")
-def _sum_slopes(
-    slope: Tensor, total: Tensor, statistics: Tensor, weight: Tensor, seed: Tensor, share: float, layer: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    slope = slope.contiguous()
-    by_stream, by_part = torch.empty_like(total), torch.empty_like(slope)
-    given = (slope, slope, total, statistics, weight, seed)
-    return by_stream, by_part, _come_back((by_stream, by_part), given, share, {"PART": True, "LAYER": layer})
+def _sum_slopes(slope: Tensor, again: Tensor | None, *given: Any) -> tuple[Tensor, Tensor, Tensor]:
+    *tensors, share, layer = given
+    slope, again = slope.contiguous(), slope if again is None else again.contiguous()
+    places = torch.empty_like(tensors[0]), torch.empty_like(slope)
+    modes = {"PART": True, "LAYER": layer, "TWICE": again is not slope}
+    return *places, _come_back(places, (slope, again, *tensors), share, modes)
 
 
 @torch.library.impl(BESIDE, "default")
@@ -204,7 +206,8 @@ def _beside_slopes(
 ) -> tuple[Tensor, Tensor]:
     by_stream = torch.empty_like(stream, memory_format=torch.contiguous_format)
     given = (slope.contiguous(), passing.contiguous(), stream.contiguous(), statistics, weight, stream)
-    return by_stream, _come_back((by_stream, by_stream), given, 0.0, {"PART": False, "LAYER": layer})
+    modes = {"PART": False, "LAYER": layer, "TWICE": False}
+    return by_stream, _come_back((by_stream, by_stream), given, 0.0, modes)
 
 
 def _statistics(stream: Tensor) -> Tensor:
@@ -212,16 +215,14 @@ def _statistics(stream: Tensor) -> Tensor:
 
 
 @torch.library.register_fake(SUM)
-def _(stream: Tensor, part: Tensor, weight: Tensor, bias: Any, share: float, epsilon: float) -> tuple[Tensor, ...]:
-    seed = stream.new_empty(1, dtype=torch.int64)
-    return part.new_empty(part.shape), stream.new_empty(stream.shape), _statistics(stream), seed
+def _(stream: Tensor, part: Tensor, weight: Tensor, bias: Any, seed: Any, *rest: float) -> tuple[Tensor, ...]:
+    drawn = stream.new_empty(int(seed is None), dtype=torch.int64)
+    return part.new_empty(part.shape), stream.new_empty(stream.shape), _statistics(stream), drawn
 
 
 @torch.library.register_fake(SUM_SLOPES)
-def _(
-    slope: Tensor, total: Tensor, statistics: Tensor, weight: Tensor, seed: Tensor, share: float, layer: bool
-) -> tuple[Tensor, ...]:
-    return torch.empty_like(total), slope.new_empty(slope.shape), weight.new_empty(2, weight.numel())
+def _(slope: Tensor, again: Any, total: Tensor, statistics: Tensor, weight: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    return torch.empty_like(total), slope.new_empty(slope.shape), weight.new_empty(PROGRAMS, 3, weight.numel())
 
 
 @torch.library.register_fake(BESIDE)
@@ -233,7 +234,16 @@ def _(stream: Tensor, weight: Tensor, bias: Tensor | None, epsilon: float) -> tu
 def _(
     slope: Tensor, passing: Tensor, stream: Tensor, statistics: Tensor, weight: Tensor, layer: bool
 ) -> tuple[Tensor, ...]:
-    return stream.new_empty(stream.shape), weight.new_empty(2, weight.numel())
+    return stream.new_empty(stream.shape), weight.new_empty(PROGRAMS, 2, weight.numel())
+
+
+def _by_weights(ctx: Any, parts: Tensor, by_part: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """The slopes by the norm's weight and bias, unless somebody takes them."""
+    if ctx.taker is not None:
+        ctx.taker.by_norm(parts, by_part)
+        return None, None
+    by_weight, by_bias = add_up(parts)[:2]
+    return by_weight, by_bias if ctx.layer else None
 
 
 class NormOfSum(torch.autograd.Function):
@@ -243,16 +253,28 @@ class NormOfSum(torch.autograd.Function):
     def forward(
         ctx: Any, stream: Tensor, part: Tensor, weight: Tensor, bias: Tensor | None, share: float, epsilon: float
     ) -> Tensor:
-        normed, total, statistics, seed = torch.ops.seq2see.norm_of_sum(stream, part, weight, bias, share, epsilon)
-        ctx.save_for_backward(total, statistics, weight, seed)
-        ctx.share, ctx.layer = share, bias is not None
+        ctx.share, ctx.layer, ctx.taker, beside = share, bias is not None, taker_of(weight, bias), at_hand()
+        seed = beside.seed() if beside and share else None
+        given = (stream, part, weight, bias, seed, share, epsilon)
+        normed, total, statistics, drawn = torch.ops.seq2see.norm_of_sum(*given)
+        ctx.save_for_backward(total, statistics, weight, drawn if seed is None else seed)
         return normed
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        slopes = torch.ops.seq2see.norm_of_sum_slopes(slope, *ctx.saved_tensors, ctx.share, ctx.layer)
-        by_stream, by_part, (by_weight, by_bias) = slopes
-        return by_stream, by_part, by_weight, by_bias if ctx.layer else None, None, None
+    def backward(ctx: Any, slope: Tensor, again: Tensor | None = None) -> tuple[Tensor | None, ...]:
+        given = (slope, again, *ctx.saved_tensors, ctx.share, ctx.layer)
+        by_stream, by_part, parts = torch.ops.seq2see.norm_of_sum_slopes(*given)
+        return by_stream, by_part, *_by_weights(ctx, parts, by_part), None, None
+
+
+class ForkedNormOfSum(NormOfSum):
+    """The same twice, for the two that read it: what comes back along both is added by the kernel."""
+
+    @staticmethod
+    def forward(ctx: Any, *given: Any) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        normed = NormOfSum.forward(ctx, *given)
+        ctx.set_materialize_grads(False)  # what only one has read comes back as nothing, and not as zeros
+        return normed, normed.detach()
 
 
 class NormBeside(torch.autograd.Function):
@@ -262,11 +284,11 @@ class NormBeside(torch.autograd.Function):
     def forward(ctx: Any, stream: Tensor, weight: Tensor, bias: Tensor | None, epsilon: float) -> tuple[Tensor, Tensor]:
         normed, statistics = torch.ops.seq2see.norm_beside(stream, weight, bias, epsilon)
         ctx.save_for_backward(stream, statistics, weight)
-        ctx.layer = bias is not None
+        ctx.layer, ctx.taker = bias is not None, taker_of(weight, bias)
         return stream.view_as(stream), normed
 
     @staticmethod
     def backward(ctx: Any, passing: Tensor, slope: Tensor) -> tuple[Tensor | None, ...]:
-        slopes = torch.ops.seq2see.norm_beside_slopes(slope, passing, *ctx.saved_tensors, ctx.layer)
-        by_stream, (by_weight, by_bias) = slopes
-        return by_stream, by_weight, by_bias if ctx.layer else None, None
+        given = (slope, passing, *ctx.saved_tensors, ctx.layer)
+        by_stream, parts = torch.ops.seq2see.norm_beside_slopes(*given)
+        return by_stream, *_by_weights(ctx, parts, None), None

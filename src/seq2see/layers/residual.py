@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from seq2see.core.devices import has_kernels
+from seq2see.kernels.beside import at_hand
 from seq2see.layers.dropout import Dropout, RowDropout
 from seq2see.layers.norms import LayerNorm, RMSNorm
 
@@ -34,12 +35,18 @@ class PostNorm(nn.Module):
 
     def forward(self, vectors: Vectors, real: Bool[Tensor, "row time"], part: Callable[[Tensor], Tensor]) -> Vectors:
         """Apply one part (attention or feed-forward) and add its answer."""
-        found = part(vectors)
-        if fits(self.norm, vectors) and self.skip.p == 0:
-            from seq2see.kernels.residual_norms import NormOfSum
+        beside = at_hand()
+        found = part(vectors if beside is None else beside.forked(vectors))
+        if not fits(self.norm, vectors) or self.skip.p > 0:
+            return self.norm(vectors + self.skip(self.dropout(found)), real)
+        from seq2see.kernels.residual_norms import ForkedNormOfSum, NormOfSum
 
-            return NormOfSum.apply(vectors, found, self.norm.weight, bias_of(self.norm), self.share, self.norm.epsilon)
-        return self.norm(vectors + self.skip(self.dropout(found)), real)
+        given = (vectors, found, self.norm.weight, bias_of(self.norm), self.share, self.norm.epsilon)
+        if beside is None:
+            return NormOfSum.apply(*given)
+        normed, again = ForkedNormOfSum.apply(*given)
+        beside.fork(normed, again)
+        return normed
 
     @property
     def share(self) -> float:

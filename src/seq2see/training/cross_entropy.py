@@ -21,6 +21,7 @@ from torch.autograd.function import once_differentiable
 
 from seq2see.core.batch import NOT_ASKED
 from seq2see.core.devices import TRITON
+from seq2see.kernels.beside import take_product, taker_of
 
 CHUNK = {"cpu": 512, "cuda": 16_384}
 """Hidden vectors whose scores exist at one time: few enough for a CPU's cache, enough to keep a GPU busy."""
@@ -159,18 +160,17 @@ class _Chunks(torch.autograd.Function):
         smoothing, agreement, learning = rules
         device, (copies, tokens, _) = hidden.device.type, hidden.shape
         low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
-        high = torch.promote_types(low, torch.float32)
         size, matrix = CHUNK.get(device, CHUNK["cuda"]) // copies, weight.to(low)
-        by_hidden, by_weight = (
-            torch.empty_like(hidden),
-            torch.empty_like(weight) if tokens else torch.zeros_like(weight),
-        )
-        by_bias = None if bias is None else torch.zeros_like(bias)
-        loss = torch.zeros((), dtype=high, device=hidden.device)
+        taker = ctx.taker = taker_of(weight) if learning else None
+        by_hidden, by_bias = torch.empty_like(hidden), None if bias is None else torch.zeros_like(bias)
+        by_weight = (torch.empty_like if tokens else torch.zeros_like)(weight) if taker is None else None
+        loss = torch.zeros((), dtype=torch.promote_types(low, torch.float32), device=hidden.device)
         # One piece of memory for all chunks: asking the system for it anew costs more than the exponentials.
         space = torch.empty(copies * min(size, tokens), len(weight), dtype=low, device=hidden.device)
         with torch.autocast(device, enabled=False):
             for start in range(0, tokens, size):
+                if taker is not None:
+                    taker.beside.wait()  # what it reads is about to be written over
                 some, vectors = labels[start : start + size], hidden[:, start : start + size].to(low).flatten(0, 1)
                 products = torch.mm(vectors, matrix.mT, out=space[: len(vectors)]).unflatten(0, (copies, -1))
                 parts = None if shares is None else shares[start : start + size]
@@ -179,7 +179,10 @@ class _Chunks(torch.autograd.Function):
                 if learning:
                     slope = slope.flatten(0, 1)
                     by_hidden[:, start : start + size] = (slope @ matrix).unflatten(0, (copies, -1))
-                    _take_product(by_weight, slope.mT, vectors, first=start == 0)
+                    if taker is not None:
+                        taker.by_matrix(slope, vectors)
+                    elif by_weight is not None:
+                        take_product(by_weight, slope.mT, vectors, first=start == 0)
                     if by_bias is not None:
                         by_bias += slope.sum(0)
         ctx.save_for_backward(by_hidden, by_weight, by_bias)
@@ -189,14 +192,6 @@ class _Chunks(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients found on the way forward, times what follows the loss."""
+        if ctx.taker is not None:
+            ctx.taker.scale(gradient)
         return *(None if found is None else gradient * found for found in ctx.saved_tensors), None, None, None
-
-
-def _take_product(total: Tensor, left: Tensor, right: Tensor, first: bool) -> None:
-    """total += left · right, in one go if all are of one number format; the first product is the total."""
-    if total.dtype == left.dtype:
-        total.addmm_(left, right, beta=0 if first else 1)
-    elif first:
-        total.copy_(left @ right)
-    else:
-        total += left @ right

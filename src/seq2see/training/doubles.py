@@ -10,12 +10,14 @@ do their copies: all are made at once, and all their gradients are handed over a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from seq2see.kernels.beside import Beside
 
 PRODUCT = nn.Linear
 """The layer whose weights are copied. All others give what they give in float32, as under autocast: with tables of
@@ -40,7 +42,7 @@ class Doubles:
     copies itself. For any other one every weight gets a gradient of its own, in float32.
     """
 
-    def __init__(self, model: nn.Module):
+    def __init__(self, model: nn.Module, compiled: bool = False):
         layers = [layer for layer in model.modules() if isinstance(layer, PRODUCT)]
         copied = {id(weight) for layer in layers for weight in layer.parameters(recurse=False)}
         found = {name: weight for name, weight in model.named_parameters() if id(weight) in copied and _fits(weight)}
@@ -53,6 +55,15 @@ class Doubles:
         self.low = self.whole.bfloat16()
         self.copies = {name: nn.Parameter(place) for name, place in self.views(self.low).items()}
         self.uses = _uses(model, {id(weight): name for name, weight in self.weights.items()})
+        # Other weights are not copied, but nobody waits for their slopes either.
+        others = [weight for name, weight in model.named_parameters() if weight.requires_grad and name not in found]
+        self.others = {id(weight): weight for weight in others}
+        # What is compiled is one piece: nobody can take a part of it out.
+        self.beside = None if compiled else Beside(self.whole.device)
+        # A layer with a weight that is not copied is left as it is.
+        names = {id(weight) for weight in self.weights.values()}
+        whole = [each for each in layers if all(id(weight) in names for weight in each.parameters(recurse=False))]
+        self.layers: list[nn.Linear | nn.Embedding] = [*whole, *_tables(model)]
         self.joined, self.version = False, self._version()
         self.gradient: Flat | None = None
 
@@ -85,21 +96,22 @@ class Doubles:
         """In here the model has the copies in place of its weights; in the end their gradients are handed over."""
         if not self.joined:
             self.renew()
+        whole = torch.empty_like(self.low)
+        places = dict.fromkeys(self.others) | {id(self.copies[name]): each for name, each in self.views(whole).items()}
         for use in self.uses:
             setattr(use.layer, use.inside, self.copies[use.name])
         try:
-            yield
+            with self.beside.at_work(self.layers, places) if self.beside else nullcontext():
+                yield
         finally:
             for use in self.uses:
                 setattr(use.layer, use.inside, self.weights[use.name])
-        self._hand_over()
+        self._hand_over(whole)
 
     @torch.no_grad()
-    def _hand_over(self) -> None:
+    def _hand_over(self, whole: Flat) -> None:
         """The gradients that were found, added to those of earlier pieces of the batch."""
-        found = {name: copy.grad for name, copy in self.copies.items() if copy.grad is not None}
-        for copy in self.copies.values():
-            copy.grad = None
+        found = self._gather(self.views(whole))
         complete = len(found) == len(self.copies)
         if self.joined and not complete:  # a weight that a step does not use is to be left alone, so each is by itself
             self.joined = False
@@ -108,16 +120,25 @@ class Doubles:
         if not complete:
             self._spread(found)
         elif self.joined:
-            whole = self._together(found, torch.bfloat16)
             self.gradient = whole if self.gradient is None else self.gradient.float() + whole
         else:
-            self._spread(self.views(self._together(found, torch.float32)))
+            self._spread(self.views(whole.float()))
 
-    def _together(self, gradients: Mapping[str, Tensor], dtype: torch.dtype) -> Flat:
-        """The gradients of all weights, one after another."""
-        whole = torch.empty_like(self.whole, dtype=dtype)
-        torch._foreach_copy_([*self.views(whole).values()], [*gradients.values()])  # quicker than torch.cat
-        return whole
+    def _gather(self, places: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Put the gradients of all weights that have one into their places, unless they are there already."""
+        beside = self.beside.found if self.beside else {}
+        for number in self.others.keys() & beside.keys():
+            weight = self.others[number]
+            weight.grad = beside[number] if weight.grad is None else weight.grad + beside[number]
+        found = {name: copy.grad for name, copy in self.copies.items() if copy.grad is not None}
+        there = {name: places[name] for name, copy in self.copies.items() if id(copy) in beside}
+        for name in found.keys() & there.keys():  # it is used in two ways
+            found[name] += there[name]
+        if found:
+            torch._foreach_copy_([places[name] for name in found], [*found.values()])
+        for copy in self.copies.values():
+            copy.grad = None
+        return {name: place for name, place in places.items() if name in found or name in there}
 
     def _spread(self, gradients: Mapping[str, Tensor]) -> None:
         """To each weight its gradient."""
@@ -129,6 +150,12 @@ class Doubles:
 def _fits(weight: nn.Parameter) -> bool:
     """Whether it learns, and the next one would lie where kernels like weights to begin."""
     return weight.requires_grad and weight.numel() % 8 == 0
+
+
+def _tables(model: nn.Module) -> list[nn.Embedding]:
+    """Tables of vectors that are learnt."""
+    tables = (each for each in model.modules() if isinstance(each, nn.Embedding))
+    return [table for table in tables if table.weight.requires_grad and table.padding_idx is None]
 
 
 def _uses(model: nn.Module, names: Mapping[int, str]) -> list[Use]:

@@ -70,7 +70,8 @@ class Trainer:
         self.average = {name: weight.detach().clone() for name, weight in self.weights.items()} if moving else {}
         self.carried = Carried(model)
         low = device.type == "cuda" and settings.precision == "bf16"
-        self.doubles = Doubles(model) if low else None
+        self.compiled = settings.compile and device.type == "cuda"
+        self.doubles = Doubles(model, self.compiled) if low else None
         if self.doubles:
             self.optimiser.join(self.doubles)
         self.best = Best()
@@ -81,7 +82,6 @@ class Trainer:
         self.launched: list[Launched] = []
         self.broken = torch.zeros((), device=device)  # 1 as soon as a loss or gradient was not a number
         self.pull = torch.zeros((), device=device)  # how far the average moves towards the weights
-        self.compiled = settings.compile and device.type == "cuda"
         if self.compiled:
             compile_blocks(self.model)
         # A step that draws the decoder's inputs runs the model step by step: that cannot be recorded.

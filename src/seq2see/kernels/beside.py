@@ -1,0 +1,271 @@
+"""What nobody waits for is computed beside the rest: the slopes of weights.
+
+On its way back a product y = x Wᵀ + b owes three slopes. The layer below waits for the one by x; those by W and b are
+not needed before the optimiser moves them, nor are those of a table of vectors. So they are computed on a second stream
+of the GPU, which works wherever the first one leaves a part of it idle: at the last tiles of a product, between two
+kernels, and all along norms and attention, which wait for memory. Each slope is written to the place where the
+optimiser reads it.
+
+The plain twins are `nn.Linear` and `nn.Embedding`, which compute everything one after another; tests compare.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from seq2see.core.devices import TRITON
+
+AHEAD = 4
+"""Products whose slopes may be under way: what they are computed from has to stay in memory until then."""
+
+SEEDS = 64
+"""Drawn at once, because every draw is a kernel."""
+
+_now: list[Beside] = []
+
+
+def at_hand() -> Beside | None:
+    """What works beside the step that is being computed, if anything does."""
+    return _now[-1] if _now else None
+
+
+def taker_of(weight: Tensor, bias: Tensor | None = None) -> Taker | None:
+    """Who takes the slopes of these two, if anybody does."""
+    beside = at_hand()
+    if beside is None:  # as always in what torch compiles, which knows no identities
+        return None
+    names = id(weight), None if bias is None else id(bias)
+    return Taker(beside, *names) if all(name in beside.places for name in names if name is not None) else None
+
+
+class Beside:
+    """Computes the slopes of weights on a second stream, and puts each into its place. On a CPU there is only one.
+
+    A weight is known by its `id`. If it has no place yet, what is found first becomes its place; what is there already
+    is added to.
+    """
+
+    def __init__(self, device: torch.device):
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.places: dict[int, Tensor | None] = {}
+        self.filled: set[int] = set()
+        self.under_way: deque[tuple[torch.cuda.Event, tuple[Tensor, ...]]] = deque()
+        self.device = device
+        self.seeds: list[Tensor] = []
+        self.sums: dict[int, tuple[Tensor, Tensor]] = {}
+        self.forks: dict[int, tuple[Tensor, Tensor]] = {}
+
+    @contextmanager
+    def at_work(
+        self, layers: Sequence[nn.Linear | nn.Embedding], places: Mapping[int, Tensor | None]
+    ) -> Iterator[None]:
+        """In here these layers leave the slopes of their weights to us; at the end all of them are there."""
+        self.places, self.filled = dict(places), set()
+        for layer in layers:
+            way = partial(_product, layer) if isinstance(layer, nn.Linear) else partial(_look_up, layer)
+            layer.forward = way  # type: ignore[method-assign]
+        _now.append(self)
+        try:
+            yield
+        finally:
+            _now.remove(self)
+            for layer in layers:
+                del layer.forward
+            self.wait()
+            for kept in (self.seeds, self.sums, self.forks):
+                kept.clear()
+
+    def seed(self) -> Tensor:
+        """A number that was drawn in this step, and that nobody else gets."""
+        if not self.seeds:
+            self.seeds = list(torch.randint(2**31, (SEEDS, 1), device=self.device).unbind())
+        return self.seeds.pop()
+
+    def fork(self, vectors: Tensor, again: Tensor) -> None:
+        """The same vectors once more: whoever reads them second may read these."""
+        self.forks[id(vectors)] = vectors, again
+
+    def forked(self, vectors: Tensor) -> Tensor:
+        """These vectors, as their second reader shall read them."""
+        return self.forks.pop(id(vectors), (vectors, vectors))[1]
+
+    @property
+    def found(self) -> dict[int, Tensor]:
+        """All slopes that were found."""
+        return {weight: place for weight, place in self.places.items() if weight in self.filled and place is not None}
+
+    def put(self, weight: int, slope: Tensor) -> None:
+        """A slope into its place."""
+        place = self.places[weight]
+        if place is None:
+            self.places[weight] = slope
+        else:
+            (place.add_ if weight in self.filled else place.copy_)(slope)
+        self.filled.add(weight)
+
+    def put_product(self, weight: int, left: Tensor, right: Tensor) -> None:
+        """The same for a slope that is a product."""
+        place = self.places[weight]
+        if place is None:
+            self.places[weight] = (left @ right).float()
+        else:
+            take_product(place, left, right, first=weight not in self.filled)
+        self.filled.add(weight)
+
+    @torch.no_grad()
+    def begin(self, work: Callable[..., object], *given: Tensor) -> None:
+        """Do it as soon as what was asked of the GPU so far is done, and let nobody wait for it."""
+        if self.stream is None:
+            work(*given)
+            return
+        if len(self.under_way) == AHEAD:
+            self._wait()
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            work(*given)
+            self.under_way.append((self.stream.record_event(), given))
+
+    def wait(self) -> None:
+        """Go on when all is done."""
+        while self.under_way:
+            self._wait()
+
+    def _wait(self) -> None:
+        """Go on when the oldest is done. Only now is what it was given let go: its memory may be written to."""
+        done, given = self.under_way.popleft()
+        torch.cuda.current_stream().wait_event(done)
+        del given
+
+
+@dataclass(frozen=True)
+class Taker:
+    """Takes the slopes of a weight and mostly a bias, for whoever has used them and computes its way back."""
+
+    beside: Beside
+    weight: int
+    bias: int | None
+
+    def by_matrix(self, slope: Tensor, x: Tensor) -> None:
+        """The slope by W of x Wᵀ, given that by the product."""
+        self.beside.begin(lambda slope, x: self.beside.put_product(self.weight, slope.mT, x), slope, x)
+
+    def by_bias(self, slope: Tensor, add_up: Callable[[Tensor], Tensor]) -> None:
+        """The slope by b: the sum over all rows, or over what many programs have found of it."""
+        if self.bias is not None:
+            self.beside.begin(partial(self._put_bias, add_up), slope)
+
+    def _put_bias(self, add_up: Callable[[Tensor], Tensor], slope: Tensor) -> None:
+        assert self.bias is not None
+        self.beside.put(self.bias, add_up(slope))
+
+    def by_product(self, slope: Tensor, x: Tensor) -> None:
+        """The slopes by W and b of x Wᵀ + b, given that by the product, whose sum may be known."""
+        self.by_matrix(slope, x)
+        known = self.beside.sums.pop(slope.data_ptr(), None)
+        if known is not None and (known[0].size(-1), known[0].numel()) == (slope.size(-1), slope.numel()):
+            self.by_bias(known[1], lambda summed: summed)
+        else:
+            self.by_bias(slope, sum_rows)
+
+    def by_norm(self, parts: Tensor, by_part: Tensor | None) -> None:
+        """The slopes by the weight and bias of a norm, and the sum of that by the part that it has added to the stream.
+
+        Many programs have found a part of each. The sum is kept with its slope, so that no other one can lie there.
+        """
+        self.beside.begin(partial(self._put_norm, by_part), parts)
+
+    def _put_norm(self, by_part: Tensor | None, parts: Tensor) -> None:
+        from seq2see.kernels.sums import add_up
+
+        sums = add_up(parts)
+        self.beside.put(self.weight, sums[0])
+        if self.bias is not None:
+            self.beside.put(self.bias, sums[1])
+        if by_part is not None:
+            self.beside.sums[by_part.data_ptr()] = by_part, sums[2]
+
+    def by_table(self, slope: Tensor, tokens: Tensor, size: int) -> None:
+        """The slope by a table, given those by the vectors of these tokens: for each token the sum over its vectors."""
+        self.beside.begin(partial(self._put_table, size), slope, tokens)
+
+    def _put_table(self, size: int, slope: Tensor, tokens: Tensor) -> None:
+        # It sorts the tokens, and numbers of half the bits in half the time.
+        self.beside.put(self.weight, torch.ops.aten.embedding_dense_backward(slope, tokens.int(), size, -1, False))
+
+    def scale(self, by: Tensor) -> None:
+        """What was found was found for a slope of 1, and that of the loss is this one."""
+        place = self.beside.places[self.weight]
+        if place is not None:
+            self.beside.begin(place.mul_, by)
+
+
+class Product(torch.autograd.Function):
+    """x Wᵀ + b, whose slopes by W and b are somebody else's business."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.taker = taker_of(weight, bias)
+        return functional.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        slope = slope.flatten(0, -2).contiguous()
+        by_x = (slope @ weight).view_as(x) if ctx.needs_input_grad[0] else None
+        ctx.taker.by_product(slope, x.flatten(0, -2))
+        return by_x, None, None
+
+
+class LookUp(torch.autograd.Function):
+    """The vectors of tokens, and the slope by their table is somebody else's business."""
+
+    @staticmethod
+    def forward(ctx: Any, tokens: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(tokens)
+        ctx.taker, ctx.size = taker_of(weight), len(weight)
+        return functional.embedding(tokens, weight)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        (tokens,) = ctx.saved_tensors
+        ctx.taker.by_table(slope, tokens, ctx.size)
+        return None, None
+
+
+def _product(layer: nn.Linear, x: Tensor) -> Tensor:
+    found: Tensor = Product.apply(x.to(layer.weight.dtype), layer.weight, layer.bias)
+    return found
+
+
+def _look_up(layer: nn.Embedding, tokens: Tensor) -> Tensor:
+    found: Tensor = LookUp.apply(tokens, layer.weight)
+    return found
+
+
+def take_product(total: Tensor, left: Tensor, right: Tensor, first: bool) -> None:
+    """total += left · right, in one go if all are of one number format; the first product is the total."""
+    if total.dtype == left.dtype:
+        total.addmm_(left, right, beta=0 if first else 1)
+    elif first:
+        total.copy_(left @ right)
+    else:
+        total += left @ right
+
+
+def sum_rows(rows: Tensor) -> Tensor:
+    """The sum over the first axis, in float32."""
+    if not (TRITON and rows.is_cuda):
+        return rows.sum(0, dtype=torch.float32)
+    from seq2see.kernels.sums import summed
+
+    return summed(rows)

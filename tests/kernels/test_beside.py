@@ -1,0 +1,135 @@
+"""Slopes of weights that are computed beside the rest: they are those that autograd finds, and all are there in time.
+
+Without a GPU there is no second stream, but the same sums go to the same places.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from seq2see.kernels.beside import Beside, taker_of
+from seq2see.training.cross_entropy import chunked_loss
+from seq2see.training.doubles import Doubles
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
+
+
+class Reader(nn.Module):
+    """A table that is also the head, a layer that is used twice, one without a bias, and a loss in chunks."""
+
+    def __init__(self, words: int = 24, width: int = 16):
+        super().__init__()
+        self.table, self.places = nn.Embedding(words, width), nn.Embedding(8, width)
+        self.twice, self.plain = nn.Linear(width, width), nn.Linear(width, width, bias=False)
+        self.fixed = nn.Linear(width, width).requires_grad_(False)
+
+    def hidden(self, tokens: Tensor) -> Tensor:
+        vectors = self.table(tokens) + self.places(torch.arange(tokens.size(1), device=tokens.device))
+        vectors = self.fixed(self.twice(self.plain(vectors).relu()))
+        return self.twice(vectors.relu())
+
+    def loss(self, tokens: Tensor) -> Tensor:
+        """Each token is asked to be the next one, which counts three times; two weights are used otherwise too."""
+        hidden = self.hidden(tokens)
+        others = functional.linear(hidden, self.plain.weight.to(hidden.dtype)).square().sum()
+        others = others + (self.table.weight * torch.arange(16, device=tokens.device)).sum()
+        return (
+            3 * chunked_loss(hidden.flatten(0, 1)[None], self.table.weight, None, tokens.roll(-1, 1).flatten()) + others
+        )
+
+
+def gradients(model: nn.Module, compiled: bool, batches: list[Tensor]) -> dict[str, Tensor]:
+    """What a few pieces of a batch add up to; in what is compiled everything is computed one after another."""
+    doubles = Doubles(model, compiled)
+    for tokens in batches:
+        with doubles.at_work(), torch.autocast(tokens.device.type, dtype=torch.bfloat16):
+            model.loss(tokens).backward()
+    return {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_they_are_the_gradients_that_autograd_finds(device, pieces, monkeypatch):
+    # Several chunks, so that what is read beside is written over by the next one.
+    monkeypatch.setattr("seq2see.training.cross_entropy.CHUNK", {"cpu": 5, "cuda": 5})
+    model = Reader().to(device)
+    batches = [torch.randint(0, 24, (3, 8), device=device) for _ in range(pieces)]
+    theirs = gradients(copy.deepcopy(model), True, batches)
+    ours = gradients(model, False, batches)
+    assert ours.keys() == theirs.keys() == {name for name, _ in model.named_parameters() if "fixed" not in name}
+    for name, gradient in ours.items():
+        assert float((gradient - theirs[name]).norm() / theirs[name].norm()) < 0.02, name
+
+
+def test_only_while_it_is_at_work_do_layers_leave_their_slopes_to_it():
+    layer, beside = nn.Linear(8, 8), Beside(torch.device("cpu"))
+    places = {id(weight): torch.zeros_like(weight) for weight in layer.parameters()}
+    x = torch.randn(4, 8)
+
+    def fail() -> None:
+        with beside.at_work([layer], places):
+            assert taker_of(layer.weight).beside is beside
+            assert taker_of(layer.weight, torch.ones(1)) is None
+            layer(x).sum().backward()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert layer.weight.grad is None
+    assert taker_of(layer.weight) is None
+    torch.testing.assert_close(places[id(layer.weight)], torch.ones(4, 8).mT @ x)
+    torch.testing.assert_close(places[id(layer.bias)], torch.full((8,), 4.0))
+    layer(x).sum().backward()
+    torch.testing.assert_close(layer.weight.grad, places[id(layer.weight)])
+
+
+@needs_gpu
+def test_many_layers_deep_and_recorded_they_are_right_at_every_repetition():
+    torch.manual_seed(1)
+    layers = nn.Sequential(*(nn.Linear(512, 512) for _ in range(24))).cuda()
+    beside, xs = Beside(torch.device("cuda")), torch.randn(2, 4096, 512, device="cuda")
+    places = {id(weight): torch.zeros_like(weight) for weight in layers.parameters()}
+    given, graph = xs[0].clone(), torch.cuda.CUDAGraph()
+
+    def step() -> None:
+        with beside.at_work(list(layers), places):
+            layers(given).square().sum().backward()
+
+    with torch.cuda.stream(torch.cuda.Stream()):
+        step()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        step()
+    for x in (*xs, *xs):
+        given.copy_(x)
+        graph.replay()
+        expected = torch.autograd.grad(layers(x).square().sum(), list(layers.parameters()))
+        for weight, slope in zip(layers.parameters(), expected, strict=True):
+            torch.testing.assert_close(places[id(weight)], slope, rtol=1e-3, atol=1e-3 * float(slope.abs().max()))
+
+
+@pytest.mark.triton
+@pytest.mark.parametrize("shape", [(1, 1), (100, 7), (1200, 520)])
+def test_sums_over_rows(shape, monkeypatch):
+    from seq2see.kernels import sums
+
+    rows = torch.randn(shape, device="cuda" if torch.cuda.is_available() else "cpu")
+    if rows.device.type == "cpu":
+        monkeypatch.setattr(sums, "SLICES", 4)  # interpreted one after another
+    torch.testing.assert_close(sums.summed(rows), rows.sum(0), rtol=1e-4, atol=1e-4)
+
+
+def test_a_table_gets_for_each_token_the_sum_over_its_vectors():
+    table, beside = nn.Embedding(4, 2), Beside(torch.device("cpu"))
+    places = {id(table.weight): torch.zeros(4, 2)}
+    with beside.at_work([table], places):
+        found = table(torch.tensor([[1, 3, 1]]))
+        assert torch.equal(found, functional.embedding(torch.tensor([[1, 3, 1]]), table.weight))
+        (found * torch.tensor([[[1.0], [10.0], [100.0]]])).sum().backward()
+    assert places[id(table.weight)].tolist() == [[0, 0], [101, 101], [0, 0], [10, 10]]
