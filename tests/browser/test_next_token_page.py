@@ -141,13 +141,25 @@ def test_a_late_answer_never_covers_a_newer_one(open_view, page):
     right = shown(page, BARS)
     open_view("next-token", run="gpt", text="the cat")
     tokens = page.locator(f"{STRIP} .token")
-    late(page, "next-token/candidates")
+    late(page, "next-token/told")
     tokens.nth(1).click()
     tokens.nth(0).click()
     until(page, "document.querySelector('.strip .token').getAttribute('aria-selected') === 'true'")
     page.wait_for_timeout(1000)
     assert tokens.nth(0).get_attribute("aria-selected") == "true"
     assert shown(page, BARS) == right
+
+
+def test_one_text_is_one_question(open_view, page):
+    asked = []
+    page.on("request", lambda request: "/next-token/" in request.url and asked.append(request.post_data_json))
+    open_view("next-token", run="gpt", text="the cat")
+    assert [each["parts"] for each in asked] == [["strip", "candidates", "layers"]]
+    page.locator(f"{STRIP} .token").first.click()
+    until(page, "document.querySelector('.strip .token').getAttribute('aria-selected') === 'true'")
+    assert [each["parts"] for each in asked[1:]] == [["candidates", "layers"]]
+    page.locator("input[name=temperature]").fill("0.5")
+    assert len(asked) == 2
 
 
 def test_pointing_tells_what_was_expected(open_view, page, runs):

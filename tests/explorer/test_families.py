@@ -81,12 +81,13 @@ def given(name: str):
 class TestCaptioners:
     def test_what_comes_next_is_what_the_model_says(self, name):
         model = bench(name).run("r1").model
-        found = ask(name, "next-token/candidates", number=0, target="ab", most=1000)
+        told = ask(name, "next-token/told", number=0, target="ab", parts=["strip", "candidates"], most=1000)
+        assert list(told) == ["strip", "candidates"]
+        strip, found = told.values()
         batch = model.reading(given(name), "ab").batch
         with torch.inference_mode():
             scores = model.module(batch)[0, 2].log_softmax(-1)  # behind <bos>, a and b
         assert found["scores"] == pytest.approx(scores[found["ids"]].tolist(), abs=1e-5)
-        strip = ask(name, "next-token/strip", number=0, target="ab")
         assert strip["pieces"] == ["a", "b"]
         surprise = -sum(each * np.log(2) for each in strip["surprise"])
         assert surprise == pytest.approx(model.score(given(name), "ab") - scores[EOS].item(), abs=1e-4)
