@@ -9,8 +9,8 @@ import { looksAt } from "../parts/given.js";
 import { remark } from "./remarks.js";
 import { call, remarked, text } from "./python.js";
 
-const FIND_RUN = "from seq2see.workbench.run_folder import find_run";
-const JUDGED_ON = "from seq2see.workbench.prepare import judged_on";
+export const FIND_RUN = "from seq2see.workbench.run_folder import find_run";
+export const JUDGED_ON = "from seq2see.workbench.prepare import judged_on";
 const LETTERS = 80; // of base64 on a line
 
 /** `asked` is what the page asks the server: `{text | number | pixels, target}`. */
@@ -37,6 +37,6 @@ export function pictureOf(run, { number, pixels }) {
 }
 
 /** The recipe that a run was made from. */
-function recipeOf(run) {
+export function recipeOf(run) {
   return call("find_run", [text(run.loads)], { before: "recipe = ", after: ".recipe()" });
 }

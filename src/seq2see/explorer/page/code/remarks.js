@@ -19,6 +19,8 @@ const REMARKS = {
     class_token: "the class token",
     every_patch: "all patches on average",
     untold: "it is not told where anything stands",
+    whose_piece: "which word each piece belongs to; the end to none",
+    word_looks: "when “{word}” was written",
     in_double: "small derivatives drown in the rounding of single precision",
   },
   zh: {
@@ -37,6 +39,8 @@ const REMARKS = {
     class_token: "分类词元",
     every_patch: "所有图块的平均",
     untold: "不告诉它任何位置",
+    whose_piece: "每个词元属于哪个词；结束符不属于任何词",
+    word_looks: "写“{word}”时",
     in_double: "单精度的舍入会淹没很小的导数",
   },
 };

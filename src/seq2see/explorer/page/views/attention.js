@@ -1,6 +1,6 @@
 /** Where a model looks: every head of every layer small, one of them large, and one token by all heads. */
 
-import { attentionCode, measuresCode } from "../code/inside.js";
+import { alignmentCode, attentionCode, measuresCode } from "../code/inside.js";
 import { LINES } from "../parts/colours.js";
 import { choice, row, slider, toggle } from "../parts/controls.js";
 import { fill, make, turns } from "../parts/dom.js";
@@ -77,6 +77,7 @@ class Attention {
     fill(this.grid, this.small.element);
     await this.paint();
     bench.code({ name: bench.word("table"), python: measuresCode(bench.run, asked, this.about.grid) });
+    bench.code({ name: bench.word("alignment_error"), python: this.about.gold ? alignmentCode(bench.run, asked) : null });
   }
 
   /** The layer of now: as the link says, else the one that shows most: the last that looks at the source, or the last. */

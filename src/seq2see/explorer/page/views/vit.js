@@ -1,6 +1,6 @@
 /** Pictures: patches and where they look, what reached the answer, and what becomes of it when patches change. */
 
-import { heatCode, saysCode } from "../code/pictures.js";
+import { heatCode, regionCode, saysCode } from "../code/pictures.js";
 import { bars } from "../parts/bars.js";
 import { choice, press, row, slider, toggle } from "../parts/controls.js";
 import { fill, make, turns } from "../parts/dom.js";
@@ -149,6 +149,7 @@ class Pictures {
     const { heat, told } = this.word >= 0 && this.regions ? this.ofWord() : this.maps ? this.ofPatch() : { heat: null, told: "" };
     this.told.textContent = told;
     this.picture.show({ heat, chosen: this.word >= 0 ? NOBODY : bench.state.query });
+    if (this.word >= 0) bench.code({ name: bench.word("regions"), python: this.codeOf(this.word) });
     bench.offer({ name: bench.word("title"), picture: this.picture.picture, table: this.picture.table });
   }
 
@@ -212,7 +213,13 @@ class Pictures {
       } });
     const rows = said.pieces.map(({ text, probability }) => [text, probability]);
     this.bench.offer({ name, picture: strip, table: { columns: [name, "p"], rows } });
+    this.bench.code({ name: this.bench.word("regions"), python: said.pieces.length ? this.codeOf(0) : null });
     return strip;
+  }
+
+  /** The code for where the model looked when it wrote a word. */
+  codeOf(word) {
+    return regionCode(this, { word, patches: this.picture.patches });
   }
 
   async regionOf() {
