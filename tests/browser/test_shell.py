@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from looking import link_of
+from looking import link_of, until
 
 from tiny_runs import RUNS, SCRIPT
 
@@ -98,3 +98,12 @@ def test_everything_is_said_in_both_languages(open_view, page):
         same = [text for key, text in words["zh"].items() if text == words["en"][key]]
         english = [text for text in same if len(re.findall(r"[a-z]{4,}", text)) > 3]  # a formula is the same in both
         assert not english, f"{name}: not translated"
+
+
+def test_what_was_typed_goes_along_to_another_view(open_view, page):
+    open_view("tokenise", run="gpt", text="the cat")
+    page.locator("textarea[name=text]").fill("the mat")
+    until(page, "location.hash.includes('mat')")
+    page.locator("nav a[data-view=next-token]").click()
+    page.wait_for_selector("section.view-next-token:not([aria-busy])")
+    assert page.locator("textarea[name=text]").input_value() == "the mat"

@@ -35,8 +35,8 @@ export class Frame {
     const head = make("header", {}, make("strong", { class: "brand" }, "seq2see"), this.saved, switches);
     const column = make("div", { class: "column" }, this.main, this.codes.element, this.offered);
     column.addEventListener("keydown", (event) => event.key === "Escape" && close(event.target.closest("details[open]")));
-    const body_ = make("div", { class: "body" }, this.menu, column);
-    body.replaceChildren(this.working.element, this.skip, head, body_, this.live);
+    const middle = make("div", { class: "body" }, this.menu, column);
+    body.replaceChildren(this.working.element, this.skip, head, middle, this.live);
   }
 
   /** Say everything in the language of now, for this view and these runs. */
@@ -137,21 +137,25 @@ export class Frame {
   }
 
   tellMenu(views, view, link) {
-    const entries = views.map((each) => {
-      const state = { ...shared(link), view: each.name };
-      const looks = { "aria-current": each === view ? "page" : null, "data-view": each.name };
-      const on = { click: (event) => this.choose(event, state) };
-      return make("a", { href: `#${new URLSearchParams(state)}`, ...looks, on }, titleOf(each));
-    });
+    const on = { click: (event) => this.choose(event) };
+    const entries = views.map((each) =>
+      make("a", { "aria-current": each === view ? "page" : null, "data-view": each.name, on }, titleOf(each)));
     fill(this.menu, ...entries);
+    this.follow(link);
     this.menu.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   }
 
+  /** The address has changed: the menu takes along what was typed meanwhile. */
+  follow(link) {
+    for (const each of this.menu.children)
+      each.setAttribute("href", `#${new URLSearchParams({ ...shared(link), view: each.dataset.view })}`);
+  }
+
   /** A link of the menu; with a key held down it is the browser's business, such as opening it in another window. */
-  choose(event, state) {
+  choose(event) {
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     event.preventDefault();
-    this.visit(state);
+    this.visit(Object.fromEntries(new URLSearchParams(event.currentTarget.getAttribute("href").slice(1))));
   }
 
   switchLanguage() {

@@ -88,6 +88,7 @@ function benchOf(view, run, link, signal) {
       if (signal.aborted) return;
       Object.assign(state, changes);
       writeLink({ view: view.name, ...asTexts(changes, defaults) });
+      frame.follow(readLink());
     },
   };
 }

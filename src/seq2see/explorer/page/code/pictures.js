@@ -6,9 +6,9 @@ import { remark } from "./remarks.js";
 
 /** Lines that open the model and make the picture, its patches moved and covered: `picture`. */
 function opened(view) {
-  const { bench: { run, state }, seen: { patch } } = view;
-  const { order, cover, number: which, pixels = "" } = view.asked();
-  const { imports, lines } = pictureOf(run, { number: which, pixels: pixels === state.pixels ? pixels : null });
+  const { bench: { run }, seen: { patch } } = view;
+  const { order, cover, ...which } = view.asked();
+  const { imports, lines } = pictureOf(run, which);
   if (run.abilities.includes("films")) return { imports: [SEQ2SEE, ...imports], lines: [loaded(run), ...lines, frames(order, cover)] };
   const names = [cover.length ? "covered" : null, order.length ? "moved" : null].filter(Boolean).join(", ");
   return {

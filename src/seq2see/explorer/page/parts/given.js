@@ -6,7 +6,7 @@
  *   place.append(row(...given.controls), given.element);
  *   await bench.ask("decode/tree", { run: bench.run.id, ...given.asked(), ... });
  *
- * asked()   the part of a question that says what is given: `{text}`, `{number}`, or `{pixels}` of a picture that was drawn
+ * asked()   the part of a question that says what is given: `{text}`, `{number}`, or `{pixels}` of a picture of one's own
  * truth()   what is truly said of it, where somebody knows; a promise
  * redraw()  what a view calls that has put something else into the box itself
  *
@@ -18,6 +18,7 @@ import { lineChart } from "./chart.js";
 import { LINES } from "./colours.js";
 import { slider, textBox } from "./controls.js";
 import { fill, latest, make } from "./dom.js";
+import { fileBox } from "./file_box.js";
 import { canvasOf } from "./picture.js";
 
 const IN_LINE = 16; // frames of a longer film begin another line
@@ -89,15 +90,18 @@ function pictureBox(bench, redraw) {
     fill(place, pictureOf(pixels, about.name || bench.word(film ? "film" : "picture")), tellTruth(bench, about));
     return known;
   });
-  const again = async () => {
-    bench.set({ pixels: "" }); // one that was drawn has no number
+  const own = async () => {
     await look();
     await redraw();
+  };
+  const again = () => {
+    bench.set({ pixels: "" }); // one that was drawn has no number
+    return own();
   };
   const shown = (value) => `${value + 1} / ${count}`;
   const box = slider(bench, "number", { name: bench.word(film ? "film" : "picture"), to: bench.state.number, shown, redraw: again });
   look().catch(bench.fail);
-  return { controls: [box], element: place, redraw: again, asked, truth: async () => (await look()).truth };
+  return { controls: [box, fileBox(bench, own)], element: place, redraw: again, asked, truth: async () => (await look()).truth };
 }
 
 function tellTruth(bench, { truth }) {
