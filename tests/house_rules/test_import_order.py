@@ -12,7 +12,7 @@ ORDER = (
     "interop", "workbench", "recipes", "explorer", "labs", "api", "cli",
     "__main__",
 )  # fmt: skip
-"""From top to bottom; `api` and `__main__` (the command line, for `python -m`) are modules at the root of the package."""
+"""From top to bottom; `api` and `__main__` (the command line, for `python -m`) stand at the root of the package."""
 STRANGERS = {"training", "decoding", "metrics"}
 """These do not import each other: the workbench introduces them."""
 ENDS = {"labs", "cli"}
