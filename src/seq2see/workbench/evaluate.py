@@ -80,8 +80,7 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
         draw_words(run, model, splits["test"])
     elif model.reads and not model.config.members:  # an ensemble looks with several models at once
         draw_attention(run, model, splits["test"], chosen)
-    if settings:
-        scores["decoding"] = settings
+    scores |= {"decoding": settings} if settings else {}
     write_json(run.evaluation / "scores.json", scores)
     return scores
 
