@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from looking import link_of, shown, until
+from looking import link_of, shown, until, views_of
 from PIL import Image
 from taken import code_of, home_of
 
@@ -164,7 +164,7 @@ def test_what_is_saved_of_it_needs_no_server(page, runs, tmp_path, name):
     path.write_text(saved_page(Bench({run.id: run})), encoding="utf-8")
     page.goto(path.as_uri())
     page.wait_for_selector("nav a")
-    for view in page.locator("nav a").evaluate_all("links => links.map((link) => link.dataset.view)"):
+    for view in views_of(page):
         page.locator(f"nav a[data-view={view}]").click()
         page.wait_for_selector(f"section.view-{view}:not([aria-busy])")
         page.wait_for_timeout(100)

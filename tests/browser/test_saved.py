@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 import pytest
-from looking import link_of, shown
+from looking import link_of, shown, views_of
 
 from seq2see.explorer.bench import Bench
 from seq2see.explorer.offline import framed, saved_page
@@ -26,8 +26,13 @@ def saved(runs, tmp_path_factory):
 def asked(page):
     """What the page asks for."""
     found: list[str] = []
-    page.on("request", lambda request: found.append(request.url))
-    return found
+
+    def note(request):
+        found.append(request.url)
+
+    page.on("request", note)
+    yield found
+    page.remove_listener("request", note)
 
 
 def test_it_opens_from_a_disk_with_no_request_and_shows_what_the_server_showed(open_view, page, saved, asked, runs):
@@ -71,7 +76,7 @@ def test_where_a_model_looks_is_saved_whole(open_view, page, saved, runs, run):
 def test_no_view_opens_with_a_question_whose_answer_was_not_saved(page, saved, runs, run, lang):
     page.goto(f"{saved.as_uri()}#{urlencode({'run': runs.id(run), 'text': TEXT, 'lang': lang})}")
     page.wait_for_selector("section.view:not([aria-busy]), .complaint")
-    views = page.locator("nav a[data-view]").evaluate_all("each => each.map((one) => one.dataset.view)")
+    views = views_of(page)
     assert len(views) >= 8
     for view in views:
         page.locator(f"nav a[data-view={view}]").click()
