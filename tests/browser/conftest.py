@@ -46,6 +46,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs Chromium: `apt install chromium fonts-wqy-microhei`"))
 
 
+FAILED = pytest.StashKey[bool]()
+
+
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """What became of a test so far, for those who tidy up after it."""
+    item.stash[FAILED] = call.excinfo is not None
+
+
 @dataclass(frozen=True)
 class Runs:
     """The runs on the bench, by the names of their families."""
@@ -110,12 +118,11 @@ def fresh(tab: Tab) -> Iterator[None]:
 @pytest.fixture
 def page(tab: Tab, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A page in English, 1280 × 900, that is watched: `page.watched.allowed` names statuses to forgive."""
-    failed = request.session.testsfailed
     page = tab.page()
     yield page
     page.mouse.move(0, 0)  # pointing at nothing; and what the browser has to say is heard by now
     faults = page.watched.told()
-    if faults or request.session.testsfailed > failed:
+    if faults or request.node.stash[FAILED]:
         tab.close()  # who knows what is left in it
     assert not faults, "\n".join(faults)
 
