@@ -142,6 +142,11 @@ function watch(svg, { lines, scales, cursor, told, onPick }) {
     const values = bold.map((line) => `${line.name} ${figure(line.y[nearest(line.x, at)])}`);
     fill(told, `${figure(at)}: ${values.join(" · ")}`);
   };
+  const leave = () => {
+    at = null;
+    cursor.setAttribute("display", "none");
+    fill(told);
+  };
   const place = (event) => scales.back(((event.clientX - svg.getBoundingClientRect().left) / svg.clientWidth) * WIDTH);
   svg.addEventListener("pointermove", (event) => tell(place(event)));
   svg.addEventListener("click", () => at !== null && onPick?.(at));
@@ -149,6 +154,7 @@ function watch(svg, { lines, scales, cursor, told, onPick }) {
   svg.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (event.key === "Enter" && at !== null) onPick?.(at);
+    if (event.key === "Escape") leave();
     if (!step || !bold.length) return;
     event.preventDefault();
     const { x } = bold[0];

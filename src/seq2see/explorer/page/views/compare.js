@@ -241,8 +241,8 @@ async function tellMaps(place, { found, turn }, bench) {
       slider(bench, "head", { name: bench.word("head"), from: -1, to: heads, shown: named, redraw }),
     ));
   };
+  control(); // before it takes the place of another, whose keyboard it gets
   fill(place, make("h2", {}, bench.word("attention")), controls, drawn);
-  control();
   await draw();
 }
 

@@ -4,7 +4,7 @@ import { confusionCode, rowsCode } from "../code/tables.js";
 import { choice, press, row, textBox } from "../parts/controls.js";
 import { lineChart } from "../parts/chart.js";
 import { LINES, shadedStyle } from "../parts/colours.js";
-import { fill, latest, make } from "../parts/dom.js";
+import { fill, make, turns } from "../parts/dom.js";
 import { figure, share } from "../parts/figures.js";
 import { heatMap } from "../parts/heat_map.js";
 import { readable } from "../parts/strip.js";
@@ -112,7 +112,13 @@ export const view = {
     const { splits, labels, pictures } = await bench.ask("mistakes/splits", { run: bench.run.id });
     const split = () => ({ labels, pictures, ...(splits.find((each) => each.name === bench.state.split) ?? splits[0]) });
     const parts = { confusion: make("div", {}), rows: make("div", {}) };
-    const redraw = latest(() => tell(parts, split(), bench));
+    const turn = turns();
+    const redraw = turn(() => tell(parts, split(), bench));
+    const rows = turn(() => tellRows(parts, split(), bench));
+    parts.otherRows = (changes) => {
+      bench.set(changes);
+      rows().catch(bench.fail);
+    };
     const anew = () => {
       bench.set({ from: 0 });
       return redraw();
@@ -152,9 +158,8 @@ async function tellConfusion(parts, split, bench) {
   const { values } = await bench.numbers("mistakes/confusion", body);
   const { labels } = split;
   const pick = (cell) => {
-    bench.set({ truth: labels[cell.row], answer: labels[cell.column], from: 0 });
+    parts.otherRows({ truth: labels[cell.row], answer: labels[cell.column], from: 0 });
     map.mark(cell);
-    tellRows(parts, split, bench).catch(bench.fail);
   };
   // A diagonal of right answers would outshine all mistakes: colours go as far as the commonest of these.
   const wrong = values.filter((_, index) => Math.floor(index / labels.length) !== index % labels.length);
@@ -163,7 +168,10 @@ async function tellConfusion(parts, split, bench) {
   fill(parts.confusion, make("h2", {}, bench.word("confusion")), map.element);
   const { truth, answer } = bench.state;
   if (truth) map.mark({ row: labels.indexOf(truth), column: labels.indexOf(answer) });
-  parts.unmark = () => map.mark({});
+  parts.leaveCell = () => {
+    map.mark({});
+    map.canvas.focus(); // the button that left it is gone
+  };
   bench.offer({ name: bench.word("confusion"), picture: map.picture, table: map.table });
 }
 
@@ -172,17 +180,12 @@ async function tellRows(parts, split, bench) {
   const cell = hasLabels(split) && truth ? [truth, answer] : null;
   const body = { run: bench.run.id, split: split.name, sort, search: find, cell, start: from, count: PAGE };
   const { rows, total } = await bench.ask("mistakes/rows", body);
-  const turn = (start) => {
-    bench.set({ from: start });
-    tellRows(parts, split, bench).catch(bench.fail);
-  };
   const all = press(bench.word("all_rows"), () => {
-    bench.set({ truth: "", answer: "", from: 0 });
-    parts.unmark?.();
-    tellRows(parts, split, bench).catch(bench.fail);
+    parts.leaveCell();
+    parts.otherRows({ truth: "", answer: "", from: 0 });
   });
-  const earlier = press(bench.word("earlier"), () => turn(Math.max(from - PAGE, 0)));
-  const later = press(bench.word("later"), () => turn(from + PAGE));
+  const earlier = press(bench.word("earlier"), () => parts.otherRows({ from: Math.max(from - PAGE, 0) }));
+  const later = press(bench.word("later"), () => parts.otherRows({ from: from + PAGE }));
   earlier.disabled = from === 0;
   later.disabled = from + PAGE >= total;
   const counted = total ? bench.word("rows", { from: from + 1, to: from + rows.length, total }) : bench.word("no_rows");
