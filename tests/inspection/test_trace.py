@@ -10,12 +10,13 @@ import torch
 from torch import nn
 
 from seq2see.core.batch import Batch, Films, Pictures, Sequences, Worded
-from seq2see.inspection.trace import ALL, BY_HAND, trace
+from seq2see.inspection.trace import ALL, BY_HAND, Seen, Shown, _stations, trace
 from seq2see.layers.attention import Attention
 from seq2see.layers.recurrent import Cell
 from seq2see.layers.recurrent_attention import MemoryAttention
 from seq2see.models.build import fresh_model
 from seq2see.models.counting import CountingSettings
+from seq2see.models.embedder import Embedder
 from seq2see.models.picture_settings import Film, Picture
 from seq2see.models.settings import Series
 from seq2see.recipes.table import RECIPES
@@ -40,9 +41,9 @@ def is_watched(model: nn.Module) -> bool:
     return any(getattr(part, "probe", None) is not None or part._forward_hooks for part in model.modules())
 
 
-def small(name: str) -> nn.Module:
+def small(name: str, **changes) -> nn.Module:
     """A recipe's own model, as small as it can be."""
-    model = RECIPES[name]().model
+    model = RECIPES[name]().with_(**changes).model
     if isinstance(model.decoder, CountingSettings):
         return counted(model.decoder.order, model.decoder.smoothing)
     for stack in ("encoder", "decoder"):
@@ -240,3 +241,56 @@ def test_only_what_is_wanted_is_kept_and_no_gradients_with_it():
         model(batch())
     assert {each.kind for each in seen.shown.values()} == {"query", "stream"}
     assert not any(part.requires_grad for each in seen.shown.values() for part in each.parts)
+
+
+@pytest.mark.parametrize("name", ["write-alibi", "write-gru"])
+@torch.no_grad()
+def test_steps_of_every_kind_are_joined_in_time(name: str):
+    """Keys and values are shown whole at every step, so the last has all of them; all else is one place a step."""
+    model, ids = small(name), torch.tensor([[1, 5, 6, 7]])
+    with trace(model, ALL) as read:
+        model(example(name))
+    state = model.start(None, 1, 4)
+    with trace(model, ALL) as stepped:
+        for time in range(4):
+            _, state = model.step(ids[:, time : time + 1], state)
+    looks = {"attention", "query", "key", "value", "allowed", "lean"}
+    wanted = {"logits"} | (looks if name == "write-alibi" else {"hidden", "gate"})
+    assert {each.kind for each in stepped.shown.values()} >= wanted
+    for key, one in stepped.shown.items():
+        torch.testing.assert_close(one.values, read.shown[key].values, atol=1e-5, rtol=1e-5)
+
+
+def test_what_is_shown_is_worked_out_without_gradients():
+    seen, asked = Seen(ALL), []
+    seen.take(Shown("x", "query", "source"), lambda: asked.append(torch.is_grad_enabled()) or torch.ones(1))
+    assert asked == [False]
+
+
+def test_numbers_of_tokens_are_no_vectors():
+    with trace(model := counted(2, "kneser-ney"), ("embedding", "logits")) as seen:
+        model(Batch(None, Sequences.of(TARGET), torch.zeros(2, 3, dtype=torch.long), torch.arange(2)))
+    assert {each.kind for each in seen.shown.values()} == {"logits"}
+
+
+@pytest.mark.parametrize(
+    ("name", "side"),
+    [("translate", "target"), ("write", "target"), ("fill", "source"), ("tag", "source"), ("classify-text", "summary")],
+)
+def test_answers_are_of_what_is_written_or_of_what_is_read_or_of_all(name: str, side: str):
+    with trace(model := small(name), ("logits",)) as seen, torch.no_grad():
+        model(example(name))
+    assert [each.side for each in seen.of("logits")] == [side]
+
+
+def test_who_sums_a_picture_up_looks_at_it():
+    model = small("classify-image", **{"target.summary": "attention"})
+    with trace(model) as seen, torch.no_grad():
+        model(example("classify-image"))
+    last = seen.of("attention")[-1]
+    assert (last.name.split(".")[0], last.side, last.looks_at) == ("pool", "summary", "source")
+
+
+def test_what_a_text_means_is_of_all_of_it():
+    model = Embedder(nn.Identity(), nn.Identity())
+    assert [(like.name, like.side) for like, _ in _stations(model) if like.kind == "logits"] == [("head", "summary")]
