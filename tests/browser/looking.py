@@ -20,6 +20,12 @@ def link_of(page: Any) -> dict[str, str]:
     return page.evaluate("Object.fromEntries(new URLSearchParams(location.hash.slice(1)))")
 
 
+def press(page: Any, *keys: str) -> None:
+    """One key after another."""
+    for key in keys:
+        page.keyboard.press(key)
+
+
 HOLDS = """async ([argument, milliseconds]) => {
   const end = Date.now() + milliseconds;
   for (let error = ""; ; ) {

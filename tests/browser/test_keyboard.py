@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from looking import late, link_of, shown, until, views_of
+from looking import late, link_of, press, shown, until, views_of
 
 REACHED = "a[href], button, input, select, textarea, summary, [tabindex]"
 WATCH = """() => {
@@ -46,11 +46,6 @@ def test_everything_is_reached_and_seen_where_it_is(open_view, page, run):
         open_view(view, run=run)
         assert walk(page) == [], view
         assert page.evaluate(LEFT) == [], view
-
-
-def press(page: Any, *keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
 
 
 def test_heads_and_cells_of_attention(open_view, page, runs):

@@ -8,15 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from looking import late, link_of, shown, until
+from looking import late, link_of, press, shown, until
 
 ROWS = ".view-mistakes > div:last-child"
 TABLE = ".hand-table"
-
-
-def press(page: Any, *keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
 
 
 def linked(page: Any, **wanted: str | None) -> None:
