@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 PLAIN = """element => JSON.parse(JSON.stringify(element.shown, (key, value) => {
@@ -70,18 +71,26 @@ def follow(page: Any, link: str, milliseconds: int = 10_000) -> None:
     until(page, ARRIVED, milliseconds=milliseconds)
 
 
-LATE = """([route, milliseconds]) => {
+HOLD = """(route) => {
   const fetched = window.fetch;
   window.fetch = async (address, given) => {
     const answer = fetched(address, given);
     if (address !== `/api/${route}` || window.fetch === fetched) return answer;
     window.fetch = fetched;
-    await new Promise((resolve) => setTimeout(resolve, milliseconds));
+    await new Promise((resolve) => (window.letGo = resolve));
     return answer;
   };
 }"""
+SOON = 250
+"""Milliseconds in which a question that is not held back is answered."""
 
 
-def late(page: Any, route: str, milliseconds: int = 700) -> None:
-    """The next answer to a question comes late: what was asked after it may be answered first."""
-    page.evaluate(LATE, [route, milliseconds])
+def held(page: Any, route: str) -> Callable[[], None]:
+    """The next answer to a question is held back until it is let go: what was asked after it may be answered first."""
+    page.evaluate(HOLD, route)
+
+    def let_go() -> None:
+        until(page, "'letGo' in window")
+        page.evaluate("() => { window.letGo(); delete window.letGo; }")
+
+    return let_go

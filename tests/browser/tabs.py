@@ -6,11 +6,13 @@ from typing import Any
 
 
 class Watched:
-    """What a page complained of; a test that provokes a refusal names its status in `allowed`."""
+    """What a page asked for and complained of; a test that provokes a refusal names its status in `allowed`."""
 
     def __init__(self, page: Any):
         self.allowed: set[int] = set()
+        self.asked: list[Any] = []
         self._found: list[tuple[int, str]] = []
+        page.on("request", lambda request: self.asked.append(request))
         page.on("console", lambda said: said.type in ("error", "warning") and self._note(0, said.text))
         page.on("pageerror", lambda error: self._note(0, str(error)))
         page.on("requestfailed", self._failed)
@@ -20,7 +22,7 @@ class Watched:
         """All that was not allowed, told once; the console repeats what a response said already."""
         repeated = ("Failed to load resource",) if self.allowed else ()
         faults = [text for status, text in self._found if status not in self.allowed and not text.startswith(repeated)]
-        self._found, self.allowed = [], set()
+        self.asked, self._found, self.allowed = [], [], set()
         return faults
 
     def _note(self, status: int, text: str) -> None:

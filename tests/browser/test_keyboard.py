@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from looking import late, link_of, press, shown, until, views_of
+from looking import held, link_of, press, shown, until, views_of
 
 REACHED = "a[href], button, input, select, textarea, summary, [tabindex]"
 WATCH = """() => {
@@ -148,15 +148,17 @@ def test_a_redraw_leaves_the_keyboard_where_it_is_and_escape_closes_a_fold(open_
 def test_what_takes_long_is_shown_to_be_worked_on(open_view, page):
     open_view("attention", text="红猫")
     page.locator(".working").wait_for(state="hidden")
-    late(page, "attention/head", 900)
+    let_go = held(page, "attention/head")
     page.locator(".thumbnail").first.focus()
     press(page, "Enter")
     page.wait_for_selector(".working:not([hidden])")
     assert page.locator("main").get_attribute("aria-busy") == "true"
+    let_go()
     page.wait_for_selector(".working", state="hidden")
     assert page.locator("main").get_attribute("aria-busy") is None
-    late(page, "examples", 900)
+    let_go = held(page, "examples")
     page.evaluate("document.querySelector('nav a[data-view=one-head]').click()")
     page.wait_for_selector(".working:not([hidden])")
     waiting = "getComputedStyle(document.querySelector('.view'), '::before').content"
     assert "computing" in page.evaluate(waiting)  # nothing is drawn yet, and it says why
+    let_go()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from looking import late, link_of, press, shown, until
+from looking import SOON, held, link_of, press, shown, until
 
 ROWS = ".view-mistakes > div:last-child"
 TABLE = ".hand-table"
@@ -58,14 +58,16 @@ def test_rows_of_mistakes_are_sorted_turned_and_searched(open_view, page, runs):
     linked(page, **{"from": None})
     until(page, f"() => document.querySelector('{ROWS}').shown.length === 25")
     assert page.evaluate("document.activeElement.textContent") == "later →"
-    late(page, "mistakes/rows", 300)
+    let_go = held(page, "mistakes/rows")
     press(page, "Enter")
     page.locator("select[name=sort]").focus()
     press(page, "ArrowUp")
     linked(page, sort=None, **{"from": None})
+    page.wait_for_timeout(SOON)
+    let_go()
     furthest = f"Math.abs(document.querySelector('{ROWS}').shown[0].quality + {max(far)}) < 1e-3"
     until(page, furthest)
-    page.wait_for_timeout(400)
+    page.wait_for_timeout(SOON)
     assert page.evaluate(furthest)  # the answer that came late is not put over it
     page.locator("input[name=find]").focus()
     page.keyboard.type(table[-1][1])

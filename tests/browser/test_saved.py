@@ -22,32 +22,19 @@ def saved(runs, tmp_path_factory):
     return path
 
 
-@pytest.fixture
-def asked(page):
-    """What the page asks for."""
-    found: list[str] = []
-
-    def note(request):
-        found.append(request.url)
-
-    page.on("request", note)
-    yield found
-    page.remove_listener("request", note)
-
-
-def test_it_opens_from_a_disk_with_no_request_and_shows_what_the_server_showed(open_view, page, saved, asked, runs):
+def test_it_opens_from_a_disk_with_no_request_and_shows_what_the_server_showed(open_view, page, saved, runs):
     open_view("runs", text=TEXT)
     live = shown(page, "[data-curve=loss]")
     open_view("tokenise", text=TEXT)
     cut = page.locator(".cut").first.inner_text()
     page.goto("about:blank")
-    asked.clear()
+    page.watched.asked.clear()
     page.goto(f"{saved.as_uri()}#{urlencode({'view': 'tokenise', 'run': 'r2', 'text': TEXT})}")
     assert page.locator(".cut").first.inner_text() == cut
     page.locator("nav a[data-view=runs]").click()
     page.wait_for_selector("[data-curve=loss]")
     assert shown(page, "[data-curve=loss]") == live
-    assert asked == [saved.as_uri()]
+    assert [each.url for each in page.watched.asked] == [saved.as_uri()]
     assert page.title() != "taken"
 
 
@@ -94,7 +81,7 @@ def test_it_begins_with_its_text_and_says_what_it_does_not_know(page, saved):
     assert "saved without" in page.locator(".complaint").inner_text()
 
 
-def test_it_works_inside_a_notebook(page, saved, tmp_path, asked):
+def test_it_works_inside_a_notebook(page, saved, tmp_path):
     path = tmp_path / "notebook.html"
     path.write_text(f"<!DOCTYPE html>{framed(saved.read_text(encoding='utf-8'))}", encoding="utf-8")
     page.goto(path.as_uri())
@@ -102,4 +89,4 @@ def test_it_works_inside_a_notebook(page, saved, tmp_path, asked):
     frame.locator("nav a[data-view=tokenise]").click()
     assert frame.locator("textarea").input_value() == TEXT
     assert frame.locator("details.help").get_attribute("open") is None  # there is little room
-    assert [url for url in asked if not url.startswith("about:")] == [path.as_uri()]
+    assert [each.url for each in page.watched.asked if not each.url.startswith("about:")] == [path.as_uri()]
