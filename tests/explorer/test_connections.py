@@ -9,6 +9,7 @@ import threading
 import time
 from unittest.mock import Mock
 
+import h11
 import httpx2
 import pytest
 import uvicorn
@@ -154,7 +155,7 @@ def test_what_is_no_http_is_refused_like_everything_else(content, capfd):
         assert well(keys.port)
     assert head.startswith(b"HTTP/1.1 400")
     told = dict(re.findall(r"^([\w-]+): (.*)$", head.decode().replace("\r", ""), re.MULTILINE))
-    assert HEADERS.items() <= {name.lower(): value for name, value in told.items()}.items()
+    assert {**HEADERS, "connection": "close"}.items() <= {name.lower(): told[name] for name in told}.items()
     assert b'"what"' in body
     assert capfd.readouterr().err == ""
 
@@ -223,6 +224,23 @@ def test_of_those_that_wait_the_one_goes_that_has_waited_longest(monkeypatch):
     state.connections.discard(silent)
     made(clock, state, 22)
     assert [each.transport.abort.called for each in (asked, busy)] == [True, False]
+
+
+@pytest.mark.parametrize(("more", "cut"), [(True, True), (False, False)], ids=["half a question", "being answered"])
+def test_who_stops_finishes_what_is_being_answered(more, cut):
+    connection = made(Clock(), ServerState(), 0)
+    connection.cycle = Mock(response_complete=False, more_body=more)
+    connection.shutdown()
+    assert connection.transport.abort.called == cut
+
+
+@pytest.mark.parametrize(("state", "told"), [(h11.IDLE, True), (h11.SEND_RESPONSE, True), (h11.SEND_BODY, False)])
+def test_no_second_answer_is_put_into_one_that_is_under_way(state, told):
+    connection = made(Clock(), ServerState(), 0)
+    connection.conn = Mock(our_state=state, **{"send.return_value": b"x"})
+    connection.send_400_response("no HTTP")
+    assert connection.transport.write.called == told
+    assert connection.transport.close.called
 
 
 def test_nobody_is_waited_for_who_has_gone():

@@ -142,6 +142,16 @@ def test_a_question_may_be_about_another_run():
     assert list(answers.stored) == ['tokenise {"run":"r3","text":"ab"}']
 
 
+def test_questions_are_found_again_as_the_page_writes_them():
+    """`JSON.stringify` leaves every letter as it is, and no blanks; the page puts names in order."""
+    assert key_of("x", {"b": "红", "a": [1, None]}) == 'x {"a":[1,null],"b":"红"}'
+
+
+def test_only_views_that_a_run_has_are_saved():
+    answers = Answers(bench(), {"id": "r1", "views": ["tokenise", "decode"], "example": None}, "ab")
+    assert {key.split()[0] for key in saved_for(answers, ("attention", "tokenise"))} == {"tokenise"}
+
+
 def stored_in(page: str) -> dict:
     return json.loads(page.split('id="answers">')[1].split("</script>")[0])
 
