@@ -43,3 +43,15 @@ def test_the_one_thing_that_is_asked_for_is_kept_however_large_it_is():
     for _ in range(2):
         on.kept("a", lambda: made.append(1) or SimpleNamespace(bytes=1 << 40))
     assert made == [1]
+
+
+def test_a_run_is_called_by_its_folder_also_from_within(tmp_path, monkeypatch):
+    monkeypatch.chdir(unfinished(tmp_path / "half-done").path)
+    assert Bench.open(["."]).run("r1").name == "half-done"
+
+
+def test_real_weights_are_a_run_without_a_folder(monkeypatch):
+    monkeypatch.setattr(module, "is_real", lambda path: path.name == "bert")
+    found = module._found("r2", "weights/bert")
+    assert (found.id, found.name, found.folder, found.loads) == ("r2", "bert", None, "weights/bert")
+    assert found.weights == Path("weights/bert")

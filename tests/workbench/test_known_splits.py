@@ -15,7 +15,7 @@ from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.sources.examples import Example
 from seq2see.workbench.evaluate import evaluate
-from seq2see.workbench.known_splits import changed_splits, remember_splits, stamp_of
+from seq2see.workbench.known_splits import changed_splits, remember_common, remember_splits, stamp_of
 from seq2see.workbench.prepare import read_corpus
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
@@ -118,6 +118,18 @@ def test_without_a_test_split_that_of_validation_is_judged(tmp_path):
     assert "valid split" in changed_splits(run, recipe, {**splits, "valid": [Example("e", "f")]})["changed"][0]
     (told,) = changed_splits(run, recipe, {**splits, "valid": [], "test": [Example("e", "f")]})["changed"]
     assert "test split" in told
+
+
+def test_an_ensemble_remembers_what_its_members_agree_on(tmp_path):
+    recipe = resolve("translate", [pairs(tmp_path / "a.tsv", 0, 60)], {})
+    one, same = known(recipe, tmp_path / "one"), known(recipe, tmp_path / "same")
+    pairs(tmp_path / "a.tsv", 0, 80)
+    other, old, both = known(recipe, tmp_path / "other"), RunFolder(tmp_path / "old"), RunFolder(tmp_path / "both")
+    for members in ([one, other], [one, old], [old, one]):
+        remember_common(both, members)
+        assert not both.splits.exists()
+    remember_common(both, [one, same])
+    assert json.loads(both.splits.read_text()) == json.loads(one.splits.read_text())
 
 
 def test_a_file_that_says_something_else_is_told(tmp_path):

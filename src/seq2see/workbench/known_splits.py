@@ -41,6 +41,13 @@ def remember_splits(run: RunFolder, stamps: dict[str, Stamp]) -> None:
     write_json(run.splits, stamps)
 
 
+def remember_common(run: RunFolder, members: Sequence[RunFolder]) -> None:
+    """Write down what all members of an ensemble were made from; of what they do not agree on nothing is known."""
+    found = [_remembered(member) if member.splits.exists() else None for member in members]
+    if found[0] is not None and all(each == found[0] for each in found):
+        remember_splits(run, found[0])
+
+
 def changed_splits(run: RunFolder, recipe: Recipe, splits: Splits) -> dict[str, list[str]]:
     """What there is to say, as "changed", of splits that are judged now and were others then; learnt ones are refused.
 
