@@ -141,6 +141,7 @@ def test_two_runs_and_two_texts_are_compared(open_view, page, runs):
     page.locator("input[name=text]").focus()
     press(page, "Control+A")
     page.keyboard.type("老马")
+    let_go = held(page, "attention/layers")
     press(page, "Enter")
     first, second = runs.model("transformer"), runs.model("recurrent")
     target = first("老马").text
@@ -149,6 +150,10 @@ def test_two_runs_and_two_texts_are_compared(open_view, page, runs):
     looks = [model.trace("老马", target).of("attention") for model in (first, second)]
     across = [[look for look in each if look.across] for each in looks]
     page.locator("#control-layer").focus()
+    page.evaluate("window.before = document.activeElement")
+    let_go()
+    until(page, "!window.before.isConnected")
+    stands_on(page, "#control-layer")  # another, in its place
     press(page, "ArrowLeft")
     weigh(page, "[data-map='0'] canvas", across[0][0].values.mean(0))
     weigh(page, "[data-map='1'] canvas", across[1][0].values.mean(0))
