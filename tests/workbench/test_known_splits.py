@@ -120,12 +120,29 @@ def test_without_a_test_split_that_of_validation_is_judged(tmp_path):
     assert "test split" in told
 
 
+@pytest.mark.parametrize(
+    ("test", "told"),
+    [
+        ([Example("a", "b"), Example("e", "f")], "2 examples of 4 characters now"),  # one of the two was learnt
+        ([Example("x", "b")], "1 example of 2 characters now"),  # another text may have the same translation
+        ([], "0 examples of 0 characters now"),
+    ],
+)
+def test_what_was_not_learnt_is_judged_and_told(tmp_path, test, told):
+    recipe = resolve("translate", [pairs(tmp_path / "a.tsv", 0, 60)], {})
+    run, splits = RunFolder(tmp_path), {"train": [Example("a", "b")], "valid": [], "test": [Example("c", "d")]}
+    remember_splits(run, {name: stamp_of(examples) for name, examples in splits.items()})
+    assert told in changed_splits(run, recipe, {**splits, "test": test})["changed"][0]
+    further = changed_splits(run, recipe, {**splits, "longer": test or splits["test"]})["changed"]
+    assert "The longer split is not the one of training (0 examples of 0 characters then" in further[0]
+
+
 def test_an_ensemble_remembers_what_its_members_agree_on(tmp_path):
     recipe = resolve("translate", [pairs(tmp_path / "a.tsv", 0, 60)], {})
     one, same = known(recipe, tmp_path / "one"), known(recipe, tmp_path / "same")
     pairs(tmp_path / "a.tsv", 0, 80)
     other, old, both = known(recipe, tmp_path / "other"), RunFolder(tmp_path / "old"), RunFolder(tmp_path / "both")
-    for members in ([one, other], [one, old], [old, one]):
+    for members in ([one, other], [one, old], [old, one], [old, old]):
         remember_common(both, members)
         assert not both.splits.exists()
     remember_common(both, [one, same])
