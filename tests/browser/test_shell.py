@@ -99,7 +99,7 @@ def test_everything_is_said_in_both_languages(open_view, page):
     }""")
     for name, words in tables:
         assert words["en"].keys() == words["zh"].keys(), name
-        assert {"title", "help_text"} <= words["en"].keys(), name
+        assert {"title", "look_for", "help_text"} <= words["en"].keys(), name
         empty = [key for language in words.values() for key, text in language.items() if not text]
         assert not empty, name
         same = [text for key, text in words["zh"].items() if text == words["en"][key]]

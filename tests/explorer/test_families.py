@@ -47,9 +47,9 @@ SHOWN = {
     "resnet": {"vit", "compare", "architecture"},
     "caption": {*WRITES, *INSIDE, "vit", "positions"},
     "film": {*WRITES, *INSIDE, "vit", "recurrent"},
-    "series": {"recurrent", "architecture"},
-    "series, window": {"architecture"},
-    "series, transformer": {*INSIDE, "architecture"},
+    "series": {"recurrent", "compare", "architecture"},
+    "series, window": {"compare", "architecture"},
+    "series, transformer": {*INSIDE, "compare", "architecture"},
     "ensemble": {*WRITES} - {"embeddings"},
     "ensemble, caption": {*WRITES} - {"embeddings"},
 }
@@ -106,6 +106,8 @@ class TestCaptioners:
         stills[0].save(tmp_path / "film.gif", save_all=True, append_images=stills[1:], duration=100)
         whole = ask(name, "vit/upload", files=[in_base64(tmp_path / "film.gif")]).array
         seen, _ = model.tokenisers.source.look(tmp_path / "film.gif")
+        (asked,) = ask(name, "predict", pictures=[in_base64(tmp_path / "film.gif")], max_new_tokens=3).predictions
+        assert asked.answers[0].text == model(tmp_path / "film.gif", max_new_tokens=3).text
         if name == "caption":
             np.testing.assert_array_equal(whole, seen.transpose(1, 2, 0))
             return
@@ -201,6 +203,15 @@ class TestSeries:
             next_one = numbers_of(model(" ".join(map(str, values[:place])), max_new_tokens=1).text)
             assert found["guesses"][place - 1] == pytest.approx(next_one[0], abs=1e-4)
         assert found["ahead"] == pytest.approx(numbers_of(model(NUMBERS, max_new_tokens=3).text))
+
+    def test_a_window_says_what_comes_wherever_it_is_full(self):
+        model, values = bench("series, window").run("r1").model, numbers_of(NUMBERS)
+        found = ask("series, window", "series/said", text=NUMBERS, ahead=2)
+        assert found["values"] == pytest.approx(values[3:])
+        for place, guess in enumerate(found["guesses"]):
+            next_one = numbers_of(model(" ".join(map(str, values[: 4 + place])), max_new_tokens=1).text)
+            assert guess == pytest.approx(next_one[0], abs=1e-4)
+        assert len(found["guesses"]) == 3
 
     def test_places_are_called_by_their_times(self):
         listed = ask("series, transformer", "attention/layers", text=NUMBERS)

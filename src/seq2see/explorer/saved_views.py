@@ -159,8 +159,15 @@ def compare(answers: Answers) -> None:
     """The run by itself, as the page begins, and beside the next on the bench, with all heads on average."""
     ids = list(answers.bench.runs)
     second = ids[(ids.index(answers.run["id"]) + 1) % len(ids)]
+    compared = _forecast if "series" in answers.run["abilities"] else _compared
     for each in (None, second) if len(ids) > 1 else (None,):
-        _compared(answers, each)
+        compared(answers, each)
+
+
+def _forecast(answers: Answers, second: str | None) -> None:
+    _looked_into(answers)
+    if second:
+        answers.ask("series/said", run=second, text=answers.text, ahead=AHEAD)
 
 
 def _compared(answers: Answers, second: str | None) -> None:

@@ -58,7 +58,7 @@ export class Frame {
     document.title = view ? `${titleOf(view)} – seq2see` : "seq2see";
   }
 
-  /** An empty place for a view to draw in, under its title and help; what was drawn before is gone. */
+  /** An empty place for a view to draw in, under its title, what to look for, and help; what was drawn before is gone. */
   place(view) {
     const active = document.activeElement;
     this.focused = this.main.contains(active) ? active.name || active.id : "";
@@ -68,7 +68,8 @@ export class Frame {
     const about = make("details", { class: "help" }, make("summary", {}, word("help")), make("p", {}, help));
     about.open = this.helpOpen ?? (innerWidth > NARROW && hasAddress()); // a frame in a notebook has little room
     about.addEventListener("toggle", () => (this.helpOpen = about.open));
-    this.main.replaceChildren(make("h1", {}, titleOf(view)), about, place); // the keyboard finds its place when all is drawn
+    const lead = make("p", { class: "lead" }, word("look_for", {}, view.words));
+    this.main.replaceChildren(make("h1", {}, titleOf(view)), lead, about, place); // the keyboard finds its place when all is drawn
     fill(this.offered, make("h2", {}, word("downloads")));
     this.offered.hidden = true;
     this.codes.clear();

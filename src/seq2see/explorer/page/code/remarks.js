@@ -38,7 +38,7 @@ const REMARKS = {
     own_number: "你改的数",
     grey: "没有测试图片：用一张灰图",
     patch: "图块 {place}",
-    class_token: "分类词元",
+    class_token: "类别词元",
     every_patch: "所有图块的平均",
     untold: "不告诉它任何位置",
     whose_piece: "每个词元属于哪个词；结束符不属于任何词",

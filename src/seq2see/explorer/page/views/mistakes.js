@@ -2,7 +2,7 @@
 
 import { confusionCode, rowsCode } from "../code/tables.js";
 import { choice, press, row, textBox } from "../parts/controls.js";
-import { lineChart } from "../parts/chart.js";
+import { legend, lineChart } from "../parts/chart.js";
 import { LINES, shadedStyle } from "../parts/colours.js";
 import { fill, make, turns } from "../parts/dom.js";
 import { figure, share } from "../parts/figures.js";
@@ -12,6 +12,7 @@ import { readable } from "../parts/strip.js";
 const words = {
   en: {
     title: "Mistakes",
+    look_for: "Begin with wrong answers that the model was sure of: they show what it has misunderstood.",
     help_text:
       "“seq2see eval” asks a model about every row of the splits it has not learnt from, and writes the answers down. Here " +
       "they are, the worst first: of equally wrong answers, those the model was surest of. What an answer says that the " +
@@ -53,6 +54,7 @@ const words = {
   },
   zh: {
     title: "错误分析",
+    look_for: "先看模型很有把握却答错的：它们说明它误解了什么。",
     help_text:
       "“seq2see eval”让模型回答所有没学过的划分中的每一行，并把答案写下来。这里把它们列出，最差的在前：同样错的，模型越有把握越靠前。" +
       "答案里与参考不同的地方有标记。如果答案是标签，点混淆矩阵的一格（行：真实，列：回答）就只看那些行。" +
@@ -144,9 +146,7 @@ async function tellForecasts(place, split, bench) {
   const [x, truth, said] = [0, 1, 2].map((part) => Array.from(values.subarray(part * count, (part + 1) * count)));
   const lines = [[truth, "value_"], [said, "guess_"]].map(([y, key], index) => ({ name: bench.word(key), x, y, colour: LINES[index] }));
   const chart = lineChart({ name: bench.word("forecasts"), lines, xName: bench.word("time") });
-  const legend = make("p", { class: "legend" }, ...lines.map(({ name, colour }) =>
-    make("span", {}, make("span", { class: "swatch", style: { background: colour } }), name)));
-  fill(place, make("div", { class: "narrow" }, chart.element, legend));
+  fill(place, make("div", { class: "narrow" }, chart.element, legend(lines)));
   bench.offer({ name: bench.word("forecasts"), picture: chart.svg, table: chart.table });
 }
 
@@ -239,7 +239,8 @@ function coloured(each) {
 
 /** Where this very row can be looked at: in the first view that suits, with its answer; null where there is none. */
 function linkTo(each, split, bench) {
-  const kept = { run: bench.run.id, lang: document.documentElement.lang };
+  const { lang, dataset: { look } } = document.documentElement;
+  const kept = { run: bench.run.id, lang, ...(look ? { look } : {}) };
   const view_ = ["vit", "attention", "recurrent", "tokenise"].find((name) => bench.run.views.includes(name));
   const unknown = split.pictures && split.name !== "test"; // only test pictures have numbers to be found by
   return view_ && !unknown ? `#${new URLSearchParams({ view: view_, ...kept, ...givenIn(each, split) })}` : null;

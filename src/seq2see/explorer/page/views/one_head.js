@@ -34,15 +34,15 @@ class OneHead {
     const turn = turns();
     this.redraw = turn(() => this.draw());
     this.reload = turn(() => this.load());
+    this.recompute = turn(() => this.own && this.compute());
   }
 
   async open() {
     const { bench } = this;
     this.input = inputBoxes(bench, { examples: await examplesOf(bench), redraw: () => this.another() });
-    const compute = () => this.compute();
     this.toggles = row(
-      toggle(bench, "scaled", { name: bench.word("scaled"), redraw: compute }),
-      toggle(bench, "masked", { name: bench.word("masked"), redraw: compute }),
+      toggle(bench, "scaled", { name: bench.word("scaled"), redraw: this.recompute }),
+      toggle(bench, "masked", { name: bench.word("masked"), redraw: this.recompute }),
     );
     const halves = make("div", { class: "attention-page" }, make("div", {}, this.spelled, this.output), this.all);
     fill(this.place, this.input.element, this.chosen, this.strip, this.toggles, this.notes, this.steps, halves, this.change, this.matrices);

@@ -2,7 +2,7 @@
 
 import { curvesCode, samplesCode } from "../code/tables.js";
 import { row, slider, toggle } from "../parts/controls.js";
-import { lineChart } from "../parts/chart.js";
+import { lineChart, swatch } from "../parts/chart.js";
 import { LINES } from "../parts/colours.js";
 import { fill, latest, make } from "../parts/dom.js";
 import { smoothed } from "../parts/smoothing.js";
@@ -10,6 +10,7 @@ import { smoothed } from "../parts/smoothing.js";
 const words = {
   en: {
     title: "Runs",
+    look_for: "Find where the dashed line stops falling: from there on the model only learns its examples by heart.",
     help_text:
       "How training went, step by step. The loss is what training makes small: solid on the training data, dashed on " +
       "validation data that the model is not trained on. When the dashed line rises while the solid one falls, the model " +
@@ -40,6 +41,7 @@ const words = {
   },
   zh: {
     title: "训练过程",
+    look_for: "找到虚线不再下降的地方：从那里起，模型只是在死记训练样例。",
     help_text:
       "训练一步步进行的情况。训练要减小的是损失：实线为训练数据，虚线为不参与训练的验证数据。若虚线上升而实线下降，" +
       "模型就是在死记硬背；实线更高并不奇怪：随机失活和标签平滑使训练比考试更难。浅色线为记录的原值，粗线为滑动平均。仍在训练的会在这里继续增长。下方是每次评测时的同一批验证样例；" +
@@ -113,8 +115,7 @@ function overlays(bench, redraw) {
       bench.set({ others: [...others].join() });
       redraw().catch(bench.fail);
     });
-    const swatch = make("span", { class: "swatch", style: { background: colourOf(bench, run) } });
-    return make("label", { class: "control toggle" }, input, swatch, run.name);
+    return make("label", { class: "control toggle" }, input, swatch(colourOf(bench, run)), run.name);
   });
   return make("fieldset", { class: "legend" }, make("legend", {}, bench.word("overlay")), ...boxes);
 }

@@ -19,7 +19,7 @@ const NOBODY = -1; // no patch is chosen: the class token asks, or all patches o
 export const view = {
   name: "vit",
   words,
-  state: { shows: "attention", layer: 0, head: -1, query: NOBODY, fusion: "mean", discard: 0, cover: "",
+  state: { shows: "attention", layer: -1, head: -1, query: NOBODY, fusion: "mean", discard: 0, cover: "",
     order: "", off: false },
   show: (place, bench) => new Pictures(place, bench).open(),
 };
@@ -85,6 +85,8 @@ class Pictures {
     const told = seen.positions === "none" ? [] : ["position"];
     const shows = [...(seen.layers ? ["attention", "rollout"] : []), ...told, "bare"];
     if (!shows.includes(bench.state.shows)) bench.set({ shows: shows[0] });
+    const last = Math.max(seen.layers - 1, 0);
+    if (bench.state.layer < 0 || bench.state.layer > last) bench.state.layer = last; // it says most of what was decided
     const named = (names) => names.map((each) => [each, bench.word(each)]);
     const numbered = (count) => Array.from({ length: count }, (_, place) => [place, String(place + 1)]);
     const heads = [[-1, bench.word("mean")], ...numbered(seen.heads)];
