@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from looking import shown, until
-from taken import code_of, home_of, run_code
+from taken import WIDEST, code_of, home_of, run_code
 
 from seq2see.api import resolve
 from seq2see.core.settings import walk
@@ -31,6 +31,7 @@ def test_ways_that_are_compared_are_searched_in_python(open_view, page, at_home)
     page.get_by_role("button", name="compare the ways").click()
     page.wait_for_selector("table.ways")
     left = run_code(page, "compare the ways")
+    assert max(map(len, code_of(page, "compare the ways").splitlines())) <= WIDEST
     told = shown(page, "table.ways")
     assert [left["before"].tokeniser.decode(each.tokens) for each in left["answers"]] == [row[1] for row in told]
     for place, name in ((2, "log_probability"), (3, "score")):
@@ -68,6 +69,7 @@ def test_alignments_are_judged_in_python(page, tmp_path, monkeypatch):
         page.locator("select[name=examples]").select_option("0")
         page.wait_for_selector("pre[data-code='alignment error']", state="attached")
         errors = run_code(page, "alignment error")["errors"]
+        assert max(map(len, code_of(page, "alignment error").splitlines())) <= WIDEST
         page.wait_for_selector(".thumbnail >> text=error", state="attached")
         text, target = (page.locator(f"textarea[name={key}]").input_value() for key in ("text", "target"))
         page.goto("about:blank")

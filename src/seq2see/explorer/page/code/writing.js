@@ -100,9 +100,9 @@ export function waysCode(run, asked, chosen, widths) {
   return python([...imports, ...limits.imports], [
     lines,
     assigned("decoding", "model.config.decoding.with_", limits.settings),
-    `searches = [(decoding.with_(num_beams=count, do_sample=False), 0) for count in ${numbers(widths)}]`,
+    `beams = [decoding.with_(num_beams=count, do_sample=False) for count in ${numbers(widths)}]`,
     assigned("drawn", "decoding.with_", drawn(chosen)),
-    `searches += [(drawn, ${chosen.seed}), (drawn, ${chosen.seed + 1})]`,
+    `searches = [*((each, 0) for each in beams), (drawn, ${chosen.seed}), (drawn, ${chosen.seed + 1})]`,
     "answers = [before.search(each, seed).answers[0] for each, seed in searches]",
     "for each in answers:",
     "    print(before.tokeniser.decode(each.tokens), each.log_probability, each.score)",
