@@ -26,7 +26,7 @@ const words = {
     kind: "class",
     calls: "called",
     times: "× {count}",
-    shared: "its numbers are those of a block above",
+    shared: "↑ its numbers are those of a block above",
     idle: "not entered by this example",
     whole: "{parameters} parameters · {operations} multiply-adds for this example",
     open_all: "Open all",
@@ -55,7 +55,7 @@ const words = {
     kind: "类",
     calls: "调用",
     times: "× {count} 次",
-    shared: "与前面的模块共用参数",
+    shared: "↑ 与前面的模块共用参数",
     idle: "这个样例没有经过它",
     whole: "{parameters} 个参数 · 这个样例共 {operations} 次乘加",
     open_all: "全部展开",
@@ -163,7 +163,7 @@ function headOf(block, { bench, root, tree, choose }) {
   const bar = make("span", { class: `block-bar${part ? "" : " none"}`, title: share(part) },
     make("span", { style: { width: `${100 * part}%` } }));
   return [pick, bar, make("span", { class: "block-shapes" }, shapesOf(block, bench)),
-    make("span", { class: "block-size" }, sizeOf(block, bench))];
+    make("span", { class: "block-size", title: block.shared ? bench.word("shared") : null }, sizeOf(block, bench))];
 }
 
 function shapesOf(block, bench) {
