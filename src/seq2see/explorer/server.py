@@ -99,7 +99,6 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 build_app(bench, keys, self.line),
                 log_level="critical",
-                access_log=False,
                 server_header=False,
                 lifespan="off",
                 http=Connection,
