@@ -64,7 +64,7 @@ def changed_splits(run: RunFolder, recipe: Recipe, splits: Splits) -> dict[str, 
         where = files or f"{run}, corpus.kind={recipe.corpus.kind}"
         what = f"The {name} split is not the one of training ({_size(before)} then, {_size(now)} now)"
         if why := _learnt(splits.get(name, []), splits["train"], then["train"]["sha256"]):
-            remedy = "Put the data back as they were, or train a new run on these."
+            remedy = f"Put the data back, or train a new run on these; if you know better, delete {run.splits}."
             raise UserError(f"{what}, and {why}.", where=where, remedy=remedy)
         told.append(f"{what}: its scores are not those of then. Look at {where}.")
     return {"changed": told} if told else {}
