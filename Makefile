@@ -10,7 +10,7 @@ FETCH := $(BIN)/python -m pip download --quiet --disable-pip-version-check --no-
 # What Python compiles is kept, whatever the environment says: tests start many programs, and two rounds of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-wide lint docs bench screenshots weights clean help
+.PHONY: demo test test-all lint docs bench screenshots weights clean help
 
 help:
 	@echo "make demo      train a small Chinese-English translator and look at it (TEXT=... translates)"
@@ -52,13 +52,9 @@ demo: .venv/.core
 test: .venv/.dev $(WEIGHTS)/.done
 	$(BIN)/python -m pytest -n 2 -m "not long and not triton and not browser" -rs
 
-# The quick tests, then those left out there, and what is tried on drawn cases once more on four times as many. What
-# looks at every page of every family once more (`make test-wide`) takes five minutes more, and is for who changes the page.
+# The quick tests, then those left out there, and what is tried on drawn cases once more on four times as many.
 test-all: test .venv/.kernels
-	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 -m "(long or triton or hypothesis or browser) and not wide" -rs
-
-test-wide: .venv/.dev
-	SEQ2SEE_NEEDS_BROWSER=1 $(BIN)/python -m pytest -n 2 -m wide -rs
+	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 -m "long or triton or hypothesis or browser" -rs
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

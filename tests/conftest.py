@@ -37,7 +37,7 @@ def nothing_is_checked_twice(request: pytest.FixtureRequest):
     from faster import pocket_drawn_once, unchecked_shapes
 
     folder, file = request.path.parent.name, request.path.name
-    repeated = folder in ("invariants", "stories") and file != "test_whole_runs.py"
+    repeated = folder in ("invariants", "stories", "browser") and file != "test_whole_runs.py"
     with (
         unchecked_shapes() if repeated else nullcontext(),
         nullcontext() if folder == "sources" else pocket_drawn_once(),

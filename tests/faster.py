@@ -19,9 +19,10 @@ drawn_before = cache(drawn_anew)
 @contextmanager
 def unchecked_shapes() -> Iterator[None]:
     """Shape checks take more time than tiny models do, so there are none where the same calls are repeated."""
+    before = jaxtyping.config.jaxtyping_disable
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 @contextmanager

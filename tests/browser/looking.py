@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 PLAIN = """element => JSON.parse(JSON.stringify(element.shown, (key, value) => {
@@ -20,27 +21,76 @@ def link_of(page: Any) -> dict[str, str]:
     return page.evaluate("Object.fromEntries(new URLSearchParams(location.hash.slice(1)))")
 
 
-def until(page: Any, expression: str, argument: Any = None) -> None:
-    """Wait until an expression of the page holds; Playwright's own way would need `eval`, which our policy forbids."""
-    for _ in range(200):
-        if page.evaluate(expression, argument):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(f"it never came to hold: {expression}")
+def press(page: Any, *keys: str) -> None:
+    """One key after another."""
+    for key in keys:
+        page.keyboard.press(key)
 
 
-LATE = """([route, milliseconds]) => {
+HOLDS = """async ([argument, milliseconds]) => {
+  const end = Date.now() + milliseconds;
+  for (let error = ""; ; ) {
+    try {
+      const found = (EXPRESSION);
+      if (typeof found === "function" ? found(argument) : found) return null;
+    } catch (thrown) {
+      error = ` (${thrown.message})`; // such as what is not there yet
+    }
+    if (Date.now() > end) return `it never came to hold${error}`;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}"""
+
+
+def views_of(page: Any) -> list[str]:
+    """The views that the menu offers of a run."""
+    return page.locator("nav a[data-view]").evaluate_all("links => links.map((link) => link.dataset.view)")
+
+
+def until(page: Any, expression: str, argument: Any = None, milliseconds: int = 10_000) -> None:
+    """Wait until an expression or a function of the page holds.
+
+    Playwright's own way would need `eval`, which our policy forbids; and a page asks itself faster than we can ask it.
+    """
+    failed = page.evaluate(HOLDS.replace("EXPRESSION", expression), [argument, milliseconds])
+    assert failed is None, f"{failed}: {expression}"
+
+
+FOLLOW = """(link) => {
+  for (const each of document.querySelectorAll(".view, .complaint")) each.remove();
+  scrollTo(0, 0);
+  if (location.hash === `#${link}`) dispatchEvent(new PopStateEvent("popstate"));
+  else location.hash = link;
+}"""
+ARRIVED = "document.querySelector('section.view:not([aria-busy]), .complaint')?.offsetHeight > 0"
+
+
+def follow(page: Any, link: str, milliseconds: int = 10_000) -> None:
+    """A page that is open follows a link, and what it asks for is drawn when this returns."""
+    page.evaluate(FOLLOW, link)
+    until(page, ARRIVED, milliseconds=milliseconds)
+
+
+HOLD = """(route) => {
   const fetched = window.fetch;
   window.fetch = async (address, given) => {
     const answer = fetched(address, given);
     if (address !== `/api/${route}` || window.fetch === fetched) return answer;
     window.fetch = fetched;
-    await new Promise((resolve) => setTimeout(resolve, milliseconds));
+    await new Promise((resolve) => (window.letGo = resolve));
     return answer;
   };
 }"""
+SOON = 250
+"""Milliseconds in which a question that is not held back is answered."""
 
 
-def late(page: Any, route: str, milliseconds: int = 700) -> None:
-    """The next answer to a question comes late: what was asked after it may be answered first."""
-    page.evaluate(LATE, [route, milliseconds])
+def held(page: Any, route: str) -> Callable[[], None]:
+    """The next answer to a question is held back until it is let go: what was asked after it may be answered first."""
+    page.evaluate(HOLD, route)
+
+    def let_go() -> None:
+        until(page, "'letGo' in window")
+        page.evaluate("() => { window.letGo(); delete window.letGo; }")
+
+    return let_go

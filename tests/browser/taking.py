@@ -6,6 +6,7 @@ import base64
 import csv
 import io
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from xml.etree import ElementTree
 
@@ -45,7 +46,7 @@ class Offer:
     name: str
     files: dict[str, bytes]
 
-    @property
+    @cached_property
     def drawing(self) -> ElementTree.Element:
         """The SVG."""
         return ElementTree.fromstring(self.files["SVG"])
@@ -55,12 +56,12 @@ class Offer:
         """What is written in the SVG."""
         return [each.text or "" for each in self.drawing.iter(f"{SVG}text")]
 
-    @property
+    @cached_property
     def picture(self) -> np.ndarray:
         """The PNG, as brightnesses."""
         return np.asarray(Image.open(io.BytesIO(self.files["PNG"])).convert("L"))
 
-    @property
+    @cached_property
     def table(self) -> list[list[str]]:
         """The CSV, the names of its columns first."""
         text = self.files["CSV"].decode("utf-8")

@@ -63,6 +63,7 @@ def with_links(route: Any) -> None:
     route.fulfill(response=answer, json={**told, "gold": gold})
 
 
+@pytest.mark.usefixtures("fresh")
 def test_the_true_alignment_is_framed_and_what_may_be_is_dashed(open_view, page):
     page.route("**/api/attention/layers", with_links)
     open_view("attention", run="transformer", text="红猫", target="the red cat", heads="mean")

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import math
 
+import numpy as np
 import pytest
-from looking import link_of, shown, until
+from looking import link_of, shown, until, views_of
+from PIL import Image
+from taken import code_of, home_of
 
 from seq2see.explorer.bench import Bench
 from seq2see.explorer.offline import saved_page
 from seq2see.sequences.series import numbers_of
+from seq2see.sources.films import see_film
 from seq2see.workbench.writing import writing
 
 STRIP = "div.frames"
 MATRIX = ".attention-picture canvas"
+
+
+def as_png(image: Image.Image) -> bytes:
+    content = io.BytesIO()
+    image.save(content, "PNG")
+    return content.getvalue()
 
 
 def given(runs, name: str, number: int = 0):
@@ -105,6 +116,47 @@ def test_a_series_is_drawn_with_what_the_model_says(open_view, runs):
     assert -worst["quality"] == pytest.approx(furthest, abs=1e-3)
 
 
+def test_a_film_of_ones_own_is_watched_in_every_view(open_view, page, runs, tmp_path, monkeypatch):
+    lots, model = np.random.default_rng(5), runs.model("film")
+    stills = [Image.fromarray(lots.integers(0, 256, (12, 12, 3), dtype=np.uint8)) for _ in range(5)]
+    open_view("decode", run="film")
+    files = [
+        {"name": f"f{place}.png", "mimeType": "image/png", "buffer": as_png(each)} for place, each in enumerate(stills)
+    ]
+    page.locator("input[type=file]").set_input_files(
+        [files[place] for place in (3, 1, 4, 0, 2)]
+    )  # names say their order
+    film = np.stack([np.array(each) for each in stills])
+    until(page, "document.querySelector('.given').textContent.includes('Nobody has said')")
+    said = model.predict([film], num_beams=3)[0]
+    until(page, f"Math.abs(document.querySelector('.answer').shown.score - {said.score}) < 1e-4")
+    page.locator("nav a[data-view=vit]").click()
+    page.wait_for_selector("section.view-vit:not([aria-busy])")
+    assert shown(page, ".picture-canvas")["pixels"] == np.concatenate(list(film), axis=1).flatten().tolist()
+    stills[0].save(tmp_path / "film.gif", save_all=True, append_images=stills[1:])
+    page.locator("input[type=file]").set_input_files(tmp_path / "film.gif")
+    until(page, "was => !location.hash.includes(was)", link_of(page)["pixels"][:40])
+    seen = see_film(tmp_path / "film.gif", 12, 3, 5)[0]
+    until(page, f"document.querySelector('.picture-canvas').shown.pixels[1] === {seen[0, 0, 0, 1]}")
+    monkeypatch.chdir(tmp_path)
+    code = code_of(page, "What the model says").replace(
+        f"{runs.bench.run(runs.id('film')).loads}", str(home_of(runs) / "film <i>&")
+    )
+    left = {}
+    exec(code, left)
+    assert (left["picture"] == seen).all()
+    until(page, "text => document.querySelector('[data-said=as_it_is]').textContent === text", left["said"].text)
+    page.watched.allowed.add(422)
+    page.locator("input[type=file]").set_input_files(
+        {"name": "x.gif", "mimeType": "image/gif", "buffer": b"<svg></svg>"}
+    )
+    page.wait_for_selector(".complaint")
+    assert "SVG drawing" in page.locator(".complaint").inner_text()
+    too_large = {"name": "x.gif", "mimeType": "image/gif", "buffer": bytes(11 << 20)}
+    page.locator("input[type=file]").set_input_files(too_large)
+    until(page, "document.querySelector('.complaint').textContent === 'All files together may have 10 MB.'")
+
+
 @pytest.mark.parametrize("name", ["film", "caption", "series"])
 def test_what_is_saved_of_it_needs_no_server(page, runs, tmp_path, name):
     run = runs.bench.run(runs.id(name))
@@ -112,7 +164,7 @@ def test_what_is_saved_of_it_needs_no_server(page, runs, tmp_path, name):
     path.write_text(saved_page(Bench({run.id: run})), encoding="utf-8")
     page.goto(path.as_uri())
     page.wait_for_selector("nav a")
-    for view in page.locator("nav a").evaluate_all("links => links.map((link) => link.dataset.view)"):
+    for view in views_of(page):
         page.locator(f"nav a[data-view={view}]").click()
         page.wait_for_selector(f"section.view-{view}:not([aria-busy])")
         page.wait_for_timeout(100)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from looking import PLAIN
+from looking import PLAIN, views_of
 from reading import readability
 from taking import SVG, Offer, offers
 
@@ -15,10 +15,6 @@ SHOWN = f"""() => [...document.querySelectorAll(".view *")].filter((each) => eac
 BARE = {"Pictures", "where it looks on the picture"}
 """Photographs, on which nothing is written."""
 PROJECTORS = {"1024 × 768 at 150 %": (683, 512)}
-
-
-def views_of(page: Any) -> list[str]:
-    return page.locator("nav a").evaluate_all("links => links.map((link) => link.dataset.view)")
 
 
 def numbers(cells: Any) -> set[float]:
@@ -70,6 +66,7 @@ def test_what_is_drawn_can_be_taken_home_in_three_ways_and_read(open_view, page,
             assert drawn_numbers(thing) <= told, f"{view}: {thing.keys()}"
 
 
+@pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("size", PROJECTORS)
 def test_on_a_projector_nothing_is_small_pale_or_over_something_else(open_view, page, size):
     width, height = PROJECTORS[size]

@@ -6,15 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from looking import late, link_of, shown, until
+from looking import held, link_of, press, shown, until, views_of
 
 REACHED = "a[href], button, input, select, textarea, summary, [tabindex]"
-STOP = """() => {
-  const active = document.activeElement;
-  const { outlineStyle, outlineWidth } = getComputedStyle(active);
-  active.dataset.reached = "yes";
-  return { main: Boolean(active.closest("main, footer")), body: active === document.body,
-    visible: outlineStyle !== "none" && parseFloat(outlineWidth) >= 2, name: active.outerHTML.slice(0, 90) };
+WATCH = """() => {
+  document.activeElement.blur();
+  for (const each of document.querySelectorAll("[data-reached]")) delete each.dataset.reached;
+  window.walked = { unseen: [], ended: false };
+  window.walker ??= document.addEventListener("focusin", ({ target }) => {
+    const { outlineStyle, outlineWidth } = getComputedStyle(target);
+    const visible = outlineStyle !== "none" && parseFloat(outlineWidth) >= 2;
+    if (target.dataset.reached) window.walked.ended = true;
+    else if (target.closest("main, footer") && !visible) window.walked.unseen.push(target.outerHTML.slice(0, 90));
+    target.dataset.reached = "yes";
+  }) ?? true;
 }"""
 LEFT = f"""() => [...document.querySelectorAll("main *, footer *")]
   .filter((each) => each.matches("{REACHED}") && each.tabIndex >= 0 && !each.dataset.reached && !each.disabled)
@@ -22,31 +27,25 @@ LEFT = f"""() => [...document.querySelectorAll("main *, footer *")]
   .map((each) => each.outerHTML.slice(0, 90))"""
 
 
-def walk(page: Any) -> list[dict[str, Any]]:
-    """Every stop of the Tab key from the top to the end."""
-    page.evaluate("document.activeElement.blur()")
-    stops = []
-    for _ in range(200):
-        page.keyboard.press("Tab")
-        stops.append(page.evaluate(STOP))
-        if stops[-1]["body"] or (stops[-1]["name"] == stops[0]["name"] and len(stops) > 1):
-            return stops
+def walk(page: Any) -> list[str]:
+    """All that the Tab key comes by, held down until it comes round again; gives what cannot be seen to have it."""
+    page.evaluate(WATCH)
+    for _ in range(25):
+        for _ in range(8):
+            page.keyboard.down("Tab")
+        if page.evaluate("window.walked.ended"):
+            page.keyboard.up("Tab")
+            return page.evaluate("window.walked.unseen")
     raise AssertionError("the Tab key never comes to an end")
 
 
 @pytest.mark.parametrize("run", ["recurrent", "vit"])
 def test_everything_is_reached_and_seen_where_it_is(open_view, page, run):
     open_view("", run=run)
-    for view in page.locator("nav a").evaluate_all("links => links.map((link) => link.dataset.view)"):
+    for view in views_of(page):
         open_view(view, run=run)
-        stops = walk(page)
+        assert walk(page) == [], view
         assert page.evaluate(LEFT) == [], view
-        assert not [stop["name"] for stop in stops if stop["main"] and not stop["visible"]], view
-
-
-def press(page: Any, *keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
 
 
 def test_heads_and_cells_of_attention(open_view, page, runs):
@@ -133,6 +132,7 @@ def test_patches_are_covered_and_a_board_is_closed(open_view, page):
     assert page.evaluate("document.activeElement.tagName") == "BUTTON"
 
 
+@pytest.mark.usefixtures("fresh")
 def test_a_redraw_leaves_the_keyboard_where_it_is_and_escape_closes_a_fold(open_view, page):
     open_view("positions", run="gpt", text="the cat", length=8)
     page.locator("input[name=length]").focus()
@@ -148,15 +148,17 @@ def test_a_redraw_leaves_the_keyboard_where_it_is_and_escape_closes_a_fold(open_
 def test_what_takes_long_is_shown_to_be_worked_on(open_view, page):
     open_view("attention", text="红猫")
     page.locator(".working").wait_for(state="hidden")
-    late(page, "attention/head", 900)
+    let_go = held(page, "attention/head")
     page.locator(".thumbnail").first.focus()
     press(page, "Enter")
     page.wait_for_selector(".working:not([hidden])")
     assert page.locator("main").get_attribute("aria-busy") == "true"
+    let_go()
     page.wait_for_selector(".working", state="hidden")
     assert page.locator("main").get_attribute("aria-busy") is None
-    late(page, "examples", 900)
+    let_go = held(page, "examples")
     page.evaluate("document.querySelector('nav a[data-view=one-head]').click()")
     page.wait_for_selector(".working:not([hidden])")
     waiting = "getComputedStyle(document.querySelector('.view'), '::before').content"
     assert "computing" in page.evaluate(waiting)  # nothing is drawn yet, and it says why
+    let_go()

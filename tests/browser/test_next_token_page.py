@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 import torch
-from looking import late, link_of, shown, until
+from looking import SOON, held, link_of, shown, until
 
 from seq2see.decoding.choosers import Sample
 from seq2see.decoding.engine import sayable
@@ -141,13 +141,30 @@ def test_a_late_answer_never_covers_a_newer_one(open_view, page):
     right = shown(page, BARS)
     open_view("next-token", run="gpt", text="the cat")
     tokens = page.locator(f"{STRIP} .token")
-    late(page, "next-token/candidates")
+    let_go = held(page, "next-token/told")
     tokens.nth(1).click()
     tokens.nth(0).click()
+    page.wait_for_timeout(SOON)
+    let_go()
     until(page, "document.querySelector('.strip .token').getAttribute('aria-selected') === 'true'")
-    page.wait_for_timeout(1000)
+    page.wait_for_timeout(SOON)
     assert tokens.nth(0).get_attribute("aria-selected") == "true"
     assert shown(page, BARS) == right
+
+
+def parts_asked(page):
+    """What of a text was asked for, question by question."""
+    return [each.post_data_json["parts"] for each in page.watched.asked if "/next-token/" in each.url]
+
+
+def test_one_text_is_one_question(open_view, page):
+    open_view("next-token", run="gpt", text="the cat")
+    assert parts_asked(page) == [["strip", "candidates", "layers"]]
+    page.locator(f"{STRIP} .token").first.click()
+    until(page, "document.querySelector('.strip .token').getAttribute('aria-selected') === 'true'")
+    assert parts_asked(page)[1:] == [["candidates", "layers"]]
+    page.locator("input[name=temperature]").fill("0.5")
+    assert len(parts_asked(page)) == 2
 
 
 def test_pointing_tells_what_was_expected(open_view, page, runs):

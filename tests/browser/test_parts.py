@@ -111,6 +111,22 @@ def test_quick_changes_are_one_step_back(open_view, page):
     assert page.locator("input[name=smooth]").input_value() == "2"
 
 
+SCATTERED = """async () => {
+  const { scatter } = await import("/page/parts/scatter.js");
+  const map = scatter({ name: "words", labels: ["a", "b"], places: [0, 0, 1, 1] });
+  map.key(new KeyboardEvent("keydown", { key: "ArrowRight" }));
+  return [map.told.textContent, map.picture().outerHTML];
+}"""
+
+
+def test_a_map_of_words_is_whole_before_it_is_laid_out(open_view, page):
+    open_view("tokenise")
+    told, drawn = page.evaluate(SCATTERED)
+    assert told == "b"
+    assert "undefined" not in drawn
+    assert "NaN" not in drawn
+
+
 TURNS = """async () => {
   const { turns } = await import("/page/parts/dom.js");
   const turn = turns(), done = [], gates = {};

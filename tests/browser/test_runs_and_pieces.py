@@ -51,6 +51,7 @@ def test_samples_follow_the_slider(open_view, page, runs):
     assert cells == first[0]
 
 
+@pytest.mark.usefixtures("fresh")
 def test_a_run_that_trains_grows_while_one_looks(open_view, page, runs):
     run = runs.bench.run(runs.id("gpt"))
     model, aside = run.folder.model, run.folder.path / "model-aside"
@@ -68,6 +69,7 @@ def test_a_run_that_trains_grows_while_one_looks(open_view, page, runs):
         run.folder.metrics.write_text(text, encoding="utf-8")
 
 
+@pytest.mark.usefixtures("fresh")
 def test_a_very_long_run_is_thinned_and_says_so_and_still_grows(open_view, page, runs):
     run = runs.bench.run(runs.id("gpt"))
     model, aside = run.folder.model, run.folder.path / "model-aside"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 import pytest
-from looking import link_of, shown
+from looking import link_of, shown, views_of
 
 from seq2see.explorer.bench import Bench
 from seq2see.explorer.offline import framed, saved_page
@@ -22,27 +22,19 @@ def saved(runs, tmp_path_factory):
     return path
 
 
-@pytest.fixture
-def asked(page):
-    """What the page asks for."""
-    found: list[str] = []
-    page.on("request", lambda request: found.append(request.url))
-    return found
-
-
-def test_it_opens_from_a_disk_with_no_request_and_shows_what_the_server_showed(open_view, page, saved, asked, runs):
+def test_it_opens_from_a_disk_with_no_request_and_shows_what_the_server_showed(open_view, page, saved, runs):
     open_view("runs", text=TEXT)
     live = shown(page, "[data-curve=loss]")
     open_view("tokenise", text=TEXT)
     cut = page.locator(".cut").first.inner_text()
     page.goto("about:blank")
-    asked.clear()
+    page.watched.asked.clear()
     page.goto(f"{saved.as_uri()}#{urlencode({'view': 'tokenise', 'run': 'r2', 'text': TEXT})}")
     assert page.locator(".cut").first.inner_text() == cut
     page.locator("nav a[data-view=runs]").click()
     page.wait_for_selector("[data-curve=loss]")
     assert shown(page, "[data-curve=loss]") == live
-    assert asked == [saved.as_uri()]
+    assert [each.url for each in page.watched.asked] == [saved.as_uri()]
     assert page.title() != "taken"
 
 
@@ -71,7 +63,7 @@ def test_where_a_model_looks_is_saved_whole(open_view, page, saved, runs, run):
 def test_no_view_opens_with_a_question_whose_answer_was_not_saved(page, saved, runs, run, lang):
     page.goto(f"{saved.as_uri()}#{urlencode({'run': runs.id(run), 'text': TEXT, 'lang': lang})}")
     page.wait_for_selector("section.view:not([aria-busy]), .complaint")
-    views = page.locator("nav a[data-view]").evaluate_all("each => each.map((one) => one.dataset.view)")
+    views = views_of(page)
     assert len(views) >= 8
     for view in views:
         page.locator(f"nav a[data-view={view}]").click()
@@ -89,7 +81,7 @@ def test_it_begins_with_its_text_and_says_what_it_does_not_know(page, saved):
     assert "saved without" in page.locator(".complaint").inner_text()
 
 
-def test_it_works_inside_a_notebook(page, saved, tmp_path, asked):
+def test_it_works_inside_a_notebook(page, saved, tmp_path):
     path = tmp_path / "notebook.html"
     path.write_text(f"<!DOCTYPE html>{framed(saved.read_text(encoding='utf-8'))}", encoding="utf-8")
     page.goto(path.as_uri())
@@ -97,4 +89,4 @@ def test_it_works_inside_a_notebook(page, saved, tmp_path, asked):
     frame.locator("nav a[data-view=tokenise]").click()
     assert frame.locator("textarea").input_value() == TEXT
     assert frame.locator("details.help").get_attribute("open") is None  # there is little room
-    assert [url for url in asked if not url.startswith("about:")] == [path.as_uri()]
+    assert [each.url for each in page.watched.asked if not each.url.startswith("about:")] == [path.as_uri()]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from looking import link_of
+from looking import link_of, until, views_of
 
 from tiny_runs import RUNS, SCRIPT
+
+DRAWN_WELL = """() => [document.querySelectorAll(".complaint").length,
+  document.querySelector(".help p").textContent.length, document.documentElement.scrollWidth]"""
 
 
 def test_the_token_is_changed_for_a_cookie_and_leaves_the_address(open_view, page, runs):
@@ -19,6 +22,7 @@ def test_the_token_is_changed_for_a_cookie_and_leaves_the_address(open_view, pag
     page.wait_for_selector("section.view-tokenise:not([aria-busy])")
 
 
+@pytest.mark.usefixtures("fresh")
 def test_without_a_token_nothing_is_told(page, runs):
     page.watched.allowed = {401}
     page.goto(runs.link.partition("#")[0] + "#view=runs")
@@ -51,6 +55,7 @@ def test_language_and_look_are_switched_and_kept_in_the_link(open_view, page):
     assert page.evaluate("document.activeElement.name") == "look"  # the keyboard stays where it was
 
 
+@pytest.mark.usefixtures("fresh")
 def test_the_keyboard_skips_to_the_content(open_view, page):
     open_view("tokenise")
     page.keyboard.press("Tab")
@@ -59,18 +64,20 @@ def test_the_keyboard_skips_to_the_content(open_view, page):
     assert page.evaluate("document.activeElement.id") == "content"
 
 
-@pytest.mark.parametrize("run", RUNS)
-def test_every_view_of_a_run_is_drawn_in_both_languages_and_on_a_narrow_screen(open_view, page, run):
+@pytest.mark.timeout(120, func_only=True)
+@pytest.mark.usefixtures("fresh")
+def test_every_view_of_every_run_is_drawn_in_both_languages_and_on_a_narrow_screen(open_view, page):
     page.set_viewport_size({"width": 380, "height": 700})
-    open_view("", run=run)
-    views = page.locator("nav a").evaluate_all("links => links.map((link) => link.dataset.view)")
-    assert "runs" in views
-    for number, view in enumerate(views):
-        open_view(view, run=run, lang=("en", "zh")[number % 2])
-        assert page.locator(".complaint").count() == 0, view
-        assert len(page.locator(".help p").text_content()) > 40
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= 380, f"{view} is {wide} pixels wide"
+    for run in RUNS:
+        open_view("runs", run=run)
+        views = views_of(page)
+        assert "runs" in views
+        for number, view in enumerate(views):
+            open_view(view, run=run, lang=("en", "zh")[number % 2])
+            complaints, told, wide = page.evaluate(DRAWN_WELL)
+            assert complaints == 0, (run, view)
+            assert told > 40, (run, view)
+            assert wide <= 380, f"{view} of {run} is {wide} pixels wide"
 
 
 def test_what_looks_like_markup_stays_text(open_view, page):
@@ -92,9 +99,18 @@ def test_everything_is_said_in_both_languages(open_view, page):
     }""")
     for name, words in tables:
         assert words["en"].keys() == words["zh"].keys(), name
-        assert {"title", "help_text"} <= words["en"].keys(), name
+        assert {"title", "look_for", "help_text"} <= words["en"].keys(), name
         empty = [key for language in words.values() for key, text in language.items() if not text]
         assert not empty, name
         same = [text for key, text in words["zh"].items() if text == words["en"][key]]
         english = [text for text in same if len(re.findall(r"[a-z]{4,}", text)) > 3]  # a formula is the same in both
         assert not english, f"{name}: not translated"
+
+
+def test_what_was_typed_goes_along_to_another_view(open_view, page):
+    open_view("tokenise", run="gpt", text="the cat")
+    page.locator("textarea[name=text]").fill("the mat")
+    until(page, "location.hash.includes('mat')")
+    page.locator("nav a[data-view=next-token]").click()
+    page.wait_for_selector("section.view-next-token:not([aria-busy])")
+    assert page.locator("textarea[name=text]").input_value() == "the mat"

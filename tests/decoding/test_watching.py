@@ -63,11 +63,15 @@ def test_what_ends_among_the_best_of_a_beam_is_set_aside_and_other_ends_are_left
 
 
 def test_a_row_that_walks_alone_tells_what_else_was_likely_and_what_it_drew():
-    tree = watch(HistoryModel(1), some_source(1, 1), Sample(5, temperature=3.0), Limits(4))
-    for time in range(1 + tree.branches[-1].time):
-        turn = [branch for branch in tree.branches if branch.time == time]
-        assert len([branch for branch in turn if branch.fate != "left"]) == 1
-        assert {branch.token for branch in turn} == {EOS, 3, 4, 5}  # the whole vocabulary; PAD and BOS are never said
+    likeliest = set()
+    for drawn in range(4):
+        tree = watch(HistoryModel(2), some_source(1, 2), Sample(drawn, temperature=3.0), Limits(4))
+        for time in range(1 + tree.branches[-1].time):
+            turn = [branch for branch in tree.branches if branch.time == time]
+            assert len([branch for branch in turn if branch.fate != "left"]) == 1
+            assert {branch.token for branch in turn} == {EOS, 3, 4, 5}  # all there are; PAD and BOS are never said
+            likeliest.add((turn[0].token == EOS, turn[0].fate))
+    assert (True, "left") in likeliest  # an end that was not drawn is none
 
 
 def test_discouraging_counts_the_log_probability_of_what_was_said_so_many_times():

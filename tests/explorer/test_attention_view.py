@@ -124,14 +124,23 @@ def test_a_long_text_is_refused_and_one_that_is_just_short_enough_is_shown(on: B
         view.listed(on, AboutInput(run="r1", text=SOURCE, target=text))
 
 
-@pytest.mark.parametrize("wrong", [{"layer": 99}, {"layer": 0, "head": 9}])
+@pytest.mark.parametrize("wrong", [{"layer": 99}, {"layer": 6}, {"layer": 0, "head": 9}])
 def test_what_there_is_not_is_refused(on: Bench, wrong: dict):
+    assert len(records.layers(on, AboutInput(**about("r1")))) == 6
     with pytest.raises(UserError):
         view.head(on, view.HeadAsked(**about("r1", **wrong)))
     with pytest.raises(UserError):
         view.part(on, view.PartAsked(**about("r1", **wrong), part="key"))
     with pytest.raises(UserError):
         view.row(on, view.RowAsked(**about("r1", layer=0, row=99)))
+
+
+def test_what_is_kept_is_kept_for_everything_that_is_given():
+    one = AboutInput(run="r1", text="a")
+    others = {"run": "r2", "text": "b", "target": "c", "number": 3, "pixels": "AAAA"}
+    assert others.keys() == AboutInput.model_fields.keys()
+    keys = {records._key(one.model_copy(update={name: value})) for name, value in others.items()}
+    assert len(keys | {records._key(one)}) == 6
 
 
 def linked(source: str, target: str) -> Example:

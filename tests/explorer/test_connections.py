@@ -7,10 +7,14 @@ import re
 import socket
 import threading
 import time
+from unittest.mock import Mock
 
+import h11
 import httpx2
 import pytest
+import uvicorn
 from benches import bench
+from uvicorn.server import ServerState
 
 from seq2see.explorer import connections, routes
 from seq2see.explorer.guard import HEADERS, Keys
@@ -151,9 +155,100 @@ def test_what_is_no_http_is_refused_like_everything_else(content, capfd):
         assert well(keys.port)
     assert head.startswith(b"HTTP/1.1 400")
     told = dict(re.findall(r"^([\w-]+): (.*)$", head.decode().replace("\r", ""), re.MULTILINE))
-    assert HEADERS.items() <= {name.lower(): value for name, value in told.items()}.items()
+    assert {**HEADERS, "connection": "close"}.items() <= {name.lower(): told[name] for name in told}.items()
     assert b'"what"' in body
     assert capfd.readouterr().err == ""
+
+
+class Clock:
+    """A loop in which time passes when it is told to."""
+
+    def __init__(self):
+        self.now, self.timers = 0.0, []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, seconds, call):
+        timer = Mock(at=self.now + seconds, call=call, **{"cancelled.return_value": False})
+        timer.cancel = lambda: timer.cancelled.configure_mock(return_value=True)
+        self.timers.append(timer)
+        return timer
+
+    def until(self, now: float) -> None:
+        self.now = now
+        for timer in [each for each in self.timers if each.at <= now and not each.cancelled()]:
+            timer.cancel()
+            timer.call()
+
+
+CONFIG = uvicorn.Config(lambda *_: None, http=connections.Connection, lifespan="off", timeout_keep_alive=1000)
+CONFIG.load()
+
+
+def made(clock: Clock, state: ServerState, at: float) -> connections.Connection:
+    """A connection that is opened at some time."""
+    clock.until(at)
+    found = connections.Connection(CONFIG, state, {}, _loop=clock)
+    transport = Mock(**{"is_closing.return_value": False, "get_write_buffer_size.return_value": 0})
+    found.connection_made(transport)
+    return found
+
+
+def answered(connection: connections.Connection, at: float) -> None:
+    """A request of it is answered at some time."""
+    connection.loop.until(at)
+    connection.cycle = Mock(response_complete=True, more_body=False)
+    connection.on_response_complete()
+
+
+def test_the_next_request_gets_as_much_time_as_the_first():
+    clock, state = Clock(), ServerState()
+    one, other = made(clock, state, 0), made(clock, state, 0)
+    answered(one, 25)
+    clock.until(31)
+    assert (one.transport.abort.called, other.transport.abort.called) == (False, True)
+    clock.until(56)
+    assert one.transport.abort.called
+
+
+def test_of_those_that_wait_the_one_goes_that_has_waited_longest(monkeypatch):
+    """Since its last answer, if it had one; who is being answered does not wait."""
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 3)
+    clock, state = Clock(), ServerState()
+    asked, busy, silent = made(clock, state, 0), made(clock, state, 1), made(clock, state, 10)
+    busy.cycle = Mock(response_complete=False, more_body=False)
+    answered(asked, 20)
+    made(clock, state, 21)
+    assert [each.transport.abort.called for each in (asked, busy, silent)] == [False, False, True]
+    state.connections.discard(silent)
+    made(clock, state, 22)
+    assert [each.transport.abort.called for each in (asked, busy)] == [True, False]
+
+
+@pytest.mark.parametrize(("more", "cut"), [(True, True), (False, False)], ids=["half a question", "being answered"])
+def test_who_stops_finishes_what_is_being_answered(more, cut):
+    connection = made(Clock(), ServerState(), 0)
+    connection.cycle = Mock(response_complete=False, more_body=more)
+    connection.shutdown()
+    assert connection.transport.abort.called == cut
+
+
+@pytest.mark.parametrize(("state", "told"), [(h11.IDLE, True), (h11.SEND_RESPONSE, True), (h11.SEND_BODY, False)])
+def test_no_second_answer_is_put_into_one_that_is_under_way(state, told):
+    connection = made(Clock(), ServerState(), 0)
+    connection.conn = Mock(our_state=state, **{"send.return_value": b"x"})
+    connection.send_400_response("no HTTP")
+    assert connection.transport.write.called == told
+    assert connection.transport.close.called
+
+
+def test_nobody_is_waited_for_who_has_gone():
+    clock = Clock()
+    gone = made(clock, ServerState(), 0)
+    gone.connection_lost(None)
+    clock.until(31)
+    assert not gone.transport.abort.called
 
 
 def test_half_a_question_does_not_keep_the_server_from_ending():

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from families import FAMILIES, NUMBERS, bench, text_for
+from PIL import Image
 from writers import SOURCE, writer
 
+from seq2see.core.errors import UserError
 from seq2see.explorer import saved_views
 from seq2see.explorer.describe import described, views_of
 from seq2see.explorer.routes import ROUTES
@@ -18,6 +21,7 @@ from seq2see.explorer.saved_answers import SAVED, Answers
 from seq2see.inspection.trace import ATTENTION
 from seq2see.sequences.series import numbers_of
 from seq2see.sequences.tokenisers import EOS
+from seq2see.sources.films import spread
 
 INSIDE = {"attention", "one-head"}
 READS = {"tokenise", "compare", "architecture", "embeddings"}
@@ -43,9 +47,9 @@ SHOWN = {
     "resnet": {"vit", "compare", "architecture"},
     "caption": {*WRITES, *INSIDE, "vit", "positions"},
     "film": {*WRITES, *INSIDE, "vit", "recurrent"},
-    "series": {"recurrent", "architecture"},
-    "series, window": {"architecture"},
-    "series, transformer": {*INSIDE, "architecture"},
+    "series": {"recurrent", "compare", "architecture"},
+    "series, window": {"compare", "architecture"},
+    "series, transformer": {*INSIDE, "compare", "architecture"},
     "ensemble": {*WRITES} - {"embeddings"},
     "ensemble, caption": {*WRITES} - {"embeddings"},
 }
@@ -77,19 +81,47 @@ def given(name: str):
     return np.full(shape, 128, np.uint8)
 
 
+def in_base64(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
 @pytest.mark.parametrize("name", ["caption", "film"])
 class TestCaptioners:
     def test_what_comes_next_is_what_the_model_says(self, name):
         model = bench(name).run("r1").model
-        found = ask(name, "next-token/candidates", number=0, target="ab", most=1000)
+        told = ask(name, "next-token/told", number=0, target="ab", parts=["strip", "candidates"], most=1000)
+        assert list(told) == ["strip", "candidates"]
+        strip, found = told.values()
         batch = model.reading(given(name), "ab").batch
         with torch.inference_mode():
             scores = model.module(batch)[0, 2].log_softmax(-1)  # behind <bos>, a and b
         assert found["scores"] == pytest.approx(scores[found["ids"]].tolist(), abs=1e-5)
-        strip = ask(name, "next-token/strip", number=0, target="ab")
         assert strip["pieces"] == ["a", "b"]
         surprise = -sum(each * np.log(2) for each in strip["surprise"])
         assert surprise == pytest.approx(model.score(given(name), "ab") - scores[EOS].item(), abs=1e-4)
+
+    def test_files_of_ones_own_are_seen_as_python_sees_them(self, name, tmp_path):
+        model, shades = bench(name).run("r1").model, (10, 90, 170, 250, 130)
+        stills = [Image.new("RGB", (16, 16), (shade, 0, 255 - shade)) for shade in shades]
+        stills[0].save(tmp_path / "film.gif", save_all=True, append_images=stills[1:], duration=100)
+        whole = ask(name, "vit/upload", files=[in_base64(tmp_path / "film.gif")]).array
+        seen, _ = model.tokenisers.source.look(tmp_path / "film.gif")
+        (asked,) = ask(name, "predict", pictures=[in_base64(tmp_path / "film.gif")], max_new_tokens=3).predictions
+        assert asked.answers[0].text == model(tmp_path / "film.gif", max_new_tokens=3).text
+        if name == "caption":
+            np.testing.assert_array_equal(whole, seen.transpose(1, 2, 0))
+            return
+        np.testing.assert_array_equal(whole, np.concatenate(list(seen.transpose(0, 2, 3, 1)), axis=1))
+        for number, still in enumerate(stills):
+            still.save(tmp_path / f"{number}.png")
+        paths = [tmp_path / f"{number}.png" for number in range(len(stills))]
+        apart = ask(name, "vit/upload", files=[in_base64(path) for path in paths]).array
+        assert apart[0, ::8, 0].tolist() == [shades[place] for place in spread(5, 4)]
+        (tmp_path / "film.gif").write_bytes(b"<svg></svg>")
+        with pytest.raises(UserError, match="SVG"):
+            ask(name, "vit/upload", files=[in_base64(tmp_path / "film.gif")])
+        with pytest.raises(UserError, match="frame 2"):
+            ask(name, "vit/upload", files=[in_base64(paths[0]), in_base64(tmp_path / "film.gif")])
 
     def test_a_search_ends_where_predict_does(self, name):
         model = bench(name).run("r1").model
@@ -171,6 +203,15 @@ class TestSeries:
             next_one = numbers_of(model(" ".join(map(str, values[:place])), max_new_tokens=1).text)
             assert found["guesses"][place - 1] == pytest.approx(next_one[0], abs=1e-4)
         assert found["ahead"] == pytest.approx(numbers_of(model(NUMBERS, max_new_tokens=3).text))
+
+    def test_a_window_says_what_comes_wherever_it_is_full(self):
+        model, values = bench("series, window").run("r1").model, numbers_of(NUMBERS)
+        found = ask("series, window", "series/said", text=NUMBERS, ahead=2)
+        assert found["values"] == pytest.approx(values[3:])
+        for place, guess in enumerate(found["guesses"]):
+            next_one = numbers_of(model(" ".join(map(str, values[: 4 + place])), max_new_tokens=1).text)
+            assert guess == pytest.approx(next_one[0], abs=1e-4)
+        assert len(found["guesses"]) == 3
 
     def test_places_are_called_by_their_times(self):
         listed = ask("series, transformer", "attention/layers", text=NUMBERS)

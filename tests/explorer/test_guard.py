@@ -8,8 +8,10 @@ import json
 import pytest
 from benches import KEYS, OWN, Client, app_of, bench, by_itself
 
+from seq2see.explorer import connections, guard, messages, routes, saved_answers, waiting
 from seq2see.explorer.guard import HEADERS, MOST_DEPTH, MOST_HEADER_BYTES, Guard, Keys, depth
 from seq2see.explorer.routes import ROUTES
+from seq2see.inspection import thinning
 
 HOSTS = {
     "127.0.0.1:7777": True, "localhost:7777": True, "LOCALHOST:7777": True,
@@ -26,9 +28,17 @@ TOKENS = {
 }  # fmt: skip
 METHODS = ("GET", "POST", "OPTIONS", "PUT", "DELETE", "HEAD", "TRACE")
 TYPES = {
-    "application/json": True, "application/json; charset=utf-8": True, "text/plain": False, "": False,
+    "application/json": True, "Application/JSON; charset=utf-8": True, "text/plain": False, "": False,
     "application/x-www-form-urlencoded": False, "multipart/form-data; boundary=x": False,
+    "application/json; charset=latin-1": False,
 }  # fmt: skip
+CARRIED = {
+    b"x-content-type-options": b"nosniff", b"referrer-policy": b"no-referrer", b"cache-control": b"no-store",
+    b"cross-origin-resource-policy": b"same-origin", b"cross-origin-opener-policy": b"same-origin",
+    b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    b"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+}  # fmt: skip
+"""What every answer must carry, whatever the server says of itself."""
 PATHS = (
     "/",
     "/page/main.js",
@@ -37,6 +47,7 @@ PATHS = (
     "/api/openapi.json",
     "/api/nothing",
     "/api//enter",
+    "/pages",
     "/nothing",
 )
 
@@ -48,7 +59,7 @@ def token_headers(name: str) -> list[tuple[bytes, bytes]]:
         "wrong bearer": (b"authorization", b"Bearer " + token[::-1]),
         "half a bearer": (b"authorization", b"Bearer " + token[:-1]),
         "token as basic": (b"authorization", b"Basic " + token),
-        "cookie": (b"cookie", b"a=b; seq2see-7777=" + token),
+        "cookie": (b"cookie", b"of(another)server=1; b; seq2see-7777=" + token),
         "wrong cookie": (b"cookie", b"seq2see-7777=" + token[::-1]),
         "cookie of another port": (b"cookie", b"seq2see-7778=" + token),
     }
@@ -75,7 +86,7 @@ async def statuses(
     found, answers = [], []
 
     async def inner(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"cache-control", b"public")]})
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"Cache-Control", b"public")]})
 
     async def receive():
         return {"type": "http.request", "body": b"{}"}
@@ -84,6 +95,7 @@ async def statuses(
         if message["type"] == "http.response.start":
             found.append(message["status"])
             answers.append(dict(message["headers"]))
+            assert len(answers[-1]) == len(message["headers"])  # none is given twice
 
     guard = Guard(inner, KEYS, lambda path: 1000)
     for host, origin, token, method, kind, path in cells:
@@ -104,8 +116,75 @@ def test_exactly_those_are_let_in_that_the_rules_allow(every):
     wrong = [(cell, status) for cell, status in zip(cells, found, strict=True) if status != expected(*cell)]
     assert not wrong, wrong[:5]
     assert {200, 401, 403, 405, 415, 421} == set(found)
-    assert all(answer[name.encode()] == value.encode() for answer in answers for name, value in HEADERS.items())
-    assert not any(name.startswith(b"access-control") for answer in answers for name in answer)
+    assert all(answer.items() >= CARRIED.items() for answer in answers)
+    assert not any(name.lower().startswith(b"access-control") for answer in answers for name in answer)
+    assert not any(b"public" in answer.values() for answer in answers)
+
+
+async def asked(headers: list[tuple[bytes, bytes]], messages: list[dict] | None = None, **scope) -> tuple[list, list]:
+    """What the guard hands on to the application and what it sends, if these messages are received."""
+    heard, sent = [], []
+
+    async def inner(scope, receive, send):
+        heard.append((await receive())["body"])
+
+    async def send(message):
+        sent.append(message)
+
+    arriving = iter(messages or [{"type": "http.request"}])
+
+    async def receive():
+        return next(arriving)
+
+    whole = {"type": "http", "method": "POST", "path": "/api/predict", "headers": headers, **scope}
+    await Guard(inner, KEYS, lambda path: 10)(whole, receive, send)
+    return heard, [message.get("status") for message in sent][:1]
+
+
+RIGHT = [
+    (b"host", b"127.0.0.1:7777"),
+    (b"authorization", b"Bearer " + KEYS.token.encode()),
+    (b"content-type", b"application/json"),
+]
+
+
+def part(body: bytes, more: bool = True) -> dict:
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+@pytest.mark.parametrize(
+    ("messages", "whole", "status"),
+    [
+        ([part(b"[1,"), part(b"2]", False)], b"[1,2]", None),
+        ([part(b"[123456", True), part(b"78]", False)], b"[12345678]", None),
+        ([part(b"[123456", True), part(b"789]", False)], None, 413),
+        ([part(b"[1,"), {"type": "http.disconnect"}], None, 400),
+    ],
+    ids=["in parts", "just short enough", "one byte too long", "never finished"],
+)
+def test_a_question_arrives_whole_or_not_at_all(messages, whole, status):
+    assert by_itself(asked(RIGHT, messages)) == ([whole] if whole else [], [status] if status else [])
+
+
+def test_only_http_is_answered():
+    assert by_itself(asked(RIGHT, type="websocket")) == ([], [])
+
+
+@pytest.mark.parametrize("bearer", ["bearer {}", "BEARER   {}"])
+def test_the_word_before_the_token_may_be_written_otherwise(bearer):
+    headers = [RIGHT[0], (b"Authorization", bearer.format(KEYS.token).encode()), RIGHT[2]]
+    assert by_itself(asked(headers)) == ([b""], [])
+
+
+@pytest.mark.parametrize("kinds", [[], [b"application/json"] * 2])
+def test_a_question_says_once_what_it_is(kinds):
+    assert by_itself(asked([*RIGHT[:2], *((b"content-type", kind) for kind in kinds)])) == ([], [415])
+
+
+def test_headers_are_counted_with_their_names():
+    room = (16 << 10) - sum(len(name) + len(value) for name, value in RIGHT)
+    assert by_itself(asked([*RIGHT, (b"x" * (room - 1), b"y")])) == ([b""], [])
+    assert by_itself(asked([*RIGHT, (b"x" * room, b"y")])) == ([], [431])
 
 
 @pytest.mark.parametrize("twice", ["Host", "Origin", "Authorization"])
@@ -121,6 +200,9 @@ class TestToken:
     def test_it_has_256_bits_and_is_another_every_time(self):
         assert len({Keys(1).token for _ in range(50)}) == 50
         assert len(KEYS.token) == 43  # 32 bytes in base64
+
+    def test_the_link_holds_it_where_no_browser_sends_it(self):
+        assert KEYS.link == f"http://127.0.0.1:7777/#token={KEYS.token}"
 
     def test_it_does_not_show_when_keys_are_printed(self):
         assert KEYS.token not in repr(KEYS)
@@ -172,6 +254,16 @@ class TestLimits:
     def test_depth_is_found_quickly_whatever_was_sent(self):
         for content in (b'"\\' * 500_000, b'"' * 1_000_000, b"\\" * 1_000_000, b"[]" * 100_000):
             assert depth(content) <= 1
+        assert depth(b"[" * 1_000_000) == 33  # nobody counts further
+
+    def test_bounds_are_those_that_are_promised(self):
+        """As `docs/explorer.md` tells them."""
+        assert (guard.MOST_HEADER_BYTES, guard.MOST_DEPTH, guard.SECONDS_TO_ASK) == (16_384, 32, 30)
+        assert (connections.MOST_CONNECTIONS, connections.SECONDS_TO_BEGIN) == (200, 30)
+        assert (waiting.MOST_WAITING, waiting.SECONDS_TO_ANSWER) == (16, 120)
+        assert (messages.MOST_CHARACTERS, messages.MOST_TOKENS) == (20_000, 1_000)
+        assert (routes.TEXT, routes.MEDIA) == (1 << 20, 20 << 20)
+        assert (thinning.MOST_LINES, saved_answers.MOST_BYTES) == (4_000, 48 << 20)
 
 
 def _json() -> dict[str, str]:
@@ -188,6 +280,7 @@ def test_what_goes_wrong_inside_is_told_by_a_number_alone(monkeypatch, capsys):
     assert answer.status_code == 500
     assert "secret" not in answer.text
     assert "Traceback" not in answer.text
-    assert told["id"] in capsys.readouterr().err
+    assert f"error {told['id']}\n" in (printed := capsys.readouterr().err)
+    assert "in broken" in printed  # where it was
     assert answer.headers["content-security-policy"] == HEADERS["content-security-policy"]
     assert json.loads(answer.text) == told

@@ -14,6 +14,7 @@ from writers import writer
 
 import seq2see
 from seq2see.explorer import notebook
+from seq2see.explorer.bench import OpenRun
 from seq2see.explorer.notebook import attention_page
 from seq2see.explorer.saved_answers import key_of
 from seq2see.workbench import predict
@@ -32,9 +33,18 @@ def model(monkeypatch):
 
 
 def test_what_is_loaded_to_be_used_shows_pages(monkeypatch):
-    monkeypatch.setattr(predict, "load", lambda name, engine: writer("gpt"))
+    asked = []
+    monkeypatch.setattr(predict, "load", lambda name, engine: asked.append((name, engine)) or writer("gpt"))
     assert seq2see.load is notebook.load
     assert seq2see.load("latest").shows is attention_page
+    seq2see.load("latest", "ct2")
+    assert asked == [("latest", "own"), ("latest", "ct2")]
+
+
+def test_a_model_that_is_open_is_a_run_by_its_own_name(monkeypatch):
+    monkeypatch.setattr(writer("gpt"), "name", "/somewhere/runs/mine")
+    run = OpenRun.around(writer("gpt"))
+    assert (run.id, run.name, run.loads, run.ready) == ("r1", writer("gpt").config.name, "mine", True)
 
 
 def test_an_answers_attention_is_a_page_about_this_text_and_this_answer(model):
@@ -55,6 +65,8 @@ def test_where_frames_are_taken_out_a_table_is_left(model, monkeypatch):
     assert frame.startswith("<iframe")
     assert "信任" in left
     assert prediction.attention.html() in left
+    monkeypatch.setattr(notebook, "MOST_CELLS", prediction.attention.matrix.size)
+    assert "<table>" in model("我有笔")._repr_html_().partition("</iframe>")[2]
     monkeypatch.setattr(notebook, "MOST_CELLS", prediction.attention.matrix.size - 1)
     assert "<table>" not in model("我有笔")._repr_html_().partition("</iframe>")[2]
 

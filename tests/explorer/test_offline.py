@@ -12,7 +12,7 @@ from benches import bench, opened_run
 from writers import writer
 
 from seq2see.core.errors import UserError
-from seq2see.explorer import bundle
+from seq2see.explorer import bundle, offline
 from seq2see.explorer.bench import Bench
 from seq2see.explorer.describe import listed
 from seq2see.explorer.offline import framed, saved_page, write_page
@@ -82,11 +82,13 @@ def test_a_page_allows_its_own_script_and_style_and_nothing_else():
     page = saved_page(Bench({}), "</script><b>红")
     policy = re.search(r'Security-Policy" content="([^"]+)"', page)[1]
     script, style = re.search(r"<script>(.*)</script>\n</body>", page, re.DOTALL)[1], page.split("<style>")[1]
-    for text in (script, style.split("</style>")[0]):
-        assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in policy
-    assert policy.startswith("default-src 'none'; ")
-    stored = page.split('id="answers">')[1].split("</script>")[0]
-    assert json.loads(stored)["link"]["text"] == "</script><b>红"
+    sums = [
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (style.split("</style>")[0], script)
+    ]
+    own = "style-src 'sha256-{}'; script-src 'sha256-{}'".format(*sums)
+    assert policy == f"default-src 'none'; img-src data: blob:; {own}"
+    assert stored_in(page)["link"]["text"] == "</script><b>红"
     assert "http" not in page.replace("http://www.w3.org/", "").replace("http-equiv", "")
 
 
@@ -115,8 +117,47 @@ def test_how_large_a_page_is_is_told(tmp_path, capsys):
     assert f"({size / 1e6:.1f} MB)" in capsys.readouterr().out
 
 
+def test_a_page_is_told_in_bytes_and_is_about_an_example_where_no_text_is_given(tmp_path, capsys, monkeypatch):
+    given = []
+    monkeypatch.setattr(offline, "saved_page", lambda bench, text: given.append(text) or "红" * 400_000)
+    for text in ("", "ab"):
+        write_page(Bench({}), tmp_path / "look.html", text)
+    assert given == [None, "ab"]
+    assert capsys.readouterr().out.count("(1.2 MB)") == 2
+    with pytest.raises(UserError, match="a folder"):
+        write_page(Bench({}), tmp_path, "ab")
+
+
+def test_the_example_is_of_the_first_run_that_has_one_in_words(monkeypatch):
+    found = iter([None, {"text": ""}, {"text": "红"}])
+    monkeypatch.setattr(offline, "first_example", lambda run: next(found))
+    runs = {f"r{number}": opened_run(f"r{number}", "x", writer("gpt")) for number in (1, 2, 3)}
+    stored = stored_in(saved_page(Bench(runs), views=("tokenise",)))
+    assert (stored["link"]["text"], stored["views"]) == ("红", ["tokenise"])
+
+
+def test_a_question_may_be_about_another_run():
+    answers = Answers(bench(), {"id": "r1", "views": []}, "ab")
+    answers.ask("tokenise", run="r3", text="ab")
+    assert list(answers.stored) == ['tokenise {"run":"r3","text":"ab"}']
+
+
+def test_questions_are_found_again_as_the_page_writes_them():
+    """`JSON.stringify` leaves every letter as it is, and no blanks; the page puts names in order."""
+    assert key_of("x", {"b": "红", "a": [1, None]}) == 'x {"a":[1,null],"b":"红"}'
+
+
+def test_only_views_that_a_run_has_are_saved():
+    answers = Answers(bench(), {"id": "r1", "views": ["tokenise", "decode"], "example": None}, "ab")
+    assert {key.split()[0] for key in saved_for(answers, ("attention", "tokenise"))} == {"tokenise"}
+
+
+def stored_in(page: str) -> dict:
+    return json.loads(page.split('id="answers">')[1].split("</script>")[0])
+
+
 def answers_of(page: str) -> dict:
-    return json.loads(page.split('id="answers">')[1].split("</script>")[0])["answers"]
+    return stored_in(page)["answers"]
 
 
 def test_two_runs_are_compared_and_each_by_itself_and_pictures_whatever_the_text():

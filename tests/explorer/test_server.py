@@ -205,7 +205,7 @@ class TestKept:
         ("The file /srv/x/y.json is bad.", "The file … is bad."),
         ("See `C:\\Users\\me` or ~/a.", "See `…` or …"),
         ("Line 3 of /srv/my runs/a/metrics.jsonl", "Line 3 of mine/metrics.jsonl"),
-        ("他/她 and/or 1/2 </b> runs/a", "他/她 and/or 1/2 </b> runs/a"),
+        ("他/她 and/or 1/2 </b> runs/a/b yes /no", "他/她 and/or 1/2 </b> runs/a/b yes /no"),
     ],
 )
 def test_a_mistake_leaves_out_places_of_this_machine(told, shown):
@@ -243,3 +243,4 @@ def test_no_answer_waits_for_more_to_send():
     """asyncio switches Nagle's waiting off only where a socket is said to be TCP's; else every answer takes 40 ms."""
     with server.bound(None) as found:
         assert found.proto == socket.IPPROTO_TCP
+        assert found.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)  # started again, it gets the same port

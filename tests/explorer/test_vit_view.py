@@ -165,13 +165,17 @@ def as_file(pixels: np.ndarray, kind: str = "PNG") -> str:
 
 
 def test_a_file_is_seen_as_the_model_sees_it_and_a_bad_one_says_why(bench: Bench):
-    found = pictures.upload(bench, pictures.FileAsked(run="r1", file=as_file(PIXELS))).array
+    found = pictures.upload(bench, pictures.FilesAsked(run="r1", files=(as_file(PIXELS),))).array
     np.testing.assert_array_equal(found, PIXELS)
-    large = pictures.upload(bench, pictures.FileAsked(run="r1", file=as_file(PIXELS.repeat(9, 0).repeat(9, 1)))).array
+    large = pictures.upload(
+        bench, pictures.FilesAsked(run="r1", files=(as_file(PIXELS.repeat(9, 0).repeat(9, 1)),))
+    ).array
     assert large.shape == (16, 16, 3)
     for content, what in ((b"<svg>", "SVG"), (b"", "empty"), (b"\x89PNG\r\n\x1a\nxx", "damaged")):
         with pytest.raises(UserError, match=what):
-            pictures.upload(bench, pictures.FileAsked(run="r1", file=base64.b64encode(content).decode()))
+            pictures.upload(bench, pictures.FilesAsked(run="r1", files=(base64.b64encode(content).decode(),)))
+    with pytest.raises(UserError, match="2 files"):
+        pictures.upload(bench, pictures.FilesAsked(run="r1", files=(as_file(PIXELS),) * 2))
     with pytest.raises(UserError, match="not base64"):
         pictures.picture(bench, pictures.PictureAsked(run="r1", pixels="***"))
     with pytest.raises(UserError, match="768"):

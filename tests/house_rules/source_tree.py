@@ -26,7 +26,7 @@ class Module:
 
     @property
     def place(self) -> str:
-        """The folder of the package it lives in; `api` or `seq2see` for the two modules at its root."""
+        """The folder of the package it lives in; `api`, `__main__` or `seq2see` for the modules at its root."""
         parts = self.path.relative_to(PACKAGE).parts
         return parts[0] if len(parts) > 1 else parts[0].removesuffix(".py").replace("__init__", "seq2see")
 

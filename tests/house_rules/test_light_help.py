@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 
 import pytest
+
+import seq2see
 
 HEAVY = {"torch", "numpy", "tokenizers", "pydantic", "matplotlib", "safetensors", "sacrebleu", "fastapi"}
 
@@ -40,6 +43,16 @@ def test_importing_the_package_imports_nothing_heavy():
     program = "import seq2see, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert not set(done.stdout.split()) & HEAVY
+
+
+@pytest.mark.parametrize("module", ["seq2see", "seq2see.cli.app"])
+def test_the_module_is_the_command(module, monkeypatch, capsys):
+    """`python -m` runs a module under the name `__main__`, as here."""
+    monkeypatch.setattr(sys, "argv", ["python", "--version"])
+    monkeypatch.delitem(sys.modules, module if module != "seq2see" else "seq2see.__main__", raising=False)
+    with pytest.raises(SystemExit) as left:
+        runpy.run_module(module, run_name="__main__")
+    assert (left.value.code, capsys.readouterr().out.strip()) == (0, seq2see.__version__)
 
 
 TRAIN = """

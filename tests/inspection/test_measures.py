@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,14 +11,17 @@ import torch
 from seq2see.core.errors import UserError
 from seq2see.inspection.lens import layer_lens
 from seq2see.inspection.measures import alignment_error, distance, entropy, patch_distance, pooled, similarity
+from seq2see.inspection.record import Record
 from seq2see.inspection.trace import trace
 from seq2see.metrics.alignment import Gold
-from tiny_models import FAMILIES, pairs, stirred
+from seq2see.models.settings import Label, ModelSettings, Text
+from tiny_models import FAMILIES, pairs, stirred, transformer
 
 
 def test_entropy_counts_the_keys_that_are_looked_at():
     weights = np.array([[0.25, 0.25, 0.25, 0.25], [0, 1, 0, 0], [0.5, 0.25, 0.25, 0], [0, 0, 0, 0]])
     assert entropy(weights).tolist() == [2.0, 0.0, 1.5, 0.0]
+    assert not np.signbit(entropy(weights)).any()  # nothing is written as -0
 
 
 def test_distance_is_in_places_and_of_one_sequence_only():
@@ -31,6 +36,7 @@ def test_patches_are_apart_as_the_crow_flies_and_the_class_token_is_nowhere():
     weights = np.zeros((7, 7))
     weights[:, 0], weights[:, 6] = 0.5, 0.5
     assert patch_distance(weights, (2, 3)) == pytest.approx([5**0.5, 2**0.5, 1, 2, 1, 0])
+    assert not patch_distance(np.zeros((7, 7)), (2, 3)).any()  # who looks at nothing looks nowhere
 
 
 def test_heads_are_alike_by_what_they_share():
@@ -40,6 +46,8 @@ def test_heads_are_alike_by_what_they_share():
     assert found[0, 1] == pytest.approx(0)
     # JS of (1, 0) and (½, ½): H(¾, ¼) - (0 + 1) / 2
     assert found[0, 2] == found[2, 1] == pytest.approx(1 - (0.8112781 - 0.5), abs=1e-6)
+    half = similarity(np.stack([np.concatenate([left, left]), np.concatenate([left, right])]))
+    assert half[0, 1] == pytest.approx(0.5)  # of two queries one looks the same way
 
 
 def test_links_between_words_are_scored_against_gold():
@@ -56,9 +64,10 @@ def test_a_small_map_has_the_largest_of_every_block_and_a_smaller_one_is_left_al
     assert small.shape == (2, 3, 3)
     assert small[1, 2, 2] == small.sum() == 1
     assert np.array_equal(pooled(weights, 7), weights)
+    assert pooled(np.arange(12.0).reshape(1, 3, 4), 2).tolist() == [[[5, 7], [9, 11]]]
 
 
-@pytest.mark.parametrize("name", ["transformer, pre-norm", "transformer, post-norm", "recurrent to transformer"])
+@pytest.mark.parametrize("name", ["transformer, pre-norm", "transformer, post-norm", "transformer, batch norm"])
 @torch.no_grad()
 def test_the_last_layer_through_the_lens_is_what_the_model_says(name):
     model, read = stirred(FAMILIES[name]), pairs([3], [4])
@@ -69,6 +78,17 @@ def test_the_last_layer_through_the_lens_is_what_the_model_says(name):
     assert lens[-1] == pytest.approx(said.numpy(), abs=1e-5)
     assert np.abs(lens[0] - lens[-1]).max() > 0.1
     assert np.exp(lens).sum(-1) == pytest.approx(1)
+
+
+@torch.no_grad()
+def test_what_answers_once_or_was_not_seen_has_no_layers_to_read():
+    whole = ModelSettings(source=Text(), encoder=transformer(), target=Label())
+    model = stirred(whole)
+    with trace(model, ("embedding", "stream")) as seen:
+        model(replace(pairs([3]), target=None))
+    for asked, record in ((model, seen.record("x", {})), (stirred(FAMILIES["transformer, pre-norm"]), Record("x", {}))):
+        with pytest.raises(UserError, match="answers at every place"):
+            layer_lens(asked, record)
 
 
 @torch.no_grad()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from seq2see.core.batch import Batch, Sequences
-from seq2see.inspection.memories import OneContext, contexts, in_double, what_is_left, without_attention
+from seq2see.inspection.memories import OneContext, _compared, contexts, in_double, what_is_left, without_attention
+from seq2see.inspection.trace import trace
 from seq2see.layers.recurrent import Cell
 from tiny_models import FAMILIES, stirred
 
@@ -67,6 +70,27 @@ def test_the_difference_is_that_to_a_text_with_nothing_in_the_words_place():
     np.testing.assert_allclose(found[2], torch.cosine_similarity(one, one[:1], dim=-1).numpy(), rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["recurrent, every step", "recurrent, additive"])
+def test_what_a_decoder_is_given_of_the_source_is_the_same_in_all_rows(name: str):
+    """Its own states, by which it is like itself, are those of an ordinary pass."""
+    model = in_double(stirred(FAMILIES[name]))
+    with trace(model, ("hidden",), only=("decoder.stack.cells.0",)) as seen, torch.no_grad():
+        model(batch())
+    own = seen.of("hidden")[0].values[0]
+    found = what_is_left(model, batch(), "decoder.stack.cells.0", 1)
+    np.testing.assert_allclose(found[2], torch.cosine_similarity(own, own[1:2], dim=-1).numpy(), rtol=1e-6)
+
+
+def test_a_word_that_changes_nothing_leaves_nothing():
+    assert not _compared(torch.zeros(4, 3, 2), 1)[:2].any()
+
+
+def test_a_copy_is_made_in_double_and_the_model_stays_as_it_is():
+    model = stirred(FAMILIES["recurrent, additive"])
+    kinds = [next(each.parameters()).dtype for each in (in_double(model), model)]
+    assert kinds == [torch.float64, torch.float32]
+
+
 @pytest.mark.parametrize("name", LOOKING)
 @torch.no_grad()
 def test_contexts_are_those_that_the_decoder_was_given(name: str):
@@ -96,4 +120,8 @@ def test_without_attention_every_step_gets_the_summary(name: str):
     context, weights = blind.decoder.look.attention.attend(query, keys, memory)
     torch.testing.assert_close(context, memory.summary[:, None].expand(-1, 3, -1))
     torch.testing.assert_close(weights, torch.full((1, 3, 6), 1 / 6))
+    short = blind.decoder.look.attention.attend(query, keys, replace(memory, lengths=torch.tensor([4])))[1]
+    torch.testing.assert_close(short, torch.tensor([0.25] * 4 + [0.0] * 2).expand(1, 3, 6))
+    assert {each.data_ptr() for each in blind.parameters()} == {each.data_ptr() for each in model.parameters()}
+    assert not any(part.training for part in blind.decoder.look.attention.attention.modules())
     assert not torch.allclose(blind(batch()), model(batch()), atol=1e-4)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from seq2see.core.batch import Sequences
-from seq2see.inspection.orders import moved, streams
+from seq2see.inspection.orders import _far, moved, streams
 from seq2see.inspection.positions import without_positions
 from tiny_models import FAMILIES, pair, stirred, transformer
 
@@ -43,6 +43,10 @@ def test_distances_are_of_the_same_token_as_a_share_of_the_vectors_length():
     assert (found[0, :3] > 0).all()
     assert (found[0, 3:] == 0).all()  # these two have not been moved
     assert (found[1, 3:] > 0).all()  # but they look at those that were
+
+
+def test_a_vector_of_nothing_is_not_moved():
+    assert _far(torch.zeros(2, 3), torch.zeros(2, 3)).tolist() == [0, 0]
 
 
 def test_without_positions_nothing_moves_in_an_encoder():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
 from seq2see.core.errors import UserError
 from seq2see.inspection import record as module
@@ -54,13 +55,21 @@ def test_rows_of_a_look_across_are_what_is_written_and_of_others_what_is_read():
     assert RECORD.written(LOOK) == ["I"]
     inside = Signal("x", "attention", np.ones((1, 1, 1), np.float32), "target", "target")
     assert RECORD.written(inside) == ["<bos>"]
+    summing = Signal("pool", "attention", np.ones((1, 1, 1), np.float32), "summary", "source")
+    assert Record("x", {"summary": ["all"], "written": ["I"]}).written(summing) == ["all"]
+    assert [each.across for each in (LOOK, inside, summing, GATE)] == [True, False, True, False]
+
+
+def test_its_size_is_that_of_its_numbers():
+    assert RECORD.bytes == 4 * (2 + 6)
 
 
 def test_what_is_not_there_is_said_with_what_is():
     with pytest.raises(UserError, match="shows attention"):
         RECORD.find("decoder", "attention")
-    with pytest.raises(UserError, match=r"decoder\.blocks\.0\.look_across"):
+    with pytest.raises(UserError) as told:
         RECORD.find("decoder", "attention")
+    assert told.value.remedy == "There is: decoder.blocks.0.look_across."
 
 
 def test_anything_else_is_refused(tmp_path: Path, monkeypatch):
@@ -71,6 +80,10 @@ def test_anything_else_is_refused(tmp_path: Path, monkeypatch):
     whole = path.read_bytes()
     for wrong in (b"", b"{}", whole[:-3], whole.replace(b'"gate', b'"goat'), whole.replace(b"[2, 3]", b"[3, 2]")):
         path.write_bytes(wrong)
+        with pytest.raises(UserError, match="not a record"):
+            Record.load(path)
+    for header in (None, {}, {"record": "{}"}, {"record": "[]"}, {"record": '{"version": 1, "signals": [5]}'}):
+        path.write_bytes(save({"0": np.zeros(1, np.float32)}, header))
         with pytest.raises(UserError, match="not a record"):
             Record.load(path)
     monkeypatch.setattr(module, "VERSION", 2)

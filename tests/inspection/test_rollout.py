@@ -39,3 +39,10 @@ def test_the_smallest_weights_are_discarded_and_no_others():
     assert (kept > 0).sum() == 5
     assert kept[kept > 0].min() >= np.sort(one.flatten())[-5]
     np.testing.assert_array_equal(without_smallest(one, 0.0), one)
+    np.testing.assert_array_equal(one, layers(count=1)[0].mean(0))  # and it is left as it was
+
+
+def test_what_is_discarded_is_left_out_of_the_whole_way():
+    """The mean is (½ ½, ⅛ ⅞); a quarter of it, the ⅛, goes, and with the stream that runs past (1½ ½, 0 1⅞) is left."""
+    heads = np.array([[[0.75, 0.25], [0.25, 0.75]], [[0.25, 0.75], [0.0, 1.0]]], np.float32)
+    assert rollout([heads], "mean", 0.25).tolist() == [[0.75, 0.25], [0, 1]]

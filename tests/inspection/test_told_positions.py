@@ -44,6 +44,24 @@ def test_rotary_angles_are_those_by_which_attention_turns():
     found = torch.atan2(turned[:, 2:], turned[:, :2]) % math.tau
     np.testing.assert_allclose(np.cos(table_of(way, 9)), found.cos().numpy(), atol=1e-5)
     np.testing.assert_allclose(np.sin(table_of(way, 9)), found.sin().numpy(), atol=1e-5)
+    assert table_of(way, 9).min() >= 0
+    assert math.pi < table_of(way, 9).max() < math.tau
+
+
+def test_places_that_are_turned_are_as_alike_as_the_mean_cosine_of_their_angles():
+    """Of a head of four numbers: two angles, of 1 and of 0.01 a place (Su et al. 2021, eq. 15)."""
+    apart = np.subtract.outer(range(5), range(5))
+    np.testing.assert_allclose(alike(told("rotary")[0], 5), (np.cos(apart) + np.cos(apart / 100)) / 2, atol=1e-6)
+
+
+def test_who_is_told_nothing_sees_no_place():
+    way, _ = told("none")
+    assert table_of(way, 3).tolist() == [[0], [0], [0]]
+    assert not alike(way, 3).any()
+
+
+def test_only_learnt_places_have_an_end():
+    assert [told(positions)[0].longest for positions in WAYS] == [None, 512, None, None, None]
 
 
 def test_alibi_is_what_each_head_adds():
@@ -74,6 +92,16 @@ def test_grids_are_read_line_by_line():
     np.testing.assert_array_equal(table[0, 4:], table[3, 4:])  # the same column
     learnt = grid(LearnedGrid(8, (2, 3)))
     assert (learnt.kind, learnt.grid, table_of(learnt, 99).shape) == ("learned-grid", (2, 3), (6, 8))
+
+
+@pytest.mark.parametrize("positions", [SinusoidalGrid(8), LearnedGrid(8, (2, 3))], ids=["sinusoidal", "learned"])
+def test_without_positions_patches_are_told_nothing(positions: torch.nn.Module):
+    frontend = PictureFrontend(torch.nn.Linear(1, 1), positions, torch.nn.Identity(), 0.0).eval()
+    blind = without_positions(frontend)
+    assert frontend.positions((2, 3)).any()
+    assert not blind.positions((2, 3)).any()
+    assert blind.positions((2, 3)).shape[-1] == 8
+    assert not blind.training
 
 
 @pytest.mark.parametrize("positions", WAYS)

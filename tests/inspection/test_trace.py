@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from seq2see.core.batch import Batch, Films, Pictures, Sequences, Worded
-from seq2see.inspection.trace import ALL, BY_HAND, trace
+from seq2see.inspection.trace import ALL, BY_HAND, Seen, Shown, _stations, trace
 from seq2see.layers.attention import Attention
 from seq2see.layers.recurrent import Cell
 from seq2see.layers.recurrent_attention import MemoryAttention
 from seq2see.models.build import fresh_model
 from seq2see.models.counting import CountingSettings
+from seq2see.models.embedder import Embedder
 from seq2see.models.picture_settings import Film, Picture
 from seq2see.models.settings import Series
 from seq2see.recipes.table import RECIPES
@@ -36,13 +35,13 @@ def looks_across(name: str) -> bool:
 
 
 def is_watched(model: nn.Module) -> bool:
-    """Whether a probe or a hook is on any part."""
-    return any(getattr(part, "probe", None) is not None or part._forward_hooks for part in model.modules())
+    """Whether a probe or a hook is on any part, or has left anything there."""
+    return any("probe" in vars(part) or part._forward_hooks for part in model.modules())
 
 
-def small(name: str) -> nn.Module:
+def small(name: str, **changes) -> nn.Module:
     """A recipe's own model, as small as it can be."""
-    model = RECIPES[name]().model
+    model = RECIPES[name]().with_(**changes).model
     if isinstance(model.decoder, CountingSettings):
         return counted(model.decoder.order, model.decoder.smoothing)
     for stack in ("encoder", "decoder"):
@@ -185,47 +184,6 @@ def test_only_what_is_named_is_watched():
     assert {each.name for each in seen.shown.values()} == {"decoder.blocks.1.look_across"}
 
 
-@torch.no_grad()
-def test_a_trace_within_a_trace_hides_nothing_from_the_outer_one():
-    model = stirred(FAMILIES["transformer, pre-norm"])
-    with trace(model) as outer:
-        with trace(model) as inner:
-            model(batch())
-        assert is_watched(model)
-        model(batch())
-    assert all(len(each.parts) == 1 for each in inner.of("attention"))
-    assert all(len(each.parts) == 2 for each in outer.of("attention"))
-
-
-def test_two_threads_that_trace_one_model_and_a_third_that_only_uses_it_do_not_mix():
-    """Each reads its own text many times, all at once; nobody sees anything of the others."""
-    model = stirred(FAMILIES["recurrent to transformer"])
-    rows = {length: Sequences.of([[3 + number % 8 for number in range(length)]]) for length in (2, 5, 9)}
-    ready, wrong = threading.Barrier(3), list[str]()
-
-    def read(length: int, times: int = 12) -> None:
-        one = Batch(rows[length], Sequences.of([[1] * length]), torch.zeros(1, length), torch.arange(1))
-        ready.wait()
-        for _ in range(times):
-            with torch.inference_mode():
-                if length == 9:
-                    model(one)
-                    continue
-                with trace(model, ALL) as seen:
-                    model(one)
-            shapes = {each.values.shape[-1] for each in seen.of("attention") if each.across}
-            if shapes != {length} or any(len(each.parts) != 1 for each in seen.shown.values()):
-                wrong.append(f"{length}: {shapes}")
-
-    threads = [threading.Thread(target=read, args=(length,)) for length in rows]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-    assert not is_watched(model)
-
-
 def test_a_record_is_of_one_example():
     model = fresh_model(FAMILIES["transformer, pre-norm"], (20, 20), "xavier", seed=1).eval()
     with trace(model) as seen, torch.no_grad():
@@ -240,3 +198,56 @@ def test_only_what_is_wanted_is_kept_and_no_gradients_with_it():
         model(batch())
     assert {each.kind for each in seen.shown.values()} == {"query", "stream"}
     assert not any(part.requires_grad for each in seen.shown.values() for part in each.parts)
+
+
+@pytest.mark.parametrize("name", ["write-alibi", "write-gru"])
+@torch.no_grad()
+def test_steps_of_every_kind_are_joined_in_time(name: str):
+    """Keys and values are shown whole at every step, so the last has all of them; all else is one place a step."""
+    model, ids = small(name), torch.tensor([[1, 5, 6, 7]])
+    with trace(model, ALL) as read:
+        model(example(name))
+    state = model.start(None, 1, 4)
+    with trace(model, ALL) as stepped:
+        for time in range(4):
+            _, state = model.step(ids[:, time : time + 1], state)
+    looks = {"attention", "query", "key", "value", "allowed", "lean"}
+    wanted = {"logits"} | (looks if name == "write-alibi" else {"hidden", "gate"})
+    assert {each.kind for each in stepped.shown.values()} >= wanted
+    for key, one in stepped.shown.items():
+        torch.testing.assert_close(one.values, read.shown[key].values, atol=1e-5, rtol=1e-5)
+
+
+def test_what_is_shown_is_worked_out_without_gradients():
+    seen, asked = Seen(ALL), []
+    seen.take(Shown("x", "query", "source"), lambda: asked.append(torch.is_grad_enabled()) or torch.ones(1))
+    assert asked == [False]
+
+
+def test_numbers_of_tokens_are_no_vectors():
+    with trace(model := counted(2, "kneser-ney"), ("embedding", "logits")) as seen:
+        model(Batch(None, Sequences.of(TARGET), torch.zeros(2, 3, dtype=torch.long), torch.arange(2)))
+    assert {each.kind for each in seen.shown.values()} == {"logits"}
+
+
+@pytest.mark.parametrize(
+    ("name", "side"),
+    [("translate", "target"), ("write", "target"), ("fill", "source"), ("tag", "source"), ("classify-text", "summary")],
+)
+def test_answers_are_of_what_is_written_or_of_what_is_read_or_of_all(name: str, side: str):
+    with trace(model := small(name), ("logits",)) as seen, torch.no_grad():
+        model(example(name))
+    assert [each.side for each in seen.of("logits")] == [side]
+
+
+def test_who_sums_a_picture_up_looks_at_it():
+    model = small("classify-image", **{"target.summary": "attention"})
+    with trace(model) as seen, torch.no_grad():
+        model(example("classify-image"))
+    last = seen.of("attention")[-1]
+    assert (last.name.split(".")[0], last.side, last.looks_at) == ("pool", "summary", "source")
+
+
+def test_what_a_text_means_is_of_all_of_it():
+    model = Embedder(nn.Identity(), nn.Identity())
+    assert [(like.name, like.side) for like, _ in _stations(model) if like.kind == "logits"] == [("head", "summary")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from seq2see.core.errors import UserError
 from seq2see.layers.patches import cut
 from seq2see.models.build import fresh_model
 from seq2see.models.picture_settings import Patches, Picture
+from seq2see.models.resnet import Features, Stem
 from seq2see.models.settings import ModelSettings, PictureLabel
 from seq2see.models.transformer import TransformerSettings
 
@@ -81,9 +84,11 @@ def test_grey_pictures_have_one_channel():
     "changes, complaint",
     [
         ({"source.side": 14}, "source.side 14 must be a multiple of source.frontend.size 4"),
+        ({"source.side": 12, "source.frontend": Stem(depth=3)}, "12 must be a multiple of 2^source.frontend.depth = 8"),
+        ({"source.side": 12, "source.frontend": Features()}, "multiple of 2^(source.frontend.stages - 1) = 8"),
         ({"target": {"kind": "label"}}, "source.kind=picture and target.kind=picture-label go together"),
     ],
 )
 def test_what_does_not_go_together_is_told(changes, complaint):
-    with pytest.raises(UserError, match=complaint):
+    with pytest.raises(UserError, match=re.escape(complaint)):
         settings(**changes)

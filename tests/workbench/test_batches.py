@@ -33,7 +33,7 @@ def recipe(source: float = 0.0, target: float = 0.0) -> Recipe:
 def prepared(recipe: Recipe) -> Prepared:
     tokenisers = learn_tokenisers(recipe, EXAMPLES)
     pairs = encode(recipe, tokenisers, EXAMPLES)
-    return Prepared({"train": EXAMPLES}, tokenisers, pairs, pairs, {}, [])
+    return Prepared({"train": EXAMPLES}, tokenisers, pairs, pairs, {}, [], {})
 
 
 def texts(batch: Batch) -> list[list[list[int]]]:

@@ -101,3 +101,7 @@ def _usage(error: Any) -> str:
     context = getattr(error, "ctx", None)
     help_line = f" `{context.command_path} --help` shows how it is used." if context else ""
     return f"{error.format_message()}{help_line}"
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

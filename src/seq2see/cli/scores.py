@@ -28,6 +28,8 @@ def print_scores(run: object, scores: dict[str, Any]) -> None:
         _print_written(scores)
     else:
         _print_read(scores)
+    for remark in scores.get("changed", ()):
+        print(f"note   {remark}")
     print(f"files  {run}/eval, {run}/report.html")
 
 

@@ -60,11 +60,7 @@ class Tree:
         """The numbers of the branches that an answer is made of, its end among them; `forced` tokens have none."""
         found, at = [], ROOT
         ended = (EOS,) if answer.finished else ()
-        by_place = {
-            (branch.parent, branch.token): number
-            for number, branch in enumerate(self.branches)
-            if branch.fate != "left"
-        }
+        by_place = {(branch.parent, branch.token): number for number, branch in enumerate(self.branches)}
         for token in (*answer.tokens[forced:], *ended):
             at = by_place[at, token]
             found.append(at)

@@ -94,7 +94,7 @@ def complaints(bench: Bench) -> dict[type[Exception], Callable[[Request, Any], R
 def told(answer: dict[str, Any] | BaseModel | Numbers) -> Response:
     """An answer as it travels."""
     if isinstance(answer, Numbers):
-        values = np.ascontiguousarray(answer.array, dtype="<f4")
+        values = np.asarray(answer.array, dtype="<f4")
         shape = ",".join(map(str, values.shape))
         return Response(values.tobytes(), media_type="application/octet-stream", headers={"X-Shape": shape})
     plain = answer.model_dump() if isinstance(answer, BaseModel) else answer
@@ -136,7 +136,7 @@ async def _gone(request: Request) -> None:
 
 def _misread(error: ValidationError) -> UserError:
     """The first thing that is wrong with a question; what was sent is not repeated."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    first = error.errors()[0]
     where = ".".join(map(str, first["loc"]))
     return UserError(f"This question cannot be read: {first['msg']}.", where=where, remedy="openapi.json tells how.")
 

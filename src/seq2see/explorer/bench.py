@@ -15,7 +15,7 @@ from seq2see.core.errors import UserError
 from seq2see.interop.folders import is_real
 from seq2see.models.settings import ModelSettings
 from seq2see.sources.examples import Example
-from seq2see.sources.picture_examples import PictureExamples
+from seq2see.sources.picture_examples import PictureExamples, called
 from seq2see.workbench.model_folder import ModelConfig, read_model
 from seq2see.workbench.predict import Model, opened
 from seq2see.workbench.prepare import judged_on
@@ -28,15 +28,6 @@ MOST_BYTES = 256 << 20
 """What all of them may take up together, as far as they say how large they are."""
 
 Thing = TypeVar("Thing")
-
-
-def called(picture: str) -> str:
-    """A picture by its folder and its file: where on this machine they lie is nobody's business.
-
-    >>> called("/somewhere/photos/cat/3.png")
-    'cat/3.png'
-    """
-    return "/".join(Path(picture).parts[-2:])
 
 
 def named(run: Path) -> str:

@@ -36,7 +36,7 @@ class Connection(H11Protocol):
         if len(self.connections) > MOST_CONNECTIONS:
             others: Any = self.connections
             idle = [each for each in others if isinstance(each, Connection) and each.waits]
-            min(idle, key=lambda each: each.since, default=self).transport.abort()
+            min(idle, key=lambda each: each.since).transport.abort()  # at the latest the newcomer
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is waited for any longer."""

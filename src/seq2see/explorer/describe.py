@@ -109,7 +109,7 @@ def views_of(run: OpenRun) -> list[str]:
         "recurrent": "recurrent" in can,
         "vit": alone and can & {"pictures", "films"},
         "positions": alone and (told or movable),
-        "compare": can & {"text", "pictures", "films"} and not isinstance(settings.target, Vector),
+        "compare": can & {"text", "pictures", "films", "series"} and not isinstance(settings.target, Vector),
         "mistakes": run.ready and "curves" in can,
         "architecture": run.ready,
         "embeddings": "vectors" in can,

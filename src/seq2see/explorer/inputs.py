@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,11 @@ from numpy.typing import NDArray
 from seq2see.core.errors import UserError
 from seq2see.explorer.bench import OpenRun
 from seq2see.explorer.messages import MOST_TOKENS
-from seq2see.models.picture_settings import Film, Picture
+from seq2see.models.picture_settings import Picture
 from seq2see.models.settings import Series
+from seq2see.sequences.films import FilmPixels
 from seq2see.sequences.pixels import Pixels
+from seq2see.sources.films import see_frames
 from seq2see.sources.pictures import decode_picture
 
 
@@ -40,13 +41,24 @@ def refuse_long(count: int, side: str = "text") -> None:
         )
 
 
-def pixels_of(run: OpenRun, picture: str) -> NDArray[np.uint8]:
-    """(height, width, channel): a picture file in base64, as this run's model looks at it."""
+def pixels_of(run: OpenRun, *files: str) -> NDArray[np.uint8]:
+    """(height, width, channel): a picture file in base64, as this run's model looks at it.
+
+    Of a model of films (frame, height, width, channel): an animated picture, or a picture for each frame.
+    """
     eyes: Any = run.model.tokenisers.source
-    if not isinstance(eyes, Pixels) or isinstance(run.settings.source, Film):
+    if not isinstance(eyes, Pixels):
         raise UserError("This model does not look at pictures.", where=run.name, remedy="Give it a text.")
+    contents = [_content(each) for each in files]
+    if isinstance(eyes, FilmPixels):
+        return see_frames(contents, eyes.side, eyes.channels, eyes.frames)
+    if len(contents) > 1:
+        raise UserError(f"These are {len(contents)} files, and a picture is one.", where=run.name, remedy="Choose one.")
+    return decode_picture(contents[0], "picture", eyes.side, eyes.channels)
+
+
+def _content(file: str) -> bytes:
     try:
-        content = base64.b64decode(picture, validate=True)
-    except (binascii.Error, ValueError):
+        return base64.b64decode(file, validate=True)
+    except ValueError:
         raise UserError("This is not base64.", where="picture", remedy="Send the bytes of a picture file.") from None
-    return decode_picture(content, "picture", eyes.side, eyes.channels)

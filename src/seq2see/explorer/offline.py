@@ -50,7 +50,7 @@ def saved_page(
         answers = Answers(bench, run, text, target, most)
         stored |= saved_for(answers, views)
         most = answers.room
-    looks = any("attention" in run["abilities"] and run["ready"] for run in runs)
+    looks = any("attention" in run["abilities"] for run in runs)
     link = {"view": "attention" if looks else "", "text": text, "target": target or ""}
     script = bundled(views if set(views) < set(SAVED) else ())
     return _page(script, {"runs": runs, "views": list(views), "link": link, "answers": stored})

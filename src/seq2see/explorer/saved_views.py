@@ -99,14 +99,14 @@ def one_head(answers: Answers) -> None:
 def next_token(answers: Answers) -> None:
     """Every place of the text, and the whole vocabulary where the page begins."""
     about = {**_given(answers), "target": _begun(answers), "taken": []}
-    count = len(answers.ask("next-token/strip", **about)["ids"])
-    for place in range(-1, count):
-        answers.ask("next-token/candidates", **about, place=place, most=FEW)
-    answers.ask("next-token/candidates", **about, place=-1, most=WHOLE)
     part = "encoder" if answers.run["task"] == "fill" else "decoder"
     layered = "attention" in answers.run["abilities"] and answers.run[part] == "transformer"
-    for place in range(-1, count) if layered else ():
-        answers.ask("next-token/layers", **about, place=place, most=FEW)
+    here = ["candidates", "layers"] if layered else ["candidates"]
+    told = answers.ask("next-token/told", **about, parts=["strip", *here], place=-1, most=FEW)
+    answers.ask("next-token/told", **about, parts=["strip"], place=-1, most=FEW)
+    for place in range(-1, len(told["strip"]["ids"])):
+        answers.ask("next-token/told", **about, parts=here, place=place, most=FEW)
+    answers.ask("next-token/told", **about, parts=["candidates"], place=-1, most=WHOLE)
 
 
 def decode(answers: Answers) -> None:
@@ -159,8 +159,15 @@ def compare(answers: Answers) -> None:
     """The run by itself, as the page begins, and beside the next on the bench, with all heads on average."""
     ids = list(answers.bench.runs)
     second = ids[(ids.index(answers.run["id"]) + 1) % len(ids)]
+    compared = _forecast if "series" in answers.run["abilities"] else _compared
     for each in (None, second) if len(ids) > 1 else (None,):
-        _compared(answers, each)
+        compared(answers, each)
+
+
+def _forecast(answers: Answers, second: str | None) -> None:
+    _looked_into(answers)
+    if second:
+        answers.ask("series/said", run=second, text=answers.text, ahead=AHEAD)
 
 
 def _compared(answers: Answers, second: str | None) -> None:

@@ -36,7 +36,7 @@ TYPES = {
 def build_app(bench: Bench, keys: Keys, line: Line) -> App:
     """The whole application, with the guard around it."""
     handlers: Any = complaints(bench)
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, exception_handlers=handlers)
+    app = FastAPI(openapi_url=None, redirect_slashes=False, exception_handlers=handlers)
     pages = {path.relative_to(PAGE).as_posix(): path for path in PAGE.rglob("*") if path.suffix in TYPES}
     files = Line("files")
 
@@ -99,7 +99,6 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 build_app(bench, keys, self.line),
                 log_level="critical",
-                access_log=False,
                 server_header=False,
                 lifespan="off",
                 http=Connection,

@@ -90,5 +90,4 @@ def pooled(heads: Weights, side: int) -> Weights:
 
 def _first_of_blocks(count: int, blocks: int) -> NDArray[np.int64]:
     """Where each of at most so many blocks of like size begins."""
-    size = -(-count // blocks)
-    return np.arange(0, count, max(size, 1))
+    return np.arange(0, count, -(-count // blocks))

@@ -60,7 +60,7 @@ def what_is_left(model: LanguageModel | Reader, batch: Batch, cell: str, word: i
         if reads:
             module.encoder(four)
         else:
-            module.decoder(four, _four_times(model, batch))
+            module.decoder(four, _four_times(module, batch.source))
     found = next(each for each in seen.of("hidden") if not each.part)
     states = found.values.flip(1) if found.backwards else found.values
     return _compared(states, word)
@@ -73,11 +73,11 @@ def _exactly(given: Given, model: nn.Module) -> Given:
     return replace(given, values=given.values.to(next(model.parameters()).dtype))
 
 
-def _four_times(model: LanguageModel | Reader, batch: Batch) -> Memory | None:
+def _four_times(model: Any, source: Sequences | Pictures | None) -> Memory | None:
     """What the decoder looks at, beside each of four rows."""
-    if not isinstance(model, Seq2Seq) or batch.source is None:
+    if source is None:
         return None
-    memory = model.encode(batch.source)
+    memory = model.encode(source)
     return Memory(memory.values.repeat(4, 1, 1), memory.lengths.repeat(4), memory.summary.repeat(4, 1))
 
 
@@ -115,7 +115,7 @@ def without_attention(model: Seq2Seq) -> Seq2Seq:
     look = blind.decoder.look
     assert isinstance(look, LookBefore | LookAfter), "this decoder has no attention"
     look.attention = OneContext(look.attention)
-    return blind.eval()
+    return blind
 
 
 @dataclass(frozen=True)

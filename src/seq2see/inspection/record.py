@@ -93,7 +93,7 @@ class Record:
         from safetensors.numpy import save  # only where files are written: the rest is numpy's
 
         arrays = {str(number): np.ascontiguousarray(each.values) for number, each in enumerate(self.signals)}
-        write_bytes(Path(path), save(arrays, {"record": json.dumps(self._header(), ensure_ascii=False)}))
+        write_bytes(Path(path), save(arrays, {"record": json.dumps(self._header())}))
 
     @staticmethod
     def load(path: str | Path) -> Record:

@@ -170,10 +170,10 @@ def _stations(model: nn.Module) -> Iterator[tuple[Shown, nn.Module]]:
     """Where vectors enter a model, pass from block to block, and leave it as scores."""
     pairs: tuple[tuple[Side, str], ...] = (("source", "encoder"), ("target", "decoder"))
     for side, name in pairs:
-        frontend, body = getattr(model, side, None), getattr(model, name, None)
-        if frontend is None or body is None:
+        if (frontend := getattr(model, side, None)) is None:
             continue
         yield Shown(side, "embedding", side), frontend
+        body: Any = getattr(model, name)
         blocks = {f"{name}.blocks.{number}": block for number, block in enumerate(getattr(body, "blocks", []))}
         for each, block in (blocks or {name: body}).items():
             yield Shown(each, "stream", side), block
@@ -186,4 +186,4 @@ def _stations(model: nn.Module) -> Iterator[tuple[Shown, nn.Module]]:
 def _side(name: str) -> Side:
     """Of which sequence the vectors are that a part of this name works on."""
     first = name.split(".")[0]
-    return "source" if first in ("source", "encoder") else "summary" if first == "pool" else "target"
+    return "source" if first == "encoder" else "summary" if first == "pool" else "target"

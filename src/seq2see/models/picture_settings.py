@@ -20,6 +20,14 @@ class Patches(Settings):
     """How a model is told where a patch stands."""
 
 
+APART = {
+    "patches": "source.frontend.size",
+    "stem": "2^source.frontend.depth =",
+    "features": "2^(source.frontend.stages - 1) =",
+}
+"""What decides how many pixels stand from one patch to the next, in the words of a recipe; pixels are one apart."""
+
+
 class Picture(Settings):
     """A picture that is looked at."""
 

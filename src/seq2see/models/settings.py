@@ -10,7 +10,7 @@ from pydantic import Field, PositiveInt, model_validator
 from seq2see.core.settings import Settings, usually
 from seq2see.models.convolutional import ConvolutionalEncoderSettings, WindowEncoderSettings
 from seq2see.models.counting import CountingSettings
-from seq2see.models.picture_settings import Film, Picture
+from seq2see.models.picture_settings import APART, Film, Picture
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.resnet import ResNetSettings
 from seq2see.models.transformer import TransformerSettings
@@ -226,9 +226,8 @@ class ModelSettings(Settings):
         if looks and self.writes and self.written.vocabulary == "shared":
             raise ValueError("pictures have no vocabulary that could be shared: set target.vocabulary=separate")
         if isinstance(self.source, Picture) and self.source.side % self.source.frontend.size:
-            raise ValueError(
-                f"source.side {self.source.side} must be a multiple of source.frontend.size {self.source.frontend.size}"
-            )
+            apart = f"{APART[self.source.frontend.kind]} {self.source.frontend.size}"
+            raise ValueError(f"source.side {self.source.side} must be a multiple of {apart}")
         if isinstance(self.source, Film) and not (self.writes and isinstance(self.encoder, RecurrentEncoderSettings)):
             raise ValueError("source.kind=film needs encoder.kind=recurrent, which knows what came first, and a text")
         if self.target == PictureLabel(summary="attention") and not isinstance(self.encoder, TransformerSettings):

@@ -7,7 +7,7 @@ count as numbers: `frame2.png` comes before `frame10.png`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,14 +50,28 @@ def see_film(path: Path, side: int, channels: int, frames: int) -> tuple[NDArray
     return film.pixels, film.told
 
 
+def see_frames(files: Sequence[bytes], side: int, channels: int, frames: int) -> NDArray[np.uint8]:
+    """The same of files that are in memory: one animated picture, or a picture for each frame, in their order."""
+    with strict_warnings():
+        if len(files) == 1:
+            shown = _animated(files[0], "film", side, channels)
+        else:
+            shown = [look_at(each, f"frame {place + 1}", side, channels) for place, each in enumerate(files)]
+    return _spread_out(shown, frames)
+
+
+def _spread_out(shown: Sequence[Decoded], frames: int) -> NDArray[np.uint8]:
+    """(frame, height, width, channel): so many of them, at equal distances."""
+    return np.stack([shown[place].pixels for place in spread(len(shown), frames)])
+
+
 def watch(path: Path, side: int, channels: int, frames: int) -> tuple[Decoded, str]:
     """A film whose pixels are (frame, height, width, channel), and a fingerprint of what is stored."""
     shown, stored = _from_folder(path, side, channels, frames) if is_folder(path) else _from_file(path, side, channels)
     remarks = dict.fromkeys(kind for each in shown for kind in each.remarks)
     if len(shown) == 1:
         remarks["one frame only"] = None
-    pixels = np.stack([shown[place].pixels for place in spread(len(shown), frames)])
-    return replace(shown[0], pixels=pixels, remarks=tuple(remarks)), stored
+    return replace(shown[0], pixels=_spread_out(shown, frames), remarks=tuple(remarks)), stored
 
 
 def _from_folder(path: Path, side: int, channels: int, frames: int) -> tuple[list[Decoded], str]:
@@ -94,8 +108,13 @@ def _in_order(path: Path) -> list[tuple[int, str]]:
 
 def _from_file(path: Path, side: int, channels: int) -> tuple[list[Decoded], str]:
     content = read_bytes(path, file_name(path))
+    return _animated(content, file_name(path), side, channels), digest(content)
+
+
+def _animated(content: bytes, where: str, side: int, channels: int) -> list[Decoded]:
+    """All frames of an animated picture."""
     try:
-        return list(_frames(content, file_name(path), side, channels)), digest(content)
+        return list(_frames(content, where, side, channels))
     except BadPicture as bad:
         raise (BadPicture("no film", bad.what, bad.where) if bad.kind == "no picture" else bad) from None
 

@@ -15,6 +15,7 @@ from seq2see.metrics.classes import Confusion
 from seq2see.sequences.labelled import LabelledTexts
 from seq2see.sequences.tokenisers import BOS, EOS
 from seq2see.sources.examples import Example
+from seq2see.workbench.known_splits import LEARNT_FROM
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Choice
 from seq2see.workbench.questions import Said, Seen, Splits, Watch, say_all
@@ -24,8 +25,6 @@ from seq2see.workbench.tokenisers import Tokenisers
 
 if TYPE_CHECKING:
     from seq2see.workbench.recipe import Recipe
-
-LEARNT_FROM = ("train", "valid")
 
 
 class Classify:

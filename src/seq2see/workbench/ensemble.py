@@ -16,6 +16,7 @@ from seq2see.core.devices import describe_machine
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
 from seq2see.decoding.ensemble import Ensemble
+from seq2see.workbench.known_splits import remember_common
 from seq2see.workbench.model_folder import ModelConfig, StoredModel, members_of, read_model, write_model
 from seq2see.workbench.run_folder import RunFolder, folder_for
 
@@ -40,6 +41,7 @@ def make_ensemble(runs: Sequence[RunFolder], out: Path | None = None) -> RunFold
     write_text(folder.recipe_file, recipe.toml())
     machine = {"seq2see": seq2see.__version__, **describe_machine(), "members": [str(run) for run in runs]}
     write_json(folder.path / "env.json", {**machine, "command": sys.argv})
+    remember_common(folder, runs)
     together = Ensemble([member for each in stored for member in members_of(each.module)])
     write_model(folder.model, StoredModel(config, together, stored[0].tokenisers))
     return folder

@@ -29,6 +29,7 @@ from seq2see.workbench.ask import Asker
 from seq2see.workbench.caption import Captioner
 from seq2see.workbench.classify_pictures import checked_side
 from seq2see.workbench.forecast import Forecaster
+from seq2see.workbench.known_splits import LEARNT_FROM, changed_splits
 from seq2see.workbench.picture_sheets import draw_frames, draw_words
 from seq2see.workbench.predict import Model, Prediction, load
 from seq2see.workbench.prepare import Encoded, Splits, encode, read_corpus, shown_before
@@ -37,7 +38,6 @@ from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
 from seq2see.workbench.tasks import task_of
 
-LEARNT_FROM = ("train", "valid")
 WIDEST = 1024
 """Tokens of a window in which texts of one's own are judged; real weights can often take in more."""
 Watch = Callable[[str, int], Any]
@@ -54,6 +54,7 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
         scores["seen"] = {"side": recipe.source.whole(checked_side(recipe.source, settings.pop("side")))}
         recipe = recipe.with_(**{"source.side": scores["seen"]["side"]})
     splits, _ = read_corpus(recipe)
+    scores |= changed_splits(run, recipe, splits)
     if isinstance(model, Asker | Forecaster):
         if settings:
             raise UserError("This model writes no texts: nothing is decoded.", remedy="Leave out --set.")
@@ -79,8 +80,7 @@ def evaluate(run: RunFolder, watch: Watch = lambda split, count: None, **setting
         draw_words(run, model, splits["test"])
     elif model.reads and not model.config.members:  # an ensemble looks with several models at once
         draw_attention(run, model, splits["test"], chosen)
-    if settings:
-        scores["decoding"] = settings
+    scores |= {"decoding": settings} if settings else {}
     write_json(run.evaluation / "scores.json", scores)
     return scores
 

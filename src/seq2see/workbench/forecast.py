@@ -64,14 +64,28 @@ class Forecaster(Model):
     def reading(self, source: Any, target: str | None) -> Reading:
         """A series as the model reads it; what it would write next stands for nothing that was given."""
         values = self._values(source)
-        numbers = torch.tensor([values], device=self.device)
-        batch = Batch(
-            None, Sequences(numbers, torch.tensor([len(values)], device=self.device)), numbers, torch.arange(1)
-        )
         scale: Any = self.tokenisers.source
         nothing = float("nan")  # is written as a dot: nobody knows the next value
         tokens = {"target": scale.pieces(values), "written": scale.pieces([*values[1:], nothing])}
-        return Reading(batch, tokens, {side: [False] * len(values) for side in tokens})
+        return Reading(self._of_values(values), tokens, {side: [False] * len(values) for side in tokens})
+
+    def along(self, text: str) -> list[float]:
+        """Of the last values, what it said of the one behind each: from true values alone, none of its own.
+
+        A model that sees a window says it wherever so many values stand before, one with a memory of all that it sees.
+        """
+        scale: Any = self.tokenisers.source
+        values, alone = self._values(text), 0
+        if self._windowed:
+            values, alone = scale.encode(text), len(values) - 1  # before those a window is not full
+        with torch.inference_mode():
+            said = self.module(self._of_values(values))[0, alone:, 0].float()
+        return [float(each) * scale.spread + scale.mean for each in said]
+
+    def _of_values(self, values: list[float]) -> Batch:
+        numbers = torch.tensor([values], device=self.device)
+        read = Sequences(numbers, torch.tensor([len(values)], device=self.device))
+        return Batch(None, read, numbers, torch.arange(1))
 
     def _go_on(self, text: str, count: int) -> Prediction:
         values = self._values(text)

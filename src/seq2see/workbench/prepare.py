@@ -24,11 +24,11 @@ from seq2see.sequences.windows import TextSet
 from seq2see.sources.complaints import DataReport
 from seq2see.sources.conll import OwnTagged
 from seq2see.sources.examples import Example
-from seq2see.sources.fingerprints import fingerprint
 from seq2see.sources.own_corpus import OwnFiles
 from seq2see.sources.picture_examples import PictureExamples
 from seq2see.sources.series import OwnSeries
 from seq2see.sources.texts import OwnTexts
+from seq2see.workbench.known_splits import Stamp, stamp_of
 from seq2see.workbench.questions import Splits
 from seq2see.workbench.recipe import Looked, Recipe, Watched
 from seq2see.workbench.tasks import task_of
@@ -48,6 +48,7 @@ class Prepared:
     valid: Encoded
     fingerprints: dict[str, str]
     reports: list[dict[str, Any]]  # what the strict reader found in the user's own files
+    stamps: dict[str, Stamp]  # what each split will be known by
 
 
 def read_corpus(recipe: Recipe) -> tuple[Splits, list[DataReport]]:
@@ -147,15 +148,12 @@ def _prepare(recipe: Recipe, say: Callable[[str], None]) -> Prepared:
     read = [line for report in reports for line in report.summary(shown=1)]
     for warning in [*read, *train.warnings(), *valid.warnings()]:
         say(f"note   {warning}")
+    stamps, learnt = {name: stamp_of(examples) for name, examples in splits.items()}, splits["train"]
     fingerprints = {
-        "data": _fingerprint(splits["train"]),
+        "data": learnt.fingerprint if isinstance(learnt, PictureExamples) else stamps["train"]["sha256"],
         "vocabulary": tokenisers.fingerprint,
     }
-    return Prepared(splits, tokenisers, train, valid, fingerprints, [report.to_json() for report in reports])
-
-
-def _fingerprint(examples: Sequence[Example]) -> str:
-    return examples.fingerprint if isinstance(examples, PictureExamples) else fingerprint(examples)
+    return Prepared(splits, tokenisers, train, valid, fingerprints, [report.to_json() for report in reports], stamps)
 
 
 def _told(splits: Splits, recipe: Recipe, tokenisers: Tokenisers) -> str:

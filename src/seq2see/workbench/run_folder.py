@@ -56,6 +56,11 @@ class RunFolder:
         return self.path / "eval"
 
     @property
+    def splits(self) -> Path:
+        """What is known of the data it was made from; older runs have no such file."""
+        return self.path / "splits.json"
+
+    @property
     def finished(self) -> bool:
         """Whether training came to its end."""
         return self.model.is_dir()

@@ -33,6 +33,7 @@ from seq2see.training.signals import Interrupted
 from seq2see.workbench.audience import Audience, Nobody
 from seq2see.workbench.counting import check_countable, count_recipe
 from seq2see.workbench.errands import measure, show
+from seq2see.workbench.known_splits import remember_splits
 from seq2see.workbench.model_folder import ModelConfig, StoredModel, write_model
 from seq2see.workbench.picture_sheets import draw_batch
 from seq2see.workbench.prepare import Prepared, prepare, recut
@@ -176,6 +177,7 @@ def _open_folder(run: RunFolder, recipe: Recipe, prepared: Prepared) -> None:
     write_text(run.recipe_file, recipe.toml())
     machine = {"seq2see": seq2see.__version__, **describe_machine(), "seed": recipe.training.seed}
     write_json(run.path / "env.json", {**machine, "command": sys.argv})
+    remember_splits(run, prepared.stamps)
     if prepared.reports:
         write_json(run.path / "data_report.json", {"readings": prepared.reports})
 

@@ -33,7 +33,7 @@ export async function enter(token) {
 /** The runs that are open. */
 export async function listRuns(signal) {
   if (saved) return saved.runs;
-  const answer = await heard(await fetch("/api/runs", { signal }));
+  const answer = await heard(await reached("/api/runs", { signal }));
   return (await answer.json()).runs;
 }
 
@@ -74,7 +74,7 @@ function found(route, body) {
 /** Ask, and when too many others ask at this moment, ask again when told to. */
 async function sent(route, body, signal) {
   for (let turn = 1; ; turn += 1) {
-    const answer = await fetch(`/api/${route}`, {
+    const answer = await reached(`/api/${route}`, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(body),
@@ -82,6 +82,15 @@ async function sent(route, body, signal) {
     });
     if (answer.status !== 429 || turn === TRIES) return heard(answer);
     await pause(1000 * Number(answer.headers.get("Retry-After") || 1), signal);
+  }
+}
+
+/** Browsers have no common word for a server that is gone; all of them throw a TypeError. */
+async function reached(address, given) {
+  try {
+    return await fetch(address, given);
+  } catch (error) {
+    throw error instanceof TypeError ? new Complaint("no_server") : error;
   }
 }
 

@@ -35,8 +35,8 @@ export class Frame {
     const head = make("header", {}, make("strong", { class: "brand" }, "seq2see"), this.saved, switches);
     const column = make("div", { class: "column" }, this.main, this.codes.element, this.offered);
     column.addEventListener("keydown", (event) => event.key === "Escape" && close(event.target.closest("details[open]")));
-    const body_ = make("div", { class: "body" }, this.menu, column);
-    body.replaceChildren(this.working.element, this.skip, head, body_, this.live);
+    const middle = make("div", { class: "body" }, this.menu, column);
+    body.replaceChildren(this.working.element, this.skip, head, middle, this.live);
   }
 
   /** Say everything in the language of now, for this view and these runs. */
@@ -58,7 +58,7 @@ export class Frame {
     document.title = view ? `${titleOf(view)} – seq2see` : "seq2see";
   }
 
-  /** An empty place for a view to draw in, under its title and help; what was drawn before is gone. */
+  /** An empty place for a view to draw in, under its title, what to look for, and help; what was drawn before is gone. */
   place(view) {
     const active = document.activeElement;
     this.focused = this.main.contains(active) ? active.name || active.id : "";
@@ -68,7 +68,8 @@ export class Frame {
     const about = make("details", { class: "help" }, make("summary", {}, word("help")), make("p", {}, help));
     about.open = this.helpOpen ?? (innerWidth > NARROW && hasAddress()); // a frame in a notebook has little room
     about.addEventListener("toggle", () => (this.helpOpen = about.open));
-    this.main.replaceChildren(make("h1", {}, titleOf(view)), about, place); // the keyboard finds its place when all is drawn
+    const lead = make("p", { class: "lead" }, word("look_for", {}, view.words));
+    this.main.replaceChildren(make("h1", {}, titleOf(view)), lead, about, place); // the keyboard finds its place when all is drawn
     fill(this.offered, make("h2", {}, word("downloads")));
     this.offered.hidden = true;
     this.codes.clear();
@@ -137,21 +138,25 @@ export class Frame {
   }
 
   tellMenu(views, view, link) {
-    const entries = views.map((each) => {
-      const state = { ...shared(link), view: each.name };
-      const looks = { "aria-current": each === view ? "page" : null, "data-view": each.name };
-      const on = { click: (event) => this.choose(event, state) };
-      return make("a", { href: `#${new URLSearchParams(state)}`, ...looks, on }, titleOf(each));
-    });
+    const on = { click: (event) => this.choose(event) };
+    const entries = views.map((each) =>
+      make("a", { "aria-current": each === view ? "page" : null, "data-view": each.name, on }, titleOf(each)));
     fill(this.menu, ...entries);
+    this.follow(link);
     this.menu.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   }
 
+  /** The address has changed: the menu takes along what was typed meanwhile. */
+  follow(link) {
+    for (const each of this.menu.children)
+      each.setAttribute("href", `#${new URLSearchParams({ ...shared(link), view: each.dataset.view })}`);
+  }
+
   /** A link of the menu; with a key held down it is the browser's business, such as opening it in another window. */
-  choose(event, state) {
+  choose(event) {
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     event.preventDefault();
-    this.visit(state);
+    this.visit(Object.fromEntries(new URLSearchParams(event.currentTarget.getAttribute("href").slice(1))));
   }
 
   switchLanguage() {

@@ -47,7 +47,7 @@ async function open() {
   frame.dress({ views: SHOWN.filter((each) => run && suits(each, run)), view, runs, run, link });
   if (!run) return frame.complain(word("no_runs"));
   if (link.view && view.name !== link.view) return frame.complain(word("no_view", { name: link.view }));
-  if (!suits(view, run)) return frame.complain(word("nothing_suits"), whichSuit(view));
+  if (!suits(view, run)) return frame.complain(word(run.ready ? "nothing_suits" : "not_ready"), whichSuit(view));
   await show(view, run, link);
 }
 
@@ -88,6 +88,7 @@ function benchOf(view, run, link, signal) {
       if (signal.aborted) return;
       Object.assign(state, changes);
       writeLink({ view: view.name, ...asTexts(changes, defaults) });
+      frame.follow(readLink());
     },
   };
 }
@@ -113,7 +114,6 @@ function whichSuit(view) {
 /** An error as two texts: what happened, and what to do. A bug is also left in the console, with its place. */
 function told(error) {
   if (error instanceof Complaint) return [word(error.what), error.remedy];
-  if (error instanceof TypeError && error.message.includes("fetch")) return [word("no_server"), ""];
   console.error(error);
   return [word("bug"), String(error.message ?? error)];
 }

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from jaxtyping import Float
+from torch import Tensor
+
 from seq2see.decoding.ranking import highest
-from seq2see.explorer.bench import Bench
-from seq2see.explorer.views.next_token import CandidatesAsked, entropies, standing
 from seq2see.workbench.hiding import Hiding
 from seq2see.workbench.layers import layers_before
 from seq2see.workbench.writing import Writing
@@ -16,13 +17,8 @@ NAMED = 4
 """Tokens that are named of each layer."""
 
 
-def layers(bench: Bench, asked: CandidatesAsked) -> dict[str, Any]:
-    """The most probable tokens of every layer for one place, and what each thinks of the last one's choice."""
-    return layers_at(standing(bench, asked), asked.place)
-
-
 def layers_at(before: Writing | Hiding, place: int) -> dict[str, Any]:
-    """The same of what a model stands before."""
+    """The most probable tokens of every layer for one place, and what each thinks of the last one's choice."""
     scores = layers_before(before, place)
     final = int(scores[-1].argmax())
     pieces = before.tokeniser.pieces
@@ -38,3 +34,9 @@ def layers_at(before: Writing | Hiding, place: int) -> dict[str, Any]:
             for row, best in zip(scores.tolist(), highest(scores, NAMED).tolist(), strict=True)
         ],
     }
+
+
+def entropies(scores: Float[Tensor, "time vocab"]) -> Float[Tensor, "time"]:
+    """How open the question is at each place, in bits: 0 if only one of the tokens that can be said is possible."""
+    scores = scores.log_softmax(dim=1)
+    return -(scores.exp() * scores.clamp(min=-1e9)).sum(dim=1) / math.log(2)

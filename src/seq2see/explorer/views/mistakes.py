@@ -13,10 +13,11 @@ import numpy as np
 from pydantic import Field
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.bench import Bench, OpenRun, called
+from seq2see.explorer.bench import Bench, OpenRun
 from seq2see.explorer.messages import AboutRun, Numbers
 from seq2see.models.picture_settings import Picture
 from seq2see.models.settings import Series
+from seq2see.sources.picture_examples import called
 from seq2see.workbench.judged import ORDERS, Judged, chosen, confusion, has_tags, judged, kind_of, not_judged, splits
 from seq2see.workbench.predict import Model
 from seq2see.workbench.report_texts import differing

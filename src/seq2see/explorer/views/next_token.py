@@ -8,11 +8,10 @@ softmax needs, at each temperature that can be set. So nothing is asked again wh
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
-from jaxtyping import Float
 from pydantic import Field
-from torch import Tensor
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
@@ -21,6 +20,7 @@ from seq2see.explorer.bench import Bench
 from seq2see.explorer.inputs import refuse_long, refuse_wordless
 from seq2see.explorer.messages import MOST_TOKENS, AboutGiven, AboutRun, Words
 from seq2see.explorer.records import given
+from seq2see.explorer.views.lens import entropies, layers_at
 from seq2see.workbench.ask import Asker
 from seq2see.workbench.fill import Fill
 from seq2see.workbench.hiding import Hiding, hiding
@@ -46,13 +46,18 @@ class StandingAsked(AboutGiven):
     """Tokens behind that."""
 
 
-class CandidatesAsked(StandingAsked):
-    """What may stand at one place."""
+Part = Literal["strip", "candidates", "layers"]
 
+
+class ToldAsked(StandingAsked):
+    """What a model makes of a text: several things are asked for at once, so that a page waits for one answer."""
+
+    parts: Annotated[tuple[Part, ...], Field(min_length=1, max_length=3)]
+    """Every token of the text; what may stand at one place; what each layer would say there."""
     place: Annotated[int, Field(ge=-1, le=MOST_TOKENS)] = -1
     """Counted from 0; -1 is the place behind all, or that of the first blank."""
     most: Annotated[int, Field(ge=1, le=10_000_000)] = 200
-    """Tokens that are told one by one."""
+    """Candidates that are told one by one."""
 
 
 class TextAsked(AboutRun):
@@ -61,14 +66,15 @@ class TextAsked(AboutRun):
     ids: Taken
 
 
-def candidates(bench: Bench, asked: CandidatesAsked) -> dict[str, Any]:
-    """The most probable tokens for one place, and what a softmax needs to know of the others."""
-    return candidates_at(standing(bench, asked), asked.place, asked.most)
-
-
-def strip(bench: Bench, asked: StandingAsked) -> dict[str, Any]:
-    """Every token of the text, with how surprising it is."""
-    return strip_of(standing(bench, asked))
+def told(bench: Bench, asked: ToldAsked) -> dict[str, Any]:
+    """The parts that are asked for, by their names; the text is read once for all of them."""
+    before = standing(bench, asked)
+    parts: dict[Part, Callable[[], dict[str, Any]]] = {
+        "strip": lambda: strip_of(before),
+        "candidates": lambda: candidates_at(before, asked.place, asked.most),
+        "layers": lambda: layers_at(before, asked.place),
+    }
+    return {part: parts[part]() for part in asked.parts}
 
 
 def text_of(bench: Bench, asked: TextAsked) -> dict[str, Any]:
@@ -156,12 +162,6 @@ def strip_of(before: Writing | Hiding) -> dict[str, Any]:
         ],
         "cut": before.cut,
     }
-
-
-def entropies(scores: Float[Tensor, "time vocab"]) -> Float[Tensor, "time"]:
-    """How open the question is at each place, in bits: 0 if only one of the tokens that can be said is possible."""
-    scores = scores.log_softmax(dim=1)
-    return -(scores.exp() * scores.clamp(min=-1e9)).sum(dim=1) / math.log(2)
 
 
 def _finite(score: float) -> float | None:

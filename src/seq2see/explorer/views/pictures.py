@@ -27,6 +27,8 @@ from seq2see.sources.picture_examples import PictureExamples
 CELLS = 8
 """Where pixels are not cut into patches, a picture is covered and shuffled in so many parts from side to side."""
 MOST_PATCHES = 4096
+MOST_FILES = 256
+"""Pictures that a film is put together from."""
 Patches = Annotated[tuple[Place, ...], Field(max_length=MOST_PATCHES)]
 
 
@@ -42,10 +44,11 @@ class PictureAsked(AboutRun):
     """The places that are covered, after patches have been moved."""
 
 
-class FileAsked(AboutRun):
-    """A picture file of the user's own."""
+class FilesAsked(AboutRun):
+    """A picture of the user's own, or a film."""
 
-    file: PictureText
+    files: Annotated[tuple[PictureText, ...], Field(min_length=1, max_length=MOST_FILES)]
+    """One file; of a film an animated picture, or a picture for each frame, in their order."""
 
 
 @dataclass(frozen=True)
@@ -143,11 +146,11 @@ def picture(bench: Bench, asked: PictureAsked) -> Numbers:
     return Numbers(shown(bench, asked).pixels)
 
 
-def upload(bench: Bench, asked: FileAsked) -> Numbers:
-    """(height, width, channel): a picture file as the model sees it; what is wrong with a file is told."""
+def upload(bench: Bench, asked: FilesAsked) -> Numbers:
+    """(height, width, channel): files as the model sees them, frames side by side; what is wrong with one is told."""
     run = bench.run(asked.run)
     settings_of(run)
-    return Numbers(pixels_of(run, asked.file))
+    return Numbers(side_by_side(pixels_of(run, *asked.files)))
 
 
 def about(bench: Bench, asked: PictureAsked) -> dict[str, Any]:

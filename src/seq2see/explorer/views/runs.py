@@ -9,10 +9,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.bench import Bench, OpenRun, called
+from seq2see.explorer.bench import Bench, OpenRun
 from seq2see.explorer.messages import AboutRun
 from seq2see.inspection.thinning import Line, thinned
 from seq2see.models.picture_settings import Picture
+from seq2see.sources.picture_examples import called
 from seq2see.workbench.report_texts import differing
 from seq2see.workbench.run_folder import RunFolder
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import torch
 from pydantic import Field
 
 from seq2see.core.errors import UserError
 from seq2see.explorer.bench import Bench, OpenRun
 from seq2see.explorer.messages import AboutRun, Words
-from seq2see.sequences.series import Scale, numbers_of
+from seq2see.sequences.series import numbers_of
 from seq2see.sources.examples import Example
 from seq2see.workbench.forecast import Forecaster
 from seq2see.workbench.waves import context_of
@@ -34,14 +33,10 @@ def said(bench: Bench, asked: SeriesAsked) -> dict[str, Any]:
     model = run.model
     if not isinstance(model, Forecaster):
         raise UserError("This model goes on from no numbers.", where=run.name, remedy="Choose a run that forecasts.")
-    read = model.reading(asked.text, None).batch
-    with torch.inference_mode():
-        guesses = model.module(read)[0, :, 0].float()
-    scale = model.tokenisers.source
-    assert isinstance(scale, Scale)
-    back = [float(each) * scale.spread + scale.mean for each in guesses]
-    seen = numbers_of(asked.text)[-len(back) :]
-    return {"values": seen, "guesses": back, "ahead": numbers_of(model(asked.text, max_new_tokens=asked.ahead).text)}
+    guesses = model.along(asked.text)
+    seen = numbers_of(asked.text)[-len(guesses) :]
+    ahead = numbers_of(model(asked.text, max_new_tokens=asked.ahead).text)
+    return {"values": seen, "guesses": guesses, "ahead": ahead}
 
 
 def stretches(run: OpenRun) -> list[Example]:

@@ -1,6 +1,6 @@
-/** Python for two sides beside each other: their answers, how both read one target, and where both look. */
+/** Python for two sides beside each other: their answers, how both read one target, where both look; and two forecasts. */
 
-import { assigned, call, loaded, python, SEQ2SEE, text } from "./python.js";
+import { assigned, call, loaded, named, python, SEQ2SEE, text } from "./python.js";
 import { readBy } from "./reading.js";
 
 /** What one side is given, in Python. */
@@ -44,5 +44,24 @@ export function mapsCode(sides, same) {
     }),
     same ? "difference = weights[1] - weights[0]" : null,
     same ? "print(difference.round(3))" : "print(weights)",
+  ]);
+}
+
+/** What both sides said of every next value, how far off they were, and how they go on: `said`, `errors`, `ahead`. */
+export function forecastsCode(sides, count) {
+  const own = sides[0].run !== sides[1].run;
+  return python([SEQ2SEE, "import numpy as np", "from seq2see.sequences.series import numbers_of"], [
+    "said, errors, ahead = [], [], []",
+    sides.map(({ run, text: read }, place) => [
+      place && !own ? null : loaded(run),
+      place && read === sides[0].text ? null : named("text", read),
+      "guesses = np.array(model.along(text))",
+      "values = np.array(numbers_of(text)[-len(guesses) :])",
+      "said.append(guesses)",
+      "errors.append(np.abs(guesses[:-1] - values[1:]))",
+      `ahead.append(numbers_of(model(text, max_new_tokens=${count}).text))`,
+    ]),
+    "print([each.mean() for each in errors])",
+    "print(ahead)",
   ]);
 }

@@ -1,7 +1,7 @@
 /** Python for the views that look inside while one example is read: attention, one head by hand, recurrent states. */
 
 import { assigned, loaded, named, number, python, remarked, SEQ2SEE, text } from "./python.js";
-import { readBy } from "./reading.js";
+import { FIND_RUN, JUDGED_ON, readBy, recipeOf } from "./reading.js";
 import { remark } from "./remarks.js";
 
 const NUMPY = "import numpy as np";
@@ -47,6 +47,29 @@ export function measuresCode(run, asked, grid) {
     grid ? '    if look.side == "source" and not look.across:' : "    if not look.across:",
     `        measures[look.name].append(${far}.mean(-1))`,
     "print(measures)",
+  ]);
+}
+
+/** How well every head that looks at the source aligns words: `errors`, by the true alignment of a test pair. */
+export function alignmentCode(run, asked) {
+  const { imports, lines } = traced(run, asked);
+  return python([...imports, "from seq2see.inspection.measures import alignment_error", "from seq2see.metrics.alignment import Gold",
+    FIND_RUN, JUDGED_ON], [
+    lines,
+    recipeOf(run),
+    named("source", asked.text),
+    named("target", asked.target),
+    "pairs = [each for each in judged_on(recipe) if each.source == source]",
+    "pair = next(each for each in pairs if each.target == target)",
+    "truth = Gold.of(pair.links, pair.possible)",
+    remarked("words = [", remark("whose_piece")),
+    "    [*model.tokenisers.source.piece_words(pair.source, pair.source_words), None],",
+    "    [*model.tokenisers.target.piece_words(pair.target, pair.target_words), None],",
+    "]",
+    "errors = {}",
+    'for look in [each for each in record.of("attention") if each.across]:',
+    "    errors[look.name] = [alignment_error(head, *words, truth) for head in look.values]",
+    "print(errors)",
   ]);
 }
 

@@ -1,14 +1,14 @@
 /** Python for the view of pictures: where patches look, what reached the end, and what the model says. */
 
-import { assigned, loaded, number, numbers, python, remarked, SEQ2SEE } from "./python.js";
+import { assigned, loaded, number, numbers, python, remarked, SEQ2SEE, text } from "./python.js";
 import { pictureOf } from "./reading.js";
 import { remark } from "./remarks.js";
 
 /** Lines that open the model and make the picture, its patches moved and covered: `picture`. */
 function opened(view) {
-  const { bench: { run, state }, seen: { patch } } = view;
-  const { order, cover, number: which, pixels = "" } = view.asked();
-  const { imports, lines } = pictureOf(run, { number: which, pixels: pixels === state.pixels ? pixels : null });
+  const { bench: { run }, seen: { patch } } = view;
+  const { order, cover, ...which } = view.asked();
+  const { imports, lines } = pictureOf(run, which);
   if (run.abilities.includes("films")) return { imports: [SEQ2SEE, ...imports], lines: [loaded(run), ...lines, frames(order, cover)] };
   const names = [cover.length ? "covered" : null, order.length ? "moved" : null].filter(Boolean).join(", ");
   return {
@@ -43,6 +43,19 @@ export function heatCode(view, { asking, front, across, patches }) {
       lines, whole, `maps = rollout(layers, "${fusion}"${discard ? `, discard=${number(discard)}` : ""})`, end,
     ]);
   return python(imports, [lines, whole, `maps = layers[${layer}]${head < 0 ? ".mean(axis=0)" : `[${head}]`}`, end]);
+}
+
+/** Where the model looked when it wrote one word of a caption: `heat`, a number for each patch or frame. */
+export function regionCode(view, { word, patches }) {
+  const { imports, lines } = opened(view);
+  const { text: caption, pieces } = view.said;
+  return python(imports, [
+    lines,
+    assigned("record", "model.trace", ["picture", text(caption)]),
+    'looks = [each.values for each in record.of("attention") if each.across]',
+    remarked(`heat = looks[-1].mean(axis=0)[${word}, -${patches}:]`, remark("word_looks", { word: pieces[word].text })),
+    "print(heat.round(3))",
+  ]);
 }
 
 /** What the model says of the picture: `said`. */

@@ -1,9 +1,8 @@
 /** Python for what lies in a run's folder (curves, samples, answers), and for what a model is made of. */
 
 import { assigned, loaded, named, python, SEQ2SEE, text, texts } from "./python.js";
-import { readBy } from "./reading.js";
+import { FIND_RUN, readBy } from "./reading.js";
 
-const FIND_RUN = "from seq2see.workbench.run_folder import find_run";
 const JOURNAL = "from seq2see.training.journal import read_journal";
 const READ_TABLE = "from seq2see.workbench.report_texts import read_table";
 

@@ -62,17 +62,26 @@ export function layersCode(run, asked, place) {
 
 const PENALTIES = { none: "NoPenalty", average: "Average", gnmt: "GNMT" };
 
-/** The whole search: `tree`, and its `answer`. */
-export function searchCode(run, asked, { way, num_beams: beams, penalty, alpha, seed, temperature, top_k: topK, top_p: topP, most }) {
-  const { imports, lines } = stood(run, asked);
+/** What is set of every search: how long an answer may be, and how lengths are made up for. */
+function limited({ penalty, alpha, most }) {
   const kind = PENALTIES[penalty];
-  const drawn = [`temperature=${number(temperature)}`, `top_k=${topK}`, `top_p=${number(topP)}`];
-  const settings = [
-    `num_beams=${way === "beam" ? beams : 1}`, `do_sample=${way === "sample" ? "True" : "False"}`, "num_return_sequences=1",
-    `max_new_tokens=${most}`, kind ? `length_penalty=${kind}(${kind === "NoPenalty" ? "" : `alpha=${number(alpha)}`})` : null,
-    ...(way === "sample" ? drawn : []),
-  ];
-  return python([...imports, kind ? `from seq2see.decoding.penalties import ${kind}` : null], [
+  const made = kind ? `length_penalty=${kind}(${kind === "NoPenalty" ? "" : `alpha=${number(alpha)}`})` : null;
+  return { imports: [kind ? `from seq2see.decoding.penalties import ${kind}` : null],
+    settings: ["num_return_sequences=1", `max_new_tokens=${most}`, made] };
+}
+
+/** What is set where tokens are drawn. */
+function drawn({ temperature, top_k: topK, top_p: topP }) {
+  return ["num_beams=1", "do_sample=True", `temperature=${number(temperature)}`, `top_k=${topK}`, `top_p=${number(topP)}`];
+}
+
+/** The whole search: `tree`, and its `answer`. */
+export function searchCode(run, asked, chosen) {
+  const { imports, lines } = stood(run, asked);
+  const { way, num_beams: beams, seed } = chosen;
+  const limits = limited(chosen);
+  const settings = [...(way === "sample" ? drawn(chosen) : [`num_beams=${beams}`, "do_sample=False"]), ...limits.settings];
+  return python([...imports, ...limits.imports], [
     lines,
     assigned("decoding", "model.config.decoding.with_", settings),
     `tree = before.search(decoding${way === "sample" ? `, seed=${seed}` : ""})`,
@@ -81,6 +90,22 @@ export function searchCode(run, asked, { way, num_beams: beams, penalty, alpha, 
     "    print(each.time, piece, round(each.total, 3), round(each.score, 3), each.fate)",
     "answer = tree.answers[0]",
     "print(before.tokeniser.decode(answer.tokens), answer.score)",
+  ]);
+}
+
+/** The answers of several widths of the beam, and of two seeds: `answers`. */
+export function waysCode(run, asked, chosen, widths) {
+  const { imports, lines } = stood(run, asked);
+  const limits = limited(chosen);
+  return python([...imports, ...limits.imports], [
+    lines,
+    assigned("decoding", "model.config.decoding.with_", limits.settings),
+    `beams = [decoding.with_(num_beams=count, do_sample=False) for count in ${numbers(widths)}]`,
+    assigned("drawn", "decoding.with_", drawn(chosen)),
+    `searches = [*((each, 0) for each in beams), (drawn, ${chosen.seed}), (drawn, ${chosen.seed + 1})]`,
+    "answers = [before.search(each, seed).answers[0] for each, seed in searches]",
+    "for each in answers:",
+    "    print(before.tokeniser.decode(each.tokens), each.log_probability, each.score)",
   ]);
 }
 

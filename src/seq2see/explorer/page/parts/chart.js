@@ -2,7 +2,7 @@
  * Curves over a common axis, as SVG.
  *
  *   const chart = lineChart({ name: "loss", lines: [{ name: "pocket", x: [1, 2], y: [3, 2], colour, dashed, faint }] });
- *   place.append(chart.element);
+ *   place.append(chart.element, legend(lines));
  *   bench.offer({ name: "loss", picture: chart.svg, table: chart.table });
  *
  * xName    what stands under the axis; `log` makes the y axis logarithmic (only where all values are above zero)
@@ -42,6 +42,16 @@ export function lineChart(given) {
   return { element: make("figure", { class: "chart-box" }, make("figcaption", {}, name), svg, told), svg, table };
 }
 
+/** What the colours of lines stand for, in the order of the lines; those that are dashed say so. */
+export function legend(lines) {
+  return make("p", { class: "legend" }, ...lines.map(({ name, colour, dashed }, index) =>
+    make("span", {}, swatch(colour ?? LINES[index % LINES.length], dashed), name)));
+}
+
+export function swatch(colour, dashed = false) {
+  return make("span", { class: `swatch${dashed ? " dashed" : ""}`, style: { "--colour": colour } });
+}
+
 /** Ticks at round numbers: 1, 2 or 5 times a power of ten apart. */
 export function ticks(least, most, wanted = 5) {
   const rough = (most - least) / wanted || 1;
@@ -63,7 +73,9 @@ function scalesOf(lines, log, from) {
   const y = (value) => HEIGHT - EDGE.bottom - ((bend(value) - low) / (high - low || 1)) * (HEIGHT - EDGE.top - EDGE.bottom);
   const back = (pixel) => xs[0] + ((pixel - EDGE.left) / (WIDTH - EDGE.left - EDGE.right)) * (xs[1] - xs[0]);
   const yTicks = isLog ? logTicks(low, high) : ticks(low, high);
-  return { x, y, back, xTicks: ticks(xs[0], xs[1]), yTicks, log: isLog };
+  const counts = lines.every((line) => line.x.every(Number.isInteger)); // steps and places: there is none between two
+  const xTicks = ticks(xs[0], xs[1]).filter((value) => !counts || Number.isInteger(value));
+  return { x, y, back, xTicks, yTicks, log: isLog };
 }
 
 function logTicks(low, high) {
@@ -142,6 +154,11 @@ function watch(svg, { lines, scales, cursor, told, onPick }) {
     const values = bold.map((line) => `${line.name} ${figure(line.y[nearest(line.x, at)])}`);
     fill(told, `${figure(at)}: ${values.join(" · ")}`);
   };
+  const leave = () => {
+    at = null;
+    cursor.setAttribute("display", "none");
+    fill(told);
+  };
   const place = (event) => scales.back(((event.clientX - svg.getBoundingClientRect().left) / svg.clientWidth) * WIDTH);
   svg.addEventListener("pointermove", (event) => tell(place(event)));
   svg.addEventListener("click", () => at !== null && onPick?.(at));
@@ -149,6 +166,7 @@ function watch(svg, { lines, scales, cursor, told, onPick }) {
   svg.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (event.key === "Enter" && at !== null) onPick?.(at);
+    if (event.key === "Escape") leave();
     if (!step || !bold.length) return;
     event.preventDefault();
     const { x } = bold[0];

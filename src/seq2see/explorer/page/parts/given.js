@@ -6,7 +6,7 @@
  *   place.append(row(...given.controls), given.element);
  *   await bench.ask("decode/tree", { run: bench.run.id, ...given.asked(), ... });
  *
- * asked()   the part of a question that says what is given: `{text}`, `{number}`, or `{pixels}` of a picture that was drawn
+ * asked()   the part of a question that says what is given: `{text}`, `{number}`, or `{pixels}` of a picture of one's own
  * truth()   what is truly said of it, where somebody knows; a promise
  * redraw()  what a view calls that has put something else into the box itself
  *
@@ -14,12 +14,14 @@
  * curve with what the model said of each value.
  */
 
-import { lineChart } from "./chart.js";
+import { legend, lineChart } from "./chart.js";
 import { LINES } from "./colours.js";
 import { slider, textBox } from "./controls.js";
 import { fill, latest, make } from "./dom.js";
+import { fileBox } from "./file_box.js";
 import { canvasOf } from "./picture.js";
 
+export const AHEAD = 16; // values that a series goes on by
 const IN_LINE = 16; // frames of a longer film begin another line
 
 /** Whether a run's model looks at pictures, or at films. */
@@ -89,15 +91,18 @@ function pictureBox(bench, redraw) {
     fill(place, pictureOf(pixels, about.name || bench.word(film ? "film" : "picture")), tellTruth(bench, about));
     return known;
   });
-  const again = async () => {
-    bench.set({ pixels: "" }); // one that was drawn has no number
+  const own = async () => {
     await look();
     await redraw();
+  };
+  const again = () => {
+    bench.set({ pixels: "" }); // one that was drawn has no number
+    return own();
   };
   const shown = (value) => `${value + 1} / ${count}`;
   const box = slider(bench, "number", { name: bench.word(film ? "film" : "picture"), to: bench.state.number, shown, redraw: again });
   look().catch(bench.fail);
-  return { controls: [box], element: place, redraw: again, asked, truth: async () => (await look()).truth };
+  return { controls: [box, fileBox(bench, own)], element: place, redraw: again, asked, truth: async () => (await look()).truth };
 }
 
 function tellTruth(bench, { truth }) {
@@ -106,7 +111,7 @@ function tellTruth(bench, { truth }) {
 
 /** The values, what the model said of each from those before it, and how it goes on behind them. */
 async function tellSeries(bench, place, text) {
-  const { values, guesses, ahead } = await bench.ask("series/said", { run: bench.run.id, text, ahead: 16 });
+  const { values, guesses, ahead } = await bench.ask("series/said", { run: bench.run.id, text, ahead: AHEAD });
   const times = (from, count) => Array.from({ length: count }, (_, time) => from + time);
   const end = values.length + 1;
   const lines = [
@@ -115,8 +120,6 @@ async function tellSeries(bench, place, text) {
     { name: bench.word("series_ahead"), x: times(end, ahead.length), y: ahead, colour: LINES[1], dashed: true },
   ];
   const chart = lineChart({ name: bench.word("series"), lines, xName: bench.word("time") });
-  const legend = make("p", { class: "legend" }, ...lines.slice(0, 2).map(({ name, colour }) =>
-    make("span", {}, make("span", { class: "swatch", style: { background: colour } }), name)));
-  fill(place, make("div", { class: "narrow" }, chart.element, legend));
+  fill(place, make("div", { class: "narrow" }, chart.element, legend(lines.slice(0, 2))));
   bench.offer({ name: bench.word("series"), picture: chart.svg, table: chart.table });
 }

@@ -96,6 +96,13 @@ export function rowOf({ shape, values }, row) {
   return values.subarray(row * shape[1], (row + 1) * shape[1]);
 }
 
+/** All rows on average. */
+export function meanRow({ shape: [rows, width], values }) {
+  const mean = new Float32Array(width);
+  values.forEach((value, place) => (mean[place % width] += value / rows));
+  return mean;
+}
+
 function productOf(head, query, key) {
   const { values, shape: [, size] } = head.queries;
   const keys = head.keys.values;

@@ -51,7 +51,7 @@ function targetBox(bench, redraw) {
 }
 
 /** A choice that fills both boxes; where the true alignment is known, a star says so. */
-function exampleBox(bench, examples, boxes, redraw) {
+export function exampleBox(bench, examples, boxes, redraw) {
   const named = examples.map(({ source, gold }, place) => make("option", { value: place }, `${gold ? "★ " : ""}${source}`));
   const select = make("select", { name: "examples", id: "control-examples" }, make("option", { value: "" }, "–"), ...named);
   select.addEventListener("change", async () => {

@@ -40,6 +40,7 @@ class Scatter {
     this.table = () => ({ columns: ["", "x", "y"], rows: labels.map((label, index) => [label, places[2 * index], places[2 * index + 1]]) });
     this.picture = () => this.drawing();
     this.measure();
+    this.layOut(); // who is quick may take it home, or press a key, before it has its place
     this.listen();
   }
 
@@ -72,7 +73,7 @@ class Scatter {
   /** Let points stand out, and bring the first of them into sight. */
   mark(indices) {
     this.marked = indices;
-    if (indices.length && this.wide && !this.isInSight(indices[0]))
+    if (indices.length && !this.isInSight(indices[0]))
       this.middle = { x: this.places[2 * indices[0]], y: this.places[2 * indices[0] + 1] };
     this.paint();
   }
@@ -91,7 +92,6 @@ class Scatter {
   }
 
   paint() {
-    if (!this.wide) return;
     const context = this.canvas.getContext("2d");
     const dots = window.devicePixelRatio || 1;
     context.setTransform(dots, 0, 0, dots, 0, 0);

@@ -11,6 +11,7 @@ import { FORMULAS } from "../formulas.js";
 const words = {
   en: {
     title: "Architecture",
+    look_for: "Find the block with the most parameters, and the one with the most multiply-adds: they are seldom the same.",
     help_text:
       "A model is blocks in blocks. One real example went through it, and each block tells what it was given and what it " +
       "gave (row × time × width, say), how many numbers it has learnt, and how many multiply-adds the example cost " +
@@ -25,7 +26,7 @@ const words = {
     kind: "class",
     calls: "called",
     times: "× {count}",
-    shared: "its numbers are those of a block above",
+    shared: "↑ its numbers are those of a block above",
     idle: "not entered by this example",
     whole: "{parameters} parameters · {operations} multiply-adds for this example",
     open_all: "Open all",
@@ -33,12 +34,14 @@ const words = {
     part: "{kind}: a part of torch, whose source is not ours to show.",
     line: "{file}, line {line}",
     builds_on: "{name}, on which it builds",
+    choose: "Choose a block: its formula, its paper and its source will stand here.",
     model: "model",
     text: "example",
     usual: "a text (empty: an example of the run's own)",
   },
   zh: {
     title: "模型结构",
+    look_for: "找出参数最多的模块，再找出乘加最多的模块：它们往往不是同一个。",
     help_text:
       "模型由层层嵌套的模块组成。让一个真实样例通过它，每个模块都会说明：收到什么形状、给出什么形状（例如 行 × 时刻 × 宽度）、" +
       "学到了多少个参数、这个样例用了多少次乘加（只计矩阵乘、卷积和注意力，不计加法和归一化）。选一个模块，可以看到它的公式、" +
@@ -52,7 +55,7 @@ const words = {
     kind: "类",
     calls: "调用",
     times: "× {count} 次",
-    shared: "与前面的模块共用参数",
+    shared: "↑ 与前面的模块共用参数",
     idle: "这个样例没有经过它",
     whole: "{parameters} 个参数 · 这个样例共 {operations} 次乘加",
     open_all: "全部展开",
@@ -60,6 +63,7 @@ const words = {
     part: "{kind}：torch 的部件，源代码不在本项目中。",
     line: "{file}，第 {line} 行",
     builds_on: "{name}（它的基类）",
+    choose: "选一个模块：它的公式、论文和源代码会显示在这里。",
     model: "模型",
     text: "样例",
     usual: "一段文本（留空：用这次训练自己的样例）",
@@ -159,7 +163,7 @@ function headOf(block, { bench, root, tree, choose }) {
   const bar = make("span", { class: `block-bar${part ? "" : " none"}`, title: share(part) },
     make("span", { style: { width: `${100 * part}%` } }));
   return [pick, bar, make("span", { class: "block-shapes" }, shapesOf(block, bench)),
-    make("span", { class: "block-size" }, sizeOf(block, bench))];
+    make("span", { class: "block-size", title: block.shared ? bench.word("shared") : null }, sizeOf(block, bench))];
 }
 
 function shapesOf(block, bench) {
@@ -198,7 +202,7 @@ async function tell(told, bench) {
   const { block } = bench.state;
   const name = block === "." ? "" : block;
   bench.code({ name: bench.word("block"), python: block ? sourceCode(bench.run, name) : null });
-  if (!block) return fill(told);
+  if (!block) return fill(told, make("p", { class: "note" }, bench.word("choose")));
   const { kind, sources } = await bench.ask("architecture/source", { run: bench.run.id, block: name });
   const [line, paper] = FORMULAS[kind] ?? [];
   const parts = [make("h2", {}, make("code", {}, kind)), line && formula(line), paper && make("p", { class: "note" }, paper)];

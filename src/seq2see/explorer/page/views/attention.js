@@ -1,6 +1,6 @@
 /** Where a model looks: every head of every layer small, one of them large, and one token by all heads. */
 
-import { attentionCode, measuresCode } from "../code/inside.js";
+import { alignmentCode, attentionCode, measuresCode } from "../code/inside.js";
 import { LINES } from "../parts/colours.js";
 import { choice, row, slider, toggle } from "../parts/controls.js";
 import { fill, make, turns } from "../parts/dom.js";
@@ -11,7 +11,7 @@ import { examplesOf, inputBoxes } from "../parts/input.js";
 import { looks } from "../parts/looks.js";
 import { thumbnails } from "../parts/thumbnails.js";
 import { paired, titleOf, words } from "./attention_words.js";
-import { OneToken, strongest } from "./one_token.js";
+import { OneToken, queryOf, strongest } from "./one_token.js";
 
 const MANY = 40; // beyond so many tokens labels may be missing until one zooms
 const LONG = 100; // beyond so many tokens all heads at once are no longer fetched for lines
@@ -21,7 +21,7 @@ export const view = {
   words,
   state: {
     layer: -1, head: 0, heads: "one", shows: "matrix", hide: false, transposed: false, absolute: false, least: 0.05,
-    query: 0,
+    query: -1,
   },
   show: (place, bench) => new Attention(place, bench).open(),
 };
@@ -77,6 +77,7 @@ class Attention {
     fill(this.grid, this.small.element);
     await this.paint();
     bench.code({ name: bench.word("table"), python: measuresCode(bench.run, asked, this.about.grid) });
+    bench.code({ name: bench.word("alignment_error"), python: this.about.gold ? alignmentCode(bench.run, asked) : null });
   }
 
   /** The layer of now: as the link says, else the one that shows most: the last that looks at the source, or the last. */
@@ -259,7 +260,7 @@ class Attention {
     const { bench, shown } = this;
     const layer = this.layers[shown.layer];
     const names = this.about.tokens[layer.rows];
-    const query = Math.min(Math.max(bench.state.query, 0), names.length - 1);
+    const query = queryOf(bench.state, this.about.grid || layer.across ? 0 : names.length - 1, names.length);
     const { shape: [heads], values } = await bench.numbers("attention/row", { ...this.asked, layer: shown.layer, row: query });
     const width = values.length / heads;
     const weights = Array.from({ length: heads }, (_, head) => values.subarray(head * width, (head + 1) * width));

@@ -50,6 +50,7 @@ export const words = {
   en: {
     ...shared.en,
     title: "Attention",
+    look_for: "Look for heads with a simple habit: the token before, the same word, the word that is being translated.",
     help_text:
       "Every row is a token that asks, and its cells say how much it takes from each token it may look at: a row adds " +
       "up to 1. Small pictures: one for each head; choose one. Point at a token, or walk with the arrow keys, to see " +
@@ -91,6 +92,7 @@ export const words = {
   zh: {
     ...shared.zh,
     title: "注意力",
+    look_for: "寻找习惯简单的头：总看前一个词元、相同的词，或正在翻译的那个词。",
     help_text:
       "每一行是一个发问的词元，格子表示它从每个可看的词元取走多少：一行之和为 1。小图每个注意力头一张，点选其一。" +
       "指向一个词元，或用方向键移动，可看到这一层每个头各看向哪里。已知标准词对齐的句子，对齐的格子会加框。\n" +

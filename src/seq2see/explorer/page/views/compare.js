@@ -1,7 +1,8 @@
-/** Two runs on one text, or one run on two texts: answers, probabilities and attention side by side, and how they differ. */
+/** Two runs on one text, or one run on two: answers, probabilities and attention side by side, and how they differ. */
 
 import { mapsCode, sidesCode } from "../code/both.js";
 import { bars } from "../parts/bars.js";
+import { legend } from "../parts/chart.js";
 import { LINES } from "../parts/colours.js";
 import { choice, row, slider, textBox } from "../parts/controls.js";
 import { fill, make, turns } from "../parts/dom.js";
@@ -9,85 +10,8 @@ import { figure, share } from "../parts/figures.js";
 import { heatMap } from "../parts/heat_map.js";
 import { looksAt, pictureAsked, pictureOf } from "../parts/given.js";
 import { readable, tokenStrip } from "../parts/strip.js";
-
-const words = {
-  en: {
-    title: "Compare",
-    help_text:
-      "Two runs on one text (choose a second run above), or one run on two texts (type a second one). Each side answers by " +
-      "itself; what the other side does not say is framed, and the stronger its colour, the more probable a token was. Then both " +
-      "read the same target, which is the first side's answer unless you type another: so probabilities can be compared " +
-      "token by token, and attention cell by cell. Both maps have one scale; in a difference, blue is more on the second " +
-      "side, orange less.",
-    other: "second text",
-    common: "target that both read",
-    example: "text",
-    empty: "empty: {what}",
-    usual: "an example of the run's own",
-    first_answer: "the first answer",
-    other_picture: "second picture",
-    other_film: "second film",
-    same: "the same",
-    side: "{place}: {name}",
-    log_p: "log p = {value}",
-    cut: "The text is longer than the model reads; its end was cut off.",
-    both_read: "Both read the same target",
-    first: "first",
-    second_side: "second",
-    difference: "second less first",
-    piece: "token",
-    other_pieces: "The two cut this target into other pieces, so it cannot be compared token by token.",
-    guesses: "What it may be",
-    attention: "Attention",
-    kind: "who looks",
-    looks_across: "target at source",
-    looks_source: "source at itself",
-    looks_target: "target at itself",
-    layer: "layer",
-    head: "head",
-    mean: "mean",
-    no_maps: "The two have no attention in common that could be compared.",
-    other_shapes: "The two maps have other pieces, so their difference cannot be drawn.",
-    nothing: "(nothing)",
-  },
-  zh: {
-    title: "对比",
-    help_text:
-      "两次训练读同一段文本（在上方选择另一次训练），或一次训练读两段文本（再输入一段）。两边各自回答；对方没有说的词元加框，" +
-      "颜色越深概率越大。然后两边读同一个目标文本（不填时用第一边的回答），这样概率可以逐词元比较，注意力可以逐格比较。两张图用同一色标；" +
-      "差值图中，蓝色表示第二边更多，橙色表示更少。",
-    other: "另一段文本",
-    common: "两边都读的目标文本",
-    example: "文本",
-    empty: "留空：{what}",
-    usual: "这次训练自己的样例",
-    first_answer: "第一边的回答",
-    other_picture: "另一张图片",
-    other_film: "另一段短片",
-    same: "相同",
-    side: "{place}：{name}",
-    log_p: "log p = {value}",
-    cut: "文本比模型能读的更长，末尾被截去。",
-    both_read: "两边读同一个目标文本",
-    first: "第一",
-    second_side: "第二",
-    difference: "第二减第一",
-    piece: "词元",
-    other_pieces: "两边把目标文本切成了不同的词元，不能逐词元比较。",
-    guesses: "可能的答案",
-    attention: "注意力",
-    kind: "谁在看",
-    looks_across: "目标看源文",
-    looks_source: "源文看自身",
-    looks_target: "目标看自身",
-    layer: "层",
-    head: "头",
-    mean: "平均",
-    no_maps: "两边没有可以比较的注意力。",
-    other_shapes: "两张图的词元不同，画不出差值。",
-    nothing: "（空）",
-  },
-};
+import { TwoSeries } from "./compare_series.js";
+import { words } from "./compare_words.js";
 
 /** What an attention may be of: the target looks at the source, or a sequence looks at itself. */
 const KINDS = ["across", "source", "target"];
@@ -100,12 +24,13 @@ export const view = {
   state: { other: "", other_number: -1, kind: "", layer: -1, head: -1 },
 
   async show(place, bench) {
+    if (bench.run.abilities.includes("series")) return new TwoSeries(place, bench).open();
     const parts = Object.fromEntries(["inputs", "answers", "read", "maps"].map((name) => [name, make("div", {})]));
     const turn = turns();
     const redraw = turn(() => tell(parts, turn, bench));
     fill(parts.inputs, inputs(bench, redraw));
     fill(place, parts.inputs, parts.answers, parts.read, parts.maps);
-    await redraw();
+    return redraw();
   },
 };
 
@@ -131,7 +56,9 @@ async function tell(parts, turn, bench) {
     run: bench.run.id, second, text, other, target: target || null, number, other_number: otherNumber < 0 ? null : otherNumber,
   });
   for (const input of parts.inputs.querySelectorAll("input[type=range]")) input.max = found.pictures - 1;
-  fill(parts.answers, make("div", { class: "sides" }, ...found.sides.map((side, place) => sideOf(side, place, bench))),
+  const [one, two] = found.sides.map(({ input }) => JSON.stringify(input));
+  const sides = found.sides.map((side, place) => sideOf(side, place, bench));
+  fill(parts.answers, one === two ? note(bench.word("alike")) : null, make("div", { class: "sides" }, ...sides),
     guessesOf(found.sides, bench));
   await showPictures(parts.answers, found, bench);
   tellRead(parts.read, found, bench);
@@ -182,21 +109,20 @@ function guessesOf(sides, bench) {
   });
   const rows = sides.flatMap((side, place) => side.guesses.flatMap((guess, index) =>
     guess.map(({ piece, probability }) => [bench.word(place ? "second_side" : "first"), index + 1, piece, probability])));
-  const drawn = make("section", {}, make("h2", {}, bench.word("guesses")), legend(bench),
+  const drawn = make("section", {}, make("h2", {}, bench.word("guesses")), sidesLegend(bench),
     make("div", { class: "charts" }, ...charts.map((chart) => chart.element)));
   bench.offer({ name: bench.word("guesses"), picture: drawn, table: { columns: ["", "#", bench.word("piece"), "p"], rows } });
   return drawn;
 }
 
-function legend(bench) {
-  const names = ["first", "second_side"].map((key, place) => make("span", {},
-    make("span", { class: "swatch", style: { background: LINES[place] } }), bench.word(key)));
-  return make("p", { class: "legend" }, ...names);
+function sidesLegend(bench) {
+  return legend(["first", "second_side"].map((key) => ({ name: bench.word(key) })));
 }
 
 /** The same target on both sides: how probable each token of it is, and the difference. */
 function tellRead(place, { read, target }, bench) {
   const [first, second] = read;
+  bench.offer({ name: bench.word("both_read") }); // unless there is one again
   if (!first.length || !second.length) return fill(place);
   const heading = [make("h2", {}, bench.word("both_read")), make("p", { class: "side-answer" }, target || bench.word("nothing"))];
   const pieces = first.map(({ piece }) => piece);
@@ -220,6 +146,7 @@ async function tellMaps(place, { found, turn }, bench) {
   for (const side of found.sides) sides.push(await attentionOf(side, bench));
   const kinds = KINDS.filter((kind) => sides.every((side) => side.of(kind).length));
   if (!kinds.length) bench.code({ name: bench.word("attention"), python: null });
+  for (const key of ["first", "second_side", "difference"]) bench.offer({ name: mapName(bench, bench.word(key)) });
   if (!kinds.length) return fill(place, sides.some((side) => side.any) ? note(bench.word("no_maps")) : null);
   const drawn = make("div", { class: "maps" });
   const chosen = () => (kinds.includes(bench.state.kind) ? bench.state.kind : kinds[0]);
@@ -241,8 +168,8 @@ async function tellMaps(place, { found, turn }, bench) {
       slider(bench, "head", { name: bench.word("head"), from: -1, to: heads, shown: named, redraw }),
     ));
   };
+  control(); // before it takes the place of another, whose keyboard it gets
   fill(place, make("h2", {}, bench.word("attention")), controls, drawn);
-  control();
   await draw();
 }
 
@@ -277,7 +204,12 @@ async function drawMaps(place, sides, bench) {
   }
   fill(place, ...maps.map(({ name, map }, index) => make("section", { "data-map": index }, make("h3", {}, name), map.element)),
     same ? null : note(bench.word("other_shapes")));
-  for (const { name, map } of maps) bench.offer({ name: `${bench.word("attention")}: ${name}`, picture: map.picture, table: map.table });
+  for (const { name, map } of maps) bench.offer({ name: mapName(bench, name), picture: map.picture, table: map.table });
+}
+
+/** What a map is called where it can be taken home. */
+function mapName(bench, name) {
+  return `${bench.word("attention")}: ${name}`;
 }
 
 function runOf(input, bench) {

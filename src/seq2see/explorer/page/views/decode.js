@@ -10,8 +10,9 @@ import { searchTree } from "../parts/search_tree.js";
 import { tokenStrip } from "../parts/strip.js";
 import { words } from "./decode_words.js";
 import { Exposure } from "./exposure.js";
+import { searchBy, tableOf, Ways } from "./ways.js";
 
-const EOS = 2;
+const EOS = 2; // the end of an answer, by the number it has in every vocabulary: it is never forced
 const PACE = 700; // milliseconds between two steps while it plays
 
 export const view = {
@@ -34,14 +35,13 @@ class Page {
     this.bench = bench;
     const turn = turns();
     this.redraw = turn(() => this.askAll());
-    this.retry = turn(() => this.compareWays());
     this.settings = make("div", { class: "settings" });
-    this.ways = make("div", {});
+    this.ways = new Ways(bench, turn);
     this.forced = make("div", {});
     this.answer = make("p", { class: "answer" });
     this.tree = make("div", {});
     this.told = make("p", { class: "note told", "aria-live": "polite" });
-    this.turn = make("div", { class: "scroll" });
+    this.choices = make("div", { class: "scroll" });
     const name = bench.word(answers(bench.run) ? "source" : "text");
     this.given = givenBox(bench, { name, usual: exampleText(bench), redraw: () => this.restart({ taken: "" }) });
     this.exposure = new Exposure(bench, this.given);
@@ -61,7 +61,7 @@ class Page {
         this.settings,
         slider(bench, "most", { name: bench.word("most"), from: 1, to: 100, shown: String, redraw: change }),
       ),
-      this.forced, this.answer, this.ways, this.steps, this.tree, this.told, this.turn, this.exposure.element,
+      this.forced, this.answer, this.ways.element, this.steps, this.tree, this.told, this.choices, this.exposure.element,
     ];
   }
 
@@ -79,15 +79,18 @@ class Page {
     fill(this.settings, ...(bench.state.way === "beam"
       ? [one("num_beams", 1, 8, 1), penalty, alpha]
       : [one("temperature", 0.05, 2, 0.05, (value) => value.toFixed(2)), one("top_k", 0, 200, 1, all),
-          one("top_p", 0.01, 1, 0.01, (value) => value.toFixed(2)), one("seed", 0, 99, 1)]));
+          one("top_p", 0.01, 1, 0.01, (value) => (value === 1 ? bench.word("all") : value.toFixed(2))), one("seed", 0, 99, 1)]));
+  }
+
+  /** What every search begins with and is bound by. */
+  from() {
+    const { penalty, alpha, most } = this.bench.state;
+    return { run: this.bench.run.id, ...this.given.asked(), taken: takenTokens(this.bench), max_new_tokens: most, penalty, alpha };
   }
 
   asked() {
-    const { way, num_beams: beams, penalty, alpha, seed, temperature, top_k, top_p, most } = this.bench.state;
-    return {
-      run: this.bench.run.id, ...this.given.asked(), taken: takenTokens(this.bench), max_new_tokens: most, penalty, alpha,
-      ...(way === "sample" ? { way, seed, temperature, top_k, top_p } : searchBy(beams)),
-    };
+    const { way, num_beams: beams, seed, temperature, top_k, top_p } = this.bench.state;
+    return { ...this.from(), ...(way === "sample" ? { way, seed, temperature, top_k, top_p } : searchBy(beams)) };
   }
 
   async restart(changes) {
@@ -101,11 +104,10 @@ class Page {
     if (shownFor !== this.shownFor) this.tellSettings();
     this.shownFor = shownFor;
     this.search = await this.bench.ask("decode/tree", this.asked());
-    fill(this.ways, press(this.bench.word("ways"), () => this.retry().catch(this.bench.fail)));
+    this.ways.close(this.from(), this.chosen);
     this.tellForced();
     this.tellAnswer();
-    const limits = { ...this.bench.state, most: this.search.max_new_tokens };
-    this.bench.code({ name: this.bench.word("tree"), python: searchCode(this.bench.run, this.asked(), limits) });
+    this.bench.code({ name: this.bench.word("tree"), python: searchCode(this.bench.run, this.asked(), this.chosen) });
     this.tellSteps();
     this.draw();
     await this.exposure.redraw();
@@ -140,28 +142,9 @@ class Page {
     this.answer.shown = search.answer;
   }
 
-  /** The answers of several ways side by side, from the same beginning. */
-  async compareWays() {
-    const { bench } = this;
-    const { seed, temperature, top_k, top_p } = bench.state;
-    const sample = { way: "sample", temperature, top_k, top_p };
-    const drawn = (each) => [bench.word("drawn", { seed: each }), { ...sample, seed: each }];
-    const ways = [
-      [bench.word("greedy"), searchBy(1)],
-      ...[2, 4, 8].map((count) => [bench.word("beams", { count }), searchBy(count)]),
-      drawn(seed), drawn(seed + 1),
-    ];
-    const { run, taken, max_new_tokens, penalty, alpha } = this.asked();
-    const rows = [];
-    for (const [name, way] of ways) {
-      const { answer } = await bench.ask("decode/tree", { run, ...this.given.asked(), taken, max_new_tokens, penalty, alpha, ...way });
-      rows.push([name, answer.text, answer.log_probability, answer.score]);
-    }
-    const columns = ["way", "answer", "total", "score"].map((key) => bench.word(key));
-    const read = ([name, text, total, score]) => [name, text, figure(total), figure(score)];
-    const told = tableOf(columns, rows.map(read), [2, 3], "ways");
-    fill(this.ways, told);
-    bench.offer({ name: bench.word("ways"), picture: told, table: { columns, rows } });
+  /** What the search was set to; it may be cut off earlier than was wished. */
+  get chosen() {
+    return { ...this.bench.state, most: this.search.max_new_tokens };
   }
 
   tellSteps() {
@@ -273,20 +256,9 @@ class Page {
     const looks = numbers.map((number) => `fate-${branches.fate[number]}`);
     const name = bench.word("turn", { step: last + 1 });
     const told = tableOf(names, rows, [0, 2, 3, 4], "turn", looks);
-    fill(this.turn, ...(numbers.length ? [make("h2", {}, name), told] : []));
+    fill(this.choices, ...(numbers.length ? [make("h2", {}, name), told] : []));
     const exact = (row, place) => row.with(2, Math.exp(branches.log_probability[numbers[place]]))
       .with(3, branches.total[numbers[place]]).with(4, branches.score[numbers[place]]);
     bench.offer({ key: "turn", name, picture: told, table: numbers.length && { columns: names, rows: rows.map(exact) } });
   }
-}
-
-/** One beam is greedy. */
-function searchBy(beams) {
-  return beams > 1 ? { way: "beam", num_beams: beams } : { way: "greedy" };
-}
-
-function tableOf(names, rows, numbers, look, looks = []) {
-  const cell = (value, column) => make("td", { class: numbers.includes(column) ? "number" : null }, value);
-  return make("table", { class: look }, make("tr", {}, ...names.map((name) => make("th", {}, name))),
-    ...rows.map((row, place) => make("tr", { class: looks[place] }, ...row.map(cell))));
 }

@@ -3,6 +3,7 @@
 export const words = {
   en: {
     title: "Decode step by step",
+    look_for: "Find a beginning that led for a while and was left behind: greedy search might have gone on with it.",
     help_text:
       "A model gives probabilities for one token at a time; how an answer comes of them is a matter of search. Beam search " +
       "follows a few beginnings side by side (one alone is greedy): a column is a turn, the best continuations stand on " +
@@ -76,14 +77,15 @@ export const words = {
   },
   zh: {
     title: "逐步解码",
+    look_for: "找一个曾经领先、后来被舍弃的开头：贪心搜索也许会一直跟着它走。",
     help_text:
       "模型每次只给出一个词元的概率；怎样由此得到答案，是搜索的事。束搜索同时跟踪几个开头（只有一个时就是贪心）：一列是一步，" +
-      "最好的延续排在最上面，线越粗越可能，虚线是被舍弃的，圆角的已经结束。橙色是最终答案。抽样则按种子随机抽取。" +
+      "最好的延续排在最上面，线越粗越可能，虚线是被舍弃的，圆角的已经结束。橙色是最终答案。采样则按种子随机抽取。" +
       "点一个词元，就强制选它，让搜索从那里继续。框里的数字是得分：ln p 之和再经过长度惩罚；只跟踪一个开头时，是这个词元的机会。",
     source: "源文",
     way: "方式",
     beam: "寻找最优",
-    sample: "随机抽样",
+    sample: "随机采样",
     num_beams: "束宽（1 为贪心）",
     penalty: "长度惩罚",
     penalty_own: "按模型的设置",
@@ -127,11 +129,11 @@ export const words = {
     ways: "比较各种方式",
     greedy: "贪心",
     beams: "束宽 {count}",
-    drawn: "抽样，种子 {seed}",
+    drawn: "采样，种子 {seed}",
     answer: "答案",
     exposure: "教师强制与自由运行",
     exposure_help:
-      "训练时，每一步给模型看的都是真实的开头。写作时，它接着自己写的词继续：一旦出错，面前就是一个也许从未见过的开头（曝光偏差）。",
+      "训练时，每一步给模型看的都是真实的开头。写作时，它接着自己写的词继续：一旦出错，面前就是一个也许从未见过的开头（暴露偏差）。",
     truth: "正确答案，或文本真实的后续",
     no_truth: "输入正确答案即可比较。",
     losses: "每一步的 −ln p",

@@ -2,8 +2,7 @@
 
 import { contextsOfCode, mapCode, nearCode, sumCode } from "../code/vectors.js";
 import { bars } from "../parts/bars.js";
-import { LINES } from "../parts/colours.js";
-import { lineChart } from "../parts/chart.js";
+import { legend, lineChart } from "../parts/chart.js";
 import { fill, latest, make } from "../parts/dom.js";
 import { row, slider, textBox } from "../parts/controls.js";
 import { share } from "../parts/figures.js";
@@ -13,6 +12,7 @@ import { readable } from "../parts/strip.js";
 const words = {
   en: {
     title: "Embeddings",
+    look_for: "Search a word: do its neighbours mean something alike, or do they only stand in like places?",
     help_text:
       "A model keeps a vector for each token. The map shows them on the two directions in which they differ most " +
       "(principal axes), which is only a part of what there is: the shares say how much. Near, in the list, is measured " +
@@ -25,6 +25,7 @@ const words = {
     near: "Nearest to “{word}”, by cosine",
     pieces: "It is cut into {pieces}; its vector is their mean.",
     count: "neighbours",
+    choose: "Search a word, or press a point of the map: its nearest neighbours will stand here.",
     not_on_map: "It is not among the tokens on the map.",
     analogy: "What is to the third as the first to the second? first − second + third",
     first: "first",
@@ -44,6 +45,7 @@ const words = {
   },
   zh: {
     title: "词向量",
+    look_for: "搜索一个词：它的近邻是意思相近，还是只是常出现在相似的位置？",
     help_text:
       "模型为每个词元存一个向量。地图画的是差别最大的两个方向（主成分），只是全部信息的一部分：占多少见标题。" +
       "列表里的“近”按全部方向计算：两个向量夹角的余弦。搜索一个词，或在地图上点一个；拖动可平移，滚轮可缩放。" +
@@ -54,6 +56,7 @@ const words = {
     near: "与“{word}”最近（余弦）",
     pieces: "它被切成 {pieces}，向量取平均。",
     count: "近邻个数",
+    choose: "搜索一个词，或点地图上的一个点：它的近邻会显示在这里。",
     not_on_map: "它不在地图上的词元之中。",
     analogy: "谁之于第三，如同第一之于第二？第一 − 第二 + 第三",
     first: "第一",
@@ -114,7 +117,8 @@ async function tellNear({ near, map, pieces, pick }, bench) {
   bench.code({ name: bench.word("count"), python: word ? nearCode(bench.run, word, bench.state.near) : null });
   if (!word) {
     map.mark([]);
-    return fill(near);
+    bench.offer({ key: "near" });
+    return fill(near, note(bench.word("choose")));
   }
   const found = await bench.ask("embeddings/near", { run: bench.run.id, word, count: bench.state.near });
   const own = found.pieces.map((piece) => pieces.indexOf(piece)).filter((index) => index >= 0);
@@ -145,12 +149,18 @@ function sums(bench) {
     const { first, minus, third } = bench.state;
     const three = [first, minus, third];
     bench.code({ name: bench.word("analogy"), python: three.every(Boolean) ? sumCode(bench.run, three, 8) : null });
-    if (!three.every(Boolean)) return fill(told);
+    if (!three.every(Boolean)) {
+      for (const key of ["all", "others"]) bench.offer({ key: `sum ${key}` });
+      return fill(told);
+    }
     const found = await bench.ask("embeddings/analogy", { run: bench.run.id, words: three, count: 8 });
-    const charts = ["all", "others"].map((key) => [bench.word(key), listOf(bench.word(key), found[key])]);
-    fill(told, ...charts.map(([name, chart]) => make("section", {}, make("h3", {}, name), chart.element)));
-    for (const [name, chart] of charts)
-      bench.offer({ key: `sum ${name}`, name: `${first} − ${minus} + ${third}: ${name}`, picture: chart.svg, table: chart.table });
+    const charts = ["all", "others"].map((key) => [key, listOf(bench.word(key), found[key])]);
+    fill(told, ...charts.map(([key, chart]) => make("section", {}, make("h3", {}, bench.word(key)), chart.element)));
+    for (const [key, chart] of charts) {
+      const name = `${first} − ${minus} + ${third}: ${bench.word(key)}`;
+      bench.offer({ key: `sum ${key}`, name, picture: chart.svg, table: chart.table });
+    }
+    return undefined;
   });
   const names = { first: "first", minus: "second_word", third: "third" };
   const boxes = Object.entries(names).map(([key, name]) => textBox(bench, key, { name: bench.word(name), lines: 1, redraw }));
@@ -166,7 +176,10 @@ function inContexts(bench) {
     const sentences = bench.state.sentences.split("\n").map((each) => each.trim()).filter(Boolean);
     const asks = common && sentences.length > 1;
     bench.code({ name: bench.word("contexts"), python: asks ? contextsOfCode(bench.run, common, sentences) : null });
-    if (!asks) return fill(told);
+    if (!asks) {
+      bench.offer({ name: bench.word("contexts") });
+      return fill(told);
+    }
     const found = await bench.ask("embeddings/contexts", { run: bench.run.id, word: common, sentences });
     const lines = found.pairs.map(([first, second], pair) => ({
       name: bench.word("pair", { first: first + 1, second: second + 1 }),
@@ -175,10 +188,8 @@ function inContexts(bench) {
     const xName = found.layers.map((layer, place) => `${place} ${layerName(layer, bench)}`).join(" · ");
     const chart = lineChart({ name: bench.word("cosine"), lines, xName });
     const list = make("ol", {}, ...sentences.map((sentence) => make("li", {}, sentence)));
-    const legend = make("p", { class: "legend" }, ...lines.map((line, index) => make("span", {},
-      make("span", { class: "swatch", style: { background: LINES[index % LINES.length] } }), line.name)));
-    fill(told, make("div", { class: "charts" }, list, make("div", {}, chart.element, legend)));
-    bench.offer({ name: bench.word("contexts"), picture: chart.svg, table: chart.table });
+    fill(told, make("div", { class: "charts" }, list, make("div", {}, chart.element, legend(lines))));
+    return bench.offer({ name: bench.word("contexts"), picture: chart.svg, table: chart.table });
   });
   const boxes = [
     textBox(bench, "common", { name: bench.word("word"), lines: 1, placeholder: bench.word("common"), redraw }),

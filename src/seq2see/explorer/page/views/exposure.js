@@ -4,7 +4,7 @@
  */
 
 import { exposureCode } from "../code/writing.js";
-import { lineChart } from "../parts/chart.js";
+import { legend, lineChart } from "../parts/chart.js";
 import { LINES } from "../parts/colours.js";
 import { row as beside, textBox } from "../parts/controls.js";
 import { fill, latest, make } from "../parts/dom.js";
@@ -43,10 +43,8 @@ export class Exposure {
       colour: LINES[[0, 1, 7][place]], dashed: name === "free_loss",
     }));
     const chart = lineChart({ name: bench.word("losses"), lines, xName: bench.word("step"), from: 0 });
-    const legend = make("p", { class: "legend" }, ...lines.map(({ name, colour }) =>
-      make("span", { class: "control" }, make("span", { class: "swatch", style: { background: colour } }), name)));
     const told = bench.word(found.divergence === null ? "agree" : "diverge", { step: (found.divergence ?? 0) + 1 });
-    fill(this.told, make("p", {}, make("strong", {}, told)), legend, chart.element, this.table(found));
+    fill(this.told, make("p", {}, make("strong", {}, told)), legend(lines), chart.element, this.table(found));
     this.told.shown = found;
     bench.offer({ name: bench.word("exposure"), picture: chart.svg, table: () => this.csv(found) });
   }

@@ -2,9 +2,9 @@
 
 import { confusionCode, rowsCode } from "../code/tables.js";
 import { choice, press, row, textBox } from "../parts/controls.js";
-import { lineChart } from "../parts/chart.js";
+import { legend, lineChart } from "../parts/chart.js";
 import { LINES, shadedStyle } from "../parts/colours.js";
-import { fill, latest, make } from "../parts/dom.js";
+import { fill, make, turns } from "../parts/dom.js";
 import { figure, share } from "../parts/figures.js";
 import { heatMap } from "../parts/heat_map.js";
 import { readable } from "../parts/strip.js";
@@ -12,6 +12,7 @@ import { readable } from "../parts/strip.js";
 const words = {
   en: {
     title: "Mistakes",
+    look_for: "Begin with wrong answers that the model was sure of: they show what it has misunderstood.",
     help_text:
       "“seq2see eval” asks a model about every row of the splits it has not learnt from, and writes the answers down. Here " +
       "they are, the worst first: of equally wrong answers, those the model was surest of. What an answer says that the " +
@@ -53,6 +54,7 @@ const words = {
   },
   zh: {
     title: "错误分析",
+    look_for: "先看模型很有把握却答错的：它们说明它误解了什么。",
     help_text:
       "“seq2see eval”让模型回答所有没学过的划分中的每一行，并把答案写下来。这里把它们列出，最差的在前：同样错的，模型越有把握越靠前。" +
       "答案里与参考不同的地方有标记。如果答案是标签，点混淆矩阵的一格（行：真实，列：回答）就只看那些行。" +
@@ -112,7 +114,13 @@ export const view = {
     const { splits, labels, pictures } = await bench.ask("mistakes/splits", { run: bench.run.id });
     const split = () => ({ labels, pictures, ...(splits.find((each) => each.name === bench.state.split) ?? splits[0]) });
     const parts = { confusion: make("div", {}), rows: make("div", {}) };
-    const redraw = latest(() => tell(parts, split(), bench));
+    const turn = turns();
+    const redraw = turn(() => tell(parts, split(), bench));
+    const rows = turn(() => tellRows(parts, split(), bench));
+    parts.otherRows = (changes) => {
+      bench.set(changes);
+      rows().catch(bench.fail);
+    };
     const anew = () => {
       bench.set({ from: 0 });
       return redraw();
@@ -138,9 +146,7 @@ async function tellForecasts(place, split, bench) {
   const [x, truth, said] = [0, 1, 2].map((part) => Array.from(values.subarray(part * count, (part + 1) * count)));
   const lines = [[truth, "value_"], [said, "guess_"]].map(([y, key], index) => ({ name: bench.word(key), x, y, colour: LINES[index] }));
   const chart = lineChart({ name: bench.word("forecasts"), lines, xName: bench.word("time") });
-  const legend = make("p", { class: "legend" }, ...lines.map(({ name, colour }) =>
-    make("span", {}, make("span", { class: "swatch", style: { background: colour } }), name)));
-  fill(place, make("div", { class: "narrow" }, chart.element, legend));
+  fill(place, make("div", { class: "narrow" }, chart.element, legend(lines)));
   bench.offer({ name: bench.word("forecasts"), picture: chart.svg, table: chart.table });
 }
 
@@ -152,9 +158,8 @@ async function tellConfusion(parts, split, bench) {
   const { values } = await bench.numbers("mistakes/confusion", body);
   const { labels } = split;
   const pick = (cell) => {
-    bench.set({ truth: labels[cell.row], answer: labels[cell.column], from: 0 });
+    parts.otherRows({ truth: labels[cell.row], answer: labels[cell.column], from: 0 });
     map.mark(cell);
-    tellRows(parts, split, bench).catch(bench.fail);
   };
   // A diagonal of right answers would outshine all mistakes: colours go as far as the commonest of these.
   const wrong = values.filter((_, index) => Math.floor(index / labels.length) !== index % labels.length);
@@ -163,7 +168,10 @@ async function tellConfusion(parts, split, bench) {
   fill(parts.confusion, make("h2", {}, bench.word("confusion")), map.element);
   const { truth, answer } = bench.state;
   if (truth) map.mark({ row: labels.indexOf(truth), column: labels.indexOf(answer) });
-  parts.unmark = () => map.mark({});
+  parts.leaveCell = () => {
+    map.mark({});
+    map.canvas.focus(); // the button that left it is gone
+  };
   bench.offer({ name: bench.word("confusion"), picture: map.picture, table: map.table });
 }
 
@@ -172,17 +180,12 @@ async function tellRows(parts, split, bench) {
   const cell = hasLabels(split) && truth ? [truth, answer] : null;
   const body = { run: bench.run.id, split: split.name, sort, search: find, cell, start: from, count: PAGE };
   const { rows, total } = await bench.ask("mistakes/rows", body);
-  const turn = (start) => {
-    bench.set({ from: start });
-    tellRows(parts, split, bench).catch(bench.fail);
-  };
   const all = press(bench.word("all_rows"), () => {
-    bench.set({ truth: "", answer: "", from: 0 });
-    parts.unmark?.();
-    tellRows(parts, split, bench).catch(bench.fail);
+    parts.leaveCell();
+    parts.otherRows({ truth: "", answer: "", from: 0 });
   });
-  const earlier = press(bench.word("earlier"), () => turn(Math.max(from - PAGE, 0)));
-  const later = press(bench.word("later"), () => turn(from + PAGE));
+  const earlier = press(bench.word("earlier"), () => parts.otherRows({ from: Math.max(from - PAGE, 0) }));
+  const later = press(bench.word("later"), () => parts.otherRows({ from: from + PAGE }));
   earlier.disabled = from === 0;
   later.disabled = from + PAGE >= total;
   const counted = total ? bench.word("rows", { from: from + 1, to: from + rows.length, total }) : bench.word("no_rows");
@@ -236,7 +239,8 @@ function coloured(each) {
 
 /** Where this very row can be looked at: in the first view that suits, with its answer; null where there is none. */
 function linkTo(each, split, bench) {
-  const kept = { run: bench.run.id, lang: document.documentElement.lang };
+  const { lang, dataset: { look } } = document.documentElement;
+  const kept = { run: bench.run.id, lang, ...(look ? { look } : {}) };
   const view_ = ["vit", "attention", "recurrent", "tokenise"].find((name) => bench.run.views.includes(name));
   const unknown = split.pictures && split.name !== "test"; // only test pictures have numbers to be found by
   return view_ && !unknown ? `#${new URLSearchParams({ view: view_, ...kept, ...givenIn(each, split) })}` : null;

@@ -12,6 +12,7 @@ import { answers, exampleText, takenTokens } from "../parts/input.js";
 import { tokenStrip } from "../parts/strip.js";
 import { words } from "./next_token_words.js";
 
+const LISTED = 200; // candidates that are told one by one
 const WHOLE = 10_000_000; // more than any vocabulary has
 const BITS = 12; // what the strongest colour of the strip stands for
 
@@ -44,7 +45,8 @@ class Page {
     this.bench = bench;
     const turn = turns();
     this.redraw = turn(() => this.askAll());
-    this.replace = turn(() => this.askCandidates());
+    this.replace = turn(() => this.askPlace());
+    this.repaint = turn(() => this.told && this.drawStrip());
     this.rechance = turn(() => this.tellChances());
     this.strip = make("div", { class: "strip-window" });
     this.expected = make("p", { class: "note told", "aria-live": "polite" });
@@ -52,8 +54,8 @@ class Page {
     this.note = make("p", { class: "note" });
     this.chart = make("div", {});
     this.lens = make("div", { class: "scroll lens" });
-    this.undo = press(bench.word("undo"), () => this.take(takenTokens(this.bench).slice(0, -1)));
-    this.clear = press(bench.word("clear"), () => this.take([]));
+    this.undo = press(bench.word("undo"), () => this.take(takenTokens(bench).slice(0, -1)).catch(bench.fail));
+    this.clear = press(bench.word("clear"), () => this.take([]).catch(bench.fail));
   }
 
   parts() {
@@ -70,7 +72,7 @@ class Page {
       row(...this.given.controls, reads ? textBox(bench, "target", { name: bench.word("begun"), redraw: again }) : ""),
       this.given.element,
       row(
-        choice(bench, "paint", { name: bench.word("paint"), options: paint, redraw: () => this.drawStrip() }),
+        choice(bench, "paint", { name: bench.word("paint"), options: paint, redraw: this.repaint }),
         fills(bench.run) ? "" : this.undo, fills(bench.run) ? "" : this.clear,
       ),
       this.strip, this.expected, this.heading, this.sliders(), this.note, this.chart, this.lens,
@@ -97,33 +99,44 @@ class Page {
     return { run: this.bench.run.id, ...this.given.asked(), target, taken: takenTokens(this.bench) };
   }
 
-  askedAt(most) {
-    return { ...this.asked(), place: this.bench.state.place, most };
+  /** One answer for all parts that are needed; see `ToldAsked` of views/next_token.py. */
+  ask(parts, { place = this.bench.state.place, most = LISTED } = {}) {
+    return this.bench.ask("next-token/told", { ...this.asked(), parts, place, most });
   }
 
+  /** What is told of one place. */
+  get here() {
+    return hasLayers(this.bench.run) ? ["candidates", "layers"] : ["candidates"];
+  }
+
+  /** Another text. Where one of its places is chosen, that is asked for by itself: a saved page has the two apart. */
   async askAll() {
     const { bench } = this;
-    const told = await bench.ask("next-token/strip", this.asked());
-    this.undo.disabled = this.clear.disabled = takenTokens(this.bench).length === 0;
-    // Tokens and bars change together: a bar of before, pressed behind a token of now, would do nothing.
-    await this.askCandidates(200, () => {
-      this.told = told;
-      this.drawStrip();
-    });
+    const isEnd = bench.state.place < 0;
+    const told = await this.ask(isEnd ? ["strip", ...this.here] : ["strip"], { place: -1 });
+    const found = isEnd ? told : await this.ask(this.here);
+    this.undo.disabled = this.clear.disabled = takenTokens(bench).length === 0;
+    this.told = told.strip;
+    this.drawStrip();
+    await this.drawPlace(found);
   }
 
-  async askCandidates(most = 200, there = () => {}) {
+  async askPlace() {
+    await this.drawPlace(await this.ask(this.here));
+  }
+
+  /** Tokens and bars change together: a bar of before, pressed behind a token of now, would do nothing. */
+  async drawPlace({ candidates, layers }) {
     const { bench } = this;
-    this.candidates = await bench.ask("next-token/candidates", this.askedAt(most));
-    there();
-    this.drawn.choose(this.candidates.place);
-    const { place } = this.candidates;
+    this.candidates = candidates;
+    const { place, entropy } = candidates;
+    this.drawn.choose(place);
     const before = this.told.pieces.slice(Math.max(place - 8, 0), place).join("");
     this.heading.textContent = bench.word(fills(bench.run) ? "at_place" : place === 0 ? "at_first" : "after", {
-      place: place + 1, before, entropy: figure(this.candidates.entropy),
+      place: place + 1, before, entropy: figure(entropy),
     });
     await this.tellChances();
-    if (hasLayers(bench.run)) this.drawLens(await bench.ask("next-token/layers", this.askedAt(200)));
+    if (layers) this.drawLens(layers);
   }
 
   /** What every layer would say if the model ended there. */
@@ -203,14 +216,10 @@ class Page {
     const { bench } = this;
     let found = chancesOf(this.candidates, bench.state);
     if (!found.complete) {
-      await this.askWhole();
+      this.candidates = (await this.ask(["candidates"], { most: WHOLE })).candidates;
       found = chancesOf(this.candidates, bench.state);
     }
     this.drawBars(found);
-  }
-
-  async askWhole() {
-    this.candidates = await this.bench.ask("next-token/candidates", this.askedAt(WHOLE));
   }
 
   drawBars({ chances, others }) {

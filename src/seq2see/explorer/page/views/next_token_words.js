@@ -3,6 +3,7 @@
 export const words = {
   en: {
     title: "Next token",
+    look_for: "Press bars to write; then find the token of the strongest colour: it surprised the model most.",
     help_text:
       "At every place a model gives each token of its vocabulary a probability. The strip shows how surprising each token " +
       "was: −log₂ p, in bits; 1 bit is a coin toss, 10 bits one chance in a thousand. Entropy is how open the question " +
@@ -16,7 +17,7 @@ export const words = {
     surprise: "surprise",
     entropy: "entropy",
     strip: "Surprise",
-    point: "Point at a token: what was expected there. The darkest colour is {bits} bits and more.",
+    point: "Point at a token: what was expected there. The strongest colour is {bits} bits and more.",
     pointed: "{piece}: surprise {bits} bits, entropy {entropy} bits. Expected: {expected}",
     next: "next",
     cut: "The text is longer than the model sees; this is the part that it sees.",
@@ -50,6 +51,7 @@ export const words = {
   },
   zh: {
     title: "下一个词元",
+    look_for: "点条形写下词元，再找颜色最强的词元：它最出乎模型意料。",
     help_text:
       "在每个位置，模型给词表里的每个词元一个概率。上方的条带显示每个词元有多出人意料：−log₂ p，单位是比特；1 比特相当于抛一次硬币，" +
       "10 比特约为千分之一的机会。熵则是在知道答案之前，问题有多么悬而未决。点一个词元，看看那里还可能是什么；点一根条形，就选用它。" +
@@ -62,7 +64,7 @@ export const words = {
     surprise: "意外程度",
     entropy: "熵",
     strip: "意外程度",
-    point: "指向一个词元，看看那里原本预期什么。最深的颜色表示 {bits} 比特及以上。",
+    point: "指向一个词元，看看那里原本预期什么。最强的颜色表示 {bits} 比特及以上。",
     pointed: "{piece}：意外 {bits} 比特，熵 {entropy} 比特。预期：{expected}",
     next: "下一个",
     cut: "文本比模型能看到的长；这里是它看到的部分。",

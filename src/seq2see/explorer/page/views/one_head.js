@@ -34,15 +34,15 @@ class OneHead {
     const turn = turns();
     this.redraw = turn(() => this.draw());
     this.reload = turn(() => this.load());
+    this.recompute = turn(() => this.own && this.compute());
   }
 
   async open() {
     const { bench } = this;
     this.input = inputBoxes(bench, { examples: await examplesOf(bench), redraw: () => this.another() });
-    const compute = () => this.compute();
     this.toggles = row(
-      toggle(bench, "scaled", { name: bench.word("scaled"), redraw: compute }),
-      toggle(bench, "masked", { name: bench.word("masked"), redraw: compute }),
+      toggle(bench, "scaled", { name: bench.word("scaled"), redraw: this.recompute }),
+      toggle(bench, "masked", { name: bench.word("masked"), redraw: this.recompute }),
     );
     const halves = make("div", { class: "attention-page" }, make("div", {}, this.spelled, this.output), this.all);
     fill(this.place, this.input.element, this.chosen, this.strip, this.toggles, this.notes, this.steps, halves, this.change, this.matrices);
@@ -101,10 +101,7 @@ class OneHead {
     ));
     this.tokens = tokenStrip({
       name: bench.word("query"), tokens: this.names.queries, chosen: this.query,
-      onPick: (query) => {
-        bench.set({ query });
-        this.compute();
-      },
+      onPick: (query) => this.set({ query }),
     });
     fill(this.strip, make("h3", {}, bench.word("query")), this.tokens);
   }
@@ -174,6 +171,12 @@ class OneHead {
     this.change.querySelector("input")?.select(); // ready to be typed over
   }
 
+  /** Choose or change something that nobody need be asked about. */
+  set(changes) {
+    this.bench.set(changes);
+    this.compute();
+  }
+
   /** The number of the chosen cell, to be typed over. */
   showChange() {
     const { bench } = this;
@@ -183,22 +186,19 @@ class OneHead {
     const { part, row: line, column } = found;
     const field = Object.keys(PARTS).find((each) => PARTS[each] === part);
     const others = changes.filter((each) => each.part !== part || each.row !== line || each.column !== column);
-    const write = (value) => {
-      bench.set({ edits: changesText([...others, ...(value === null ? [] : [{ part, row: line, column, value }])]) });
-      this.compute();
-    };
     const input = make("input", { type: "number", step: "any", name: "cell", id: "control-cell" });
     input.value = Number(this.head[field].values[line * this.head[field].shape[1] + column].toPrecision(6));
-    input.addEventListener("change", () => input.value !== "" && write(Number(input.value)));
+    input.addEventListener("change", () =>
+      input.value !== "" && this.set({ edits: changesText([...others, { ...found, value: Number(input.value) }]) }));
     const name = bench.word("number", { part, token: readable(this.names[field][line]), place: column + 1 });
-    const undone = () => {
-      bench.set({ edits: "" });
-      this.compute();
+    const undo = (edits) => {
+      this.set({ edits });
+      this.change.querySelector("input").focus(); // the button that was pressed may be gone
     };
     fill(this.change, row(
       make("label", { class: "control", for: input.id }, make("span", { class: "name" }, name), input),
-      changes.length > others.length ? press(bench.word("undo"), () => write(null)) : null,
-      changes.length ? press(bench.word("undo_all", { count: changes.length }), undone) : null,
+      changes.length > others.length ? press(bench.word("undo"), () => undo(changesText(others))) : null,
+      changes.length ? press(bench.word("undo_all", { count: changes.length }), () => undo("")) : null,
     ));
   }
 
@@ -223,7 +223,7 @@ class OneHead {
       [bench.word("model_share"), (key) => figure(was[key], 4)],
     ].filter(Boolean);
     const line = (key) => make("tr", { class: key === this.key ? "chosen" : null },
-      make("th", {}, press(readable(this.names.keys[key]) || "∅", () => this.spell(key)), make("small", { class: "note" }, key + 1)),
+      make("th", {}, press(readable(this.names.keys[key]) || "∅", () => this.set({ key })), make("small", { class: "note" }, key + 1)),
       ...columns.map(([, cell]) => make("td", { class: "number" }, cell(key))));
     const heading = make("tr", {}, make("th", {}, bench.word("key")), ...columns.map(([name]) => make("th", { class: "number" }, name)));
     const table = make("table", { class: "hand-table" }, heading, ...this.listed.map(line));
@@ -237,11 +237,6 @@ class OneHead {
     const headings = ["key", "product", "divided", "positions", "after_mask", "share", "model_share"];
     const named = headings.map((name) => bench.word(name, { size: this.own.size }));
     bench.offer({ key: "steps", name: title, picture: table, table: { columns: named, rows } });
-  }
-
-  spell(key) {
-    this.bench.set({ key });
-    this.compute();
   }
 
   /** One product, number by number. */

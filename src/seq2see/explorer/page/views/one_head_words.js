@@ -6,6 +6,7 @@ export const words = {
   en: {
     ...shared.en,
     title: "One head by hand",
+    look_for: "Switch off the division by √d: where scores are large, softmax then takes almost one key alone.",
     help_text:
       "Attention is a few lines of arithmetic, and here they are with the model's own numbers. A token's query q is " +
       "compared with every key k by a dot product; the result is divided by √d, forbidden keys get −∞, softmax makes " +
@@ -51,6 +52,7 @@ export const words = {
   zh: {
     ...shared.zh,
     title: "手算一个头",
+    look_for: "关掉“除以 √d”：分数较大时，softmax 几乎只取一个键。",
     help_text:
       "注意力只是几行算术，这里用的是模型自己的数。一个词元的查询 q 与每个键 k 做点积，除以 √d，禁止看的键得 −∞，softmax 变成份额，" +
       "输出是各个值 v 按份额相加。这些由网页自己计算；什么都不改时，结果与模型相同。\n" +

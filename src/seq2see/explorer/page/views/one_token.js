@@ -53,6 +53,11 @@ export class OneToken {
   }
 }
 
+/** The token that is shown: as the link says; else the usual one: the last of a text, as it may look at most. */
+export function queryOf({ query }, usual, count) {
+  return query < 0 ? usual : Math.min(query, count - 1);
+}
+
 /** Entropy in bits, and how many places away one look is on average. */
 export function rowMeasures(weights, place) {
   let [bits, away] = [0, 0];

@@ -37,10 +37,12 @@ class Positions {
       this.line = make("div", { class: "strip-window" });
       this.found = make("div", {});
       const untold = this.told.sides.some((side) => side.kind !== "none");
-      const buttons = row(press(bench.word("reverse"), () => this.put(this.places().reverse())), press(bench.word("shuffle"),
-        () => this.put(shuffled(this.places()))),
-        press(bench.word("back"), () => this.put(this.places())), untold ? toggle(bench, "off", { name: bench.word("off"),
-          redraw: this.reorder }) : null);
+      const buttons = row(
+        press(bench.word("reverse"), () => this.put(this.places().reverse())),
+        press(bench.word("shuffle"), () => this.put(shuffled(this.places()))),
+        press(bench.word("back"), () => this.put(this.places())),
+        untold ? toggle(bench, "off", { name: bench.word("off"), redraw: this.reorder }) : null,
+      );
       parts.push(make("h2", {}, bench.word("another_order")), make("p", { class: "note" }, bench.word("order_help")), row(text),
         this.line, buttons, this.found);
     }
@@ -108,8 +110,8 @@ class Positions {
   /** What the model says to the text as it stands and in its new order. */
   answers(turned, same) {
     const { bench } = this;
-    const line = (name, answer) => make("tr", {}, make("th", {}, bench.word(name)), make("td", { "data-said": name },
-      answer.text), make("td", {}, likely(answer)));
+    const line = (name, answer) => make("tr", {},
+      make("th", {}, bench.word(name)), make("td", { "data-said": name }, answer.text), make("td", {}, likely(answer)));
     return make("table", {}, make("tbody", {}, line("as_it_is", this.answer), same ? null : line("reordered", turned)));
   }
 
@@ -150,10 +152,10 @@ class Positions {
     const near = await bench.numbers("positions/similar", body);
     const across = grid ? Math.round(Math.sqrt(near.shape[0])) : 0;
     bench.code({ name: bench.word("told"), python: tableCode(bench.run, { ...body, length: across || near.shape[0] }) });
-    const names = Array.from({ length: near.shape[0] }, (_,
-      place) => (grid ? `${Math.floor(place / across) + 1},${(place % across) + 1}` : String(place)));
+    const named = (place) => (grid ? `${Math.floor(place / across) + 1},${(place % across) + 1}` : String(place));
+    const names = Array.from({ length: near.shape[0] }, (_, place) => named(place));
     const numbers = (count) => Array.from({ length: count }, (_, place) => String(place + 1));
-    const both = !["rotary"].includes(side.kind);
+    const both = side.kind !== "rotary";
     const columns = side.kind === "alibi" ? names : numbers(table.shape[1]);
     const first = heatMap({ name: bench.word(`table_${side.kind}`), rows: names, columns, values: table.values, both,
       stretch: side.kind !== "alibi",
@@ -161,7 +163,8 @@ class Positions {
     first.canvas.dataset.shows = "table";
     bench.offer({ name: bench.word(`table_${side.kind}`), picture: first.picture, table: first.table });
     this.shown = [first];
-    const parts = [make("h3", {}, bench.word(`table_${side.kind}`)), first.element];
+    const axes = { rotary: "axes_angles", alibi: "axes_alibi" }[side.kind] ?? "axes_table";
+    const parts = [make("h3", {}, bench.word(`table_${side.kind}`)), make("p", { class: "note" }, bench.word(axes)), first.element];
     if (side.kind === "alibi") return parts;
     const second = heatMap({ name: bench.word("alike"), rows: names, columns: names, values: near.values, both: true, most: 1,
       onPoint: (cell) => cell && this.ofPlace(cell.row) });

@@ -3,6 +3,7 @@
 export const words = {
   en: {
     title: "Positions",
+    look_for: "Put the words into another order: does the answer change, and does it still with positions off?",
     help_text:
       "Attention sees a bag of words: it cannot tell in which order they stand. So a model is told, by vectors that are " +
       "added to the words, by turning queries and keys, or by making far words less attractive. Drag words into another " +
@@ -32,12 +33,17 @@ export const words = {
     table_sinusoidal: "Position vectors", table_learned: "Position vectors", table_rotary: "Angles",
       table_alibi: "What is added to the scores",
     "table_learned-grid": "Position vectors", "table_sinusoidal-grid": "Position vectors",
+    axes_table: "A row for each place, from the top; a column for each number of its vector. Blue is above zero, orange below.",
+    axes_angles: "A row for each place, from the top; a column for each pair of numbers. The stronger the colour, the larger the angle.",
+    axes_alibi: "A row for each place that asks, a column for each that is looked at. Orange is below zero: less attractive.",
     alike: "How alike two places look",
-      alike_help: "The cosine of their vectors; of rotary positions, what turning leaves of the product of two equal vectors.",
+    alike_help: "Rows and columns are places. The cosine of their vectors; of rotary positions, what turning leaves of the " +
+      "product of two equal vectors.",
     on_grid: "Likeness on the grid", alike_to: "How alike each patch's place is to {place}",
   },
   zh: {
     title: "位置",
+    look_for: "把词换个顺序：答案变了吗？关闭位置之后呢？",
     help_text:
       "注意力看到的是一袋词：它分不清词的先后。所以要告诉模型位置：给词向量加上位置向量，或旋转查询和键，或让远处的词不那么有吸引力。" +
       "把词拖成另一种顺序，看什么会变；关闭位置后，编码器给每个词的向量与它站在哪里无关。",
@@ -57,11 +63,14 @@ export const words = {
     about_rotary: "查询和键成对旋转，角度随位置增长（RoPE）：这里是 0 到 2π 的角度。只有两个位置的距离起作用。",
     about_alibi: "加在注意力分数上的数：越远的键越没有吸引力，每个头的斜率不同（ALiBi）。",
     about_none: "这一端没有位置信息。循环网络按顺序读，自然知道先后。",
-    "about_learned-grid": "图像的每个小块有一个学到的向量（ViT）。没有人告诉模型图像有两个方向。",
-    "about_sinusoidal-grid": "每个向量一半表示小块在第几行，一半表示第几列，都用正弦。",
+    "about_learned-grid": "图像的每个图块有一个学到的向量（ViT）。没有人告诉模型图像有两个方向。",
+    "about_sinusoidal-grid": "每个向量一半表示图块在第几行，一半表示第几列，都用正弦。",
     table_sinusoidal: "位置向量", table_learned: "位置向量", table_rotary: "角度", table_alibi: "加在分数上的数",
     "table_learned-grid": "位置向量", "table_sinusoidal-grid": "位置向量",
-    alike: "两个位置有多相似", alike_help: "向量的余弦；旋转位置则是两个相同向量旋转后乘积还剩多少。",
-    on_grid: "网格上的相似度", alike_to: "各小块的位置与 {place} 有多相似",
+    axes_table: "每行是一个位置（自上而下），每列是向量中的一个数。蓝色大于零，橙色小于零。",
+    axes_angles: "每行是一个位置（自上而下），每列是一对数。颜色越强，角度越大。",
+    axes_alibi: "每行是发问的位置，每列是被看的位置。橙色小于零：吸引力更小。",
+    alike: "两个位置有多相似", alike_help: "行和列都是位置。向量的余弦；旋转位置则是两个相同向量旋转后乘积还剩多少。",
+    on_grid: "网格上的相似度", alike_to: "各图块的位置与 {place} 有多相似",
   },
 };

@@ -1,10 +1,10 @@
 /** Recurrent networks: states and gates over time, what is left of a word, and one context vector against many. */
 
 import { contextsCode, leftCode, statesCode } from "../code/inside.js";
-import { lineChart } from "../parts/chart.js";
-import { LINES } from "../parts/colours.js";
+import { legend, lineChart } from "../parts/chart.js";
 import { choice, row, toggle } from "../parts/controls.js";
 import { fill, make, turns } from "../parts/dom.js";
+import { share } from "../parts/figures.js";
 import { heatMap } from "../parts/heat_map.js";
 import { examplesOf, inputBoxes } from "../parts/input.js";
 import { tokenStrip } from "../parts/strip.js";
@@ -120,10 +120,10 @@ class Recurrent {
     const lines = rows.slice(0, log ? 2 : 3).map(({ name, y }) => lineOf(bench.word(name), y, log)); // a cosine may be below zero
     const chart = lineChart({ name: bench.word("left_of", { word: tokens[word] }), lines, xName: bench.word(`place${this.unit}`), log });
     chart.svg.left = rows;
-    const legend = make("p", { class: "legend" }, ...lines.map((line, index) => make("span", {}, swatch(index), line.name)));
-    fill(this.left, make("h2", {}, bench.word(`left${this.unit}`)), make("p", { class: "note" }, bench.word("left_help")), make("div",
-      { class: "strip-window" }, strip),
-      row(toggle(bench, "log", { name: bench.word("log"), redraw: this.releft })), make("div", { class: "narrow" }, chart.element, legend));
+    const strips = make("div", { class: "strip-window" }, strip);
+    fill(this.left, make("h2", {}, bench.word(`left${this.unit}`)), make("p", { class: "note" }, bench.word("left_help")), strips,
+      row(toggle(bench, "log", { name: bench.word("log"), redraw: this.releft })),
+      make("div", { class: "narrow" }, chart.element, legend(lines)));
     const table = { columns: [bench.word("place"), bench.word("token"), ...LEFT.map((name) => bench.word(name))],
                     rows: tokens.map((token, time) => [time + 1, token, ...rows.map(({ y }) => y[time])]) };
     bench.offer({ name: bench.word("left"), picture: chart.svg, table });
@@ -154,28 +154,28 @@ class Recurrent {
     const [given, needed] = [await bench.numbers("recurrent/given", this.asked()), await bench.numbers("recurrent/needed", this.asked())];
     const [steps, width] = given.shape;
     const rows = [bench.word("one_context"), ...read.tokens.written];
-    const map = heatMap({ name: bench.word("contexts"), rows, columns: Array.from({ length: width }, (_,
-      unit) => String(unit + 1)), values: given.values, both: true, stretch: true });
+    const columns = Array.from({ length: width }, (_, unit) => String(unit + 1));
+    const map = heatMap({ name: bench.word("contexts"), rows, columns, values: given.values, both: true, stretch: true });
     map.canvas.dataset.shows = "contexts";
     map.mark({ row: 0 });
     const likeness = Array.from({ length: steps - 1 }, (_, step) => cosine(given, 0, step + 1));
     const count = needed.shape[1];
     const x = Array.from({ length: count }, (_, place) => place + 1);
-    const lines = ["with_attention", "without_attention"].map((name, place) => ({ name: bench.word(name), x,
-      y: Array.from(needed.values.slice(place * count, (place + 1) * count)) }));
-    const chart = lineChart({ name: bench.word("needed"), lines: [...lines, { name: bench.word("likeness"), x, y: likeness,
-      dashed: true }], xName: bench.word("step"), from: 0 });
-    const legend = make("p", { class: "legend" }, ...[...lines.map((line) => line.name), bench.word("likeness")].map((name,
-      index) => make("span", {}, swatch(index), name)));
-    const table = { columns: [bench.word("step"), bench.word("token"), ...lines.map((line) => line.name), bench.word("likeness")],
-                    rows: read.tokens.written.map((token, step) => [step + 1, token, lines[0].y[step], lines[1].y[step], likeness[step]]) };
+    const lines = [
+      ...["with_attention", "without_attention"].map((name, place) =>
+        ({ name: bench.word(name), x, y: Array.from(needed.values.slice(place * count, (place + 1) * count)) })),
+      { name: bench.word("likeness"), x, y: likeness, dashed: true },
+    ];
+    const chart = lineChart({ name: bench.word("needed_curve"), lines, xName: bench.word("step"), from: 0 });
+    const table = { columns: [bench.word("step"), bench.word("token"), ...lines.map(({ name }) => name)],
+                    rows: read.tokens.written.map((token, step) => [step + 1, token, ...lines.map(({ y }) => y[step])]) };
     bench.offer({ name: bench.word("contexts"), picture: map.picture, table: map.table });
     bench.offer({ name: bench.word("needed"), picture: chart.svg, table });
     bench.code({ name: bench.word("contexts"), python: contextsCode(bench.run, this.asked()) });
     const strip = tokenStrip({ name: bench.word("needed"), tokens: read.tokens.written.map((text, step) => ({ text,
-      note: `${percent(lines[0].y[step])} → ${percent(lines[1].y[step])}` })) });
+      note: `${share(lines[0].y[step])} → ${share(lines[1].y[step])}` })) });
     return [map.element, make("h3", {}, bench.word("needed")), make("p", { class: "note" }, bench.word("needed_help")), strip,
-      make("div", { class: "narrow" }, chart.element, legend)];
+      make("div", { class: "narrow" }, chart.element, legend(lines))];
   }
 }
 
@@ -186,10 +186,10 @@ export function sorted(values, times, units, way) {
   const over = (unit, step) => Array.from({ length: times }, (_, time) => step(unit, time));
   const keys = {
     mean: (unit) => -over(unit, at).reduce((sum, value) => sum + value, 0),
-    change: (unit) => -over(unit, (each, time) => (time ? Math.abs(at(each, time) - at(each, time - 1)) : 0)).reduce((sum,
-      value) => sum + value, 0),
-    latest: (unit) => over(unit, (each, time) => Math.abs(at(each, time))).reduce((best, value, time,
-      all) => (value > all[best] ? time : best), 0),
+    change: (unit) => -over(unit, (each, time) => (time ? Math.abs(at(each, time) - at(each, time - 1)) : 0))
+      .reduce((sum, value) => sum + value, 0),
+    latest: (unit) => over(unit, (each, time) => Math.abs(at(each, time)))
+      .reduce((best, value, time, all) => (value > all[best] ? time : best), 0),
   };
   if (!(way in keys)) return order;
   const key = order.map(keys[way]);
@@ -206,12 +206,4 @@ function cosine({ shape: [, width], values }, one, other) {
   const [first, second] = [one, other].map((place) => values.slice(place * width, (place + 1) * width));
   const dot = (left, right) => left.reduce((sum, value, place) => sum + value * right[place], 0);
   return dot(first, second) / (Math.sqrt(dot(first, first) * dot(second, second)) || 1);
-}
-
-function percent(value) {
-  return `${Math.round(100 * value)} %`;
-}
-
-function swatch(index) {
-  return make("span", { class: "swatch", style: { background: LINES[index] } });
 }

@@ -3,6 +3,7 @@
 export const words = {
   en: {
     title: "Recurrent",
+    look_for: "Press the first token and see how soon nothing of it is left: that is what attention was invented for.",
     help_text:
       "A recurrent network reads one token after another and carries one state along: here each row is one number of that " +
       "state, each column a token. Gates decide what is kept and what is written. Press a token to see how much of it is " +
@@ -34,11 +35,13 @@ export const words = {
     look_every: "This decoder has no attention: at every step it is given the same context vector.",
     look_once: "This decoder has no attention: the context vector is its first state, and whatever it needs later its state has to carry.",
     needed: "What the context vector alone would do",
+    needed_curve: "Probability of each right token",
     needed_help: "The probability of each right token: with attention, and if every step were given the one context vector instead.",
     with_attention: "with attention", without_attention: "context vector instead", likeness: "cosine of both contexts",
   },
   zh: {
     title: "循环网络",
+    look_for: "点击第一个词元，看它多快就所剩无几：注意力正是为此而提出的。",
     help_text:
       "循环网络逐个读入词元，并带着一个状态往前走：这里每一行是状态中的一个数，每一列是一个词元。门决定保留什么、写入什么。" +
       "点击一个词元，看它在之后的状态里还剩多少。没有注意力的解码器只通过一个上下文向量知道源文；" +
@@ -56,7 +59,7 @@ export const words = {
     about_forget: "旧记忆有多少留下：1 全部保留。",
     about_output: "记忆有多少被展示出来。",
     sort: "单元排序", sort_number: "编号", sort_mean: "平均值", sort_change: "变化", sort_latest: "最强的时刻",
-    left_frame: "一个画面还剩多少", left_value: "一个数值还剩多少", place_frame: "画面", place_value: "时刻",
+    left_frame: "一帧还剩多少", left_value: "一个数值还剩多少", place_frame: "帧", place_value: "时刻",
     states: "状态", left: "一个词还剩多少", left_of: "“{word}”还剩多少", place: "词元序号", step: "步",
     left_help:
       "点击一个词元。在该词元处，每条曲线都是 1。差异：没有这个词，状态会偏离多远。导数：这个词稍有变化，状态跟着变多少；" +
@@ -67,6 +70,7 @@ export const words = {
     look_every: "这个解码器没有注意力：每一步都得到同一个上下文向量。",
     look_once: "这个解码器没有注意力：上下文向量是它的初始状态，之后需要的一切都得靠状态带着走。",
     needed: "只靠上下文向量会怎样",
+    needed_curve: "每个正确词元的概率",
     needed_help: "每个正确词元的概率：用注意力，以及每一步都改用那一个上下文向量。",
     with_attention: "用注意力", without_attention: "改用上下文向量", likeness: "两种上下文的余弦",
   },

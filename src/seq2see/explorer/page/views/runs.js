@@ -2,7 +2,7 @@
 
 import { curvesCode, samplesCode } from "../code/tables.js";
 import { row, slider, toggle } from "../parts/controls.js";
-import { lineChart } from "../parts/chart.js";
+import { lineChart, swatch } from "../parts/chart.js";
 import { LINES } from "../parts/colours.js";
 import { fill, latest, make } from "../parts/dom.js";
 import { smoothed } from "../parts/smoothing.js";
@@ -10,6 +10,7 @@ import { smoothed } from "../parts/smoothing.js";
 const words = {
   en: {
     title: "Runs",
+    look_for: "Find where the dashed line stops falling: from there on the model only learns its examples by heart.",
     help_text:
       "How training went, step by step. The loss is what training makes small: solid on the training data, dashed on " +
       "validation data that the model is not trained on. When the dashed line rises while the solid one falls, the model " +
@@ -29,17 +30,16 @@ const words = {
     train: "train",
     valid: "valid",
     samples: "The same examples, step by step",
-    of_run: "examples of",
     at: "at step",
     source: "source",
     reference: "reference",
     output: "output",
-    training: "still training",
     nothing: "Nothing is noted yet.",
     thinned: "Of {all} lines that were noted, {kept} are drawn: of every stretch the lowest and the highest of each figure.",
   },
   zh: {
     title: "训练过程",
+    look_for: "找到虚线不再下降的地方：从那里起，模型只是在死记训练样例。",
     help_text:
       "训练一步步进行的情况。训练要减小的是损失：实线为训练数据，虚线为不参与训练的验证数据。若虚线上升而实线下降，" +
       "模型就是在死记硬背；实线更高并不奇怪：随机失活和标签平滑使训练比考试更难。浅色线为记录的原值，粗线为滑动平均。仍在训练的会在这里继续增长。下方是每次评测时的同一批验证样例；" +
@@ -56,12 +56,10 @@ const words = {
     train: "训练",
     valid: "验证",
     samples: "同样的例子，不同的阶段",
-    of_run: "样例来自",
     at: "第几步",
     source: "源文",
     reference: "参考",
     output: "输出",
-    training: "仍在训练",
     nothing: "尚无记录。",
     thinned: "共记录 {all} 行，图中画出 {kept} 行：每一小段中各项指标的最低和最高值。",
   },
@@ -113,8 +111,7 @@ function overlays(bench, redraw) {
       bench.set({ others: [...others].join() });
       redraw().catch(bench.fail);
     });
-    const swatch = make("span", { class: "swatch", style: { background: colourOf(bench, run) } });
-    return make("label", { class: "control toggle" }, input, swatch, run.name);
+    return make("label", { class: "control toggle" }, input, swatch(colourOf(bench, run)), run.name);
   });
   return make("fieldset", { class: "legend" }, make("legend", {}, bench.word("overlay")), ...boxes);
 }

@@ -8,6 +8,7 @@ import { readable } from "../parts/strip.js";
 const words = {
   en: {
     title: "Tokenise",
+    look_for: "See how many pieces a word or a character costs: the rarer it is, the more.",
     help_text:
       "A model never sees letters: its tokeniser cuts a text into pieces, and each piece is a number of the vocabulary. " +
       "Type, and see the pieces, their numbers, and their bytes in UTF-8. “▁” is a space, “⏎” a new line. A character " +
@@ -17,6 +18,7 @@ const words = {
     both: "{kind}, {size} pieces",
     counts: "{pieces} pieces for {characters} characters and {bytes} bytes",
     unknown: "not in the vocabulary",
+    unknowns: "{count} of them stand for something that is not in the vocabulary (dashed)",
     character: "character",
     piece: "piece",
     id: "number",
@@ -26,6 +28,7 @@ const words = {
   },
   zh: {
     title: "分词",
+    look_for: "看一个词或一个字要切成几个词元：越少见，切得越碎。",
     help_text:
       "模型看不到文字：分词器先把文本切成词元，每个词元在词表里有一个编号。输入文本，即可看到词元、编号和 UTF-8 字节。" +
       "“▁”是空格，“⏎”是换行。词表里没有的字可能被切成几个词元，每个字节一个：它们一起排在这个字下面。",
@@ -34,6 +37,7 @@ const words = {
     both: "{kind}，词表 {size}",
     counts: "{characters} 个字符、{bytes} 个字节，切成 {pieces} 个词元",
     unknown: "不在词表中",
+    unknowns: "其中 {count} 个代表词表里没有的内容（虚线框）",
     character: "字符",
     piece: "词元",
     id: "编号",
@@ -76,7 +80,9 @@ async function tell(told, bench) {
 /** One side's pieces; those that are bytes of one character stand under it. */
 function cut(side, bench) {
   const count = side.groups.reduce((sum, group) => sum + group.pieces.length, 0);
-  const counts = bench.word("counts", { pieces: count, characters: side.characters, bytes: side.bytes });
+  const unknown = side.groups.filter((group) => group.unknown).reduce((sum, group) => sum + group.pieces.length, 0);
+  const counts = [bench.word("counts", { pieces: count, characters: side.characters, bytes: side.bytes }),
+    unknown ? bench.word("unknowns", { count: unknown }) : ""].filter(Boolean).join(" · ");
   return make("section", {}, make("h2", {}, bench.word(side.name, side)), make("p", { class: "note" }, counts),
     make("div", { class: "cut", role: "list" }, ...side.groups.map((group) => groupOf(group, bench))));
 }

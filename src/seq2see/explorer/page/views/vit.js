@@ -1,26 +1,25 @@
 /** Pictures: patches and where they look, what reached the answer, and what becomes of it when patches change. */
 
-import { heatCode, saysCode } from "../code/pictures.js";
+import { heatCode, regionCode, saysCode } from "../code/pictures.js";
 import { bars } from "../parts/bars.js";
 import { choice, press, row, slider, toggle } from "../parts/controls.js";
 import { fill, make, turns } from "../parts/dom.js";
 import { drawingBoard } from "../parts/drawing.js";
-import { fileBox } from "../parts/file_box.js";
+import { fileBox, isKept, keepOwn } from "../parts/file_box.js";
 import { share } from "../parts/figures.js";
-import { rowOf } from "../parts/head_math.js";
+import { meanRow, rowOf } from "../parts/head_math.js";
 import { patchPicture } from "../parts/picture.js";
 import { shuffled } from "../parts/reorder.js";
 import { tokenStrip } from "../parts/strip.js";
 import { words } from "./vit_words.js";
 
-const LONGEST_LINK = 16_000; // a larger picture is not written into the address
 const LONG = 900; // pixels of a film, whose frames lie side by side
 const NOBODY = -1; // no patch is chosen: the class token asks, or all patches on average
 
 export const view = {
   name: "vit",
   words,
-  state: { shows: "attention", layer: 0, head: -1, query: NOBODY, fusion: "mean", discard: 0, cover: "",
+  state: { shows: "attention", layer: -1, head: -1, query: NOBODY, fusion: "mean", discard: 0, cover: "",
     order: "", off: false },
   show: (place, bench) => new Pictures(place, bench).open(),
 };
@@ -65,8 +64,8 @@ class Pictures {
     const { bench, seen } = this;
     const shown = (value) => `${value + 1} / ${seen.count}`;
     const numbers = { name: bench.word(this.film ? "film" : "picture"), to: seen.count - 1, shown, redraw: () => this.another() };
-    const own = this.film ? [] : [fileBox(bench, (pixels) => this.own(pixels)), this.drawn];
-    return row(seen.count ? slider(bench, "number", numbers) : null, ...own);
+    const own = fileBox(bench, () => this.own());
+    return row(seen.count ? slider(bench, "number", numbers) : null, own, this.film ? null : this.drawn);
   }
 
   /** What can be done to a picture. */
@@ -86,6 +85,8 @@ class Pictures {
     const told = seen.positions === "none" ? [] : ["position"];
     const shows = [...(seen.layers ? ["attention", "rollout"] : []), ...told, "bare"];
     if (!shows.includes(bench.state.shows)) bench.set({ shows: shows[0] });
+    const last = Math.max(seen.layers - 1, 0);
+    if (bench.state.layer < 0 || bench.state.layer > last) bench.state.layer = last; // it says most of what was decided
     const named = (names) => names.map((each) => [each, bench.word(each)]);
     const numbered = (count) => Array.from({ length: count }, (_, place) => [place, String(place + 1)]);
     const heads = [[-1, bench.word("mean")], ...numbered(seen.heads)];
@@ -101,8 +102,7 @@ class Pictures {
   /** What every question says of the picture. */
   asked(more = {}) {
     const { state, run } = this.bench;
-    const which = this.pixels ?? state.pixels;
-    return { run: run.id, ...(which ? { pixels: which } : { number: state.number }), order: listOf(state.order),
+    return { run: run.id, ...(state.pixels ? { pixels: state.pixels } : { number: state.number }), order: listOf(state.order),
       cover: listOf(state.cover), ...more };
   }
 
@@ -120,10 +120,17 @@ class Pictures {
     Object.assign(this.seen, seen);
     Object.assign(this, { said: other ?? plain, word: NOBODY, regions: null });
     this.picture.show({ pixels, grid: seen.grid, heat: null, covered: listOf(bench.state.cover) });
-    this.about.textContent = seen.truth ? `${bench.word("name")}: ${seen.name} · ${bench.word("truth")}: ${seen.truth}` : bench.word("own");
+    this.about.textContent = this.known(seen);
     this.tell(plain, other);
     bench.code({ name: bench.word("says"), python: saysCode(this) });
     await this.afresh();
+  }
+
+  /** What is known of the picture itself. */
+  known({ name, truth }) {
+    const { word, state: { pixels } } = this.bench;
+    if (truth) return `${word("name")}: ${name} · ${word("truth")}: ${truth}`;
+    return [word(this.film ? "own_film" : "own"), isKept(pixels) ? "" : word("not_kept")].filter(Boolean).join(" · ");
   }
 
   /** The maps of this layer or rollout, and what is asked of them now. */
@@ -149,6 +156,7 @@ class Pictures {
     const { heat, told } = this.word >= 0 && this.regions ? this.ofWord() : this.maps ? this.ofPatch() : { heat: null, told: "" };
     this.told.textContent = told;
     this.picture.show({ heat, chosen: this.word >= 0 ? NOBODY : bench.state.query });
+    if (this.word >= 0) bench.code({ name: bench.word("regions"), python: this.codeOf(this.word) });
     bench.offer({ name: bench.word("title"), picture: this.picture.picture, table: this.picture.table });
   }
 
@@ -212,7 +220,13 @@ class Pictures {
       } });
     const rows = said.pieces.map(({ text, probability }) => [text, probability]);
     this.bench.offer({ name, picture: strip, table: { columns: [name, "p"], rows } });
+    this.bench.code({ name: this.bench.word("regions"), python: said.pieces.length ? this.codeOf(0) : null });
     return strip;
+  }
+
+  /** The code for where the model looked when it wrote a word. */
+  codeOf(word) {
+    return regionCode(this, { word, patches: this.picture.patches });
   }
 
   async regionOf() {
@@ -248,24 +262,24 @@ class Pictures {
 
   /** Another test picture: what was changed in the last one is undone. */
   another() {
-    this.pixels = null;
     this.bench.set({ pixels: "", order: "", cover: "" });
     return this.redraw();
   }
 
-  /** A picture that no number names: into the address if it is small, else only into memory. */
-  async own(pixels) {
-    this.pixels = pixels;
-    this.bench.set({ pixels: pixels.length <= LONGEST_LINK ? pixels : "", order: "", cover: "" });
+  /** A picture or a film that no number names. */
+  async own() {
+    this.bench.set({ order: "", cover: "" });
     await this.tried(this.redraw);
-    if (pixels.length > LONGEST_LINK) this.about.textContent += ` · ${this.bench.word("not_kept")}`;
   }
 
   /** Open the board, or close it; gives the button that does. */
   openBoard() {
     if (this.board.hasChildNodes()) return fill(this.board) && this.drawn;
     const { side, channels } = this.seen;
-    const board = drawingBoard({ side, channels, words: this.bench.word, onDrawn: (pixels) => this.own(pixels) });
+    const board = drawingBoard({ side, channels, words: this.bench.word, onDrawn: (pixels) => {
+      keepOwn(this.bench, pixels);
+      this.own();
+    } });
     board.take(this.picture.given.pixels);
     fill(this.board, board.element);
     return this.drawn;
@@ -283,10 +297,4 @@ class Pictures {
 
 function listOf(text) {
   return text ? text.split(".").map(Number) : [];
-}
-
-function meanRow({ shape: [rows, width], values }) {
-  const mean = new Float32Array(width);
-  values.forEach((value, place) => (mean[place % width] += value / rows));
-  return mean;
 }

@@ -1,0 +1,94 @@
+"""The splits that a run was made from: remembered when it is trained, compared when it is judged.
+
+Judging reads the data anew. Where a file has vanished, grown or been exchanged meanwhile, other examples may be held
+out than then, learnt ones among them, and their score would be a lie. So a run keeps a fingerprint of each split.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from seq2see.core.errors import UserError
+from seq2see.core.files import write_json
+from seq2see.sources.examples import Example
+from seq2see.sources.fingerprints import fingerprint
+from seq2see.sources.picture_examples import PictureExamples, called
+
+if TYPE_CHECKING:
+    from seq2see.workbench.questions import Splits
+    from seq2see.workbench.recipe import Recipe
+    from seq2see.workbench.run_folder import RunFolder
+
+LEARNT_FROM = ("train", "valid")
+"""Splits that no score is told of, as long as there are others."""
+Stamp = dict[str, Any]
+"""How many examples a split has, and the SHA-256 of all of them."""
+
+
+def stamp_of(examples: Sequence[Example]) -> Stamp:
+    """What a split is known by; pictures go by their names and labels, which are the same in every size."""
+    if isinstance(examples, PictureExamples):
+        pairs = zip(examples.names, examples.labels, strict=True)
+        return {"examples": len(examples), "sha256": fingerprint(Example(called(name), label) for name, label in pairs)}
+    characters = sum(len(each.source) + len(each.target) for each in examples)
+    return {"examples": len(examples), "characters": characters, "sha256": fingerprint(examples)}
+
+
+def remember_splits(run: RunFolder, stamps: dict[str, Stamp]) -> None:
+    """Write down what a run is made from."""
+    write_json(run.splits, stamps)
+
+
+def remember_common(run: RunFolder, members: Sequence[RunFolder]) -> None:
+    """Write down what all members of an ensemble were made from; of what they do not agree on nothing is known."""
+    found = [_remembered(member) if member.splits.exists() else None for member in members]
+    if found[0] is not None and all(each == found[0] for each in found):
+        remember_splits(run, found[0])
+
+
+def changed_splits(run: RunFolder, recipe: Recipe, splits: Splits) -> dict[str, list[str]]:
+    """What there is to say, as "changed", of splits that are judged now and were others then; learnt ones are refused.
+
+    The training examples are only looked at where something has changed: there may be many. If they are not what they
+    were, nobody can tell what was learnt. A run that remembers nothing is not asked.
+    """
+    then = _remembered(run) if run.splits.exists() else {}
+    told = []
+    for name in dict.fromkeys([*then, *splits]) if then else ():
+        before, now = then.get(name) or stamp_of([]), stamp_of(splits.get(name, []))
+        if name == "train" or (name == "valid" and splits.get("test")) or before["sha256"] == now["sha256"]:
+            continue
+        files = ", ".join(getattr(recipe.corpus, name, ()) or getattr(recipe.corpus, "paths", ()))
+        where = files or f"{run}, corpus.kind={recipe.corpus.kind}"
+        what = f"The {name} split is not the one of training ({_size(before)} then, {_size(now)} now)"
+        if why := _learnt(splits.get(name, []), splits["train"], then["train"]["sha256"]):
+            remedy = f"Put the data back, or train a new run on these; if you know better, delete {run.splits}."
+            raise UserError(f"{what}, and {why}.", where=where, remedy=remedy)
+        told.append(f"{what}: its scores are not those of then. Look at {where}.")
+    return {"changed": told} if told else {}
+
+
+def _learnt(judged: Sequence[Example], train: Sequence[Example], then: str) -> str:
+    """Why examples that shall be judged were learnt, or may have been; nothing if they were not."""
+    if stamp_of(train)["sha256"] != then:
+        return "the training examples are others, too: what would be judged may have been learnt"
+    pairs = {(each.source, each.target) for each in train}
+    texts = [each.target for each in train if not each.source]  # running text, of which a part may be judged
+    known = [(each.source, each.target) in pairs or any(each.target in text for text in texts) for each in judged]
+    return "all of it was learnt" if known and all(known) else ""
+
+
+def _remembered(run: RunFolder) -> dict[str, Stamp]:
+    try:
+        found = json.loads(run.splits.read_text(encoding="utf-8"))
+        return {name: {"sha256": str(found[name]["sha256"]), **found[name]} for name in ("train", *found)}
+    except (ValueError, KeyError, TypeError):
+        what = "What this run remembers of its data cannot be read."
+        raise UserError(what, where=str(run.splits), remedy="Without the file, nothing is compared.") from None
+
+
+def _size(stamp: Stamp) -> str:
+    examples = f"{stamp['examples']:,} example" + "s" * (stamp["examples"] != 1)
+    return f"{examples} of {stamp['characters']:,} characters" if "characters" in stamp else examples

@@ -1,0 +1,70 @@
+"""Two forecasts beside each other: curves, errors and differences are those of the two models."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from looking import shown, until
+from taken import run_code
+
+from seq2see.api import resolve
+from seq2see.explorer.bench import Bench
+from seq2see.explorer.offline import saved_page
+from seq2see.explorer.server import serving
+from seq2see.sequences.series import numbers_of
+from seq2see.workbench.train import train_recipe
+from tiny_runs import tiny_run, waves
+
+TEXT = "16 17.5 19 20.5 22 23 24 24.5 24 23"
+
+
+@pytest.fixture
+def two(tmp_path, monkeypatch):
+    """A GRU that sees twelve values, and a line through the last four."""
+    tiny_run("series", tmp_path)
+    train_recipe(resolve("waves-linear", [waves(tmp_path)], {"training.steps": 30}), tmp_path / "line")
+    monkeypatch.chdir(tmp_path)
+    return Bench.open(["series <i>&", "line"])
+
+
+def lines(page, name):
+    """What a chart draws, by the names of its lines."""
+    return {line["name"]: line for line in shown(page, f"[data-shows={name}]")["lines"]}
+
+
+def test_two_runs_forecast_one_series(page, two, tmp_path):
+    models, values = [run.model for run in two.runs.values()], numbers_of(TEXT)
+    with serving(two) as keys:
+        page.goto(f"{keys.link}&view=compare&run=r1&second=r2&text={TEXT.replace(' ', '+')}")
+        page.wait_for_selector("section.view:not([aria-busy])")
+        names = ["first: series <i>&", "second: line"]
+        drawn, errors = lines(page, "forecasts"), lines(page, "errors")
+        assert drawn["values"]["y"] == values
+        for name, model in zip(names, models, strict=True):
+            said = model.along(TEXT)
+            first = len(values) + 2 - len(said)  # what was said of the value behind the last stands at the end
+            assert drawn[name]["x"] == list(range(first, len(values) + 2))
+            assert drawn[name]["y"] == pytest.approx(said, abs=1e-6)
+            ahead = numbers_of(model(TEXT, max_new_tokens=16).text)
+            assert drawn[f"{name}, how it goes on"]["y"] == pytest.approx(ahead)
+            truth = [values[time - 1] for time in errors[name]["x"]]
+            assert errors[name]["y"] == pytest.approx(np.abs(np.subtract(said[:-1], truth)), abs=1e-6)
+        less = lines(page, "differences")["second less first"]
+        one, other = (dict(zip(drawn[name]["x"], drawn[name]["y"], strict=True)) for name in names)
+        assert less["y"][0] == pytest.approx(other[less["x"][0]] - one[less["x"][0]], abs=1e-6)
+        assert (less["x"][0], less["x"][-1]) == (5, len(values) + 16)
+        told = [float(each) for each in page.locator("table.forecasts td:nth-child(2)").all_inner_texts()]
+        assert told == pytest.approx([np.mean(errors[name]["y"]) for name in names], rel=0.01)
+        left = run_code(page, "Compare")
+        for name, found in zip(names, left["errors"], strict=True):
+            np.testing.assert_allclose(found, errors[name]["y"], atol=1e-5)
+        page.locator("textarea[name=other]").fill("20 21 22 23 24 25 26 27 28 29 30")
+        until(page, "document.querySelectorAll('[data-shows=forecasts]').length === 2")
+        assert page.locator("[data-shows=differences]").count() == 0
+        page.locator("select[name=examples]").select_option("1")  # of which is known what came
+        until(page, "document.querySelectorAll('table.forecasts th').length === 4")
+        page.goto("about:blank")
+    path = tmp_path / "look.html"
+    path.write_text(saved_page(two, views=("compare",)), encoding="utf-8")
+    page.goto(f"{path.as_uri()}#view=compare&run=r1&second=r2")
+    page.wait_for_selector("[data-shows=differences]")
