@@ -133,3 +133,13 @@ def test_a_table_gets_for_each_token_the_sum_over_its_vectors():
         assert torch.equal(found, functional.embedding(torch.tensor([[1, 3, 1]]), table.weight))
         (found * torch.tensor([[[1.0], [10.0], [100.0]]])).sum().backward()
     assert places[id(table.weight)].tolist() == [[0, 0], [101, 101], [0, 0], [10, 10]]
+
+
+def test_seeds_are_drawn_together_and_none_is_given_twice(monkeypatch):
+    monkeypatch.setattr("seq2see.kernels.beside.SEEDS", 3)
+    beside = Beside(torch.device("cpu"))
+    with beside.at_work([], {}):
+        seeds = [beside.seed() for _ in range(6)]
+    assert len({int(seed) for seed in seeds}) == 6
+    assert [len({seed.untyped_storage().data_ptr() for seed in some}) for some in (seeds[:3], seeds)] == [1, 2]
+    assert not beside.seeds  # the next step draws its own

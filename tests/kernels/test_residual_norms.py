@@ -82,6 +82,31 @@ def test_who_reads_it_twice_sends_two_slopes_back_and_the_slope_by_the_part_is_s
     torch.testing.assert_close(summed, theirs[1].flatten(0, -2).sum(0), rtol=1e-3, atol=1e-3)
 
 
+def test_what_stands_beside_is_given_the_biases_slope_by_the_norm_and_parts_read_the_second_of_two(monkeypatch):
+    monkeypatch.setattr("seq2see.layers.residual.fits", lambda norm, vectors: True)
+    monkeypatch.setattr("seq2see.kernels.beside.sum_rows", None)  # it need not be summed once more
+    blocks = [(PostNorm(LayerNorm(16).to(DEVICE), 0.0), nn.Linear(16, 16).to(DEVICE)) for _ in range(2)]
+    weights = [weight for pair in blocks for each in pair for weight in each.parameters()]
+    stream, beside, read = torch.randn(2, 5, 16, device=DEVICE), Beside(torch.device(DEVICE)), []
+    real = everywhere(stream.shape)
+
+    def run() -> Tensor:
+        vectors = stream
+        for around, part in blocks:
+            vectors = around(vectors, real, lambda x, part=part: (read.append(x), part(x))[1])
+        return (vectors * torch.arange(16, device=DEVICE)).square().sum()
+
+    expected = torch.autograd.grad(run(), weights)
+    read.clear()
+    with beside.at_work([part for _, part in blocks], dict.fromkeys(map(id, weights))):
+        run().backward()
+        found = beside.found
+    assert read[1].grad_fn.name().startswith("ForkedNormOfSum")
+    assert read[1].output_nr == 1
+    for weight, slope in zip(weights, expected, strict=True):
+        torch.testing.assert_close(found[id(weight)], slope, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
