@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import numpy as np
 import pytest
 from looking import shown
@@ -53,3 +55,10 @@ def test_pictures_have_sides_too(open_view, runs):
     second = model.trace(shown_to[1]).of("attention")[-1].values.mean(0)
     assert shown(page, "[data-map='1'] canvas")["values"] == pytest.approx(second.flatten().tolist(), abs=1e-5)
     assert page.locator("[name=number]").get_attribute("max") == str(len(shown_to) - 1)
+    own = shown_to[0][::-1].copy()
+    page = open_view("compare", run="vit", other_number=1, pixels=base64.b64encode(own.tobytes()).decode())
+    answers = [each.text_content() for each in page.locator(".side > .side-answer").all()]
+    assert answers == [model.predict([pixels])[0].text for pixels in (own, shown_to[1])]
+    assert shown(page, ".side:first-child .frame")["pixels"] == own.flatten().tolist()
+    first = model.trace(own).of("attention")[-1].values.mean(0)
+    assert shown(page, "[data-map='0'] canvas")["values"] == pytest.approx(first.flatten().tolist(), abs=1e-5)

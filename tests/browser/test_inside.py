@@ -14,6 +14,7 @@ from seq2see.explorer.records import AboutInput
 from seq2see.explorer.views import positions, recurrent
 from seq2see.inspection.rollout import rollout
 from seq2see.inspection.trace import ALL
+from seq2see.workbench.reordering import untold
 
 TEXT, TARGET = "红猫", "the red cat"
 
@@ -93,6 +94,9 @@ def test_patches_look_where_the_layers_say(open_view, page, runs):
     page.keyboard.press("ArrowDown")
     until(page, "document.querySelector('.picture-told').textContent.includes('1,1')")
     np.testing.assert_allclose(shown(page, ".picture-canvas")["values"], unit[0] @ unit.T, atol=1e-4)
+    open_view("vit", run="vit", number=1, layer=1, head=0, off="yes")
+    unplaced = untold(model).trace(pixels).of("attention")[1].values
+    np.testing.assert_allclose(shown(page, ".picture-canvas")["values"], unplaced[0][0, 1:], atol=1e-5)
 
 
 def chances(page, name: str) -> dict[str, float]:

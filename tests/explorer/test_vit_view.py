@@ -30,6 +30,7 @@ from seq2see.sequences.tokenisers import Words
 from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.workbench.model_folder import ModelConfig, StoredModel
 from seq2see.workbench.predict import opened
+from seq2see.workbench.reordering import untold
 from seq2see.workbench.tokenisers import Tokenisers
 
 LABELS = ("star", "月亮", "ring")
@@ -123,6 +124,21 @@ def test_with_positions_off_shuffled_patches_are_the_same_picture(bench: Bench):
     assert chances("off", places) == pytest.approx(chances("off", []), abs=1e-5)
     assert chances("told", places) != pytest.approx(chances("told", []), abs=1e-5)
     assert chances("off", []) != pytest.approx(chances("told", []), abs=1e-5)
+
+
+def test_with_positions_off_looks_are_those_of_a_model_that_is_told_nothing(bench: Bench):
+    for run, kind, more in (("r1", vit.LookAsked, {"layer": 1, "head": 1}), ("r1", vit.RolloutAsked, {})):
+        answer = vit.look if kind is vit.LookAsked else vit.reached
+        told, off = (answer(bench, asked(kind, run, positions=way, **more)).array for way in ("told", "off"))
+        layers = [each.values for each in untold(bench.run(run).model).trace(PIXELS).of("attention")]
+        np.testing.assert_allclose(off, layers[1][1] if more else rollout(layers), atol=1e-6)
+        assert np.abs(told - off).max() > 1e-3
+    caption = {"target": "a b", "head": 0}
+    told, off = (vit.regions(bench, asked(vit.RegionAsked, "r2", positions=way, **caption)) for way in ("told", "off"))
+    record = untold(bench.run("r2").model).trace(PIXELS, "a b")
+    looks = [each.values for each in record.of("attention") if each.across]
+    np.testing.assert_allclose(off.array, looks[-1][0], atol=1e-6)
+    assert np.abs(told.array - off.array).max() > 1e-4
 
 
 def test_looks_are_those_of_the_layers(bench: Bench):

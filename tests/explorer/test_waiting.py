@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from copy import copy
 
 import httpx2
 import numpy as np
@@ -19,6 +18,8 @@ from seq2see.explorer import routes, server, waiting
 from seq2see.explorer.messages import AboutRun
 from seq2see.explorer.routes import Route
 from seq2see.explorer.waiting import Busy, Line
+from seq2see.workbench.model_folder import StoredModel
+from seq2see.workbench.predict import opened
 
 
 def test_work_is_done_in_turn_and_one_at_a_time():
@@ -112,8 +113,9 @@ def test_what_takes_too_long_is_given_up_and_told(monkeypatch):
 
 def test_a_client_that_goes_while_a_model_writes_holds_nobody_up(monkeypatch):
     """A search of hundreds of turns, left after its first: the next question is answered, and nothing half is kept."""
-    on, model = bench(), copy(writer("transformer"))
-    model.config = model.config.model_copy(update={"decoding": Decoding(max_new_tokens=400, min_new_tokens=400)})
+    on, other = bench(), writer("transformer")
+    config = other.config.model_copy(update={"decoding": Decoding(max_new_tokens=400, min_new_tokens=400)})
+    model = opened(StoredModel(config, other.module, other.tokenisers))
     on.run("r1").model = model
     turns, step = [], model.module.step
 

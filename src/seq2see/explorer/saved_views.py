@@ -200,21 +200,26 @@ def pictures(answers: Answers) -> None:
         found = answers.ask("vit/see", **about)
         answers.ask("vit/picture", **about)
         answers.ask("vit/about", **about)
-        said = answers.ask("vit/say", **about, positions="told")
         if found["positions"] != "none":
-            answers.ask("vit/say", **about, positions="off")
             answers.ask("vit/similar")
-        heads = found["heads"] if found["grid"][0] * found["grid"][1] <= MOST_PLACES else 0
-        for layer in range(found["layers"]):
-            for head in range(-1, heads):
-                answers.ask("vit/look", **about, layer=layer, head=head)
-        for fusion in ("mean", "min", "max") if found["layers"] else ():
-            for discard in DISCARDS:
-                answers.ask("vit/rollout", **about, fusion=fusion, discard=discard)
-        if found["writes"] and "attention" in answers.run["abilities"]:
-            answers.ask("vit/regions", **about, target=said["text"])
+        for positions in ("told",) if found["positions"] == "none" else ("told", "off"):
+            _looked_at(answers, found, {**about, "positions": positions})
         if number + 1 >= found["count"]:
             break
+
+
+def _looked_at(answers: Answers, found: dict[str, Any], about: dict[str, Any]) -> None:
+    """What a model makes of a picture."""
+    said = answers.ask("vit/say", **about)
+    heads = found["heads"] if found["grid"][0] * found["grid"][1] <= MOST_PLACES else 0
+    for layer in range(found["layers"]):
+        for head in range(-1, heads):
+            answers.ask("vit/look", **about, layer=layer, head=head)
+    for fusion in ("mean", "min", "max") if found["layers"] else ():
+        for discard in DISCARDS:
+            answers.ask("vit/rollout", **about, fusion=fusion, discard=discard)
+    if found["writes"] and "attention" in answers.run["abilities"]:
+        answers.ask("vit/regions", **about, target=said["text"])
 
 
 def positions(answers: Answers) -> None:

@@ -31,17 +31,18 @@ class SidesAsked(AboutInput):
     other: Words = ""
     """Another text."""
     other_number: Place | None = None
-    """Another picture."""
+    """Another picture, one of the test split; without it both look at one picture."""
 
 
 def sides(bench: Bench, asked: SidesAsked) -> dict[str, Any]:
     """Both answers with what differs marked, and how both read one target."""
     runs = [bench.run(asked.run), bench.run(asked.second or asked.run)]
     text = typed(runs[0], asked.text)
-    numbers = [asked.number, asked.number if asked.other_number is None else asked.other_number]
+    first = {"number": asked.number, "pixels": asked.pixels}
+    looked = [first, first if asked.other_number is None else {"number": asked.other_number}]
     inputs = [
-        AboutInput(run=run.id, text=each, target=asked.target, number=number)
-        for run, each, number in zip(runs, [text, asked.other or typed(runs[1], text)], numbers, strict=True)
+        AboutInput(run=run.id, text=each, target=asked.target, **which)
+        for run, each, which in zip(runs, [text, asked.other or typed(runs[1], text)], looked, strict=True)
     ]
     found = [answer(bench, each) for each in inputs]
     target = asked.target or written(runs[0].model, text, found[0])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.bench import Bench, OpenRun
+from seq2see.explorer.bench import Bench
 from seq2see.explorer.messages import MOST_TOKENS, AboutRun, Numbers, Words
 from seq2see.explorer.views.pictures import PictureAsked, Shown, about, settings_of, shown
 from seq2see.explorer.views.positions import unplaced
@@ -26,13 +26,13 @@ LIKELY = 10
 
 
 class SayAsked(PictureAsked):
-    """What does the model say of a picture?"""
+    """What does the model make of a picture?"""
 
     positions: Literal["told", "off"] = "told"
     """Whether it is told where patches stand, as it has learnt to be, or not."""
 
 
-class LookAsked(PictureAsked):
+class LookAsked(SayAsked):
     """Where do patches look, in one layer?"""
 
     layer: Annotated[int, Field(ge=-1, le=100_000)] = -1
@@ -41,7 +41,7 @@ class LookAsked(PictureAsked):
     """-1: the mean of all heads."""
 
 
-class RolloutAsked(PictureAsked):
+class RolloutAsked(SayAsked):
     """What of the patches has reached the end, through all layers?"""
 
     fusion: Literal["mean", "min", "max"] = "mean"
@@ -76,8 +76,7 @@ def see(bench: Bench, asked: PictureAsked) -> dict[str, Any]:
 
 def say(bench: Bench, asked: SayAsked) -> dict[str, Any]:
     """The likeliest labels, or a caption and its pieces."""
-    run, found = bench.run(asked.run), shown(bench, asked)
-    model: Any = run.model if asked.positions == "told" else unplaced(bench, run)
+    run, found, model = bench.run(asked.run), shown(bench, asked), _model(bench, asked)
     if isinstance(model, Captioner):
         said = model.predict([found.given])[0]
         pieces = [{"text": each.text, "probability": each.probability} for each in said.answers[0].tokens]
@@ -114,7 +113,7 @@ def similar(bench: Bench, asked: AboutRun) -> Numbers:
 
 def regions(bench: Bench, asked: RegionAsked) -> Numbers:
     """(piece, place): how much the model took from each place when it wrote each piece."""
-    model = bench.run(asked.run).model
+    model = _model(bench, asked)
     if not isinstance(model, Captioner):
         raise UserError("This model writes no captions.", where=bench.run(asked.run).name)
     found = shown(bench, asked)
@@ -131,19 +130,25 @@ def _of_head(layers: Maps, asked: LookAsked) -> NDArray[np.float32]:
     return weights.mean(axis=0) if asked.head < 0 else weights[asked.head]
 
 
+def _model(bench: Bench, asked: PictureAsked) -> Any:
+    """The model that is asked: as it is, or told nothing of where patches stand."""
+    run = bench.run(asked.run)
+    return unplaced(bench, run) if isinstance(asked, SayAsked) and asked.positions == "off" else run.model
+
+
 def _looks(bench: Bench, asked: PictureAsked) -> Maps:
     """Of each layer (head, place, place): where the encoder looked while it read this picture."""
-    picture = PictureAsked(**asked.model_dump(include=set(PictureAsked.model_fields)))
-    return bench.kept(("looks", picture.model_dump_json()), lambda: looks_at(bench.run(asked.run), shown(bench, asked)))
+    fields = asked.model_dump(include=set(SayAsked.model_fields))
+    about = ("looks", SayAsked(**fields).model_dump_json())
+    return bench.kept(about, lambda: looks_at(_model(bench, asked), shown(bench, asked)))
 
 
 @torch.inference_mode()
-def looks_at(run: OpenRun, picture: Shown) -> Maps:
+def looks_at(model: Any, picture: Shown) -> Maps:
     """The same, of a picture; a model without attention has none."""
-    module: Any = run.model.module
-    read = run.model.reading(picture.given, "").batch
+    module, read = model.module, model.reading(picture.given, "").batch
     with trace(module) as seen:
         places = module.encode(read.source).values.size(1)
     if places > MOST_TOKENS:
-        raise UserError(f"A picture of {places:,} patches is more than can be shown: {MOST_TOKENS:,}.", where=run.name)
+        raise UserError(f"A picture of {places:,} patches is more than can be shown: {MOST_TOKENS:,}.", where="picture")
     return [each.values[0].float().cpu().numpy() for each in seen.of("attention")]

@@ -4,11 +4,18 @@ import { assigned, loaded, number, numbers, python, remarked, SEQ2SEE, text } fr
 import { pictureOf } from "./reading.js";
 import { remark } from "./remarks.js";
 
-/** Lines that open the model and make the picture, its patches moved and covered: `picture`. */
+/** Lines that open the model, as it is or told nothing of places, and make the picture, patches moved and covered: `picture`. */
 function opened(view) {
-  const { bench: { run }, seen: { patch } } = view;
+  const { bench: { run, state: { off } }, seen: { patch } } = view;
   const { order, cover, ...which } = view.asked();
-  const { imports, lines } = pictureOf(run, which);
+  const { imports, lines } = madeOf(run, pictureOf(run, which), { order, cover, patch });
+  return {
+    imports: [...imports, off ? "from seq2see.workbench.reordering import untold" : null],
+    lines: [lines[0], off ? remarked("model = untold(model)", remark("untold")) : null, ...lines.slice(1)],
+  };
+}
+
+function madeOf(run, { imports, lines }, { order, cover, patch }) {
   if (run.abilities.includes("films")) return { imports: [SEQ2SEE, ...imports], lines: [loaded(run), ...lines, frames(order, cover)] };
   const names = [cover.length ? "covered" : null, order.length ? "moved" : null].filter(Boolean).join(", ");
   return {
@@ -61,11 +68,10 @@ export function regionCode(view, { word, patches }) {
 /** What the model says of the picture: `said`. */
 export function saysCode(view) {
   const { imports, lines } = opened(view);
-  const [{ writes }, { off }] = [view.seen, view.bench.state];
+  const { writes } = view.seen;
   const asked = writes ? "model(picture)" : "model(picture, top_k=10)";
-  return python([...imports, off ? "from seq2see.workbench.reordering import untold" : null], [
+  return python(imports, [
     lines,
-    off ? remarked("model = untold(model)", remark("untold")) : null,
     `said = ${asked}`,
     writes ? "print(said.text, said.answers[0].tokens)" : "print(said.text, said.guesses[0])",
   ]);

@@ -6,6 +6,7 @@ import { legend } from "../parts/chart.js";
 import { LINES } from "../parts/colours.js";
 import { choice, row, slider, textBox } from "../parts/controls.js";
 import { fill, make, turns } from "../parts/dom.js";
+import { fileBox } from "../parts/file_box.js";
 import { figure, share } from "../parts/figures.js";
 import { heatMap } from "../parts/heat_map.js";
 import { looksAt, pictureAsked, pictureOf } from "../parts/given.js";
@@ -34,7 +35,7 @@ export const view = {
   },
 };
 
-/** What is read on either side: texts to type, or test pictures to choose. */
+/** What is read on either side: texts to type, or pictures: of the test split, or for both one's own. */
 function inputs(bench, redraw) {
   const { abilities } = bench.run;
   const target = abilities.includes("decode") ? [["target", "common", "first_answer"]] : [];
@@ -45,15 +46,21 @@ function inputs(bench, redraw) {
   const named = (value) => (value < 0 ? bench.word("same") : String(value + 1));
   const [name, other] = abilities.includes("films") ? ["film", "other_film"] : ["picture", "other_picture"];
   const { number, other_number: second } = bench.state;
-  return row(slider(bench, "number", { name: bench.word(name), from: 0, to: number, shown: named, redraw }),
-    slider(bench, "other_number", { name: bench.word(other), from: -1, to: second, shown: named, redraw }), ...target.map(box));
+  const another = () => {
+    bench.set({ pixels: "" });
+    return redraw();
+  };
+  return row(slider(bench, "number", { name: bench.word(name), from: 0, to: number, shown: named, redraw: another }),
+    slider(bench, "other_number", { name: bench.word(other), from: -1, to: second, shown: named, redraw }), fileBox(bench, redraw),
+    ...target.map(box));
 }
 
 async function tell(parts, turn, bench) {
-  const { text, other, target, number, other_number: otherNumber } = bench.state;
+  const { text, other, target, number, pixels, other_number: otherNumber } = bench.state;
   const second = bench.second?.ready ? bench.second.id : null;
   const found = await bench.ask("compare/sides", {
     run: bench.run.id, second, text, other, target: target || null, number, other_number: otherNumber < 0 ? null : otherNumber,
+    ...(pixels ? { pixels } : {}),
   });
   for (const input of parts.inputs.querySelectorAll("input[type=range]")) input.max = found.pictures - 1;
   const [one, two] = found.sides.map(({ input }) => JSON.stringify(input));
@@ -70,8 +77,8 @@ async function tell(parts, turn, bench) {
 async function showPictures(place, found, bench) {
   for (const [index, { input, name }] of found.sides.entries()) {
     if (!looksAt(bench.runs.find((run) => run.id === input.run))) continue;
-    const pixels = await bench.numbers("vit/picture", pictureAsked({ ...input, pixels: "" }));
-    place.querySelectorAll(".side h2")[index].after(pictureOf(pixels, `${name}: ${input.number + 1}`));
+    const pixels = await bench.numbers("vit/picture", pictureAsked(input));
+    place.querySelectorAll(".side h2")[index].after(pictureOf(pixels, input.pixels ? name : `${name}: ${input.number + 1}`));
   }
 }
 

@@ -106,16 +106,20 @@ class Pictures {
       cover: listOf(state.cover), ...more };
   }
 
+  /** The same of what the model makes of it, which may be told nothing of places. */
+  placed(more = {}) {
+    return this.asked({ positions: this.bench.state.off ? "off" : "told", ...more });
+  }
+
   /** Ask for everything anew: another picture, or other patches. */
   async draw() {
     const { bench } = this;
     const changed = Boolean(bench.state.order || bench.state.cover || bench.state.off);
-    const positions = bench.state.off ? "off" : "told";
     const bare = this.asked({ order: [], cover: [] });
     const [seen, pixels, plain, other] = [
       await bench.ask("vit/see", bare), await bench.numbers("vit/picture", this.asked()),
       await bench.ask("vit/say", { ...bare, positions: "told" }),
-      changed ? await bench.ask("vit/say", this.asked({ positions })) : null,
+      changed ? await bench.ask("vit/say", this.placed()) : null,
     ];
     Object.assign(this.seen, seen);
     Object.assign(this, { said: other ?? plain, word: NOBODY, regions: null });
@@ -145,8 +149,8 @@ class Pictures {
   }
 
   mapsOf({ shows, layer, head, fusion, discard }) {
-    if (shows === "attention") return this.bench.numbers("vit/look", this.asked({ layer, head }));
-    if (shows === "rollout") return this.bench.numbers("vit/rollout", this.asked({ fusion, discard }));
+    if (shows === "attention") return this.bench.numbers("vit/look", this.placed({ layer, head }));
+    if (shows === "rollout") return this.bench.numbers("vit/rollout", this.placed({ fusion, discard }));
     return shows === "position" ? this.bench.numbers("vit/similar", { run: this.bench.run.id }) : null;
   }
 
@@ -230,7 +234,7 @@ class Pictures {
   }
 
   async regionOf() {
-    if (this.word >= 0) this.regions ??= await this.bench.numbers("vit/regions", this.asked({ target: this.said.text }));
+    if (this.word >= 0) this.regions ??= await this.bench.numbers("vit/regions", this.placed({ target: this.said.text }));
     this.paint();
   }
 
@@ -286,12 +290,8 @@ class Pictures {
   }
 
   /** What goes wrong is told where the view stands. */
-  async tried(act) {
-    try {
-      await act();
-    } catch (error) {
-      this.bench.fail(error);
-    }
+  tried(act) {
+    return act().catch(this.bench.fail);
   }
 }
 
