@@ -143,3 +143,17 @@ def test_seeds_are_drawn_together_and_none_is_given_twice(monkeypatch):
     assert len({int(seed) for seed in seeds}) == 6
     assert [len({seed.untyped_storage().data_ptr() for seed in some}) for some in (seeds[:3], seeds)] == [1, 2]
     assert not beside.seeds  # the next step draws its own
+
+
+def test_a_layer_that_is_used_at_every_time_is_not_worth_a_second_stream(monkeypatch):
+    once, often, beside = nn.Linear(4, 4), nn.Linear(4, 4), Beside(torch.device("cpu"))
+    weights, begun = [*once.parameters(), *often.parameters()], []
+    plain = beside.begin
+    monkeypatch.setattr(beside, "begin", lambda work, *given: (begun.append(given), plain(work, *given)))
+    x = torch.randn(3, 4)
+    expected = torch.autograd.grad(often(often(once(x))).square().sum(), weights)
+    with beside.at_work([once, often], dict.fromkeys(map(id, weights))):
+        often(often(once(x))).square().sum().backward()
+    assert len(begun) == 2  # by the matrix of the one, and by its bias
+    for weight, slope in zip(weights, expected, strict=True):
+        torch.testing.assert_close(beside.places[id(weight)], slope)

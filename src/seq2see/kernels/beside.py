@@ -11,7 +11,7 @@ The plain twins are `nn.Linear` and `nn.Embedding`, which compute everything one
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -58,6 +58,7 @@ class Beside:
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.places: dict[int, Tensor | None] = {}
         self.filled: set[int] = set()
+        self.uses: Counter[int] = Counter()
         self.under_way: deque[tuple[torch.cuda.Event, tuple[Tensor, ...]]] = deque()
         self.device = device
         self.seeds: list[Tensor] = []
@@ -69,7 +70,7 @@ class Beside:
         self, layers: Sequence[nn.Linear | nn.Embedding], places: Mapping[int, Tensor | None]
     ) -> Iterator[None]:
         """In here these layers leave the slopes of their weights to us; at the end all of them are there."""
-        self.places, self.filled = dict(places), set()
+        self.places, self.filled, self.uses = dict(places), set(), Counter()
         for layer in layers:
             way = partial(_product, layer) if isinstance(layer, nn.Linear) else partial(_look_up, layer)
             layer.forward = way  # type: ignore[method-assign]
@@ -168,13 +169,25 @@ class Taker:
         self.beside.put(self.bias, add_up(slope))
 
     def by_product(self, slope: Tensor, x: Tensor) -> None:
-        """The slopes by W and b of x Wᵀ + b, given that by the product, whose sum may be known."""
+        """The slopes by W and b of x Wᵀ + b, given that by the product, whose sum may be known.
+
+        A recurrent layer multiplies at every time, by little: to go to another stream and back would take longer.
+        """
+        if self.beside.uses[self.weight] > 1:
+            self._put_both(slope, x)
+            return
         self.by_matrix(slope, x)
         known = self.beside.sums.pop(slope.data_ptr(), None)
         if known is not None and (known[0].size(-1), known[0].numel()) == (slope.size(-1), slope.numel()):
             self.by_bias(known[1], lambda summed: summed)
         else:
             self.by_bias(slope, sum_rows)
+
+    @torch.no_grad()
+    def _put_both(self, slope: Tensor, x: Tensor) -> None:
+        self.beside.put_product(self.weight, slope.mT, x)
+        if self.bias is not None:
+            self.beside.put(self.bias, sum_rows(slope))
 
     def by_norm(self, parts: Tensor, by_part: Tensor | None) -> None:
         """The slopes by the weight and bias of a norm, and the sum of that by the part that it has added to the stream.
@@ -215,6 +228,7 @@ class Product(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.taker = taker_of(weight, bias)
+        ctx.taker.beside.uses[ctx.taker.weight] += 1
         return functional.linear(x, weight, bias)
 
     @staticmethod
