@@ -211,8 +211,7 @@ class Taker:
         self.beside.begin(partial(self._put_table, size), slope, tokens)
 
     def _put_table(self, size: int, slope: Tensor, tokens: Tensor) -> None:
-        # It sorts the tokens, and numbers of half the bits in half the time.
-        self.beside.put(self.weight, torch.ops.aten.embedding_dense_backward(slope, tokens.int(), size, -1, False))
+        self.beside.put(self.weight, torch.ops.aten.embedding_dense_backward(slope, tokens, size, -1, False))
 
     def scale(self, by: Tensor) -> None:
         """What was found was found for a slope of 1, and that of the loss is this one."""
