@@ -187,7 +187,7 @@ class Taker:
     def _put_both(self, slope: Tensor, x: Tensor) -> None:
         self.beside.put_product(self.weight, slope.mT, x)
         if self.bias is not None:
-            self.beside.put(self.bias, sum_rows(slope))
+            self.beside.put(self.bias, slope.sum(0, dtype=torch.float32))
 
     def by_norm(self, parts: Tensor, by_part: Tensor | None) -> None:
         """The slopes by the weight and bias of a norm, and the sum of that by the part that it has added to the stream.
