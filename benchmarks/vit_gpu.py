@@ -156,9 +156,7 @@ if __name__ == "__main__":
     if sys.argv[1:]:
         measure(*sys.argv[1:])
     else:
-        rows = []
-        for cell in ("training", "forward"):
-            rows += in_turns([(__file__, name, cell) for name in (*PEERS, "seq2see")])
+        rows = in_turns([(__file__, name, cell) for cell in ("training", "forward") for name in (*PEERS, "seq2see")])
         add_ratios(rows)
         about = {"environment": describe_machine(), "command": "python benchmarks/vit_gpu.py"}
         write_json(RESULTS, about | {"rows": rows})
