@@ -97,6 +97,12 @@ def test_patches_look_where_the_layers_say(open_view, page, runs):
     open_view("vit", run="vit", number=1, layer=1, head=0, off="yes")
     unplaced = untold(model).trace(pixels).of("attention")[1].values
     np.testing.assert_allclose(shown(page, ".picture-canvas")["values"], unplaced[0][0, 1:], atol=1e-5)
+    fits = "[...document.querySelectorAll('.bars-box')].map((box) => box.scrollWidth <= box.clientWidth)"
+    assert page.evaluate(fits) == [True, True]  # what the model says stands beside the picture, and is not cut off
+    beside = "document.querySelector('.picture-answers').getBoundingClientRect().left"
+    assert page.evaluate(beside) > page.evaluate(
+        "document.querySelector('.picture-canvas').getBoundingClientRect().right"
+    )
 
 
 def chances(page, name: str) -> dict[str, float]:

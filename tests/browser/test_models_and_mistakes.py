@@ -102,12 +102,15 @@ class TestEmbeddings:
 
 class TestMistakes:
     def test_a_run_that_was_not_evaluated_says_how_that_is_done(self, open_view, page, runs):
-        page.watched.allowed.add(422)
         folder = runs.bench.run(runs.id("gpt")).folder.evaluation
         aside = folder.rename(folder.with_name("aside"))
-        open_view("mistakes", run="gpt")
-        assert "seq2see eval" in page.locator(".complaint").text_content()
+        said = {}
+        for language in ("zh", "en"):
+            open_view("mistakes", run="gpt", lang=language)
+            said[language] = page.locator("section.view").text_content()
         aside.rename(folder)
+        assert all("seq2see eval gpt" in each for each in said.values())
+        assert "还没有评测" in said["zh"]
 
     def test_rows_are_those_of_the_table_and_lead_to_where_the_model_looked(self, open_view, runs):
         run = runs.bench.run(runs.id("transformer")).folder

@@ -90,6 +90,7 @@ class TestCurves:
         assert (answer.status_code, answer.json()["where"]) == (422, "half-done")
         on.run("r6").model = writer("transformer")
         assert Client(app_of(on)).ask("predict", run="r6", texts=[SOURCE]).status_code == 200
+        assert Client(app_of(on)).ask("mistakes/splits", run="r6").json()["splits"] == []  # it was not judged yet
 
 
 class TestFoldersThatChange:

@@ -18,7 +18,7 @@ from seq2see.explorer.messages import AboutRun, Numbers
 from seq2see.models.picture_settings import Picture
 from seq2see.models.settings import Series
 from seq2see.sources.picture_examples import called
-from seq2see.workbench.judged import ORDERS, Judged, chosen, confusion, has_tags, judged, kind_of, not_judged, splits
+from seq2see.workbench.judged import ORDERS, Judged, chosen, confusion, has_tags, judged, kind_of, splits
 from seq2see.workbench.predict import Model
 from seq2see.workbench.report_texts import differing
 from seq2see.workbench.run_folder import RunFolder
@@ -50,11 +50,9 @@ class RowsAsked(AboutRun):
 
 
 def listed(bench: Bench, asked: SplitsAsked) -> dict[str, Any]:
-    """The splits that a run was judged on, and what kind of answers each has."""
+    """The splits that a run was judged on, and what kind of answers each has; none, if it was not judged yet."""
     run = bench.run(asked.run)
     found = splits(_folder(run))
-    if not found:
-        raise not_judged(run.name)
     labels, pictures = list(run.model.tokenisers.labels), has_pictures(run.model)
     tags = has_tags(run.model)
     return {

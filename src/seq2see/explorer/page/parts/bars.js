@@ -6,7 +6,7 @@
  *   bench.offer({ name: "next token", picture: chart.svg, table: chart.table });
  *
  * onPick(index) makes the bars buttons that can be pressed (also with Enter; the arrow keys go up and down); `chosen` marks
- * one; `colours` gives each its own. `values` may be below zero: then bars go both ways.
+ * one; `colours` gives each its own. `values` may be below zero: then bars go both ways. `narrow` ones stand beside something.
  * `chart.svg.shown = {labels, values}` is what is shown.
  */
 
@@ -15,17 +15,19 @@ import { draw, make } from "./dom.js";
 import { figure } from "./figures.js";
 import { readable } from "./strip.js";
 
-const [WIDTH, HEIGHT, GAP] = [640, 26, 4];
+const [WIDTH, NARROW, HEIGHT, GAP] = [640, 500, 26, 4];
 const FONT = { "font-size": 15, "font-family": "system-ui, 'Noto Sans CJK SC', sans-serif" };
 
 export function bars(given) {
-  const { name, labels, values, most = null, told = figure, chosen = -1, colours = null, onPick = null } = given;
+  const { name, labels, values, most = null, told = figure, chosen = -1, colours = null, onPick = null, narrow = false } = given;
+  const width = narrow ? NARROW : WIDTH;
   const shownLabels = labels.map(readable);
   const room = Math.min(Math.max(...shownLabels.map(widthOf), 20) + 12, 240);
-  const scale = scaleOf(values, most, WIDTH - room - 80);
+  const scale = scaleOf(values, most, width - room - 80);
   const high = labels.length * (HEIGHT + GAP);
   const picked = onPick ? "group" : "img";
-  const svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${Math.max(high, 1)}`, role: picked, "aria-label": name, class: "bars" });
+  const looks = { viewBox: `0 0 ${width} ${Math.max(high, 1)}`, class: narrow ? "bars narrow-bars" : "bars" };
+  const svg = draw("svg", { ...looks, role: picked, "aria-label": name });
   labels.forEach((_, index) => {
     const told_ = told(values[index]);
     const parts = barOf({ label: shownLabels[index], value: values[index], told: told_, room, scale, index, colours, chosen });

@@ -32,6 +32,7 @@ const words = {
     all_rows: "All rows",
     rows: "{from} to {to} of {total} rows",
     no_rows: "No row.",
+    not_judged: "This run was not evaluated yet. “seq2see eval {run}” does that; then open this page again.",
     earlier: "← earlier",
     later: "later →",
     text_: "text",
@@ -73,6 +74,7 @@ const words = {
     all_rows: "全部行",
     rows: "第 {from} 到 {to} 行，共 {total} 行",
     no_rows: "没有行。",
+    not_judged: "这次训练还没有评测。先运行“seq2see eval {run}”，再打开这一页。",
     earlier: "← 前面",
     later: "后面 →",
     text_: "文本",
@@ -112,6 +114,7 @@ export const view = {
 
   async show(place, bench) {
     const { splits, labels, pictures } = await bench.ask("mistakes/splits", { run: bench.run.id });
+    if (!splits.length) return fill(place, make("p", {}, bench.word("not_judged", { run: bench.run.name })));
     const split = () => ({ labels, pictures, ...(splits.find((each) => each.name === bench.state.split) ?? splits[0]) });
     const parts = { confusion: make("div", {}), rows: make("div", {}) };
     const turn = turns();

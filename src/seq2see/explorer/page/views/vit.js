@@ -203,7 +203,7 @@ class Pictures {
       parts.push(make("h3", {}, bench.word(name)), make("p", { class: "picture-said", "data-said": name }, said.text));
       if (said.answers.length) {
         const chart = bars({ name: bench.word(name), labels: said.answers.map((each) => each.text),
-          values: said.answers.map((each) => each.probability), most: 1, told: share });
+          values: said.answers.map((each) => each.probability), most: 1, told: share, narrow: true });
         parts.push(chart.element);
         bench.offer({ key: name, name: `${bench.word("says")} (${bench.word(name)})`, picture: chart.svg, table: chart.table });
       }
