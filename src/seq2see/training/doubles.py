@@ -39,7 +39,8 @@ class Doubles:
     """Copies in bf16 of the weights of a model's products; a weight that is shared is copied once.
 
     An optimiser that sets `joined` takes the gradients of all copies as they are, from `gradient`, and renews the
-    copies itself. For any other one every weight gets a gradient of its own, in float32.
+    copies itself. For any other one every weight gets a gradient of its own, in float32. Unless blocks are compiled,
+    gradients are computed beside the rest (kernels/beside.py).
     """
 
     def __init__(self, model: nn.Module, compiled: bool = False):

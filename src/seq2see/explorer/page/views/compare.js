@@ -1,4 +1,4 @@
-/** Two runs on one text, or one run on two: answers, probabilities and attention side by side, and how they differ. */
+/** Two runs on one text or picture, or one run on two: answers, probabilities and attention side by side, and how they differ. */
 
 import { mapsCode, sidesCode } from "../code/both.js";
 import { bars } from "../parts/bars.js";
