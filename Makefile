@@ -52,7 +52,7 @@ demo: .venv/.core
 test: .venv/.dev $(WEIGHTS)/.done
 	$(BIN)/python -m pytest -n 2 -m "not long and not triton and not browser" -rs
 
-# The quick tests, then those left out there, and what is tried on drawn cases once more on four times as many.
+# The quick tests, then those left out there, and what is tried on drawn cases once more on ten times as many.
 test-all: test .venv/.kernels
 	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 -m "long or triton or hypothesis or browser" -rs
 

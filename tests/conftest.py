@@ -20,7 +20,7 @@ if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # kernels for a GPU are walked through in Python
 
 hypothesis.settings.register_profile("quick", max_examples=20, deadline=None)
-hypothesis.settings.register_profile("deep", max_examples=80, deadline=None)
+hypothesis.settings.register_profile("deep", max_examples=200, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
