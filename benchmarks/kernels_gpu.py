@@ -35,8 +35,8 @@ from seq2see.kernels.cross_entropy import judge_quickly
 from seq2see.kernels.curved_products import CurvedProduct
 from seq2see.kernels.few_rows import Layer, Norm, product
 from seq2see.kernels.look_up import Lookup, look_up
+from seq2see.kernels.norms import NormBeside, NormOfSum
 from seq2see.kernels.one_query import look_across, look_back
-from seq2see.kernels.residual_norms import NormBeside, NormOfSum
 from seq2see.kernels.short_attention import short_attention
 from seq2see.layers.attention import KeyValueCache, join_heads, split_heads
 from seq2see.layers.feed_forward import CURVES

@@ -135,6 +135,39 @@ def test_a_table_gets_for_each_token_the_sum_over_its_vectors():
     assert places[id(table.weight)].tolist() == [[0, 0], [101, 101], [0, 0], [10, 10]]
 
 
+@pytest.mark.triton
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("width", [3, 520])
+def test_slopes_are_added_to_the_rows_of_their_tokens(dtype, width):
+    from seq2see.kernels.table_slopes import add_to_table
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(1)
+    # One that occurs more often than a program takes at a time, the smallest and the largest, and some once.
+    tokens = torch.tensor([7, 0, 7, 3, 7, 7, 9, 7, 7, 0, 1, 7, 7, 7, 9, 5], device=device)
+    slope, table = torch.randn(16, width, device=device, dtype=dtype), torch.randn(10, width, device=device)
+    expected = table.index_add(0, tokens, slope.float())
+    add_to_table(table, slope, *tokens.int().sort(stable=True))
+    torch.testing.assert_close(table, expected, rtol=1e-5, atol=1e-5)
+
+
+@needs_gpu
+@pytest.mark.parametrize("place", ["none", "empty", "filled"])
+def test_a_large_table_on_a_gpu_gets_what_it_gets_on_a_cpu(place):
+    torch.manual_seed(1)
+    tokens, known = torch.randint(0, 3000, (4, 50)), torch.randn(3000, 24)
+    found = []
+    for device in ("cpu", "cuda"):
+        table, beside = nn.Embedding(3000, 24, _weight=torch.ones(3000, 24)).to(device), Beside(torch.device(device))
+        weight = id(table.weight)
+        with beside.at_work([table], {weight: None if place == "none" else known.to(device, copy=True)}):
+            if place == "filled":
+                beside.filled.add(weight)
+            (table(tokens.to(device)) * torch.arange(24, device=device)).square().sum().backward()
+        found.append(beside.places[weight].cpu())
+    torch.testing.assert_close(*found)
+
+
 def test_seeds_are_drawn_together_and_none_is_given_twice(monkeypatch):
     monkeypatch.setattr("seq2see.kernels.beside.SEEDS", 3)
     beside = Beside(torch.device("cpu"))

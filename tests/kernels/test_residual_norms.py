@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2see.kernels.beside import Beside
+from seq2see.kernels.beside import Beside, at_hand
 from seq2see.layers.norms import LayerNorm, RMSNorm
 from seq2see.layers.residual import PostNorm, PreNorm, bias_of
 
@@ -51,7 +51,7 @@ def slopes(found: list[Tensor], by: list[Tensor]) -> list[Tensor]:
 @pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_norm_of_a_sum_is_the_plain_one(kind, shape):
-    from seq2see.kernels.residual_norms import NormOfSum
+    from seq2see.kernels.norms import NormOfSum
 
     norm, (stream, part) = case(kind, shape)
     by = [stream, part, *norm.parameters()]
@@ -65,7 +65,7 @@ def test_the_norm_of_a_sum_is_the_plain_one(kind, shape):
 @pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
 @pytest.mark.parametrize("readers", [1, 2])
 def test_who_reads_it_twice_sends_two_slopes_back_and_the_slope_by_the_part_is_summed(kind, readers):
-    from seq2see.kernels.residual_norms import ForkedNormOfSum
+    from seq2see.kernels.norms import ForkedNormOfSum
 
     norm, (stream, part) = case(kind, SHAPES[-1])
     by, beside = [stream, part, *norm.parameters()], Beside(torch.device(DEVICE))
@@ -108,10 +108,82 @@ def test_what_stands_beside_is_given_the_biases_slope_by_the_norm_and_parts_read
 
 
 @pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
+@pytest.mark.parametrize("read", [(0,), (1,), (0, 1)], ids=["the sum", "its norm", "both"])
+def test_a_sum_and_the_norm_of_it_in_one_walk_are_the_plain_ones(kind, read):
+    from seq2see.kernels.norms import SumThenNorm
+
+    norm, (stream, part) = case(kind, SHAPES[-1])
+    by = [stream, part, *norm.parameters()]
+    ours = SumThenNorm.apply(stream, part, norm.weight, bias_of(norm), 0.3, norm.epsilon)
+    total = stream + part * ((ours[0] - stream) / part).detach()  # the same numbers have fallen out
+    theirs = [total, norm(total, everywhere(SHAPES[-1]))]
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4)
+    ours, theirs = (torch.autograd.grad(weighed(some, read), by, allow_unused=True) for some in (ours, theirs))
+    for mine, other in zip(ours, theirs, strict=True):
+        other = torch.zeros_like(mine) if other is None else other
+        torch.testing.assert_close(mine, other, rtol=1e-2, atol=1e-3)
+
+
+def weighed(found: tuple[Tensor, ...], read: tuple[int, ...]) -> Tensor:
+    """A sum in which every number of what is read counts differently."""
+    torch.manual_seed(2)
+    return sum((found[each] * torch.randn(found[each].shape, device=DEVICE)).sum() for each in read)
+
+
+class Stack(nn.Module):
+    """Two parts on a stream, and a norm at its end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arounds = nn.ModuleList(PreNorm(norm(16), 0.0) for norm in (LayerNorm, RMSNorm))
+        self.parts = nn.ModuleList(nn.Linear(16, 16) for _ in range(2))
+        self.ending = LayerNorm(16)
+
+    def forward(self, vectors: Tensor, turned: bool = False) -> Tensor:
+        real, pairs = everywhere(vectors.shape), list(zip(self.arounds, self.parts, strict=True))
+        for around, part in reversed(pairs) if turned else pairs:
+            vectors = around(vectors, real, part)
+        return self.ending(vectors, real)
+
+
+def test_who_reads_the_stream_next_is_known_from_the_step_before(monkeypatch):
+    monkeypatch.setattr("seq2see.layers.residual.fits", lambda norm, vectors: at_hand() is not None)
+    stack, beside = Stack().to(DEVICE), Beside(torch.device(DEVICE))
+    stream = torch.randn(2, 5, 16, device=DEVICE, requires_grad=True)
+    weights, places = list(stack.parameters()), dict.fromkeys(map(id, stack.parameters()))
+    by_hand = []
+
+    def add_up(rows: Tensor) -> Tensor:
+        by_hand.append(rows)
+        return rows.sum(0)
+
+    monkeypatch.setattr("seq2see.kernels.beside.sum_rows", add_up)
+    # In the third step the parts come in another order: whoever was expected to read the stream does not.
+    for turned, sums, ends in ((False, 2, "NativeLayerNorm"), (False, 0, "SumThenNorm"), (True, 0, "NativeLayerNorm")):
+        expected = torch.autograd.grad(
+            (stack(stream, turned) * torch.arange(16, device=DEVICE)).square().sum(), weights
+        )
+        by_hand.clear()
+        with beside.at_work(list(stack.parts), places):
+            found = stack(stream, turned)
+            assert found.grad_fn.name().startswith(ends)
+            (found * torch.arange(16, device=DEVICE)).square().sum().backward()
+            slopes_found = beside.found | {id(each): each.grad for each in weights if each.grad is not None}
+        assert len(by_hand) == sums
+        for name, slope in zip(dict(stack.named_parameters()), expected, strict=True):
+            near = 0.02 * float(slope.abs().max())
+            torch.testing.assert_close(slopes_found[id(stack.get_parameter(name))], slope, rtol=0, atol=near)
+        stack.zero_grad()
+    assert not beside.vectors.written
+    assert not beside.vectors.normed
+
+
+@pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_norm_beside_the_stream_is_the_plain_one(kind, shape, dtype):
-    from seq2see.kernels.residual_norms import NormBeside
+    from seq2see.kernels.norms import NormBeside
 
     norm, (stream, _) = case(kind, shape)
     stream = stream.detach().to(dtype).requires_grad_()
@@ -127,7 +199,7 @@ def test_a_norm_beside_the_stream_is_the_plain_one(kind, shape, dtype):
 
 
 def test_what_falls_out_on_the_way_forward_falls_out_on_the_way_back():
-    from seq2see.kernels.residual_norms import NormOfSum
+    from seq2see.kernels.norms import NormOfSum
 
     share, shape = 0.3, (5, 41, 512)
     stream, part = torch.zeros(shape, device=DEVICE), torch.ones(shape, device=DEVICE).requires_grad_()

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2see.layers.attention import SelfAttention, fused_attention, plain_attention
+from seq2see.kernels.beside import Beside
+from seq2see.kernels.layers import halves
+from seq2see.layers.attention import SelfAttention, fused_attention, plain_attention, split_heads
 from seq2see.layers.masks import MayLook, causal
 
 pytestmark = [
@@ -66,6 +69,29 @@ def test_it_is_the_plain_formula_in_the_output_and_in_every_gradient(queries, ke
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.dtype == DTYPE
         torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=NEAR * float(theirs.detach().abs().max()))
+
+
+@pytest.mark.parametrize("others", ["one product", "two products"])
+def test_slopes_by_keys_and_values_of_one_product_are_not_copied_together(others, monkeypatch):
+    from seq2see.kernels.short_attention import short_attention
+
+    torch.manual_seed(1)
+    queries, product = (
+        torch.randn(2, 5, 32, device=DEVICE, dtype=DTYPE),
+        torch.randn(2, 9, 64, device=DEVICE, dtype=DTYPE),
+    )
+    found = []
+    for device in ("none", DEVICE):
+        q, both = (each.clone().requires_grad_() for each in (queries, product))
+        with Beside(torch.device(DEVICE)).at_work([], {}) if device != "none" else nullcontext():
+            keys, values = halves(both)
+            values = values if others == "one product" else 2 * values
+            output = short_attention(*(split_heads(each, 2) for each in (q, keys, values)), None, False)
+            if device != "none" and others == "one product":
+                monkeypatch.setattr(torch, "cat", None)
+            found.append(torch.autograd.grad(output.square().sum(), [q, both]))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=NEAR * float(theirs.abs().max()))
 
 
 def test_it_does_not_matter_how_the_numbers_lie():

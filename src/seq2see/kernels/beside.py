@@ -16,16 +16,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from seq2see.core.devices import TRITON
+from seq2see.kernels.stream import Stream
 
 AHEAD = 4
 """Products whose slopes may be under way: what they are computed from has to stay in memory until then."""
+
+FEW = 1024
+"""Tokens: of so few kinds some occur so often that the kernel for tables (kernels/table_slopes.py) is no gain."""
 
 SEEDS = 64
 """Drawn at once, because every draw is a kernel."""
@@ -47,6 +49,12 @@ def taker_of(weight: Tensor, bias: Tensor | None = None) -> Taker | None:
     return Taker(beside, *names) if all(name in beside.places for name in names if name is not None) else None
 
 
+def known_norm(norm: nn.Module, vectors: Tensor) -> Tensor | None:
+    """What this norm makes of these vectors, if somebody who works beside the step knows it already."""
+    beside = at_hand()
+    return None if beside is None else beside.vectors.read(vectors, norm)
+
+
 class Beside:
     """Computes the slopes of weights on a second stream, and puts each into its place. On a CPU there is only one.
 
@@ -64,6 +72,7 @@ class Beside:
         self.seeds: list[Tensor] = []
         self.sums: dict[int, tuple[Tensor, Tensor]] = {}
         self.forks: dict[int, tuple[Tensor, Tensor]] = {}
+        self.vectors = Stream()
 
     @contextmanager
     def at_work(
@@ -71,9 +80,10 @@ class Beside:
     ) -> Iterator[None]:
         """In here these layers leave the slopes of their weights to us; at the end all of them are there."""
         self.places, self.filled, self.uses = dict(places), set(), Counter()
+        from seq2see.kernels.layers import way_of
+
         for layer in layers:
-            way = partial(_product, layer) if isinstance(layer, nn.Linear) else partial(_look_up, layer)
-            layer.forward = way  # type: ignore[method-assign]
+            layer.forward = way_of(layer)  # type: ignore[method-assign]
         _now.append(self)
         try:
             yield
@@ -82,6 +92,7 @@ class Beside:
             for layer in layers:
                 del layer.forward
             self.wait()
+            self.vectors.forget()
             for kept in (self.seeds, self.sums, self.forks):
                 kept.clear()
 
@@ -121,6 +132,13 @@ class Beside:
         else:
             take_product(place, left, right, first=weight not in self.filled)
         self.filled.add(weight)
+
+    def sort(self, tokens: Tensor, size: int) -> list[Tensor]:
+        """These tokens in order, and where they stood; nothing where so few kinds occur that torch's way will do."""
+        found: list[Tensor] = []
+        if TRITON and tokens.is_cuda and tokens.numel() and size > FEW:
+            self.begin(lambda tokens: found.extend(tokens.flatten().int().sort(stable=True)), tokens)
+        return found
 
     @torch.no_grad()
     def begin(self, work: Callable[..., object], *given: Tensor) -> None:
@@ -206,63 +224,29 @@ class Taker:
         if by_part is not None:
             self.beside.sums[by_part.data_ptr()] = by_part, sums[2]
 
-    def by_table(self, slope: Tensor, tokens: Tensor, size: int) -> None:
+    def by_table(self, slope: Tensor, tokens: Tensor, size: int, order: Sequence[Tensor]) -> None:
         """The slope by a table, given those by the vectors of these tokens: for each token the sum over its vectors."""
-        self.beside.begin(partial(self._put_table, size), slope, tokens)
+        self.beside.begin(partial(self._put_table, size), slope, tokens, *order)
 
-    def _put_table(self, size: int, slope: Tensor, tokens: Tensor) -> None:
-        self.beside.put(self.weight, torch.ops.aten.embedding_dense_backward(slope, tokens, size, -1, False))
+    def _put_table(self, size: int, slope: Tensor, tokens: Tensor, *order: Tensor) -> None:
+        if not order:
+            self.beside.put(self.weight, torch.ops.aten.embedding_dense_backward(slope, tokens, size, -1, False))
+            return
+        from seq2see.kernels.table_slopes import add_to_table
+
+        table = self.beside.places[self.weight]
+        if table is None:
+            table = self.beside.places[self.weight] = slope.new_zeros(size, slope.size(-1), dtype=torch.float32)
+        elif self.weight not in self.beside.filled:
+            table.zero_()
+        add_to_table(table, slope.flatten(0, -2), *order)
+        self.beside.filled.add(self.weight)
 
     def scale(self, by: Tensor) -> None:
         """What was found was found for a slope of 1, and that of the loss is this one."""
         place = self.beside.places[self.weight]
         if place is not None:
             self.beside.begin(place.mul_, by)
-
-
-class Product(torch.autograd.Function):
-    """x Wᵀ + b, whose slopes by W and b are somebody else's business."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.taker = taker_of(weight, bias)
-        ctx.taker.beside.uses[ctx.taker.weight] += 1
-        return functional.linear(x, weight, bias)
-
-    @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
-        slope = slope.flatten(0, -2).contiguous()
-        by_x = (slope @ weight).view_as(x) if ctx.needs_input_grad[0] else None
-        ctx.taker.by_product(slope, x.flatten(0, -2))
-        return by_x, None, None
-
-
-class LookUp(torch.autograd.Function):
-    """The vectors of tokens, and the slope by their table is somebody else's business."""
-
-    @staticmethod
-    def forward(ctx: Any, tokens: Tensor, weight: Tensor) -> Tensor:
-        ctx.save_for_backward(tokens)
-        ctx.taker, ctx.size = taker_of(weight), len(weight)
-        return functional.embedding(tokens, weight)
-
-    @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        (tokens,) = ctx.saved_tensors
-        ctx.taker.by_table(slope, tokens, ctx.size)
-        return None, None
-
-
-def _product(layer: nn.Linear, x: Tensor) -> Tensor:
-    found: Tensor = Product.apply(x.to(layer.weight.dtype), layer.weight, layer.bias)
-    return found
-
-
-def _look_up(layer: nn.Embedding, tokens: Tensor) -> Tensor:
-    found: Tensor = LookUp.apply(tokens, layer.weight)
-    return found
 
 
 def take_product(total: Tensor, left: Tensor, right: Tensor, first: bool) -> None:

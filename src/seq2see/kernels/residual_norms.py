@@ -15,9 +15,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from seq2see.kernels.beside import at_hand, taker_of
-from seq2see.kernels.sums import add_up
-
 TILE, WARPS = 2048, 2
 """Numbers that a program works on at a time, and threads that do so, in groups of 32."""
 TILE_BACK, WARPS_BACK, PROGRAMS = 512, 2, 1024
@@ -76,12 +73,12 @@ def _normal(total, statistics, rows, at, inside, count, LAYER: tl.constexpr):
 def _slopes(
     by_stream, by_part, by_weights, slope, passing, total, statistics, weight, seed, count, width, share,
     ROWS: tl.constexpr, BLOCK: tl.constexpr, PROGRAMS: tl.constexpr,
-    PART: tl.constexpr, DROPS: tl.constexpr, LAYER: tl.constexpr, TWICE: tl.constexpr,
+    PART: tl.constexpr, DROPS: tl.constexpr, LAYER: tl.constexpr, TWICE: tl.constexpr, ALONG: tl.constexpr,
 ):  # fmt: skip
     """With n the normalised vector, g the slope by the output and h = g ⊙ weight: (h - mean(h) - n mean(h ⊙ n)) scale.
 
-    To it is added what comes straight along the stream (`passing`), if the norm stands in front of a part; behind one,
-    two slopes may come back for its output (`TWICE`), and the slope by the part is summed over all rows as well.
+    `passing` is a second slope by the output (`TWICE`), or what comes straight along the stream, past the norm
+    (`ALONG`). Behind a part, the slope by it is summed over all rows as well.
     """
     column, program = tl.arange(0, BLOCK), tl.program_id(0)
     weights = tl.load(weight + column, column < width, 0.0)[None, :]
@@ -101,12 +98,12 @@ def _slopes(
         if LAYER:
             found -= (tl.sum(given, 1) / width)[:, None]
         found *= scale
+        if ALONG:
+            found += tl.load(passing + at, inside, 0.0).to(tl.float32)
         if PART:
             dropped = _drop(found, seed, rows, share, BLOCK) if DROPS else found
             tl.store(by_part + at, dropped.to(by_part.dtype.element_ty), inside)
             sums += dropped
-        else:
-            found += tl.load(passing + at, inside, 0.0).to(tl.float32)
         tl.store(by_stream + at, found.to(by_stream.dtype.element_ty), inside)
     by_weights += program * kinds * width
     tl.store(by_weights + column, tl.sum(by_weight, 0), column < width)
@@ -164,8 +161,8 @@ BESIDE, BESIDE_SLOPES = "seq2see::norm_beside", "seq2see::norm_beside_slopes"
 for name, signature in {
     SUM: "(Tensor stream, Tensor part, Tensor weight, Tensor? bias, Tensor? seed, float share, float epsilon)"
     " -> (Tensor, Tensor, Tensor, Tensor)",
-    SUM_SLOPES: "(Tensor slope, Tensor? again, Tensor total, Tensor statistics, Tensor weight, Tensor seed,"
-    " float share, bool layer) -> (Tensor, Tensor, Tensor)",
+    SUM_SLOPES: "(Tensor slope, Tensor? again, Tensor? passing, Tensor total, Tensor statistics, Tensor weight,"
+    " Tensor seed, float share, bool layer) -> (Tensor, Tensor, Tensor)",
     BESIDE: "(Tensor stream, Tensor weight, Tensor? bias, float epsilon) -> (Tensor, Tensor)",
     BESIDE_SLOPES: "(Tensor slope, Tensor passing, Tensor stream, Tensor statistics, Tensor weight, bool layer)"
     " -> (Tensor, Tensor)",
@@ -185,12 +182,15 @@ def _sum(
 
 
 @torch.library.impl(SUM_SLOPES, "default")
-def _sum_slopes(slope: Tensor, again: Tensor | None, *given: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _sum_slopes(
+    slope: Tensor, again: Tensor | None, passing: Tensor | None, *given: Any
+) -> tuple[Tensor, Tensor, Tensor]:
     *tensors, share, layer = given
-    slope, again = slope.contiguous(), slope if again is None else again.contiguous()
+    slope, other = slope.contiguous(), again if passing is None else passing
     places = torch.empty_like(tensors[0]), torch.empty_like(slope)
-    modes = {"PART": True, "LAYER": layer, "TWICE": again is not slope}
-    return *places, _come_back(places, (slope, again, *tensors), share, modes)
+    modes = {"PART": True, "LAYER": layer, "TWICE": again is not None, "ALONG": passing is not None}
+    other = slope if other is None else other.contiguous()
+    return *places, _come_back(places, (slope, other, *tensors), share, modes)
 
 
 @torch.library.impl(BESIDE, "default")
@@ -206,7 +206,7 @@ def _beside_slopes(
 ) -> tuple[Tensor, Tensor]:
     by_stream = torch.empty_like(stream, memory_format=torch.contiguous_format)
     given = (slope.contiguous(), passing.contiguous(), stream.contiguous(), statistics, weight, stream)
-    modes = {"PART": False, "LAYER": layer, "TWICE": False}
+    modes = {"PART": False, "LAYER": layer, "TWICE": False, "ALONG": True}
     return by_stream, _come_back((by_stream, by_stream), given, 0.0, modes)
 
 
@@ -221,7 +221,9 @@ def _(stream: Tensor, part: Tensor, weight: Tensor, bias: Any, seed: Any, *rest:
 
 
 @torch.library.register_fake(SUM_SLOPES)
-def _(slope: Tensor, again: Any, total: Tensor, statistics: Tensor, weight: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+def _(
+    slope: Tensor, again: Any, passing: Any, total: Tensor, _: Tensor, weight: Tensor, *rest: Any
+) -> tuple[Tensor, ...]:
     return torch.empty_like(total), slope.new_empty(slope.shape), weight.new_empty(PROGRAMS, 3, weight.numel())
 
 
@@ -235,60 +237,3 @@ def _(
     slope: Tensor, passing: Tensor, stream: Tensor, statistics: Tensor, weight: Tensor, layer: bool
 ) -> tuple[Tensor, ...]:
     return stream.new_empty(stream.shape), weight.new_empty(PROGRAMS, 2, weight.numel())
-
-
-def _by_weights(ctx: Any, parts: Tensor, by_part: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """The slopes by the norm's weight and bias, unless somebody takes them."""
-    if ctx.taker is not None:
-        ctx.taker.by_norm(parts, by_part)
-        return None, None
-    by_weight, by_bias = add_up(parts)[:2]
-    return by_weight, by_bias if ctx.layer else None
-
-
-class NormOfSum(torch.autograd.Function):
-    """norm(stream + dropout(part))."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, stream: Tensor, part: Tensor, weight: Tensor, bias: Tensor | None, share: float, epsilon: float
-    ) -> Tensor:
-        ctx.share, ctx.layer, ctx.taker, beside = share, bias is not None, taker_of(weight, bias), at_hand()
-        seed = beside.seed() if beside and share else None
-        given = (stream, part, weight, bias, seed, share, epsilon)
-        normed, total, statistics, drawn = torch.ops.seq2see.norm_of_sum(*given)
-        ctx.save_for_backward(total, statistics, weight, drawn if seed is None else seed)
-        return normed
-
-    @staticmethod
-    def backward(ctx: Any, slope: Tensor, again: Tensor | None = None) -> tuple[Tensor | None, ...]:
-        given = (slope, again, *ctx.saved_tensors, ctx.share, ctx.layer)
-        by_stream, by_part, parts = torch.ops.seq2see.norm_of_sum_slopes(*given)
-        return by_stream, by_part, *_by_weights(ctx, parts, by_part), None, None
-
-
-class ForkedNormOfSum(NormOfSum):
-    """The same twice, for the two that read it: what comes back along both is added by the kernel."""
-
-    @staticmethod
-    def forward(ctx: Any, *given: Any) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        normed = NormOfSum.forward(ctx, *given)
-        ctx.set_materialize_grads(False)  # what only one has read comes back as nothing, and not as zeros
-        return normed, normed.detach()
-
-
-class NormBeside(torch.autograd.Function):
-    """norm(stream), and the stream itself: what comes back along both is added by the kernel."""
-
-    @staticmethod
-    def forward(ctx: Any, stream: Tensor, weight: Tensor, bias: Tensor | None, epsilon: float) -> tuple[Tensor, Tensor]:
-        normed, statistics = torch.ops.seq2see.norm_beside(stream, weight, bias, epsilon)
-        ctx.save_for_backward(stream, statistics, weight)
-        ctx.layer, ctx.taker = bias is not None, taker_of(weight, bias)
-        return stream.view_as(stream), normed
-
-    @staticmethod
-    def backward(ctx: Any, passing: Tensor, slope: Tensor) -> tuple[Tensor | None, ...]:
-        given = (slope, passing, *ctx.saved_tensors, ctx.layer)
-        by_stream, parts = torch.ops.seq2see.norm_beside_slopes(*given)
-        return by_stream, *_by_weights(ctx, parts, None), None

@@ -15,6 +15,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from seq2see.kernels.beside import at_hand
+
 LONGEST = 128
 SIZES = (16, 32, 64)
 """Numbers a head works on."""
@@ -233,7 +235,15 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _back(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-    return *torch.ops.seq2see.short_attention_slopes(slope, *ctx.saved_tensors, ctx.causal), None, None
+    if at_hand() is None:
+        return *torch.ops.seq2see.short_attention_slopes(slope, *ctx.saved_tensors, ctx.causal), None, None
+    *parts, table = ctx.saved_tensors
+    rows, heads, times, size = parts[1].shape
+    # Slopes by keys and values lie side by side, as those do if they come out of one product (`Halves`).
+    side_by_side = parts[1].new_empty(rows, times, 2, heads, size).permute(2, 0, 3, 1, 4).unbind()
+    found = (_like(parts[0]), *side_by_side)
+    _fill(found, slope, parts, table, ctx.causal)
+    return *found, None, None
 
 
 def _keep_together(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2see.core.devices import TRITON
+from seq2see.kernels.layers import halves
 from seq2see.layers.layout import Padded
 from seq2see.layers.masks import MayLook, so_far
 from seq2see.layers.relative_positions import Asked, Asking, Places
@@ -278,7 +279,7 @@ class CrossAttention(Attention):
 
     def prepare(self, memory: Float[Tensor, "line token memory"], layout: Padded = AS_ROWS) -> tuple[Tensor, Tensor]:
         """Keys and values of the memory: the same at every step, so they are computed once."""
-        keys, values = layout.spread(self.keys_values(memory)).chunk(2, dim=-1)
+        keys, values = halves(layout.spread(self.keys_values(memory)))
         return split_heads(keys, self.heads), split_heads(values, self.heads)
 
     def forward(

@@ -17,6 +17,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seq2see.kernels.beside import known_norm
+
 EPSILON = 1e-5
 """Added under the root, so that a constant vector is not divided by zero."""
 
@@ -48,7 +50,10 @@ class LayerNorm(nn.Module):
         self, vectors: Float[Tensor, "row time width"], real: Bool[Tensor, "row time"]
     ) -> Float[Tensor, "row time width"]:
         """Normalise each position by itself; `real` is not needed."""
-        return F.layer_norm(vectors, self.weight.shape, self.weight, self.bias, self.epsilon)
+        known = known_norm(self, vectors)
+        return (
+            F.layer_norm(vectors, self.weight.shape, self.weight, self.bias, self.epsilon) if known is None else known
+        )
 
 
 def plain_rms_norm(
@@ -73,7 +78,8 @@ class RMSNorm(nn.Module):
         self, vectors: Float[Tensor, "row time width"], real: Bool[Tensor, "row time"]
     ) -> Float[Tensor, "row time width"]:
         """Normalise each position by itself; `real` is not needed."""
-        return F.rms_norm(vectors, self.weight.shape, self.weight, self.epsilon)
+        known = known_norm(self, vectors)
+        return F.rms_norm(vectors, self.weight.shape, self.weight, self.epsilon) if known is None else known
 
 
 def mean_over_real(values: Float[Tensor, "row time width"], real: Bool[Tensor, "row time"]) -> Float[Tensor, "width"]:

@@ -12,7 +12,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from seq2see.core.devices import has_kernels
-from seq2see.kernels.beside import at_hand
+from seq2see.kernels.beside import at_hand, known_norm
+from seq2see.kernels.stream import Stream
 from seq2see.layers.dropout import Dropout, RowDropout
 from seq2see.layers.norms import LayerNorm, RMSNorm
 
@@ -39,7 +40,7 @@ class PostNorm(nn.Module):
         found = part(vectors if beside is None else beside.forked(vectors))
         if not fits(self.norm, vectors) or self.skip.p > 0:
             return self.norm(vectors + self.skip(self.dropout(found)), real)
-        from seq2see.kernels.residual_norms import ForkedNormOfSum, NormOfSum
+        from seq2see.kernels.norms import ForkedNormOfSum, NormOfSum
 
         given = (vectors, found, self.norm.weight, bias_of(self.norm), self.share, self.norm.epsilon)
         if beside is None:
@@ -64,12 +65,29 @@ class PreNorm(PostNorm):
 
     def forward(self, vectors: Vectors, real: Bool[Tensor, "row time"], part: Callable[[Tensor], Tensor]) -> Vectors:
         """Apply one part to the normalised stream and add its answer to the stream."""
-        if fits(self.norm, vectors):
-            from seq2see.kernels.residual_norms import NormBeside
+        if not fits(self.norm, vectors):
+            return vectors + self.skip(self.dropout(part(self.norm(vectors, real))))
+        from seq2see.kernels.norms import NormBeside
 
+        beside, normed = at_hand(), known_norm(self.norm, vectors)
+        if normed is None:
             vectors, normed = NormBeside.apply(vectors, self.norm.weight, bias_of(self.norm), self.norm.epsilon)
-            return vectors + self.skip(self.dropout(part(normed)))
-        return vectors + self.skip(self.dropout(part(self.norm(vectors, real))))
+        found = part(normed)
+        if beside is None or self.skip.p > 0:
+            return vectors + self.skip(self.dropout(found))
+        return beside.vectors.write(self._add(vectors, found, beside.vectors), self)
+
+    def _add(self, vectors: Vectors, found: Vectors, stream: Stream) -> Vectors:
+        """x + f(norm(x)), and in the same walk what the next norm makes of it, if that norm is known."""
+        following = stream.readers.get(self)
+        if following is None or not fits(following, vectors):
+            return vectors + self.dropout(found)
+        from seq2see.kernels.norms import SumThenNorm
+
+        given = (following.weight, bias_of(following), self.share, following.epsilon)
+        total, normed = SumThenNorm.apply(vectors, found, *given)
+        stream.know(total, following, normed)
+        return total
 
     @staticmethod
     def ending(norm: nn.Module) -> nn.Module | None:

@@ -1,0 +1,47 @@
+"""The slope by a table of vectors: for each token the sum over the slopes by all vectors that it was looked up for.
+
+Tokens are sorted, so that equal ones stand side by side; the program at the first of each kind adds up all of them,
+always in the same order, and adds the sum to the token's row. Rows of tokens that do not occur are not touched. Sorting
+needs the tokens alone: it is done while the model computes.
+
+The plain twin is torch's own way back of `nn.Embedding`, which makes a table full of zeros each time and adds it to the
+one that is there; a test compares them. Only a GPU can run this file: `triton` comes with torch's builds for one.
+"""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+ROWS, COLUMNS = 4, 512
+
+
+@triton.jit
+def _add(table, slope, tokens, order, count, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """All vectors of one token, if this program stands at the first of them."""
+    at, column = tl.program_id(0), tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    token = tl.load(tokens + at)
+    going = (at == 0) | (tl.load(tokens + tl.maximum(at, 1) - 1) != token)
+    if going:
+        place = table + token.to(tl.int64) * width + column
+        total = tl.zeros((ROWS, COLUMNS), tl.float32)
+        while going:
+            places = at + tl.arange(0, ROWS)
+            same = tl.load(tokens + places, places < count, -1) == token
+            rows = tl.load(order + places, same, 0).to(tl.int64)
+            inside = same[:, None] & (column < width)[None, :]
+            total += tl.load(slope + rows[:, None] * width + column[None, :], inside, 0.0).to(tl.float32)
+            at += ROWS
+            going = tl.load(tokens + at, at < count, -1) == token
+        known = tl.load(place, column < width, 0.0).to(tl.float32)
+        tl.store(place, (known + tl.sum(total, 0)).to(table.dtype.element_ty), column < width)
+
+
+def add_to_table(table: Tensor, slope: Tensor, tokens: Tensor, order: Tensor) -> None:
+    """Add slopes by vectors (token, width) to the rows of a table.
+
+    `tokens` are sorted, and `order` says where each of them stood.
+    """
+    count, width = slope.shape
+    _add[(count, triton.cdiv(width, COLUMNS))](
+        table, slope, tokens, order, count, width, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=4
+    )
