@@ -57,7 +57,7 @@ def test_steps_have_different_dropout():
 @pytest.mark.parametrize("changes", [{"precision": "bf16"}, {"accumulate": 2}], ids=str)
 def test_other_settings_are_recorded_too(changes):
     plain, recorded = (losses(graphs, dropout=0.0, **changes) for graphs in (False, True))
-    assert recorded == pytest.approx(plain, rel=1e-3)
+    assert recorded == pytest.approx(plain, rel=1e-3, abs=1e-3)  # in bf16 the first step rounds where the others do not
 
 
 @pytest.mark.parametrize("optimiser", [SGD(momentum=0.9), Adam(), Muon()], ids=str)

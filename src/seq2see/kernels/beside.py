@@ -134,10 +134,12 @@ class Beside:
         self.filled.add(weight)
 
     def sort(self, tokens: Tensor, size: int) -> list[Tensor]:
-        """These tokens in order, and where they stood; nothing where so few kinds occur that torch's way will do."""
+        """These tokens in order, for their slopes; nothing where there are so few kinds that torch's way will do."""
         found: list[Tensor] = []
         if TRITON and tokens.is_cuda and tokens.numel() and size > FEW:
-            self.begin(lambda tokens: found.extend(tokens.flatten().int().sort(stable=True)), tokens)
+            from seq2see.kernels.table_slopes import in_order
+
+            self.begin(lambda tokens: found.extend(in_order(tokens)), tokens)
         return found
 
     @torch.no_grad()

@@ -170,13 +170,18 @@ for name, signature in {
     torch.library.define(name, signature, tags=torch.Tag.pt2_compliant_tag)
 
 
+def _draws(seed: Tensor | None, share: float) -> int:
+    """How many numbers are drawn: one if something falls out and nobody has drawn it yet."""
+    return int(seed is None and share > 0)
+
+
 @torch.library.impl(SUM, "default")
 def _sum(
     stream: Tensor, part: Tensor, weight: Tensor, bias: Tensor | None, seed: Tensor | None, share: float, epsilon: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     stream, part = stream.contiguous(), part.contiguous()
     normed, total = torch.empty_like(part), torch.empty_like(stream)
-    drawn = torch.randint(2**31, (int(seed is None),), device=stream.device)
+    drawn = torch.randint(2**31, (_draws(seed, share),), device=stream.device)
     given = (stream, part, weight, bias, epsilon)
     return normed, total, _go(normed, total, given, drawn if seed is None else seed, share), drawn
 
@@ -215,8 +220,8 @@ def _statistics(stream: Tensor) -> Tensor:
 
 
 @torch.library.register_fake(SUM)
-def _(stream: Tensor, part: Tensor, weight: Tensor, bias: Any, seed: Any, *rest: float) -> tuple[Tensor, ...]:
-    drawn = stream.new_empty(int(seed is None), dtype=torch.int64)
+def _(stream: Tensor, part: Tensor, weight: Tensor, bias: Any, seed: Any, share: float, _: float) -> tuple[Tensor, ...]:
+    drawn = stream.new_empty(_draws(seed, share), dtype=torch.int64)
     return part.new_empty(part.shape), stream.new_empty(stream.shape), _statistics(stream), drawn
 
 

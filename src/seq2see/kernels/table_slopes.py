@@ -8,6 +8,7 @@ The plain twin is torch's own way back of `nn.Embedding`, which makes a table fu
 one that is there; a test compares them. Only a GPU can run this file: `triton` comes with torch's builds for one.
 """
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -16,32 +17,32 @@ ROWS, COLUMNS = 4, 512
 
 
 @triton.jit
-def _add(table, slope, tokens, order, count, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def _add(table, slope, tokens, order, ends, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """All vectors of one token, if this program stands at the first of them."""
-    at, column = tl.program_id(0), tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    token = tl.load(tokens + at)
-    going = (at == 0) | (tl.load(tokens + tl.maximum(at, 1) - 1) != token)
-    if going:
-        place = table + token.to(tl.int64) * width + column
+    first, column = tl.program_id(0), tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    token = tl.load(tokens + first)
+    if (first == 0) | (tl.load(tokens + tl.maximum(first, 1) - 1) != token):
+        end = tl.load(ends + first)
         total = tl.zeros((ROWS, COLUMNS), tl.float32)
-        while going:
-            places = at + tl.arange(0, ROWS)
-            same = tl.load(tokens + places, places < count, -1) == token
-            rows = tl.load(order + places, same, 0).to(tl.int64)
-            inside = same[:, None] & (column < width)[None, :]
+        for start in range(first, end, ROWS):
+            places = start + tl.arange(0, ROWS)
+            rows = tl.load(order + places, places < end, 0).to(tl.int64)
+            inside = (places < end)[:, None] & (column < width)[None, :]
             total += tl.load(slope + rows[:, None] * width + column[None, :], inside, 0.0).to(tl.float32)
-            at += ROWS
-            going = tl.load(tokens + at, at < count, -1) == token
+        place = table + token.to(tl.int64) * width + column
         known = tl.load(place, column < width, 0.0).to(tl.float32)
         tl.store(place, (known + tl.sum(total, 0)).to(table.dtype.element_ty), column < width)
 
 
-def add_to_table(table: Tensor, slope: Tensor, tokens: Tensor, order: Tensor) -> None:
-    """Add slopes by vectors (token, width) to the rows of a table.
+def in_order(tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Tokens sorted, where each of them stood, and for each the place behind the last of its kind."""
+    tokens, order = tokens.flatten().int().sort(stable=True)
+    return tokens, order, torch.searchsorted(tokens, tokens, right=True, out_int32=True)
 
-    `tokens` are sorted, and `order` says where each of them stood.
-    """
+
+def add_to_table(table: Tensor, slope: Tensor, tokens: Tensor, order: Tensor, ends: Tensor) -> None:
+    """Add slopes by vectors (token, width) to the rows of a table; the rest is what `in_order` gives."""
     count, width = slope.shape
     _add[(count, triton.cdiv(width, COLUMNS))](
-        table, slope, tokens, order, count, width, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=4
+        table, slope, tokens, order, ends, width, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=4
     )
