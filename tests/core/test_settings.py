@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import Field
 
 from seq2see.core.errors import UserError
-from seq2see.core.settings import Settings, parse_assignment, read_toml, read_tree, walk
+from seq2see.core.settings import Settings, explanations, parse_assignment, read_toml, read_tree, walk
 
 
 class Boat(Settings):
@@ -155,3 +155,29 @@ def test_every_setting_is_listed_with_its_explanation():
     assert rows["vehicle"] == (Boat, "A boat.")
     assert rows["vehicle.oars"] == (2, "How many oars.")
     assert rows["spare.oars"] == (1, "How many oars.")
+
+
+class Sailing(Boat):
+    """A boat that the wind moves."""
+
+    sails: int = 1
+    """How many sails, and:
+
+    how large.
+    """
+    oars: int = 0
+    flag: str = ""
+
+
+def test_explanations_are_inherited_and_read_only_when_asked_for():
+    # Whoever reads the source of a class when it is defined reads it for everybody who imports it.
+    assert all(field.description is None for field in Sailing.model_fields.values())
+    told = {"length": "How long it is.", "oars": "How many oars.", "sails": "How many sails, and:\n\nhow large."}
+    assert explanations(Sailing) == told
+
+
+def test_without_its_source_a_class_has_no_explanations():
+    without: dict[str, Any] = {"Settings": Settings}
+    exec("class Unread(Settings):\n    size: int = 1\n    'Nobody knows.'", without)
+    assert explanations(without["Unread"]) == {}
+    assert [*walk(without["Unread"]())] == [("size", 1, "")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import pytest
 import torch
@@ -11,9 +12,17 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from seq2see.core.errors import UserError
-from seq2see.layers.attention import SelfAttention, attention_weights, fused_attention, leaning, plain_attention
+from seq2see.layers.attention import (
+    GroupedSelfAttention,
+    SelfAttention,
+    attention_weights,
+    fused_attention,
+    leaning,
+    plain_attention,
+    split_heads,
+)
 from seq2see.layers.masks import MayLook, causal, so_far
-from seq2see.layers.relative_positions import LinearBias, Rotary, places_of
+from seq2see.layers.relative_positions import LinearBias, Rotary, Turn, places_of, plain_turn
 
 
 def at(*times: int) -> torch.Tensor:
@@ -47,6 +56,82 @@ def test_turning_keeps_lengths_and_tells_neighbours_apart():
     turned = Rotary(6).turn(pieces, torch.arange(5)[None])
     assert_close(turned.norm(dim=-1), pieces.norm(dim=-1))
     assert (turned[:, :, 1:] - turned[:, :, :-1]).norm(dim=-1).min() > 0.5
+
+
+def angles_of(*times: int, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
+    angles = at(*times)[:, None, :, None] * Rotary(6).frequencies
+    return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def of_one_product(dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Pieces as they come out of a product: only a part of what lies in a line, and heads beside each other."""
+    random = torch.Generator().manual_seed(4)
+    return torch.randn(2, 3, 40, generator=random).to(dtype)[..., :30].unflatten(-1, (5, 6)).transpose(1, 2)
+
+
+def test_what_runs_is_the_plain_turn_forward_and_backward():
+    pieces, angles = of_one_product().requires_grad_(), angles_of(0, 7, 500)
+    slope = torch.randn(2, 5, 3, 6)
+    plain, quick = plain_turn(pieces, *angles), Turn.apply(pieces, *angles, 1.0)
+    assert_close(quick, plain, rtol=1e-6, atol=1e-6)
+    by_plain, by_quick = (torch.autograd.grad(found, pieces, slope)[0] for found in (plain, quick))
+    assert_close(by_quick, by_plain, rtol=1e-6, atol=1e-6)
+    assert_close(Turn.apply(quick, *angles, -1.0), pieces)
+    exact = of_one_product(torch.float64).requires_grad_()
+    given = [exact, *angles_of(0, 7, 500, dtype=torch.float64), 1.0]
+    assert torch.autograd.gradcheck(Turn.apply, given)
+    assert torch.autograd.gradgradcheck(Turn.apply, given)
+
+
+def test_turned_pieces_lie_in_memory_as_they_did():
+    turned = Rotary(6).turn(of_one_product(), at(0, 1, 2))
+    assert turned.transpose(1, 2).is_contiguous()  # to put heads side by side again costs nothing
+
+
+def test_in_16_bits_it_is_no_less_exact_than_the_plain_turn():
+    pieces, angles = of_one_product(torch.bfloat16), angles_of(3, 50, 500, dtype=torch.bfloat16)
+    exact = plain_turn(pieces.double(), *(each.double() for each in angles))
+    plain, quick = ((found - exact).abs() for found in (plain_turn(pieces, *angles), Turn.apply(pieces, *angles, 1.0)))
+    assert quick.dtype == torch.float64
+    assert quick.mean() <= plain.mean()
+    assert quick.max() <= plain.max()
+
+
+def test_what_is_compiled_turns_alike(monkeypatch):
+    pieces, times = of_one_product(), at(0, 7, 500)
+    before = Rotary(6).turn(pieces, times)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    monkeypatch.setattr(Turn, "apply", None)  # not called
+    assert_close(Rotary(6).turn(pieces, times), before, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("key_heads", [4, 2])
+def test_queries_and_keys_are_turned_and_values_are_not(key_heads):
+    torch.manual_seed(5)
+    places, vectors, times = Rotary(6), torch.randn(2, 5, 24), torch.arange(5)[None]
+    attention = GroupedSelfAttention(24, 4, key_heads, places) if key_heads < 4 else SelfAttention(24, 4, places)
+    together = attention.queries_keys_values(vectors)
+    queries, keys, values = (split_heads(each, each.size(-1) // 6)
+                             for each in together.split((24, 6 * key_heads, 6 * key_heads), dim=-1))  # fmt: skip
+    angles = times[:, None, :, None] * places.frequencies
+    turned = [plain_turn(each, angles.cos(), angles.sin()) for each in (queries, keys)]
+    for mine, expected in zip(attention.turned(places, together, times), [*turned, values], strict=True):
+        assert_close(mine, expected, rtol=1e-6, atol=1e-6)
+    seen = []
+    attention.probe = seen.append
+    attention(vectors, causal())
+    assert_close(seen[0].queries, turned[0], rtol=1e-6, atol=1e-6)
+
+
+def test_a_layer_turns_in_few_walks():
+    """On a GPU each of them is a kernel: what is large is multiplied twice and added to four times, there and back."""
+    attention, vectors = SelfAttention(24, 4, Rotary(6)), torch.randn(2, 5, 24)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        attention(vectors, causal()).sum().backward()
+    called = Counter(event.name for event in profiler.events())
+    counted = {name: called[f"aten::{name}"] for name in ("mul", "addcmul_", "cos", "sin", "neg", "sub", "cat")}
+    # One product of times and frequencies; of the two cats one belongs to queries, keys and values of any layer.
+    assert counted == {"mul": 3, "addcmul_": 4, "cos": 1, "sin": 1, "neg": 0, "sub": 0, "cat": 2}
 
 
 def test_heads_that_cannot_be_paired_are_refused():

@@ -203,16 +203,26 @@ class SelfAttention(Attention):
         queries, keys, values = together.split((self.width, self.key_heads * size, self.key_heads * size), dim=-1)
         return split_heads(queries, self.heads), split_heads(keys, self.key_heads), split_heads(values, self.key_heads)
 
+    def turned(
+        self, places: Places, together: Float[Tensor, "row time all"], times: Int[Tensor, "#row time"]
+    ) -> tuple[Queries, Shared, Shared]:
+        """The same, told where they stand: queries and keys lie side by side, so they are turned at once."""
+        heads, size = self.heads + self.key_heads, self.width // self.heads
+        compared, values = together.split((heads * size, self.key_heads * size), dim=-1)
+        compared = join_heads(places.turn(split_heads(compared, heads), times))
+        queries, keys = compared.split((self.width, self.key_heads * size), dim=-1)
+        return split_heads(queries, self.heads), split_heads(keys, self.key_heads), split_heads(values, self.key_heads)
+
     def forward(self, vectors: Vectors, may_look: MayLook, layout: Padded = AS_ROWS) -> Vectors:
         """Every time looks at the whole sequence (as far as it may)."""
         together = layout.spread(self.queries_keys_values(vectors))
-        queries, keys, values = self.cut(together)
         if self.places is not None:
             # Only distances count, so it does not matter if a text begins in the middle of a line.
-            times = torch.arange(queries.size(2), device=queries.device)[None]
-            queries, keys = self.places.turn(queries, times), self.places.turn(keys, times)
+            times = torch.arange(together.size(1), device=together.device)[None]
             may_look = leaning(may_look, self.places, times, times)
-        elif self.probe is None and self.key_heads == self.heads and is_short(queries, keys, may_look):
+            return self.look(*self.turned(self.places, together, times), may_look, layout)
+        queries, keys, values = self.cut(together)
+        if self.probe is None and self.key_heads == self.heads and is_short(queries, keys, may_look):
             from seq2see.kernels.short_attention import short_self_attention
 
             found = short_self_attention(together, self.heads, may_look.allowed, may_look.causal)
@@ -226,12 +236,13 @@ class SelfAttention(Attention):
 
         `at_past` is `so_far(times, room)`: the same for all layers, so a stack makes it once.
         """
-        queries, keys_values = self.project(vectors)
         at_past = at_past or so_far(times, cache.keys.size(2))
-        if self.places is not None:
+        if self.places is None:
+            queries, keys_values = self.project(vectors)
+        else:
             room = torch.arange(cache.keys.size(2), device=times.device)[None]
-            queries, keys = self.places.turn(queries, times), self.places.turn(keys_values[:, 0], times)
-            keys_values = torch.stack([keys, keys_values[:, 1]], dim=1)
+            queries, *rest = self.turned(self.places, self.queries_keys_values(vectors), times)
+            keys_values = torch.stack(rest, dim=1)
             at_past = leaning(at_past, self.places, times, room)
         cache.write(keys_values, times)
         return self.look(queries, cache.keys, cache.values, at_past)
