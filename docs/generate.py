@@ -18,7 +18,7 @@ from languages import Say, chinese, english
 from measured import MARKED, cell, draw_pictures, filled, pocket_table, stale_pictures
 from pydantic_core import PydanticUndefined
 
-from seq2see.core.settings import Settings, choices, walk
+from seq2see.core.settings import Settings, choices, explanations, walk
 from seq2see.recipes.table import RECIPES
 from seq2see.workbench.recipe import Recipe
 
@@ -114,7 +114,7 @@ def _rows(cls: type[Settings], say: Say) -> Iterator[str]:
         values = [f"`{option.model_fields['kind'].default}`" for option in options if "kind" in option.model_fields]
         allowed = ", ".join(values) if options else _allowed(field, say)
         inside = first_sentence(options[0]) if len(options) == 1 else "One of the kinds below."
-        meaning = field.description or inside
+        meaning = explanations(cls).get(name) or inside
         yield f"| `{name}` | {allowed} | {_default(field, say)} | {cell(say(meaning))} |"
 
 
@@ -179,7 +179,7 @@ def sentences() -> list[str]:
     found = [first_sentence(make) for make in RECIPES.values()]
     for cls in _places(Recipe):
         found.append(first_sentence(cls))
-        found += [field.description for field in cls.model_fields.values() if field.description]
+        found += [told for name in cls.model_fields if (told := explanations(cls).get(name))]
     return list(dict.fromkeys(found))
 
 

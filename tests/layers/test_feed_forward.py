@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import pytest
 import torch
 from torch.testing import assert_close
 
-from seq2see.layers.feed_forward import THINKS, FeedForward, GatedFeedForward, GeluFeedForward, TanhFeedForward
+from seq2see.layers.feed_forward import (
+    THINKS,
+    FeedForward,
+    Gate,
+    GatedFeedForward,
+    GeluFeedForward,
+    TanhFeedForward,
+    plain_gate,
+)
 
 
 def test_widen_keep_what_is_positive_narrow_again():
@@ -55,6 +64,33 @@ def test_a_gate_by_hand():
     silu = 2 / (1 + math.exp(-2))
     assert_close(layer(torch.tensor(2.0).view(1, 1, 1)).flatten(), torch.tensor([10 * silu * 6]))
     assert not [name for name, _ in layer.named_parameters() if "bias" in name]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_gate_is_the_plain_one_forward_and_backward(dtype):
+    draws = torch.Generator().manual_seed(1)
+    widened = (3 * torch.randn(2, 3, 10, generator=draws)).to(dtype).requires_grad_()
+    slope = torch.randn(2, 3, 5, generator=draws).to(dtype)
+    plain, found = plain_gate(widened), Gate.apply(widened)
+    assert torch.equal(found, plain)
+    by_plain, by_found = (torch.autograd.grad(each, widened, slope)[0] for each in (plain, found))
+    assert torch.equal(by_found, by_plain)
+
+
+def test_what_is_compiled_has_the_same_gate(monkeypatch):
+    layer, vectors = GatedFeedForward(3, 7), torch.randn(2, 2, 3)
+    before = layer(vectors)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    monkeypatch.setattr(Gate, "apply", None)  # not called
+    assert torch.equal(layer(vectors), before)
+
+
+def test_slopes_of_a_gate_are_not_put_together_afterwards():
+    layer, vectors = GatedFeedForward(3, 7), torch.randn(2, 2, 3)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        layer(vectors).sum().backward()
+    called = Counter(event.name.removeprefix("aten::") for event in profiler.events())
+    assert [called[name] for name in ("silu", "mul", "silu_backward", "cat")] == [1, 3, 1, 0]
 
 
 @pytest.mark.parametrize("kind", THINKS)

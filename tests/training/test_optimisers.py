@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.testing import assert_close
 
-from seq2see.training.muon import orthogonalise
+from seq2see.training.muon import CUBIC, ITERATIONS, LINEAR, QUINTIC, orthogonalise
 from seq2see.training.optimisers import SGD, Adam, AdamW, Muon, norm_and_divisor, total_norm
 from seq2see.training.steps import Steps
 
@@ -144,6 +145,28 @@ def test_all_directions_count_alike():
         assert (sizes < 1.3).all()
         left, _, right = torch.linalg.svd(matrices, full_matrices=False)
         assert functional.cosine_similarity(found.flatten(1), (left @ right).flatten(1)).min() > 0.95
+
+
+def test_every_singular_value_goes_through_the_polynomial():
+    matrices = torch.randn(3, 4, 7, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    left, sizes, right = torch.linalg.svd(matrices, full_matrices=False)
+    sizes = sizes / (sizes.norm(dim=1, keepdim=True) + 1e-7)
+    for _ in range(ITERATIONS):
+        sizes = LINEAR * sizes + CUBIC * sizes**3 + QUINTIC * sizes**5
+    expected = left @ torch.diag_embed(sizes) @ right
+    assert_close(orthogonalise(matrices), expected)
+    assert_close(orthogonalise(matrices.mT), expected.mT)
+
+
+def test_in_16_bits_its_products_round_no_more_than_sums_of_products_would():
+    matrices = torch.randn(3, 40, 90, generator=torch.Generator().manual_seed(3)).bfloat16()
+    exact, plain = orthogonalise(matrices.double()), matrices / (matrices.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    for _ in range(ITERATIONS):
+        square = plain @ plain.mT
+        plain = LINEAR * plain + (CUBIC * square + QUINTIC * square @ square) @ plain
+    found = orthogonalise(matrices)
+    assert found.dtype == torch.bfloat16
+    assert (found - exact).norm() < (plain - exact).norm() < 0.05 * exact.norm()
 
 
 def muon(*gradients: list, rate: float = 0.1) -> tuple[dict[str, nn.Parameter], Steps]:

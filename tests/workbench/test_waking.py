@@ -1,7 +1,9 @@
 """A GPU wakes up while data are read, and is awake before the first step."""
 
 import time
+from functools import cache
 
+from seq2see.core.waking import meanwhile
 from seq2see.recipes.translate import translate
 from seq2see.workbench import train
 
@@ -17,7 +19,7 @@ def test_data_are_read_meanwhile_and_no_step_is_taken_before(monkeypatch, tmp_pa
         order.append("read")
         return "data"
 
-    monkeypatch.setattr(train, "wake", wake)
+    monkeypatch.setattr(train, "waking", cache(lambda: meanwhile(wake)))
     monkeypatch.setattr(train, "prepare", prepare)
     monkeypatch.setattr(train, "_check_length", lambda recipe, data: None)
     monkeypatch.setattr(train, "_open_folder", lambda run, recipe, data: None)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from seq2see.cli import importing
+from seq2see.core.waking import meanwhile, rouse, waking
 
 
 def train(
@@ -24,6 +25,8 @@ def train(
 ) -> None:
     """Train a model; resume it if it was interrupted."""
     with importing():
+        if not dry:
+            _wake_up()
         from seq2see.api import resolve
         from seq2see.training.signals import Interrupted
         from seq2see.workbench.dry import dry_run
@@ -45,6 +48,14 @@ def train(
     write_report(run)
     print(f"run    {run}  (model, curves.png, samples, report.html)")
     print(f"next   {own_name()} eval {run}\n       {own_name()} predict {run}")
+
+
+def _wake_up() -> None:
+    """If there is a GPU, its driver begins while torch is imported, and torch goes on while all else is."""
+    meanwhile(rouse)
+    import torch  # noqa: F401
+
+    waking()
 
 
 def _assignments(texts: list[str]) -> list[tuple[str, object]]:

@@ -7,10 +7,9 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from itertools import chain
-from threading import Thread
 from typing import Any
 
 import torch
@@ -33,20 +32,6 @@ Where they cannot, nothing is lost but speed: every kernel has a plain twin.
 def pick_device() -> torch.device:
     """The GPU if there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def meanwhile(work: Callable[[], Any]) -> Thread:
-    """Begin in the background what will be needed soon."""
-    thread = Thread(target=work, daemon=True)
-    thread.start()
-    return thread
-
-
-def wake() -> None:
-    """What a GPU does before its first product takes a second or two; called early, it is done while data are read."""
-    if torch.cuda.is_available():
-        some = torch.ones(8, 8, device="cuda")
-        some @ some
 
 
 def device_of(module: nn.Module) -> torch.device:

@@ -29,14 +29,16 @@ LINEAR = 3.4445
 def orthogonalise(matrices: Float[Tensor, "matrix row column"]) -> Float[Tensor, "matrix row column"]:
     """U Vᵀ of each matrix U S Vᵀ, nearly: its singular values are brought to between 0.7 and 1.2.
 
-    On a GPU in bf16: nothing here needs to be exact.
+    For matrices p reads X ← LINEAR X + (CUBIC S + QUINTIC S S) X with S = X Xᵀ. `baddbmm` is a product that scales and
+    adds by itself what stands before it: three products are an iteration. On a GPU in bf16: nothing needs to be exact.
     """
     wide = matrices if matrices.size(1) <= matrices.size(2) else matrices.mT
     found = wide.bfloat16() if wide.is_cuda else wide
     found = found / (found.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(ITERATIONS):
         square = found @ found.mT
-        found = LINEAR * found + (CUBIC * square + QUINTIC * square @ square) @ found
+        higher = torch.baddbmm(square, square, square, beta=CUBIC, alpha=QUINTIC)
+        found = torch.baddbmm(found, higher, found, beta=LINEAR)
     return (found if wide is matrices else found.mT).to(matrices.dtype)
 
 
@@ -61,23 +63,26 @@ class MuonSteps(AdamWSteps):
     def step(self, divisor: Scalar, broken: Scalar) -> None:
         """One step of all weights."""
         super().step(divisor, broken)
+        moving = self.blocks.moving()
         by_shape: dict[tuple[int, ...], dict[str, nn.Parameter]] = defaultdict(dict)
-        for name, weight in self.blocks.moving().items():
+        for name, weight in moving.items():
             by_shape[tuple(weight.shape)][name] = weight
+        go = 1 - broken
+        share, rate = go * (1 - MOMENTUM), go * self.rate  # where both are 0 everything stays as it is
+        if moving:
+            torch._foreach_mul_([*moving.values()], 1 - rate * self.blocks.shrinking)
         for weights in by_shape.values():  # equal shapes in one product
-            self._turn(weights, divisor, 1 - broken)
+            self._turn(weights, divisor, share, rate)
 
-    def _turn(self, weights: Mapping[str, nn.Parameter], divisor: Scalar, go: Scalar) -> None:
-        """One step of matrices of one shape; where `go` is 0 everything stays as it is."""
+    def _turn(self, weights: Mapping[str, nn.Parameter], divisor: Scalar, share: Scalar, rate: Scalar) -> None:
+        """One step of matrices of one shape; `share` is how much of the gradient is remembered."""
         # What is no number would stay none even when multiplied by 0. Such a step is broken, so 0 serves as well.
-        gradients = (torch.stack(gradients_of(weights)) / divisor).nan_to_num(0, 0, 0)
+        gradients = (torch.stack(gradients_of(weights)) / divisor).nan_to_num_(0, 0, 0)
         memory = self._memory("momentum", weights)
-        remembered = torch.stack(memory).lerp(gradients, go * (1 - MOMENTUM))
+        remembered = torch.stack(memory).lerp_(gradients, share)
         torch._foreach_copy_(memory, remembered.unbind())
-        ahead = gradients.lerp(remembered, MOMENTUM)  # Nesterov: where it will be after this step
+        ahead = gradients.lerp_(remembered, MOMENTUM)  # Nesterov: where it will be after this step
         turned = orthogonalise(ahead.flatten(2)).view_as(ahead)  # of a convolution, all that one output is made of
         # AdamW changes a number by about the rate; this is scaled to change it by as much (Liu et al. 2025).
-        steps = turned * (go * self.rate * 0.2 * max(ahead.flatten(2).shape[1:]) ** 0.5)
-        moved: list[Tensor] = list(weights.values())
-        torch._foreach_mul_(moved, 1 - go * self.rate * self.blocks.shrinking)
-        torch._foreach_sub_(moved, list(steps.unbind()))
+        steps = turned * (rate * (0.2 * max(ahead.flatten(2).shape[1:]) ** 0.5))
+        torch._foreach_sub_([*weights.values()], list(steps.unbind()))

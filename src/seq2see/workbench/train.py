@@ -12,9 +12,10 @@ import torch
 
 import seq2see
 from seq2see.core.batch import Batch
-from seq2see.core.devices import describe_machine, meanwhile, pick_device, wake
+from seq2see.core.devices import describe_machine, pick_device
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
+from seq2see.core.waking import meanwhile, waking
 from seq2see.models.build import fresh_model
 from seq2see.models.counting import CountingSettings
 from seq2see.sequences.buckets import Buckets
@@ -45,12 +46,12 @@ from seq2see.workbench.start import start_from
 def train_recipe(recipe: Recipe, out: Path | None = None, audience: Audience | None = None) -> RunFolder:
     """Train a recipe to its end, resuming its unfinished run if there is one."""
     audience = audience or Nobody()
-    waking = meanwhile(wake)
+    waking()
     run = folder_for(recipe, out)
     prepared = prepare(recipe, audience.say)
     _check_length(recipe, prepared)
     _open_folder(run, recipe, prepared)
-    waking.join()  # whoever records a CUDA graph must be alone
+    waking().join()  # whoever records a CUDA graph must be alone
     learn = count_recipe if isinstance(recipe.decoder, CountingSettings) else take_steps
     try:
         learn(recipe, prepared, run, audience)
