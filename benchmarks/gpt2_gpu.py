@@ -2,8 +2,8 @@
 
 python benchmarks/gpt2_gpu.py         writes results/gpt2_gpu.json; needs a GPU and `transformers`
 
-training   16 texts of 1,024 tokens, bf16, fused AdamW, clipping, everyone compiled and as one CUDA graph as well. The
-           peers are Hugging Face's GPT-2 and a model as one writes it by hand: blocks of torch's own layers around
+training   16 texts of 1,024 tokens, bf16, fused AdamW, clipping; peers compiled, and as one CUDA graph as well. They
+           are Hugging Face's GPT-2 and a model as one writes it by hand: blocks of torch's own layers around
            torch's fused attention.
 writing    one text of 32 tokens is gone on from by 128, greedily, in bf16, with the same weights on both sides; in
            float32 both must say the same.

@@ -32,7 +32,7 @@ from seq2see.decoding.few_rows import plain_product
 from seq2see.decoding.greedy_turn import take_turn
 from seq2see.decoding.hypotheses import History
 from seq2see.kernels.cross_entropy import judge_quickly
-from seq2see.kernels.curved_products import CurvedProduct
+from seq2see.kernels.curved_products import CurvedProducts
 from seq2see.kernels.few_rows import Layer, Norm, product
 from seq2see.kernels.look_up import Lookup, look_up
 from seq2see.kernels.norms import NormBeside, NormOfSum
@@ -145,17 +145,17 @@ def residuals() -> Iterator[dict[str, Any]]:
 
 
 def curves() -> Iterator[dict[str, Any]]:
-    """The first half of a feed-forward part: a product, and the curve behind it."""
+    """A feed-forward part: a product, the curve behind it, and another product."""
     for curve, rows, width in (("relu", 8192, 512), ("gelu-tanh", 16_384, 768)):
-        given = [
-            torch.randn(*shape, **BF16).requires_grad_() for shape in ((rows, width), (4 * width, width), (4 * width,))
-        ]
+        shapes = (rows, width), (4 * width, width), (4 * width,), (width, 4 * width), (width,)
         taken = both_ways(
-            lambda x, w, b, curve=curve: [CURVES[curve](functional.linear(x, w, b))],
-            lambda x, w, b, curve=curve: [CurvedProduct.apply(x, w, b, curve)],
-            given,
+            lambda x, w, b, v, c, curve=curve: [
+                functional.linear(CURVES[curve](functional.linear(x, w, b)), v, c),
+            ],
+            lambda x, w, b, v, c, curve=curve: [CurvedProducts.apply(x, w, b, v, c, curve)],
+            [torch.randn(*shape, **BF16).requires_grad_() for shape in shapes],
         )
-        yield {"case": f"product and {curve}, {rows:,} of {width} by {4 * width:,}", **taken}
+        yield {"case": f"products around {curve}, {rows:,} of {width} by {4 * width:,}", **taken}
 
 
 def optimisers() -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from seq2see.kernels.beside import Beside
 from seq2see.layers.feed_forward import CURVES, THINKS
 
 pytestmark = pytest.mark.triton
@@ -26,20 +27,37 @@ def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("curve", ["relu", "gelu", "gelu-tanh"])
 @pytest.mark.parametrize("shape, hidden", [((2, 3, 5), 7), ((1, 1100, 8), 300), ((3, 40, 16), 512)])
-def test_it_is_the_plain_curve_of_the_plain_product(curve, shape, hidden):
-    from seq2see.kernels.curved_products import CurvedProduct
+def test_it_is_the_plain_curve_between_the_plain_products(curve, shape, hidden):
+    from seq2see.kernels.curved_products import CurvedProducts
 
     torch.manual_seed(1)
-    x, widen = torch.randn(shape, device=DEVICE).requires_grad_(), nn.Linear(shape[-1], hidden).to(DEVICE)
+    x, slope = torch.randn(shape, device=DEVICE).requires_grad_(), torch.randn(shape, device=DEVICE)
+    widen, narrow = nn.Linear(shape[-1], hidden).to(DEVICE), nn.Linear(hidden, shape[-1]).to(DEVICE)
     nn.init.normal_(widen.bias)
-    slope = torch.randn(*shape[:2], hidden, device=DEVICE)
-    by = [x, widen.weight, widen.bias]
-    expected = CURVES[curve](widen(x))
-    found = CurvedProduct.apply(*by, curve)
+    by = [x, *widen.parameters(), *narrow.parameters()]
+    expected = narrow(CURVES[curve](widen(x)))
+    found = CurvedProducts.apply(*by, curve)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     theirs, ours = (torch.autograd.grad((each * slope).sum(), by) for each in (expected, found))
     for mine, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-3)
+    beside = Beside(torch.device(DEVICE))
+    with beside.at_work([], dict.fromkeys(map(id, by[1:]))):
+        (CurvedProducts.apply(*by, curve) * slope).sum().backward()
+    for weight, other in zip(by[1:], theirs[1:], strict=True):
+        torch.testing.assert_close(beside.found[id(weight)], other, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("curve", ["relu", "gelu", "gelu-tanh"])
+def test_of_what_lies_between_the_products_one_thing_is_kept(curve):
+    from seq2see.kernels.curved_products import CurvedProducts
+
+    kept = []
+    weights = [torch.randn(12, 4), torch.randn(12), torch.randn(4, 12), torch.randn(4)]
+    given = [each.to(DEVICE).requires_grad_() for each in (torch.randn(2, 3, 4), *weights)]
+    with torch.autograd.graph.saved_tensors_hooks(lambda each: (kept.append(each), each)[1], lambda each: each):
+        CurvedProducts.apply(*given, curve)
+    assert sum(each.shape == (6, 12) for each in kept) == 1
 
 
 @needs_gpu

@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional
 from torch.testing import assert_close
 
+from seq2see.core import devices
 from seq2see.core.batch import NOT_ASKED
 from seq2see.training import cross_entropy
 from seq2see.training.cross_entropy import chunked_loss, judge, plain_agreement, plain_cross_entropy
@@ -167,6 +168,9 @@ def test_a_weight_that_also_is_an_embedding_learns_from_both_uses():
     ],
 )
 def test_the_kernel_is_for_large_vocabularies_on_a_gpu(monkeypatch, on_gpu, vocab, dtype, taken):
-    monkeypatch.setattr(cross_entropy, "TRITON", True)
-    products = SimpleNamespace(is_cuda=on_gpu, size=(1, 9, vocab).__getitem__, dtype=dtype)
+    monkeypatch.setattr(devices, "TRITON", True)
+    device = SimpleNamespace(type="cuda" if on_gpu else "cpu")
+    products = SimpleNamespace(device=device, size=(1, 9, vocab).__getitem__, dtype=dtype)
     assert cross_entropy.has_kernel(products) == taken
+    with devices.kernels(False):
+        assert not cross_entropy.has_kernel(products)

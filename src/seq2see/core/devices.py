@@ -29,6 +29,24 @@ Where they cannot, nothing is lost but speed: every kernel has a plain twin.
 """
 
 
+_allowed = [True]
+
+
+@contextlib.contextmanager
+def kernels(allowed: bool) -> Iterator[None]:
+    """In here kernels of our own may be used for training, or may not."""
+    _allowed.append(allowed)
+    try:
+        yield
+    finally:
+        _allowed.pop()
+
+
+def kernels_on(device: torch.device) -> bool:
+    """Whether kernels of our own may be used for training on this device."""
+    return TRITON and _allowed[-1] and device.type == "cuda"
+
+
 def pick_device() -> torch.device:
     """The GPU if there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -48,7 +66,7 @@ def autocast(device: torch.device, precision: str) -> contextlib.AbstractContext
 
 def has_kernels(vectors: Tensor) -> bool:
     """Whether our own kernels for training are there for these: in bf16, on a GPU, where gradients are wanted."""
-    if not (TRITON and vectors.is_cuda and torch.is_grad_enabled()):
+    if not (kernels_on(vectors.device) and torch.is_grad_enabled()):
         return False
     return torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
 

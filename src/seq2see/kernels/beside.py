@@ -20,7 +20,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from seq2see.core.devices import TRITON
+from seq2see.core.devices import kernels_on
 from seq2see.kernels.stream import Stream
 
 AHEAD = 4
@@ -83,7 +83,7 @@ class Beside:
         from seq2see.kernels.layers import way_of
 
         for layer in layers:
-            layer.forward = way_of(layer)  # type: ignore[method-assign]
+            layer.forward = way_of(layer)  # type: ignore[method-assign, assignment]
         _now.append(self)
         try:
             yield
@@ -136,7 +136,7 @@ class Beside:
     def sort(self, tokens: Tensor, size: int) -> list[Tensor]:
         """These tokens in order, for their slopes; nothing where there are so few kinds that torch's way will do."""
         found: list[Tensor] = []
-        if TRITON and tokens.is_cuda and tokens.numel() and size > FEW:
+        if kernels_on(tokens.device) and tokens.numel() and size > FEW:
             from seq2see.kernels.table_slopes import in_order
 
             self.begin(lambda tokens: found.extend(in_order(tokens)), tokens)
@@ -263,7 +263,7 @@ def take_product(total: Tensor, left: Tensor, right: Tensor, first: bool) -> Non
 
 def sum_rows(rows: Tensor) -> Tensor:
     """The sum over the first axis, in float32."""
-    if not (TRITON and rows.is_cuda):
+    if not kernels_on(rows.device):
         return rows.sum(0, dtype=torch.float32)
     from seq2see.kernels.sums import summed
 

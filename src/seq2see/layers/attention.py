@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2see.core.devices import TRITON
+from seq2see.core.devices import kernels_on
 from seq2see.kernels.layers import halves
 from seq2see.layers.layout import Padded
 from seq2see.layers.masks import MayLook, so_far
@@ -74,7 +74,7 @@ def fused_attention(queries: Queries, keys: Keys, values: Keys, may_look: MayLoo
 
 def is_short(queries: Queries, keys: Keys, may_look: MayLook) -> bool:
     """Whether our own kernels for short texts are there for these."""
-    if not (TRITON and queries.is_cuda and queries.requires_grad and may_look.lean is None):
+    if not (kernels_on(queries.device) and queries.requires_grad and may_look.lean is None):
         return False
     from seq2see.kernels.short_attention import fits
 
@@ -260,12 +260,7 @@ class GroupedSelfAttention(SelfAttention):
     """
 
     def __init__(
-        self,
-        width: int,
-        heads: int,
-        key_heads: int,
-        places: Places | None = None,
-        matrix: type[nn.Linear] = nn.Linear,
+        self, width: int, heads: int, key_heads: int, places: Places | None = None, matrix: type[nn.Linear] = nn.Linear
     ):
         super().__init__(width, heads, places, matrix)
         self.key_heads = key_heads

@@ -37,17 +37,13 @@ class FeedForward(nn.Module):
 
     def forward(self, vectors: Vectors) -> Vectors:
         """Each position by itself; nothing passes between positions here."""
-        return self.narrow(self.widened(vectors))
+        if not has_kernels(vectors):
+            return self.narrow(CURVES[self.curve](self.widen(vectors)))
+        from seq2see.kernels.curved_products import CurvedProducts
 
-    def widened(self, vectors: Vectors) -> Float[Tensor, "row time hidden"]:
-        """What lies between the two products; a training step in bf16 on a GPU takes the same by fewer kernels."""
-        if has_kernels(vectors):
-            from seq2see.kernels.curved_products import CurvedProduct
-
-            given = (each.bfloat16() for each in (vectors, self.widen.weight, self.widen.bias))
-            found: Tensor = CurvedProduct.apply(*given, self.curve)
-            return found
-        return CURVES[self.curve](self.widen(vectors))
+        weights = (self.widen.weight, self.widen.bias, self.narrow.weight, self.narrow.bias)
+        found: Tensor = CurvedProducts.apply(*(each.bfloat16() for each in (vectors, *weights)), self.curve)
+        return found
 
 
 class GeluFeedForward(FeedForward):

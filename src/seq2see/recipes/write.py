@@ -41,7 +41,8 @@ def shakespeare_large() -> Recipe:
         "name": "shakespeare-large", "target.longest": 256,
         "decoder.width": 384, "decoder.depth": 6, "decoder.heads": 8, "decoder.dropout": 0.2,
         "training.tokens": 8192, "training.steps": 1500, "training.save_every": 1500,
-        "training.precision": "bf16", "training.optimiser.kind": "muon", "training.rate": 4e-3,
+        "training.precision": "bf16", "training.kernels": False,
+        "training.optimiser.kind": "muon", "training.rate": 4e-3,
     }  # fmt: skip
     # A table that is also the head begins by betting on the token it has just read; the first steps would unlearn that.
     llama = {

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from seq2see.core.batch import NOT_ASKED
-from seq2see.core.devices import TRITON
+from seq2see.core.devices import kernels_on
 from seq2see.kernels.beside import take_product, taker_of
 
 CHUNK = {"cpu": 512, "cuda": 16_384}
@@ -76,7 +76,7 @@ def chunked_loss(
 
 def has_kernel(products: Float[Tensor, "copy token vocab"]) -> bool:
     """Whether there is a kernel for these, and it pays."""
-    return TRITON and products.is_cuda and products.size(-1) > SMALL and products.dtype != torch.float64
+    return kernels_on(products.device) and products.size(-1) > SMALL and products.dtype != torch.float64
 
 
 def slopes(

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from seq2see.core.batch import Batch, Stretch
-from seq2see.core.devices import autocast
+from seq2see.core.devices import autocast, kernels
 from seq2see.core.errors import UserError
 from seq2see.core.rows import pick_rows
 from seq2see.core.seeds import seed_torch
@@ -72,7 +72,7 @@ class Trainer:
         low = device.type == "cuda" and settings.precision == "bf16"
         self.compiled = settings.compile and device.type == "cuda"
         self.doubles = Doubles(model, self.compiled) if low else None
-        if self.doubles:
+        if self.doubles and settings.kernels:
             self.optimiser.join(self.doubles)
         self.best = Best()
         self.losses: dict[int, float] = {}  # validation losses by their step
@@ -159,7 +159,7 @@ class Trainer:
         piece = feed(self.model, piece, truth, seed, step * self.settings.accumulate + number)
         if self.objective.copies == 2:
             piece = doubled(piece)
-        with self.doubles.at_work() if self.doubles else contextlib.nullcontext():
+        with kernels(self.settings.kernels), self.doubles.at_work() if self.doubles else contextlib.nullcontext():
             with autocast(self.device, self.settings.precision):
                 hidden = self.carried.hidden(piece)
                 loss = loss_of(self.objective, hidden, self.model.head, piece)

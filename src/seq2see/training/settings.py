@@ -40,5 +40,7 @@ class Training(Settings):
     """How weight matrices start (zero is there to show that it cannot work)."""
     precision: Literal["float32", "bf16"] = "float32"
     """Number format of the large matrix products in training."""
+    kernels: bool = True
+    """On a GPU in bf16, take kernels of our own; a short training takes longer to compile them than it wins by them."""
     compile: bool = False
     """On a GPU, let torch.compile fuse the operations of each block; pays where all batches have one shape (packed)."""
