@@ -115,8 +115,10 @@ def test_queries_and_keys_are_turned_and_values_are_not(key_heads):
                              for each in together.split((24, 6 * key_heads, 6 * key_heads), dim=-1))  # fmt: skip
     angles = times[:, None, :, None] * places.frequencies
     turned = [plain_turn(each, angles.cos(), angles.sin()) for each in (queries, keys)]
-    for mine, expected in zip(attention.turned(places, together, times), [*turned, values], strict=True):
+    for mine, expected in zip(found := attention.turned(places, together, times), [*turned, values], strict=True):
         assert_close(mine, expected, rtol=1e-6, atol=1e-6)
+    steps = [each.stride() for each in found[:2]]  # from row to row, head to head, time to time, number to number
+    assert steps == [(5 * 6 * (4 + key_heads), 6, 6 * (4 + key_heads), 1)] * 2  # side by side, as they came
     seen = []
     attention.probe = seen.append
     attention(vectors, causal())

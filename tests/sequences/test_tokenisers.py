@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings, read_tree
-from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, AnyTokeniser, BytePairs, Characters, Spaced, Unigram, Words
+from seq2see.sequences.tokenisers import (
+    BOS,
+    EOS,
+    PAD,
+    UNK,
+    AnyTokeniser,
+    BytePairs,
+    Characters,
+    Spaced,
+    Unigram,
+    Words,
+    with_mask,
+)  # fmt: skip
 from seq2see.sequences.vocabularies import train_tokeniser
 
 TEXTS = [
@@ -63,6 +75,21 @@ def test_the_names_of_specials_are_encoded_as_text(kind):
         assert not {PAD, BOS, EOS}.intersection(ids)
         assert len(ids) > 1 or (kind == "spaces" and text in ("<unk>", "</s>"))
         assert ids == tokeniser.encode_many([text])[0]
+
+
+@pytest.mark.parametrize("kind", TOKENISERS)
+@given(texts=st.lists(any_text | likely_text))
+def test_end_to_end_stand_the_ids_of_every_text(kind, texts):
+    """Characters are looked up in a table of our own, which must know all that the library knows."""
+    rows = TOKENISERS[kind].encode_many(texts)
+    ids, lengths = TOKENISERS[kind].encode_end_to_end(texts)
+    assert ids.tolist() == [number for row in rows for number in row]
+    assert lengths.tolist() == [len(row) for row in rows]
+
+
+def test_a_piece_of_several_characters_is_never_found_in_a_text():
+    masked = with_mask(TOKENISERS["characters"])
+    assert masked.encode_end_to_end(["[MASK]"])[0].tolist() == masked.encode("[MASK]")
 
 
 def test_text_that_was_cut_already_is_cut_at_spaces_and_line_ends_only():
@@ -234,6 +261,7 @@ def test_half_a_surrogate_pair_is_an_error_that_says_so():
     for act in [
         lambda: TOKENISERS["bpe"].encode(broken),
         lambda: TOKENISERS["bpe"].encode_many(["a", broken]),
+        lambda: TOKENISERS["characters"].encode_end_to_end(["a", broken]),
         lambda: TOKENISERS["bpe"].spans(broken),
         lambda: train_tokeniser(Words(), [broken]),
     ]:

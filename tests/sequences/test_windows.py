@@ -67,6 +67,14 @@ class TestTextSet:
         assert found.ids.tolist() == [*ids[0], EOS, *ids[1], EOS, *ids[2]]
         assert found.characters == 6
 
+    def test_it_is_known_where_lines_begin(self):
+        found = texts("", "ab\ncd", "", "e\n\nf\n", "")
+        ids = dict(zip("abcdef\n", found.tokeniser.encode("abcdef\n"), strict=True))
+        wanted = [EOS if letter == "|" else ids[letter] for letter in "|ab\ncd||e\n\nf\n|"]
+        assert found.ids.tolist() == wanted
+        assert found.line_starts.tolist() == [1, 4, 8, 10, 11]
+        assert found.ids.dtype == np.int32
+
     def test_line_ends_belong_to_the_text_and_other_separators_end_no_line(self):
         content = "one\u2028two\x85\r\nthree\n\nfour"
         pieces = train_tokeniser(BytePairs(size=300), [content])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2see.core.errors import UserError
+from seq2see.sources import texts
 from seq2see.sources.examples import Example
 from seq2see.sources.texts import OwnTexts, PythonLibrary, hold_out_end, read_text
 
@@ -75,6 +77,56 @@ def test_one_endless_line_is_refused(tmp_path):
         UserError, match=r"long\.txt:1: The line has 3,145,728 bytes.*break up what stands on this line"
     ):
         read_text(tmp_path / "long.txt")
+
+
+ODD = ["\r", "\x00", "\x0c", "\x1b", "\x7f", "<", "<eos>", "é", "e\u0301", "â€™", "\ufeff", "\u2028"]
+odd_text = st.lists(st.sampled_from(["a", " ", "\t", "\n", "\n", "~", "\\", *ODD])).map("".join)
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    return tmp_path_factory.mktemp("texts") / "book.txt"
+
+
+def both_ways(path: Path) -> list[object]:
+    """The text and the report of a file as it is read, and of the same file looked through line by line."""
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        for _ in range(2):
+            text, report = texts._look_through(path)
+            found.append((text, report.to_json()))
+            patch.setattr(texts, "_plain", lambda path: "")
+    return found
+
+
+@given(st.text("ab ~\t\n") | odd_text | odd_text.map(str.splitlines).map("\n".join))
+def test_nothing_escapes_a_look_at_the_whole_text(book, content):
+    book.write_bytes(content.encode())
+    quick, thorough = both_ways(book)
+    assert quick == thorough
+
+
+def test_of_a_plain_letter_there_is_nothing_to_say(book):
+    for letter in map(chr, range(0x80)):
+        book.write_bytes(f"one{letter}two\n".encode() * 3)
+        quick, thorough = both_ways(book)
+        assert quick == thorough, letter
+        assert bool(texts._plain(book)) == (letter.encode() in texts.PLAIN), letter
+
+
+def test_what_is_longer_than_is_read_at_once_is_looked_through(book):
+    row = "word " * 1000 + "\n"
+    book.write_bytes((row * 300).encode())
+    assert texts._plain(book) == row * 300
+    book.write_bytes((row * 300 + "word " * (1 << 18) + "\n").encode())
+    assert texts._plain(book) == ""
+
+
+def test_damaged_and_missing_files_are_told_as_ever(tmp_path):
+    (tmp_path / "book.txt.gz").write_bytes(gzip.compress(b"word\n" * 100)[:-12])
+    for name in ("book.txt.gz", "nowhere.txt"):
+        quick, thorough = both_ways(tmp_path / name)
+        assert quick == thorough
 
 
 @pytest.mark.parametrize("content", ["猫" * 500, "猫猫 猫\n\t猫\u3000\n" * 90], ids=["one line", "white space between"])

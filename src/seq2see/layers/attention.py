@@ -207,11 +207,11 @@ class SelfAttention(Attention):
         self, places: Places, together: Float[Tensor, "row time all"], times: Int[Tensor, "#row time"]
     ) -> tuple[Queries, Shared, Shared]:
         """The same, told where they stand: queries and keys lie side by side, so they are turned at once."""
-        heads, size = self.heads + self.key_heads, self.width // self.heads
-        compared, values = together.split((heads * size, self.key_heads * size), dim=-1)
-        compared = join_heads(places.turn(split_heads(compared, heads), times))
-        queries, keys = compared.split((self.width, self.key_heads * size), dim=-1)
-        return split_heads(queries, self.heads), split_heads(keys, self.key_heads), split_heads(values, self.key_heads)
+        both = self.heads + self.key_heads
+        compared, values = together.unflatten(-1, (both + self.key_heads, -1)).split((both, self.key_heads), dim=2)
+        compared = places.turn(compared.transpose(1, 2), times).transpose(1, 2)
+        queries, keys = compared.split((self.heads, self.key_heads), dim=2)
+        return queries.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2)
 
     def forward(self, vectors: Vectors, may_look: MayLook, layout: Padded = AS_ROWS) -> Vectors:
         """Every time looks at the whole sequence (as far as it may)."""

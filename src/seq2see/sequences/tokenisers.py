@@ -19,10 +19,14 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
+from tokenizers import Tokenizer
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_text
@@ -114,7 +118,7 @@ class Tokeniser:
 
     def normalise(self, text: str) -> str:
         """The text as it is cut: composed (NFC), otherwise unchanged."""
-        return str(asked(self._library.normalizer.normalize_str, text))
+        return composed(self._library, text)
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text."""
@@ -123,6 +127,14 @@ class Tokeniser:
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts, by all cores at once."""
         return self._encode_many(texts)
+
+    def encode_end_to_end(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The ids of many texts, one behind the other, and how many each has."""
+        if self.kind == "characters":
+            return self._look_up(texts)
+        rows = self.encode_many(texts)
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids up to the first <eos>; <pad> and <bos> say nothing, <unk> is shown as such."""
@@ -204,6 +216,15 @@ class Tokeniser:
             encodings = [asked(self._encoding, text) for text in texts]
         return [encoding.ids for encoding in encodings]
 
+    def _look_up(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """As the library does it, whose pieces are single characters here: by a table of their code points."""
+        cut = [self.normalise(text) for text in texts]
+        letters = {ord(text): number for number, text in enumerate(self._texts) if len(text) == 1}
+        table = np.full(max(letters, default=0) + 2, UNK, np.int32)  # the last stands for all that are higher
+        table[[*letters]] = [*letters.values()]
+        points = np.frombuffer("".join(cut).encode("utf-32-le"), np.dtype("<u4"))
+        return table.take(points, mode="clip"), np.fromiter(map(len, cut), np.int64, len(cut))
+
     def _encoding(self, text: str) -> Any:
         return self._library.encode(text, add_special_tokens=False)
 
@@ -216,6 +237,11 @@ def with_mask(tokeniser: Tokeniser) -> Tokeniser:
     else:
         vocabulary = {**model["vocab"], MASK_TEXT: len(tokeniser)}
     return Tokeniser(tokeniser.kind, {**tokeniser._content, "model": {**model, "vocab": vocabulary}})
+
+
+def composed(library: Tokenizer, text: str) -> str:
+    """A text in Unicode's composed form; what is ASCII is in it already."""
+    return text if text.isascii() else str(asked(library.normalizer.normalize_str, text))
 
 
 def asked(ask: Callable[[str], Any], text: str) -> Any:

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, trainers
 
 from seq2see.core.errors import UserError
 from seq2see.sequences.tokeniser_files import MOST_PIECES, SPECIALS, build, document, fixed_pieces, untrained
-from seq2see.sequences.tokenisers import BytePairs, Characters, Given, Spaced, Tokeniser, Unigram, Words, asked
+from seq2see.sequences.tokenisers import BytePairs, Characters, Given, Spaced, Tokeniser, Unigram, Words, composed
 from seq2see.sequences.unigram import learn_unigram
 
 
@@ -25,7 +25,7 @@ def train_tokeniser(
             remedy="Name the folder of these weights with `--set start=FOLDER`, or set tokeniser.kind=bpe, say.",
         )
     library = build(document(settings.kind, untrained(settings.kind)))
-    texts = [asked(library.normalizer.normalize_str, text) for text in texts]
+    texts = [composed(library, text) for text in texts]
     if not any(texts):
         raise UserError("There is no text to learn a vocabulary from.")
     vocabulary = _LEARN[type(settings)](settings, library, texts)

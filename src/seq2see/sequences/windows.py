@@ -169,14 +169,13 @@ def _encode(texts: Sequence[str], tokeniser: Tokeniser) -> tuple[NDArray[np.int3
     """All ids of all texts, with <eos> between one text and the next; and where lines begin among them."""
     # Pieces of ours never reach over the end of a line; those of other people may.
     lines = [[text] if isinstance(tokeniser, GivenTokeniser) else lines_of(text) for text in texts]
-    rows = tokeniser.encode_many(list(chain.from_iterable(lines)))
-    ends = np.cumsum([len(mine) for mine in lines])[:-1].tolist()
-    for number in reversed(ends):
-        rows.insert(number, [EOS])
-    ids = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=sum(map(len, rows)))
+    ids, lengths = tokeniser.encode_end_to_end([*chain.from_iterable(lines)])
+    counts = np.array([len(mine) for mine in lines], dtype=np.int64)
+    starts = np.cumsum([0, *lengths], dtype=np.int64)
+    ids = np.insert(ids, starts[np.cumsum(counts)[:-1]], EOS)
     ids.setflags(write=False)
-    starts = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-    return ids, starts[:-1][[row != [EOS] for row in rows]]
+    # An <eos> moves all that stands behind it.
+    return ids, starts[:-1] + np.repeat(np.arange(len(lines)), counts)
 
 
 def lines_of(text: str) -> list[str]:

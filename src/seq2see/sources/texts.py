@@ -17,8 +17,9 @@ from pydantic import Field
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.sources.complaints import DataReport, OnBad, Place
+from seq2see.sources.compression import read_pieces
 from seq2see.sources.examples import Example
-from seq2see.sources.lines import read_lines
+from seq2see.sources.lines import file_name, read_lines
 from seq2see.sources.suspicions import Suspicions
 
 Splits = dict[str, list[Example]]
@@ -26,6 +27,8 @@ ENOUGH = 2_000_000
 """Characters of Python that are learnt from, about."""
 HELD_OUT = 0.05
 """The share of all characters that is validated on, and the share that is tested on, where nothing else is given."""
+PLAIN = bytes({*range(0x20, 0x7F), *b"\t\n"} - {*b"<"})
+"""The bytes of which nobody suspects anything in running text (`Suspicions`); a `<` may begin a special's name."""
 
 
 class OwnTexts(Settings):
@@ -99,6 +102,10 @@ def read_text(path: Path) -> tuple[Example, DataReport]:
 def _look_through(path: Path) -> tuple[str, DataReport]:
     """The text of a file, and everything there is to say about it."""
     report, kept = DataReport(unit="lines"), list[str]()
+    if text := _plain(path):
+        report.files.append(file_name(path))
+        report.read = report.kept = text.count("\n")
+        return text, report
     suspicions = Suspicions(report)
     for line in read_lines(path, report):
         report.read += 1
@@ -112,6 +119,24 @@ def _look_through(path: Path) -> tuple[str, DataReport]:
         what, remedy = "There is no text in this file.", "Give a file with text in it."
         report.complain("empty file", Place(report.files[0]), what, remedy=remedy)
     return text, report
+
+
+def _plain(path: Path) -> str:
+    """The text of a file of which there is nothing to say, as is soon seen; of any other nothing.
+
+    That is one of lines which all have an end and none of which is long, made of ASCII's letters and signs, with
+    something to read among them. Line by line a megabyte would take a fifth of a second.
+    """
+    pieces = []
+    try:
+        for piece in read_pieces(path):
+            if piece.translate(None, PLAIN) or b"\n" not in piece:
+                return ""
+            pieces.append(piece)
+    except UserError:
+        return ""
+    text = b"".join(pieces).decode("ascii")
+    return text if text.endswith("\n") and text.strip() else ""
 
 
 def hold_out_end(given: Splits) -> Splits:
