@@ -2,8 +2,9 @@
 
 python benchmarks/train_gpu.py        writes results/train_gpu.json; needs a GPU, `transformers` and Multi30k
 
-Everyone has the same shape (6 + 6 layers, 512 wide, 32,000 tokens, tied), bf16 autocast, dropout 0.1, clipping and
-fused AdamW, is compiled by torch.compile, and takes its whole step as one CUDA graph as well. There are two batches:
+Everyone has the same shape (6 + 6 layers, 512 wide, 32,000 tokens, tied), bf16, dropout 0.1, clipping and fused AdamW.
+The others are compiled by torch.compile, and take their whole step as one CUDA graph as well; we are measured both
+compiled and not, for what is not compiled can compute the slopes of its weights beside the rest. There are two batches:
 
 full rows          256 pairs of 32 tokens, so 8,192 target tokens and nothing to save
 real sentences     pairs of Multi30k as they come, about 7,500 target tokens: the others pad each to the longest, we

@@ -2,10 +2,10 @@
 
 python benchmarks/vit_gpu.py        writes results/vit_gpu.json; needs a GPU, `timm` and `transformers`
 
-128 pictures of 224 x 224 pixels, 1,000 classes, bf16, fused AdamW, clipping. Peers are compiled, kernel by kernel and as
-one CUDA graph as well; we train uncompiled, as our recipes do, and are compiled on the way forward alone. All are given
-pixels as they lie in files, and make numbers around 0 of them. Memory is the most that a training step has ever held at
-once, launched kernel by kernel, in MiB.
+128 pictures of 224 x 224 pixels, 1,000 classes, bf16, fused AdamW, clipping. Peers are compiled, kernel by kernel and
+as one CUDA graph as well; we train uncompiled, and are compiled on the way forward alone. All are given pixels as they
+lie in files, and make numbers around 0 of them. Memory is the most that a training step has ever held at once, launched
+kernel by kernel, in MiB.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from seq2see.core.devices import kernels_on
+from seq2see.core.devices import TRITON
 from seq2see.training.doubles import Doubles
 
 # Vaswani et al. 2017, section 5.3: a shorter memory of squared gradients than Adam's usual 0.999.
@@ -130,7 +130,7 @@ class AdamSteps(Steps):
 
     def join(self, doubles: Doubles) -> None:
         """What is remembered of them lies one after another as they do; all have to move at one pace."""
-        if not kernels_on(doubles.whole.device) or any(group.pace != 1 for group in self.groups):
+        if not TRITON or any(group.pace != 1 for group in self.groups):
             return
         self.doubles, doubles.joined = doubles, True
         self.joined = torch.zeros_like(doubles.whole), torch.zeros_like(doubles.whole)
