@@ -1,7 +1,8 @@
-"""A GPU wakes up while data are read, and is awake before the first step."""
+"""A GPU wakes up while data are read, and is awake before the first step; while it works, Python imports."""
 
 import time
 from functools import cache
+from importlib import import_module
 
 from seq2see.core.waking import meanwhile
 from seq2see.recipes.translate import translate
@@ -26,3 +27,15 @@ def test_data_are_read_meanwhile_and_no_step_is_taken_before(monkeypatch, tmp_pa
     monkeypatch.setattr(train, "take_steps", lambda recipe, data, run, audience: order.append(f"steps on {data}"))
     train.train_recipe(translate(), tmp_path / "run")
     assert order == ["read", "awake", "steps on data"]
+
+
+def test_what_draws_the_curves_is_imported_once_when_the_first_steps_are_over(monkeypatch):
+    happened: list[object] = []
+    monkeypatch.setattr(train, "meanwhile", lambda work: work())
+    monkeypatch.setattr(train, "import_module", happened.append)
+    watch = train._meanwhile_importing(lambda step, figures: happened.append((step, figures)))
+    assert happened == []
+    for step in (1, 2):
+        watch(step, {"loss": 0.5})
+    assert happened == ["seq2see.inspection.curves", (1, {"loss": 0.5}), (2, {"loss": 0.5})]
+    assert callable(import_module("seq2see.inspection.curves").draw_curves)  # there is such a thing
