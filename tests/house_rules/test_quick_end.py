@@ -53,11 +53,12 @@ def test_a_command_is_not_taken_apart(tmp_path):
     ("before", "call"),
     [
         ("", "main()"),  # without torch it takes no time
+        (TORCH, "(lambda: main())()"),
         (TORCH, "exec('main()')"),  # as a profiler does it
         (TORCH + SLOW, "main()"),
         (TORCH, "sys.argv[0] = 'another'; main()"),
     ],
-    ids=["no torch", "called", "a thread works", "by another program"],
+    ids=["no torch", "called", "measured", "a thread works", "by another program"],
 )
 def test_in_any_other_case_python_ends_as_ever(tmp_path, before, call):
     code, printed = ended(tmp_path, ["--version"], before, call)
