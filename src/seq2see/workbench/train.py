@@ -55,7 +55,6 @@ def train_recipe(recipe: Recipe, out: Path | None = None, audience: Audience | N
     prepared = prepare(recipe, audience.say)
     _check_length(recipe, prepared)
     _open_folder(run, recipe, prepared)
-    waking().join()  # whoever records a CUDA graph must be alone
     learn = count_recipe if isinstance(recipe.decoder, CountingSettings) else take_steps
     try:
         learn(recipe, prepared, run, audience)
@@ -71,6 +70,7 @@ def train_recipe(recipe: Recipe, out: Path | None = None, audience: Audience | N
 def take_steps(recipe: Recipe, prepared: Prepared, run: RunFolder, audience: Audience) -> None:
     """Learn by gradients, step by step, and write the model that this ends with."""
     trainer = new_trainer(recipe, prepared)
+    waking().join()  # whoever records a CUDA graph must be alone
     kinds = [part.kind for part in (recipe.encoder, recipe.decoder) if part is not None]
     shape, weights = " → ".join(kinds), count_weights(trainer.model)
     audience.say(f"model  {shape}, {weights:,} weights, on {trainer.device.type}")
