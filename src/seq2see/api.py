@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.core.errors import UserError, no_file
-from seq2see.explorer.notebook import load
 from seq2see.models.picture_settings import Film, Picture
 from seq2see.models.settings import Series, Tags
 from seq2see.recipes.table import recipe
@@ -20,7 +19,6 @@ from seq2see.sources.own_pictures import OwnCaptions, OwnFilms, OwnPictures
 from seq2see.sources.series import OwnSeries
 from seq2see.sources.texts import OwnTexts
 from seq2see.workbench.audience import Audience
-from seq2see.workbench.evaluate import evaluate
 from seq2see.workbench.predict import Model
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.report import write_report
@@ -40,10 +38,14 @@ class Run:
 
     def model(self) -> Model:
         """The trained model."""
+        from seq2see.explorer.notebook import load  # who only trains does not wait for what comes after
+
         return load(self.folder)
 
     def evaluate(self) -> dict[str, Any]:
         """Score it on its test splits."""
+        from seq2see.workbench.evaluate import evaluate  # likewise
+
         run = RunFolder(self.folder)
         scores = evaluate(run)
         write_report(run)

@@ -14,8 +14,8 @@ from seq2see.explorer.routes import ROUTES
 from seq2see.inspection.architecture import blocks_of
 from seq2see.layers.attention import CrossAttention
 from seq2see.workbench.embeddings import Words
-from seq2see.workbench.evaluate import read_scores
 from seq2see.workbench.model_folder import read_model
+from seq2see.workbench.run_folder import read_scores
 
 
 def words_of(runs, name: str) -> Words:

@@ -6,7 +6,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from seq2see.core.errors import UserError
@@ -99,6 +99,8 @@ def both_ways(path: Path) -> list[object]:
     return found
 
 
+@example("a text\nthat is not at its end")
+@example("a name <eos> of ours\n")
 @given(st.text("ab ~\t\n") | odd_text | odd_text.map(str.splitlines).map("\n".join))
 def test_nothing_escapes_a_look_at_the_whole_text(book, content):
     book.write_bytes(content.encode())

@@ -22,11 +22,11 @@ from seq2see.training.signals import Interrupted
 from seq2see.workbench.compare import compare, compare_texts
 from seq2see.workbench.dry import dry_run
 from seq2see.workbench.ensemble import make_ensemble
-from seq2see.workbench.evaluate import evaluate, read_scores
+from seq2see.workbench.evaluate import evaluate
 from seq2see.workbench.predict import load
 from seq2see.workbench.prepare import encode, read_corpus
 from seq2see.workbench.report import write_report
-from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.run_folder import RunFolder, read_scores
 from seq2see.workbench.train import train_recipe
 
 SENTENCES = ("the cat sat on the mat. 猫坐在垫子上。\n", "a dog lay by his rug. 狗躺到毯子里。\n")

@@ -12,9 +12,9 @@ from seq2see.cli.scores import print_scores
 from seq2see.metrics.edits import pronunciation_errors
 from seq2see.recipes.table import recipe
 from seq2see.workbench import evaluate as evaluation
-from seq2see.workbench.evaluate import evaluate, read_scores, score_outputs
+from seq2see.workbench.evaluate import evaluate, score_outputs
 from seq2see.workbench.report import write_report
-from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.run_folder import RunFolder, read_scores
 from seq2see.workbench.train import train_recipe
 
 SOUNDS = {"b": "B", "d": "D", "f": "F", "k": "K", "a": "AA1", "o": "OW1", "u": "UW1"}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import os
 import sys
+import threading
 from collections.abc import Iterator
+from types import FrameType
 
 # Threads that spin while they wait for each other are quicker on an idle machine, but as soon as something else
 # uses a core every step waits for the scheduler, several times over. Threads that sleep take the same time
@@ -37,4 +40,29 @@ def main() -> None:
     """What the command `seq2see` runs. Whatever a user can cause is told in a line or two, with exit code 2."""
     from seq2see.cli.app import run
 
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if "torch" in sys.modules and _is_the_program(sys._getframe(1)):
+        _end(code)
+    sys.exit(code)
+
+
+def _is_the_program(caller: FrameType) -> bool:
+    """Whether there is nothing but the command: nobody called it who goes on or measures it, and no thread works on."""
+    below = caller.f_back
+    while below and below.f_globals.get("__name__") == "runpy":  # `python -m` runs modules by it
+        below = below.f_back
+    working = [thread for thread in threading.enumerate() if not thread.daemon]
+    return caller.f_code.co_filename == sys.argv[0] and below is None and working == [threading.main_thread()]
+
+
+def _end(code: int) -> None:
+    """End this process; what others have registered to be done before is done.
+
+    Python would take apart, piece by piece, what torch and the libraries of a GPU have built up. That takes about as
+    long as to draw the curves of a run, and the system frees it all at once anyway.
+    """
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError):  # nobody reads any more: Python goes on, and says so
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

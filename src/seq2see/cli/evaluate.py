@@ -22,9 +22,9 @@ def evaluate(
     from seq2see.cli.scores import print_answers, print_changes, print_scores
     from seq2see.metrics.tokenised_bleu import ADVICE, has_moses
     from seq2see.workbench.compare import changed_most, compare, compare_answers, compare_texts
-    from seq2see.workbench.evaluate import evaluate, read_scores, test_size
+    from seq2see.workbench.evaluate import evaluate, test_size
     from seq2see.workbench.report import write_report
-    from seq2see.workbench.run_folder import find_run
+    from seq2see.workbench.run_folder import find_run, read_scores
     from seq2see.workbench.terminal import Terminal
 
     folders = [find_run(name) for name in (run, other) if name]

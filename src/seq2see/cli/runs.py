@@ -10,8 +10,7 @@ def runs() -> None:
 
     from seq2see.cli.scores import in_brief
     from seq2see.training.journal import read_journal
-    from seq2see.workbench.evaluate import read_scores
-    from seq2see.workbench.run_folder import all_runs
+    from seq2see.workbench.run_folder import all_runs, read_scores
 
     found = all_runs()
     if not found:

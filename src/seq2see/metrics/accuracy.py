@@ -14,7 +14,7 @@ from torch import Tensor
 
 from seq2see.core.batch import NOT_ASKED
 from seq2see.core.errors import UserError
-from seq2see.metrics.bleu import require_pairs
+from seq2see.metrics.pairs import require_pairs
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Literal
 
 from sacrebleu.metrics import BLEU, CHRF
 
-from seq2see.core.errors import UserError
+from seq2see.metrics.pairs import require_pairs
 
 Tokenise = Literal["13a", "zh", "char", "intl", "none"]
 """How sacrebleu cuts text into words: `13a` for languages with spaces, `zh` for Chinese targets."""
@@ -75,17 +75,6 @@ def row_chrf(outputs: Sequence[str], references: Sequence[str]) -> list[float]:
     metric = CHRF()
     pairs = zip(outputs, references, strict=True)
     return [metric.sentence_score(output, [reference]).score for output, reference in pairs]
-
-
-def require_pairs(outputs: Sequence[object], references: Sequence[object]) -> None:
-    """Refuse to score nothing, or outputs that do not belong to the references."""
-    if len(outputs) != len(references):
-        raise UserError(
-            f"There are {len(outputs)} outputs but {len(references)} references.",
-            remedy="Each output needs the reference of the same line.",
-        )
-    if not outputs:
-        raise UserError("There are no outputs to score.")
 
 
 def _score(name: str, metric: BLEU | CHRF, outputs: Sequence[str], references: Sequence[str]) -> Score:

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from sacrebleu.metrics import BLEU
 
 from seq2see.core.seeds import generator
-from seq2see.metrics.bleu import Tokenise, require_pairs
+from seq2see.metrics.bleu import Tokenise
+from seq2see.metrics.pairs import require_pairs
 
 ORDERS = 4
 """BLEU counts n-grams up to this length."""

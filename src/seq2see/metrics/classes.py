@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from seq2see.core.errors import UserError
-from seq2see.metrics.bleu import require_pairs
+from seq2see.metrics.pairs import require_pairs
 
 
 @dataclass(frozen=True)

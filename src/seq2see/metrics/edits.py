@@ -14,7 +14,7 @@ from typing import Any
 from rapidfuzz.distance import Levenshtein
 
 from seq2see.core.errors import UserError
-from seq2see.metrics.bleu import require_pairs
+from seq2see.metrics.pairs import require_pairs
 
 Symbols = Sequence[str]
 

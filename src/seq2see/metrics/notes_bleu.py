@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from seq2see.metrics.bleu import require_pairs
+from seq2see.metrics.pairs import require_pairs
 
 Tokens = Sequence[str]
 

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from sacrebleu.metrics import BLEU
 
 from seq2see.core.errors import UserError
-from seq2see.metrics.bleu import Score, require_pairs
+from seq2see.metrics.bleu import Score
+from seq2see.metrics.pairs import require_pairs
 
 ADVICE = "The tokenised BLEU needs the package sacremoses: pip install 'seq2see[moses]'"
 

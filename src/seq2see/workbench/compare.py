@@ -13,9 +13,9 @@ import numpy as np
 from seq2see.core.errors import UserError
 from seq2see.metrics.bootstrap import PairedBootstrap, paired_accuracy, paired_bootstrap
 from seq2see.models.settings import Tags
-from seq2see.workbench.evaluate import bleu_tokenise, read_scores
+from seq2see.workbench.evaluate import bleu_tokenise
 from seq2see.workbench.judged import decisions, not_judged
-from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.run_folder import RunFolder, read_scores
 from seq2see.workbench.tokenisers import Tokenisers
 
 

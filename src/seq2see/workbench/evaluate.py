@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -201,9 +200,3 @@ def _table(examples: Sequence[Example], predictions: list[Prediction]) -> str:
 
 def _one_line(text: str) -> str:
     return text.replace("\t", " ").replace("\n", " ")
-
-
-def read_scores(run: RunFolder) -> dict[str, Any]:
-    """The figures of the last evaluation; empty if there was none."""
-    path = run.evaluation / "scores.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

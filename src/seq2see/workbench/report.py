@@ -12,14 +12,13 @@ from typing import Any
 
 from seq2see.core.files import write_text
 from seq2see.training.journal import read_journal
-from seq2see.workbench.evaluate import read_scores
 from seq2see.workbench.report_counts import frequencies, is_counting, orders, unit_of
 from seq2see.workbench.report_page import cell, head, page, picture, say, table
 from seq2see.workbench.report_pictures import looks, sheet
 from seq2see.workbench.report_series import forecast_errors, forecasts
 from seq2see.workbench.report_texts import classes, mistakes, predictions, samples, strips
 from seq2see.workbench.report_words import TEXTS
-from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.run_folder import RunFolder, read_scores
 
 Tree = dict[str, Any]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seq2see.core.errors import UserError, nearest
 from seq2see.core.settings import read_toml
@@ -151,3 +152,9 @@ def _latest() -> RunFolder:
     if not runs:
         raise UserError("There is no run yet.", remedy="Make one with `seq2see train pocket-transformer`.")
     return runs[-1]
+
+
+def read_scores(run: RunFolder) -> dict[str, Any]:
+    """The figures of the last evaluation; empty if there was none."""
+    path = run.evaluation / "scores.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -42,6 +43,9 @@ from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder, folder_for
 from seq2see.workbench.start import start_from
 
+Watch = Callable[[int, dict[str, float]], None]
+"""Is told the number and the figures of every step."""
+
 
 def train_recipe(recipe: Recipe, out: Path | None = None, audience: Audience | None = None) -> RunFolder:
     """Train a recipe to its end, resuming its unfinished run if there is one."""
@@ -51,7 +55,6 @@ def train_recipe(recipe: Recipe, out: Path | None = None, audience: Audience | N
     prepared = prepare(recipe, audience.say)
     _check_length(recipe, prepared)
     _open_folder(run, recipe, prepared)
-    waking().join()  # whoever records a CUDA graph must be alone
     learn = count_recipe if isinstance(recipe.decoder, CountingSettings) else take_steps
     try:
         learn(recipe, prepared, run, audience)
@@ -67,6 +70,7 @@ def train_recipe(recipe: Recipe, out: Path | None = None, audience: Audience | N
 def take_steps(recipe: Recipe, prepared: Prepared, run: RunFolder, audience: Audience) -> None:
     """Learn by gradients, step by step, and write the model that this ends with."""
     trainer = new_trainer(recipe, prepared)
+    waking().join()  # whoever records a CUDA graph must be alone
     kinds = [part.kind for part in (recipe.encoder, recipe.decoder) if part is not None]
     shape, weights = " → ".join(kinds), count_weights(trainer.model)
     audience.say(f"model  {shape}, {weights:,} weights, on {trainer.device.type}")
@@ -77,9 +81,8 @@ def take_steps(recipe: Recipe, prepared: Prepared, run: RunFolder, audience: Aud
     batch_at = batches(recipe, prepared, full=trainer.device.type == "cuda")
     if isinstance(prepared.train, PictureSet):
         draw_batch(run, batch_at(1), prepared.train.examples)
-    if trainer.device.type == "cuda":  # while it works, this process has time for what is needed afterwards
-        meanwhile(lambda: import_module("seq2see.inspection.curves"))
-    train(trainer, batch_at, errands, _saver(run, prepared, audience), journal, audience.step)
+    watch = _meanwhile_importing(audience.step) if trainer.device.type == "cuda" else audience.step
+    train(trainer, batch_at, errands, _saver(run, prepared, audience), journal, watch)
     finish(trainer, recipe, prepared, run)
 
 
@@ -136,6 +139,20 @@ def finish(trainer: Trainer, recipe: Recipe, prepared: Prepared, run: RunFolder)
     """Write the model that training ends with."""
     trainer.put(final_weights(trainer, run.checkpoints))
     write_model(run.model, StoredModel(ModelConfig.of(recipe, trainer.step), trainer.model, prepared.tokenisers))
+
+
+def _meanwhile_importing(watch: Watch) -> Watch:
+    """The same audience. While a GPU works, this process has time for what will draw the curves in the end.
+
+    Not before the first steps are over: until they are recorded, Python has enough to do with them.
+    """
+    begin = cache(lambda: meanwhile(lambda: import_module("seq2see.inspection.curves")))
+
+    def watching(step: int, figures: dict[str, float]) -> None:
+        begin()
+        watch(step, figures)
+
+    return watching
 
 
 def _saver(run: RunFolder, prepared: Prepared, audience: Audience) -> Callable[[Trainer], None]:
