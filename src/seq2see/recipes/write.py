@@ -38,9 +38,9 @@ def shakespeare() -> Recipe:
 def shakespeare_large() -> Recipe:
     """The same plays by ten million weights, for a GPU: the parts of Llama, and steps along all directions alike."""
     changes = {
-        "name": "shakespeare-large", "target.longest": 256,
+        "name": "shakespeare-large", "target.longest": 1024,
         "decoder.width": 384, "decoder.depth": 6, "decoder.heads": 8, "decoder.dropout": 0.2,
-        "training.tokens": 8192, "training.steps": 1500, "training.save_every": 1500,
+        "training.tokens": 8192, "training.steps": 1000, "training.save_every": 1000,
         "training.precision": "bf16", "training.kernels": False,
         "training.optimiser.kind": "muon", "training.rate": 4e-3,
     }  # fmt: skip
