@@ -6,6 +6,8 @@ import ctypes
 import os
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -35,7 +37,16 @@ class Driver:
 
 
 @pytest.fixture
-def with_driver(monkeypatch):
+def torch_folder(monkeypatch, tmp_path) -> Path:
+    """A place where torch is found, built for a GPU."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / waking.LIBRARY).touch()
+    monkeypatch.setattr(waking, "find_spec", lambda name: SimpleNamespace(origin=str(tmp_path / "__init__.py")))
+    return tmp_path
+
+
+@pytest.fixture
+def with_driver(monkeypatch, torch_folder):
     monkeypatch.delenv("CUDA_MODULE_LOADING", raising=False)
     return lambda driver: monkeypatch.setattr(ctypes, "CDLL", {waking.DRIVER: driver}.__getitem__)
 
@@ -60,7 +71,16 @@ def test_without_a_gpu_no_context_is_made(fails, asked, with_driver):
     assert [name for name, _ in driver.asked] == asked
 
 
-def test_without_a_driver_nothing_happens(monkeypatch):
+def test_where_torch_uses_no_gpu_no_context_is_made(with_driver, torch_folder, monkeypatch):
+    with_driver(driver := Driver())
+    (torch_folder / "lib" / waking.LIBRARY).unlink()
+    waking.rouse()
+    monkeypatch.setattr(waking, "find_spec", lambda name: None)
+    waking.rouse()
+    assert driver.asked == []
+
+
+def test_without_a_driver_nothing_happens(monkeypatch, torch_folder):
     def none(name):
         raise OSError(f"{name}: cannot open shared object file")
 

@@ -11,10 +11,14 @@ import ctypes
 import os
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 DRIVER = "libcuda.so.1"
+LIBRARY = "libtorch_cuda.so"
+"""What torch's builds for a GPU have, and others have not."""
 
 
 def meanwhile(work: Callable[[], Any]) -> Thread:
@@ -25,7 +29,13 @@ def meanwhile(work: Callable[[], Any]) -> Thread:
 
 
 def rouse() -> None:
-    """Let the driver make the context of the first GPU, which all libraries share; without a GPU nothing happens."""
+    """Let the driver make the context of the first GPU, which all libraries share; without a GPU nothing happens.
+
+    Nor does anything where torch is built for CPUs alone: it would take a GPU's memory from others for nothing.
+    """
+    found = find_spec("torch")
+    if not (found and found.origin and Path(found.origin).with_name("lib").joinpath(LIBRARY).exists()):
+        return
     # The driver reads once how kernels are to be loaded. Torch says this too, but would come too late.
     os.environ.setdefault("CUDA_MODULE_LOADING", "LAZY")
     try:
