@@ -36,7 +36,7 @@ def shakespeare() -> Recipe:
 
 
 def shakespeare_large() -> Recipe:
-    """The same plays by fourteen million weights, for a GPU: the parts of Llama, and steps along all directions alike."""
+    """The same plays by 14 million weights, for a GPU: the parts of Llama, and steps along all directions alike."""
     changes = {
         "name": "shakespeare-large", "target.longest": 1024,
         "decoder.width": 384, "decoder.depth": 6, "decoder.heads": 8, "decoder.dropout": 0.2,
