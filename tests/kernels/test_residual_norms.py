@@ -74,7 +74,7 @@ def test_who_reads_it_twice_sends_two_slopes_back_and_the_slope_by_the_part_is_s
         dropped = forked[0].grad_fn.saved_tensors[0] - stream  # which is not what was given, but what stayed of it
         expected = norm(stream + part * (dropped / part).detach(), everywhere(SHAPES[-1]))
         ours, theirs = slopes(forked[:readers], by[:2]), slopes([expected] * readers, by)
-        ((by_part, summed),) = beside.sums.values()
+        ((by_part, summed, _),) = beside.sums.values()
         ours += [beside.places[id(weight)] for weight in norm.parameters()]
     for mine, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-3)

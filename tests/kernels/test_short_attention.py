@@ -94,6 +94,40 @@ def test_slopes_by_keys_and_values_of_one_product_are_not_copied_together(others
         torch.testing.assert_close(ours, theirs, rtol=0, atol=NEAR * float(theirs.abs().max()))
 
 
+@pytest.mark.parametrize("at", ["itself", "others"])
+@pytest.mark.parametrize("most", [2048, 2])
+def test_biases_get_their_slopes_from_who_looks(at, most, monkeypatch):
+    from seq2see.kernels.short_attention import short_attention, short_self_attention
+
+    monkeypatch.setattr("seq2see.kernels.short_attention.MOST", most)
+    summed = []
+    monkeypatch.setattr(
+        "seq2see.kernels.beside.sum_rows", lambda rows: (summed.append(rows), rows.sum(0, dtype=torch.float32))[1]
+    )
+    torch.manual_seed(1)
+    products = [nn.Linear(32, width).to(DEVICE, DTYPE) for width in ((96,) if at == "itself" else (32, 64))]
+    here, there = (torch.randn(3, times, 32, device=DEVICE, dtype=DTYPE) for times in (7, 20))
+
+    def look() -> Tensor:
+        if at == "itself":
+            return short_self_attention(products[0](here), 2, None, True).square().sum()
+        keys, values = halves(products[1](there))
+        return (
+            short_attention(*(split_heads(x, 2) for x in (products[0](here), keys, values)), None, False).square().sum()
+        )
+
+    weights = [weight for product in products for weight in product.parameters()]
+    expected = torch.autograd.grad(look(), weights)
+    beside = Beside(torch.device(DEVICE))
+    with beside.at_work(products, dict.fromkeys(map(id, weights))):
+        look().backward()
+        found = beside.found
+    assert len(summed) == (0 if most == 2048 else len(products))
+    for weight, theirs in zip(weights, expected, strict=True):
+        ours = found[id(weight)].to(DTYPE)
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=NEAR * float(theirs.abs().max()))
+
+
 def test_it_does_not_matter_how_the_numbers_lie():
     from seq2see.kernels.short_attention import short_attention
 

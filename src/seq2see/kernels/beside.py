@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from seq2see.core.devices import kernels_on
 from seq2see.kernels.stream import Stream
 
-AHEAD = 4
-"""Products whose slopes may be under way: what they are computed from has to stay in memory until then."""
+AHEAD = 6
+"""Slopes that may be under way: what they are computed from has to stay in memory until then."""
 
 FEW = 1024
 """Tokens: of so few kinds some occur so often that the kernel for tables (kernels/table_slopes.py) is no gain."""
@@ -70,7 +70,7 @@ class Beside:
         self.under_way: deque[tuple[torch.cuda.Event, tuple[Tensor, ...]]] = deque()
         self.device = device
         self.seeds: list[Tensor] = []
-        self.sums: dict[int, tuple[Tensor, Tensor]] = {}
+        self.sums: dict[int, tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]] = {}
         self.forks: dict[int, tuple[Tensor, Tensor]] = {}
         self.vectors = Stream()
 
@@ -133,6 +133,15 @@ class Beside:
             take_product(place, left, right, first=weight not in self.filled)
         self.filled.add(weight)
 
+    def know_sum(self, slope: Tensor, parts: Tensor) -> None:
+        """Whoever has found a slope has summed it too, in so many parts: that is the slope by a bias.
+
+        The sum is kept with its slope, so that no other one can lie there.
+        """
+        from seq2see.kernels.sums import add_up
+
+        self.sums[slope.data_ptr()] = slope, parts, add_up
+
     def sort(self, tokens: Tensor, size: int) -> list[Tensor]:
         """These tokens in order, for their slopes; nothing where there are so few kinds that torch's way will do."""
         found: list[Tensor] = []
@@ -149,7 +158,7 @@ class Beside:
             work(*given)
             return
         if len(self.under_way) == AHEAD:
-            self._wait()
+            self._wait(AHEAD // 2)
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             work(*given)
@@ -157,14 +166,16 @@ class Beside:
 
     def wait(self) -> None:
         """Go on when all is done."""
-        while self.under_way:
-            self._wait()
+        if self.under_way:
+            self._wait(len(self.under_way))
 
-    def _wait(self) -> None:
-        """Go on when the oldest is done. Only now is what it was given let go: its memory may be written to."""
-        done, given = self.under_way.popleft()
-        torch.cuda.current_stream().wait_event(done)
-        del given
+    def _wait(self, count: int) -> None:
+        """Go on when the oldest of them are done. Only now is what they were given let go: it may be written over.
+
+        They are done in turn, so it is enough to wait for the last: every wait for another stream takes a little time.
+        """
+        over = [self.under_way.popleft() for _ in range(count)]
+        torch.cuda.current_stream().wait_event(over[-1][0])
 
 
 @dataclass(frozen=True)
@@ -179,40 +190,33 @@ class Taker:
         """The slope by W of x Wᵀ, given that by the product."""
         self.beside.begin(lambda slope, x: self.beside.put_product(self.weight, slope.mT, x), slope, x)
 
-    def by_bias(self, slope: Tensor, add_up: Callable[[Tensor], Tensor]) -> None:
-        """The slope by b: the sum over all rows, or over what many programs have found of it."""
-        if self.bias is not None:
-            self.beside.begin(partial(self._put_bias, add_up), slope)
-
-    def _put_bias(self, add_up: Callable[[Tensor], Tensor], slope: Tensor) -> None:
-        assert self.bias is not None
-        self.beside.put(self.bias, add_up(slope))
+    def by_both(self, slope: Tensor, x: Tensor, parts: Tensor, add_up: Callable[[Tensor], Tensor]) -> None:
+        """The slopes by W and b of x Wᵀ + b, given that by the product, and of what parts its sum over all rows is."""
+        self.beside.begin(partial(self._put_both, add_up), slope, x, parts)
 
     def by_product(self, slope: Tensor, x: Tensor) -> None:
-        """The slopes by W and b of x Wᵀ + b, given that by the product, whose sum may be known.
+        """The same, whether or not somebody knows the sum already.
 
         A recurrent layer multiplies at every time, by little: to go to another stream and back would take longer.
         """
-        if self.beside.uses[self.weight] > 1:
-            self._put_both(slope, x)
-            return
-        self.by_matrix(slope, x)
         known = self.beside.sums.pop(slope.data_ptr(), None)
-        if known is not None and (known[0].size(-1), known[0].numel()) == (slope.size(-1), slope.numel()):
-            self.by_bias(known[1], lambda summed: summed)
+        if self.beside.uses[self.weight] > 1:
+            self._put_both(lambda rows: rows.sum(0, dtype=torch.float32), slope, x, slope)
+        elif known is not None and (known[0].numel(), known[1].size(-1)) == (slope.numel(), slope.size(-1)):
+            self.by_both(slope, x, *known[1:])
         else:
-            self.by_bias(slope, sum_rows)
+            self.by_both(slope, x, slope, sum_rows)
 
     @torch.no_grad()
-    def _put_both(self, slope: Tensor, x: Tensor) -> None:
+    def _put_both(self, add_up: Callable[[Tensor], Tensor], slope: Tensor, x: Tensor, parts: Tensor) -> None:
         self.beside.put_product(self.weight, slope.mT, x)
         if self.bias is not None:
-            self.beside.put(self.bias, slope.sum(0, dtype=torch.float32))
+            self.beside.put(self.bias, add_up(parts))
 
     def by_norm(self, parts: Tensor, by_part: Tensor | None) -> None:
         """The slopes by the weight and bias of a norm, and the sum of that by the part that it has added to the stream.
 
-        Many programs have found a part of each. The sum is kept with its slope, so that no other one can lie there.
+        Many programs have found a part of each.
         """
         self.beside.begin(partial(self._put_norm, by_part), parts)
 
@@ -224,7 +228,7 @@ class Taker:
         if self.bias is not None:
             self.beside.put(self.bias, sums[1])
         if by_part is not None:
-            self.beside.sums[by_part.data_ptr()] = by_part, sums[2]
+            self.beside.sums[by_part.data_ptr()] = by_part, sums[2], lambda summed: summed
 
     def by_table(self, slope: Tensor, tokens: Tensor, size: int, order: Sequence[Tensor]) -> None:
         """The slope by a table, given those by the vectors of these tokens: for each token the sum over its vectors."""

@@ -134,6 +134,5 @@ class CurvedProducts(torch.autograd.Function):
             of_narrow.by_product(slope, found)
         if of_widen is None:
             return by_x, by_product.mT @ rows, add_up(parts).to(kept.dtype), *by_narrow, None
-        of_widen.by_matrix(by_product, rows)
-        of_widen.by_bias(parts, add_up)
+        of_widen.by_both(by_product, rows, parts, add_up)
         return by_x, None, None, *by_narrow, None

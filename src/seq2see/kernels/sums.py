@@ -33,18 +33,19 @@ def _sums(sums, rows_, count, width, SLICES: tl.constexpr, ROWS: tl.constexpr, C
 
 
 @triton.jit
-def _add_up(sums, parts, width, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+def _add_up(sums, parts, count, width, PARTS: tl.constexpr, BLOCK: tl.constexpr):
     """What all programs found, always added in the same order."""
-    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    places = tl.arange(0, PARTS)[:, None] * width + column[None, :]
-    total = tl.sum(tl.load(parts + places, (column < width)[None, :], 0.0), 0)
+    part, column = tl.arange(0, PARTS), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = (part < count)[:, None] & (column < width)[None, :]
+    total = tl.sum(tl.load(parts + part[:, None] * width + column[None, :], inside, 0.0), 0)
     tl.store(sums + column, total.to(sums.dtype.element_ty), column < width)
 
 
 def _go(parts: Tensor) -> Tensor:
-    sums = torch.empty_like(parts[0])
-    block = max(8, 16_384 // len(parts))  # as many numbers as a program can hold
-    _add_up[(triton.cdiv(sums.numel(), block),)](sums, parts, sums.numel(), PARTS=len(parts), BLOCK=block)
+    sums, count = torch.empty_like(parts[0]), len(parts)
+    held = triton.next_power_of_2(count)
+    block = max(8, 16_384 // held)  # as many numbers as a program can hold
+    _add_up[(triton.cdiv(sums.numel(), block),)](sums, parts, count, sums.numel(), PARTS=held, BLOCK=block)
     return sums
 
 
@@ -56,7 +57,7 @@ torch.library.register_fake(ADD_UP, lambda parts: parts.new_empty(parts.shape[1:
 
 
 def add_up(parts: Tensor) -> Tensor:
-    """The sum over the first axis, whose length is a power of two."""
+    """The sum over the first axis."""
     found: Tensor = torch.ops.seq2see.add_up(parts)
     return found
 
