@@ -34,6 +34,7 @@ from train_cpu import CPU, peer
 from seq2see.core.batch import Batch, Pictures
 from seq2see.core.devices import autocast, describe_machine
 from seq2see.core.files import write_json
+from seq2see.decoding.prepacked import reading_twin
 from seq2see.models.build import fresh_model
 from seq2see.models.picture_settings import Patches, Picture
 from seq2see.models.settings import ModelSettings, PictureLabel
@@ -148,10 +149,13 @@ def steps_of(name: str, precision: Any) -> tuple[dict[str, Callable[[Batch], Any
             model, Classify(), Training(precision=precision, clip=1.0, steps=10_000, rate=1e-4), CPU
         ).advance
 
+    # We read as `predict` does with many pictures; in bf16 nobody reads but by autocast.
+    reading = reading_twin(model).eval() if name == "seq2see" and precision == "float32" else model
+
     def forward(batch: Batch) -> Tensor:
         model.eval()
         with torch.inference_mode(), autocast(CPU, precision):
-            scores = model(batch)
+            scores = reading(batch)
         model.train()
         return scores
 

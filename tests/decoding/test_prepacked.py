@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from seq2see.core.batch import Batch, Pictures
 from seq2see.decoding import prepacked
 from seq2see.decoding.beam import Beam
 from seq2see.decoding.choosers import Greedy
@@ -14,11 +15,17 @@ from seq2see.decoding.prepacked import (
     Prepacked,
     PrepackedBfloat16,
     PrepackedFloat32,
+    PrepackedForMany,
     PrepackedInt8,
     int8_product,
     prepacked_twin,
     quantise,
+    reading_twin,
 )
+from seq2see.models.build import fresh_model
+from seq2see.models.picture_settings import Patches, Picture
+from seq2see.models.settings import ModelSettings, PictureLabel
+from seq2see.models.transformer import TransformerSettings
 from tiny_models import FAMILIES, sources, tiny, whole
 
 PRECISIONS = {"float32": 1e-5, "bf16": 0.1, "int8": 0.2}
@@ -86,9 +93,10 @@ def test_a_row_of_int8_never_depends_on_its_neighbours():
 def test_float32_packed_is_the_plain_product():
     weight, bias = layer(64, 130)
     vectors = torch.randn(3, 5, 64)
-    for each in (bias, None):
-        expected = nn.functional.linear(vectors, weight, each)
-        torch.testing.assert_close(PrepackedFloat32(weight, each)(vectors), expected)
+    for kind in (PrepackedFloat32, PrepackedForMany):
+        for each in (bias, None):
+            expected = nn.functional.linear(vectors, weight, each)
+            torch.testing.assert_close(kind(weight, each)(vectors), expected)
 
 
 def test_bf16_packed_is_the_product_of_rounded_numbers():
@@ -175,3 +183,17 @@ def test_a_twin_shares_what_is_not_packed():
     twin = prepacked_twin(model, "int8")
     assert twin.target.table.weight is model.target.table.weight
     assert twin.decoder.blocks[0].think.widen.weight.data_ptr() == model.decoder.blocks[0].think.widen.weight.data_ptr()
+
+
+@pytest.mark.parametrize("think", ["gelu", "swiglu"])
+def test_a_reading_twin_scores_like_the_model_and_leaves_it_alone(think):
+    stack = TransformerSettings(width=16, depth=2, heads=2, think=think)
+    settings = ModelSettings(source=Picture(side=8, frontend=Patches(size=4)), encoder=stack, target=PictureLabel())
+    model = fresh_model(settings, (0, 3), "xavier", seed=1).eval()
+    pixels = torch.randint(0, 256, (5, 3, 8, 8), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
+    batch = Batch(Pictures(pixels), None, torch.zeros(5, 1, dtype=torch.long), torch.arange(5))
+    linear, twin = plain_layers(model), reading_twin(model)
+    assert packed_layers(twin) == linear == plain_layers(model)
+    assert not packed_layers(model)
+    with torch.no_grad():
+        torch.testing.assert_close(twin(batch), model(batch))

@@ -13,6 +13,7 @@ from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.models.packing import pack_model
+from seq2see.workbench import questions
 from seq2see.workbench.compare import compare
 from seq2see.workbench.dry import dry_run
 from seq2see.workbench.evaluate import evaluate
@@ -61,6 +62,18 @@ def test_it_names_the_label_and_how_likely_all_are(run: RunFolder):
     ]  # fmt: skip
     assert len(model("the film is good", top_k=1).guesses[0]) == 1
     assert model.score("the film is good", "blame") < model.score("the film is good", "praise") < 0
+
+
+@pytest.mark.parametrize("count, packed", [(64, False), (65, True)])
+def test_many_texts_are_read_by_a_packed_twin_that_says_the_same(run: RunFolder, monkeypatch, count, packed):
+    model, texts = load(run.path), [f"the {thing} is {word}" for thing in THINGS for word in (*GOOD, *BAD)][:count]
+    one_by_one = [model(text) for text in texts]
+    made, plain = [], questions.reading_twin
+    monkeypatch.setattr(questions, "reading_twin", lambda module: (made.append(module), plain(module))[1])
+    together = model.predict(texts)
+    assert made == [model.module] * packed
+    assert [each.text for each in together] == [each.text for each in one_by_one]
+    assert [each.score for each in together] == pytest.approx([each.score for each in one_by_one], abs=1e-5)
 
 
 def test_a_text_has_no_side(run: RunFolder):
