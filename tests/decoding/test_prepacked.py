@@ -197,3 +197,7 @@ def test_a_reading_twin_scores_like_the_model_and_leaves_it_alone(think):
     assert not packed_layers(model)
     with torch.no_grad():
         torch.testing.assert_close(twin(batch), model(batch))
+        with torch.autocast("cpu", torch.bfloat16):
+            rounded = reading_twin(model, "bf16")(batch)
+            torch.testing.assert_close(rounded, model(batch), rtol=0.02, atol=0.02)
+    assert rounded.dtype == torch.bfloat16

@@ -64,16 +64,26 @@ def test_it_names_the_label_and_how_likely_all_are(run: RunFolder):
     assert model.score("the film is good", "blame") < model.score("the film is good", "praise") < 0
 
 
+@pytest.mark.parametrize("precision, near", [("float32", 1e-5), ("bf16", 0.1)])
 @pytest.mark.parametrize("count, packed", [(64, False), (65, True)])
-def test_many_texts_are_read_by_a_packed_twin_that_says_the_same(run: RunFolder, monkeypatch, count, packed):
+def test_many_texts_are_read_by_a_packed_twin_that_says_the_same(run, monkeypatch, count, packed, precision, near):
     model, texts = load(run.path), [f"the {thing} is {word}" for thing in THINGS for word in (*GOOD, *BAD)][:count]
     one_by_one = [model(text) for text in texts]
     made, plain = [], questions.reading_twin
-    monkeypatch.setattr(questions, "reading_twin", lambda module: (made.append(module), plain(module))[1])
-    together = model.predict(texts)
-    assert made == [model.module] * packed
+    monkeypatch.setattr(questions, "reading_twin", lambda *given: (made.append(given), plain(*given))[1])
+    together = model.predict(texts, precision=precision)
+    assert made == [(model.module, precision)] * packed
     assert [each.text for each in together] == [each.text for each in one_by_one]
-    assert [each.score for each in together] == pytest.approx([each.score for each in one_by_one], abs=1e-5)
+    scores = [[each.score for each in some] for some in (together, one_by_one)]
+    assert scores[0] == pytest.approx(scores[1], abs=near)
+    assert (max(abs(ours - theirs) for ours, theirs in zip(*scores, strict=True)) > 1e-5) == (precision == "bf16")
+
+
+def test_a_model_that_only_reads_says_what_it_knows_of_decoding(run: RunFolder):
+    with pytest.raises(UserError, match="int8 is for models that write"):
+        load(run.path).predict(["the film is good"], precision="int8")
+    with pytest.raises(UserError, match=r"It knows decoding\.top_k and decoding\.precision"):
+        load(run.path).predict(["the film is good"], num_beams=2)
 
 
 def test_a_text_has_no_side(run: RunFolder):

@@ -115,6 +115,16 @@ class PrepackedBfloat16(PrepackedFloat32):
         return super().product(vectors.bfloat16()).float()
 
 
+class RoundedForMany(PrepackedBfloat16):
+    """The same for many texts at a time, and what comes out stays rounded, as where torch casts by itself."""
+
+    rows = 2048
+
+    def product(self, vectors: Float[Tensor, "row inputs"]) -> Float[Tensor, "row outputs"]:
+        """By oneDNN."""
+        return PrepackedFloat32.product(self, vectors.bfloat16())
+
+
 class PrepackedInt8(Prepacked):
     """`int8_product`, with weights quantised once and whole numbers multiplied as such."""
 
@@ -192,9 +202,15 @@ def prepacked_twin(model: LanguageModel, precision: str) -> LanguageModel:
     return twin
 
 
-def reading_twin(model: nn.Module) -> nn.Module:
-    """A model that only reads, with its products packed for many vectors at a time; on a GPU the model itself."""
-    return _swapped(model, PrepackedForMany) if device_of(model).type == "cpu" else model
+READERS: dict[str, Pack] = {"float32": PrepackedForMany, "bf16": RoundedForMany}
+
+
+def reading_twin(model: nn.Module, precision: str = "float32") -> nn.Module:
+    """A model that only reads, with its products packed for many vectors at a time; on a GPU the model itself.
+
+    In bf16 it is to be called where torch casts (`autocast`).
+    """
+    return _swapped(model, READERS[precision]) if device_of(model).type == "cpu" else model
 
 
 def _swapped(module: nn.Module, pack: Pack) -> nn.Module:

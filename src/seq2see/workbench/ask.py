@@ -50,9 +50,11 @@ class Asker(Model):
         Where pictures are looked at, texts are their files, or arrays of pixels; `side` is the size they are seen in.
         """
         stored = seeing(self.stored, settings.pop("side", None))
-        refuse_others("top_k", prefix, settings, "This model only reads")
-        most = self.config.decoding.with_(**settings).top_k
-        said = say_all(self.question, stored, texts, most, watch, numbers)
+        refuse_others(["top_k", "precision"], prefix, settings, "This model only reads")
+        decoding = self.config.decoding.with_(**settings)
+        if decoding.precision == "int8":
+            raise UserError("int8 is for models that write.", remedy="Set decoding.precision=bf16.")
+        said = say_all(self.question, stored, texts, decoding.top_k, watch, numbers, decoding.precision)
         return [self._said(each) for each in said]
 
     def stream(self, text: str, *, seed: int = 0, **settings: Any) -> Iterator[str]:

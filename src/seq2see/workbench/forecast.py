@@ -41,7 +41,7 @@ class Forecaster(Model):
         **settings: Any,
     ) -> list[Prediction]:
         """How each series goes on; `max_new_tokens` is by how many values."""
-        refuse_others("max_new_tokens", prefix, settings, "A series is not decoded")
+        refuse_others(["max_new_tokens"], prefix, settings, "A series is not decoded")
         count, found = self.config.decoding.with_(**settings).max_new_tokens, []
         for place, text in enumerate(texts):
             with blamed(numbers, place):

@@ -95,11 +95,11 @@ def guessed(prediction: Prediction | None) -> str:
     return "".join(f"\t{guess}" for guess in shown)
 
 
-def refuse_others(known: str, prefix: str, settings: Collection[str], why: str) -> None:
-    """Of all that can be asked for, a model that does not decode knows one setting."""
-    if prefix or set(settings) - {known}:
-        given = "prefix" if prefix else min(set(settings) - {known})
-        raise UserError(f"{why}, so '{given}' has no meaning.", remedy=f"It knows decoding.{known}.")
+def refuse_others(known: Sequence[str], prefix: str, settings: Collection[str], why: str) -> None:
+    """Of all that can be asked for, a model that does not decode knows little."""
+    if others := ["prefix"] * bool(prefix) + sorted(set(settings) - set(known)):
+        names = " and ".join(f"decoding.{each}" for each in known)
+        raise UserError(f"{why}, so '{others[0]}' has no meaning.", remedy=f"It knows {names}.")
 
 
 def _visible(piece: str) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2see.core.batch import NOT_ASKED, Batch, Pictures, Sequences, Worded
-from seq2see.core.devices import device_of
+from seq2see.core.devices import autocast, device_of
 from seq2see.decoding.prepacked import reading_twin
 from seq2see.sequences.tokenisers import PAD
 from seq2see.sources.examples import Example
@@ -124,18 +124,21 @@ def say_all(
     most: int,
     watch: Watch = lambda count: None,
     numbers: Sequence[int] | None = None,
+    precision: str = "float32",
 ) -> list[Said]:
     """The answers to many texts, in their order; texts of like length are read side by side."""
+    device = device_of(stored.module)
     # To pack matrices pays for a batch and more; its answers differ by rounding.
-    module = reading_twin(stored.module) if len(texts) > ROWS else stored.module
+    module = reading_twin(stored.module, precision) if len(texts) > ROWS else stored.module
     seen = []
     for place, text in enumerate(texts):
         with blamed(numbers, place):
             seen.append(question.read(stored, text))
     found = dict[int, Said]()
     for places in _side_by_side(seen):
-        batch = batch_of([seen[place] for place in places]).to(device_of(stored.module))
-        scores = module(batch).float().log_softmax(-1).cpu()
+        batch = batch_of([seen[place] for place in places]).to(device)
+        with autocast(device, precision):
+            scores = module(batch).float().log_softmax(-1).cpu()
         found |= {
             place: question.answer(stored, seen[place], row, most) for place, row in zip(places, scores, strict=True)
         }
