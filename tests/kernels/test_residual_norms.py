@@ -215,6 +215,17 @@ def test_what_falls_out_on_the_way_forward_falls_out_on_the_way_back():
     assert float(total.detach().mean()) == pytest.approx(1, abs=0.01)
 
 
+def test_where_nothing_falls_out_nothing_is_drawn():
+    stream, ones = torch.zeros(1, 3, 16, device=DEVICE), torch.ones(16, device=DEVICE)
+    draws = []
+    for share in (0.0, 0.5):
+        torch.manual_seed(1)
+        torch.ops.seq2see.norm_of_sum(stream, stream, ones, None, None, share, 1e-5)
+        draws.append(float(torch.rand((), device=DEVICE)))
+    torch.manual_seed(1)
+    assert draws[0] == float(torch.rand((), device=DEVICE)) != draws[1]
+
+
 def test_numbers_fall_out_independently_and_anew_each_time():
     share, shape = 0.5, (1, 600, 64)
     stream, part = torch.zeros(shape, device=DEVICE), torch.ones(shape, device=DEVICE)

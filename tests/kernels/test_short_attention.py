@@ -71,7 +71,7 @@ def test_it_is_the_plain_formula_in_the_output_and_in_every_gradient(queries, ke
         torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=NEAR * float(theirs.detach().abs().max()))
 
 
-@pytest.mark.parametrize("others", ["one product", "two products"])
+@pytest.mark.parametrize("others", ["one product", "two products", "the other way round"])
 def test_slopes_by_keys_and_values_of_one_product_are_not_copied_together(others, monkeypatch):
     from seq2see.kernels.short_attention import short_attention
 
@@ -85,7 +85,9 @@ def test_slopes_by_keys_and_values_of_one_product_are_not_copied_together(others
         q, both = (each.clone().requires_grad_() for each in (queries, product))
         with Beside(torch.device(DEVICE)).at_work([], {}) if device != "none" else nullcontext():
             keys, values = halves(both)
-            values = values if others == "one product" else 2 * values
+            values = 2 * values if others == "two products" else values
+            if others == "the other way round":
+                keys, values = values, keys
             output = short_attention(*(split_heads(each, 2) for each in (q, keys, values)), None, False)
             if device != "none" and others == "one product":
                 monkeypatch.setattr(torch, "cat", None)

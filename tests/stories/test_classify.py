@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 
@@ -69,10 +70,18 @@ def test_it_names_the_label_and_how_likely_all_are(run: RunFolder):
 def test_many_texts_are_read_by_a_packed_twin_that_says_the_same(run, monkeypatch, count, packed, precision, near):
     model, texts = load(run.path), [f"the {thing} is {word}" for thing in THINGS for word in (*GOOD, *BAD)][:count]
     one_by_one = [model(text) for text in texts]
-    made, plain = [], questions.reading_twin
-    monkeypatch.setattr(questions, "reading_twin", lambda *given: (made.append(given), plain(*given))[1])
+    made, read, plain = [], [], questions.reading_twin
+
+    def watched(*given):
+        made.append(given)
+        twin = copy.copy(plain(*given))
+        twin.forward = lambda batch: (read.append(batch), type(twin).forward(twin, batch))[1]
+        return twin
+
+    monkeypatch.setattr(questions, "reading_twin", watched)
     together = model.predict(texts, precision=precision)
     assert made == [(model.module, precision)] * packed
+    assert len(read) == 2 * packed
     assert [each.text for each in together] == [each.text for each in one_by_one]
     scores = [[each.score for each in some] for some in (together, one_by_one)]
     assert scores[0] == pytest.approx(scores[1], abs=near)

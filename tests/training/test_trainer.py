@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from seq2see.core import devices
 from seq2see.core.rows import pick_rows
 from seq2see.training.averaging import MovingAverage, TriggeredAverage
 from seq2see.training.feeding import FreeRunning, ScheduledSampling, feed
@@ -58,6 +59,18 @@ def test_one_step_by_hand():
         assert_close(one.weights[name].detach(), before[name] - 0.5 * gradient, rtol=1e-4, atol=1e-5)
     assert one.step == 1
     assert all(weight.grad is None for weight in one.weights.values())
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_kernels_of_our_own_are_taken_there_and_back_if_they_are_wanted(monkeypatch, wanted):
+    monkeypatch.setattr(devices, "TRITON", True)
+    one, seen = trainer(kernels=wanted), []
+    one.model.encoder.register_forward_hook(lambda *_: seen.append(devices.kernels_on(torch.device("cuda"))))
+    weight = next(iter(one.weights.values()))
+    weight.register_hook(lambda slope: seen.append(devices.kernels_on(torch.device("cuda"))))
+    one.advance(BATCH)
+    assert seen == [wanted, wanted]
+    assert devices.kernels_on(torch.device("cuda"))
 
 
 def test_a_long_gradient_is_clipped_after_it_was_divided():
