@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2see.kernels.beside import AHEAD, Beside, taker_of
+from seq2see.kernels.beside import AHEAD, KNOWN, Beside, taker_of
 from seq2see.training.cross_entropy import chunked_loss
 from seq2see.training.doubles import Doubles
 
@@ -178,6 +178,13 @@ def test_seeds_are_drawn_together_and_none_is_given_twice(monkeypatch):
     assert len({int(seed) for seed in seeds}) == 6
     assert [len({seed.untyped_storage().data_ptr() for seed in some}) for some in (seeds[:3], seeds)] == [1, 2]
     assert not beside.seeds  # the next step draws its own
+
+
+def test_a_sum_that_nobody_asks_for_is_not_kept_for_long():
+    beside, slopes = Beside(torch.device("cpu")), [torch.ones(2, 3) for _ in range(KNOWN + 2)]
+    for slope in slopes:
+        beside.know_sum(slope, slope, torch.Tensor.sum)
+    assert [known[0] is slope for known, slope in zip(beside.sums.values(), slopes[2:], strict=True)] == [True] * KNOWN
 
 
 class Streams:

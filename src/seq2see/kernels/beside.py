@@ -29,6 +29,9 @@ AHEAD = 6
 FEW = 1024
 """Tokens: of so few kinds some occur so often that the kernel for tables (kernels/table_slopes.py) is no gain."""
 
+KNOWN = 8
+"""Sums that are kept: who asks for one does so soon, if at all."""
+
 SEEDS = 64
 """Drawn at once, because every draw is a kernel."""
 
@@ -133,14 +136,14 @@ class Beside:
             take_product(place, left, right, first=weight not in self.filled)
         self.filled.add(weight)
 
-    def know_sum(self, slope: Tensor, parts: Tensor) -> None:
-        """Whoever has found a slope has summed it too, in so many parts: that is the slope by a bias.
+    def know_sum(self, slope: Tensor, parts: Tensor, add_up: Callable[[Tensor], Tensor]) -> None:
+        """Whoever has found a slope has summed it too, in parts that are to be added up: that is the slope by a bias.
 
-        The sum is kept with its slope, so that no other one can lie there.
+        The sum is kept with its slope, so that no other one can lie there; but not for long, should nobody ask.
         """
-        from seq2see.kernels.sums import add_up
-
         self.sums[slope.data_ptr()] = slope, parts, add_up
+        if len(self.sums) > KNOWN:
+            del self.sums[next(iter(self.sums))]
 
     def sort(self, tokens: Tensor, size: int) -> list[Tensor]:
         """These tokens in order, for their slopes; nothing where there are so few kinds that torch's way will do."""
@@ -228,7 +231,7 @@ class Taker:
         if self.bias is not None:
             self.beside.put(self.bias, sums[1])
         if by_part is not None:
-            self.beside.sums[by_part.data_ptr()] = by_part, sums[2], lambda summed: summed
+            self.beside.know_sum(by_part, sums[2], lambda summed: summed)
 
     def by_table(self, slope: Tensor, tokens: Tensor, size: int, order: Sequence[Tensor]) -> None:
         """The slope by a table, given those by the vectors of these tokens: for each token the sum over its vectors."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from seq2see.kernels.beside import at_hand
 from seq2see.kernels.short_tiles import Parts, Sums, fill, like, look
+from seq2see.kernels.sums import add_up
 
 LONGEST = 128
 SIZES = (16, 32, 64)
@@ -127,8 +128,8 @@ def _back(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
     found = (like(parts[0]), *both.permute(2, 0, 3, 1, 4).unbind())
     by_queries, by_both = (slope.new_empty(rows, each, heads * size, dtype=torch.float32) for each in (1, 2))
     fill(found, slope, parts, table, ctx.causal, (by_queries[:, 0], by_both.transpose(0, 1)))
-    beside.know_sum(found[0], by_queries.flatten(1))
-    beside.know_sum(both, by_both.flatten(1))
+    beside.know_sum(found[0], by_queries.flatten(1), add_up)
+    beside.know_sum(both, by_both.flatten(1), add_up)
     return *found, None, None
 
 
@@ -147,7 +148,7 @@ def _back_together(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
     by_all = slope.new_empty(len(slope), 3, slope.size(-1), dtype=torch.float32)
     sums = by_all[:, 0], by_all[:, 1:].transpose(0, 1)
     _fill_together(found, slope, (together, ctx.heads, table, ctx.causal), sums)
-    beside.know_sum(found, by_all.flatten(1))
+    beside.know_sum(found, by_all.flatten(1), add_up)
     return found, None, None, None
 
 
