@@ -175,8 +175,8 @@ def test_who_reads_the_stream_next_is_known_from_the_step_before(monkeypatch):
             near = 0.02 * float(slope.abs().max())
             torch.testing.assert_close(slopes_found[id(stack.get_parameter(name))], slope, rtol=0, atol=near)
         stack.zero_grad()
-    assert not beside.vectors.written
-    assert not beside.vectors.normed
+    assert not beside.residual_stream.written
+    assert not beside.residual_stream.normed
 
 
 @pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])

@@ -55,7 +55,7 @@ def taker_of(weight: Tensor, bias: Tensor | None = None) -> Taker | None:
 def known_norm(norm: nn.Module, vectors: Tensor) -> Tensor | None:
     """What this norm makes of these vectors, if somebody who works beside the step knows it already."""
     beside = at_hand()
-    return None if beside is None else beside.vectors.read(vectors, norm)
+    return None if beside is None else beside.residual_stream.read(vectors, norm)
 
 
 class Beside:
@@ -75,16 +75,16 @@ class Beside:
         self.seeds: list[Tensor] = []
         self.sums: dict[int, tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]] = {}
         self.forks: dict[int, tuple[Tensor, Tensor]] = {}
-        self.vectors = Stream()
+        self.residual_stream = Stream()
 
     @contextmanager
     def at_work(
         self, layers: Sequence[nn.Linear | nn.Embedding], places: Mapping[int, Tensor | None]
     ) -> Iterator[None]:
         """In here these layers leave the slopes of their weights to us; at the end all of them are there."""
-        self.places, self.filled, self.uses = dict(places), set(), Counter()
         from seq2see.kernels.layers import way_of
 
+        self.places, self.filled, self.uses = dict(places), set(), Counter()
         for layer in layers:
             layer.forward = way_of(layer)  # type: ignore[method-assign, assignment]
         _now.append(self)
@@ -95,7 +95,7 @@ class Beside:
             for layer in layers:
                 del layer.forward
             self.wait()
-            self.vectors.forget()
+            self.residual_stream.forget()
             for kept in (self.seeds, self.sums, self.forks):
                 kept.clear()
 

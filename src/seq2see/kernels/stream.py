@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 @dataclass
 class Stream:
-    """Vectors are known by their `id`, and kept as long as a step lasts, so that no others get the same."""
+    """Vectors are known by their `id`, and kept until they are read, so that no others get the same."""
 
     readers: dict[nn.Module, nn.Module] = field(default_factory=dict)
-    """The norm that has last read what a layer wrote."""
+    """The norm that has read what a layer wrote."""
     written: dict[int, tuple[Tensor, nn.Module]] = field(default_factory=dict)
     normed: dict[int, tuple[nn.Module, Tensor]] = field(default_factory=dict)
 
@@ -32,8 +32,8 @@ class Stream:
 
     def read(self, vectors: Tensor, norm: nn.Module) -> Tensor | None:
         """What this norm makes of these vectors, if that is known."""
-        if id(vectors) in self.written:
-            self.readers[self.written[id(vectors)][1]] = norm
+        if written := self.written.pop(id(vectors), None):
+            self.readers[written[1]] = norm
         known, normed = self.normed.pop(id(vectors), (None, None))
         return normed if known is norm else None
 

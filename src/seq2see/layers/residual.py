@@ -75,7 +75,7 @@ class PreNorm(PostNorm):
         found = part(normed)
         if beside is None or self.skip.p > 0:
             return vectors + self.skip(self.dropout(found))
-        return beside.vectors.write(self._add(vectors, found, beside.vectors), self)
+        return beside.residual_stream.write(self._add(vectors, found, beside.residual_stream), self)
 
     def _add(self, vectors: Vectors, found: Vectors, stream: Stream) -> Vectors:
         """x + f(norm(x)), and in the same walk what the next norm makes of it, if that norm is known."""
