@@ -81,7 +81,7 @@ def test_every_panel_shows_the_noted_figures(tmp_path, figures):
     assert lines(panel(figure, "accuracy")) == [([2, 4], [0.25, 0.75])]
     assert lines(panel(figure, "rate")) == [([1, 2, 3, 4], [0.1, 0.2, 0.1, 0.0])]
     assert ([1, 2, 3, 4], [3.0, 1.0, 2.0, 2.0]) in lines(panel(figure, "gradient"))
-    assert lines(panel(figure, "second")) == [([2, 4], [48, 68])]
+    assert lines(panel(figure, "answers")) == [([2, 4], [48, 68])]
     assert panel(figure, "loss").get_title("right") == "best valid 2.5 at step 2"
     assert panel(figure, "accuracy").get_title("right") == "75.0%"
 
@@ -91,6 +91,15 @@ def test_the_picture_of_curves_is_a_png_of_the_promised_size(tmp_path, chinese):
     image = imread(tmp_path / "deep" / "curves.png")
     assert image.shape[:2] == (980, 1960)
     assert image[..., :3].std() > 0.05  # something is on it
+
+
+def test_no_title_runs_into_the_figure_beside_it(tmp_path, figures, chinese):
+    draw_curves(NOTES, [{"step": 4, "tokens_per_second": 1_234_567}], tmp_path / "curves.png", clip=1.0)
+    (figure,) = figures
+    for each in figure.axes:
+        title, corner = each._left_title.get_window_extent(), each._right_title.get_window_extent()
+        assert title.x1 < corner.x0, each.get_title("left")
+        assert corner.x1 <= figure.bbox.x1
 
 
 def test_train_and_valid_are_named_apart_even_where_they_end_together(tmp_path, figures):

@@ -27,7 +27,7 @@ WORDS = {
     "rate": ("learning rate", "学习率"),
     "gradient_norm": ("gradient norm", "梯度范数"),
     "clipped": ("clipped", "被裁剪"),
-    "tokens_per_second": ("answers a second", "速度（每秒答案数）"),
+    "tokens_per_second": ("answers/s", "每秒答案数"),
     "step": ("step", "步"),
     "source": ("source", "源"),
     "target": ("target", "目标"),
