@@ -26,7 +26,7 @@ def blank(sequences: AnySequences) -> AnySequences:
     """
     if isinstance(sequences, Whole):
         return sequences
-    return replace(sequences, values=sequences.values.masked_fill(~sequences.real[..., None], 0))
+    return replace(sequences, values=torch.where(sequences.real[..., None], sequences.values, 0))
 
 
 def reverse(sequences: AnySequences) -> AnySequences:

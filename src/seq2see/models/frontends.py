@@ -41,7 +41,9 @@ class TokenFrontend(nn.Module):
 
     def at(self, tokens: Int[Tensor, "row time"], times: Int[Tensor, "#row time"]) -> Float[Tensor, "row time width"]:
         """Vectors for tokens that stand at given times."""
-        vectors = self.words(self.table(tokens), tokens, self.table.num_embeddings) * self.scale
+        vectors = self.words(self.table(tokens), tokens, self.table.num_embeddings)
+        if self.scale != 1:  # to multiply by 1 takes as long as by any other number
+            vectors = vectors * self.scale
         return self.dropout(vectors + self.positions(times).to(vectors.dtype))
 
 
