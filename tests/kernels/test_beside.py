@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2see.kernels.beside import AHEAD, KNOWN, Beside, taker_of
+from seq2see.kernels.beside import AHEAD, KNOWN, Beside, plain_sum, taker_of
+from seq2see.kernels.layers import pieces, plain_pieces
 from seq2see.training.cross_entropy import chunked_loss
 from seq2see.training.doubles import Doubles
 
@@ -185,6 +186,43 @@ def test_a_sum_that_nobody_asks_for_is_not_kept_for_long():
     for slope in slopes:
         beside.know_sum(slope, slope, torch.Tensor.sum)
     assert [known[0] is slope for known, slope in zip(beside.sums.values(), slopes[2:], strict=True)] == [True] * KNOWN
+
+
+@pytest.mark.parametrize("there", [None, torch.float32, torch.bfloat16])
+def test_the_first_sum_is_written_to_its_place_and_the_next_is_added(there):
+    beside, rows = Beside(torch.device("cpu")), torch.tensor([[1.0, 2.0], [4.0, 8.0]])
+    place, written = None if there is None else torch.full((2,), torch.nan, dtype=there), []
+
+    def add_up(parts: Tensor, *out: Tensor) -> Tensor:
+        written.append(out)
+        return plain_sum(parts, *out)
+
+    with beside.at_work([], {7: place}):
+        beside.put_sum(7, rows, add_up)
+        assert beside.found[7].tolist() == [5, 10]
+        beside.put_sum(7, 2 * rows, add_up)
+    assert beside.found[7].tolist() == [15, 30]
+    assert [len(out) for out in written] == ([0, 0] if there is None else [1, 0])
+    assert there is None or beside.found[7] is written[0][0] is place
+
+
+@pytest.mark.parametrize("heads", [(2, 2), (3, 1, 1), (4,)])
+def test_pieces_of_vectors_come_back_uncopied_if_they_lie_side_by_side(heads, monkeypatch):
+    together = torch.randn(2, 5, 3 * sum(heads), requires_grad=True)
+    slope, others = torch.randn(2, 2, 5, 3 * sum(heads))
+    side_by_side = plain_pieces(slope, heads)
+    apart = [piece.clone() for piece in side_by_side]
+    moved = [*side_by_side[:-1], plain_pieces(others, heads)[-1]]  # its last piece lies in other vectors
+    by_moved = torch.cat([piece.transpose(1, 2) for piece in moved], dim=2).flatten(2)
+    with Beside(torch.device("cpu")).at_work([], {}):
+        for given, expected in ((side_by_side, slope), (apart, slope), (moved, by_moved)):
+            found = pieces(together, *heads)
+            assert all(map(torch.equal, found, plain_pieces(together, heads)))
+            (back,) = torch.autograd.grad(found, [together], list(given))
+            assert torch.equal(back, expected)
+        monkeypatch.setattr(torch, "cat", None)
+        (back,) = torch.autograd.grad(pieces(together, *heads), [together], list(side_by_side))
+        assert back.data_ptr() == slope.data_ptr()
 
 
 class Streams:
