@@ -74,6 +74,22 @@ def chunked_loss(
     return loss
 
 
+_beginnings: list[Tensor] = []
+
+
+def go_back(loss: Float[Tensor, ""]) -> None:
+    """`loss.backward()`, whose first slope, a 1, is known by being that very tensor: nobody need multiply by it.
+
+    It arrives at the loss above if nothing follows that, or a sum. Whatever else follows makes another tensor of it.
+    """
+    one = torch.ones_like(loss)
+    _beginnings.append(one)
+    try:
+        loss.backward(one)
+    finally:
+        _beginnings[:] = [other for other in _beginnings if other is not one]
+
+
 def has_kernel(products: Float[Tensor, "copy token vocab"]) -> bool:
     """Whether there is a kernel for these, and it pays."""
     return kernels_on(products.device) and products.size(-1) > SMALL and products.dtype != torch.float64
@@ -177,21 +193,24 @@ class _Chunks(torch.autograd.Function):
                 lost, slope = slopes(products, bias, some, smoothing, agreement, parts)
                 loss += lost
                 if learning:
-                    slope = slope.flatten(0, 1)
-                    by_hidden[:, start : start + size] = (slope @ matrix).unflatten(0, (copies, -1))
+                    for place, part in zip(by_hidden[:, start : start + size], slope, strict=True):
+                        take_product(place, part, matrix, first=True)
                     if taker is not None:
-                        taker.by_matrix(slope, vectors)
+                        taker.by_matrix(slope.flatten(0, 1), vectors)
                     elif by_weight is not None:
-                        take_product(by_weight, slope.mT, vectors, first=start == 0)
+                        take_product(by_weight, slope.flatten(0, 1).mT, vectors, first=start == 0)
                     if by_bias is not None:
-                        by_bias += slope.sum(0)
+                        by_bias += slope.sum((0, 1))
         ctx.save_for_backward(by_hidden, by_weight, by_bias)
         return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradients found on the way forward, times what follows the loss."""
-        if ctx.taker is not None:
-            ctx.taker.scale(gradient)
-        return *(None if found is None else gradient * found for found in ctx.saved_tensors), None, None, None
+        """The gradients found on the way forward, times what follows the loss; nothing does if we begin here."""
+        found = ctx.saved_tensors
+        if not any(gradient is one for one in _beginnings):
+            if ctx.taker is not None:
+                ctx.taker.scale(gradient)
+            found = [None if each is None else gradient * each for each in found]
+        return *found, None, None, None
