@@ -65,10 +65,11 @@ class Beside:
     """Computes the slopes of weights on a second stream, and puts each into its place. On a CPU there is only one.
 
     A weight is known by its `id`. If it has no place yet, what is found first becomes its place; what is there already
-    is added to.
+    is added to. `low` are copies in 16 bits of weights that are also used as they are.
     """
 
-    def __init__(self, device: torch.device):
+    def __init__(self, device: torch.device, low: Mapping[int, Tensor] | None = None):
+        self.low = low or {}
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.places: dict[int, Tensor | None] = {}
         self.filled: set[int] = set()

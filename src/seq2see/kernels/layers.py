@@ -23,6 +23,13 @@ def way_of(layer: nn.Linear | nn.Embedding) -> Callable[[Tensor], Tensor]:
     return partial(_product, layer) if isinstance(layer, nn.Linear) else partial(_look_up, layer)
 
 
+def in_format(weight: Tensor, low: torch.dtype) -> Tensor:
+    """A weight in this number format: the copy of it, if somebody who works beside the step has one."""
+    beside = at_hand()
+    copy = None if beside is None else beside.low.get(id(weight))
+    return copy if copy is not None and copy.dtype == low else weight.to(low)
+
+
 class Product(torch.autograd.Function):
     """x Wᵀ + b, whose slopes by W and b are somebody else's business."""
 

@@ -22,6 +22,7 @@ from torch.autograd.function import once_differentiable
 from seq2see.core.batch import NOT_ASKED
 from seq2see.core.devices import kernels_on
 from seq2see.kernels.beside import take_product, taker_of
+from seq2see.kernels.layers import in_format
 
 CHUNK = {"cpu": 512, "cuda": 16_384}
 """Hidden vectors whose scores exist at one time: few enough for a CPU's cache, enough to keep a GPU busy."""
@@ -176,7 +177,7 @@ class _Chunks(torch.autograd.Function):
         smoothing, agreement, learning = rules
         device, (copies, tokens, _) = hidden.device.type, hidden.shape
         low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
-        size, matrix = CHUNK.get(device, CHUNK["cuda"]) // copies, weight.to(low)
+        size, matrix = CHUNK.get(device, CHUNK["cuda"]) // copies, in_format(weight, low)
         taker = ctx.taker = taker_of(weight) if learning else None
         by_hidden, by_bias = torch.empty_like(hidden), None if bias is None else torch.zeros_like(bias)
         by_weight = (torch.empty_like if tokens else torch.zeros_like)(weight) if taker is None else None
