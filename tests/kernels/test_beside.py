@@ -229,10 +229,10 @@ def test_the_first_sum_is_written_to_its_place_and_the_next_is_added(there):
 @pytest.mark.parametrize("heads", [(2, 2), (3, 1, 1), (4,)])
 def test_pieces_of_vectors_come_back_uncopied_if_they_lie_side_by_side(heads, monkeypatch):
     together = torch.randn(2, 5, 3 * sum(heads), requires_grad=True)
-    slope, others = torch.randn(2, 2, 5, 3 * sum(heads))
+    slope, others = torch.randn_like(together), torch.randn_like(together)
     side_by_side = plain_pieces(slope, heads)
     apart = [piece.clone() for piece in side_by_side]
-    moved = [*side_by_side[:-1], plain_pieces(others, heads)[-1]]  # its last piece lies in other vectors
+    moved = [*side_by_side[:-1], plain_pieces(others, heads)[-1]]  # the last one lies there, but in other vectors
     by_moved = torch.cat([piece.transpose(1, 2) for piece in moved], dim=2).flatten(2)
     with Beside(torch.device("cpu")).at_work([], {}):
         for given, expected in ((side_by_side, slope), (apart, slope), (moved, by_moved)):

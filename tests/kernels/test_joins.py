@@ -5,6 +5,8 @@ Without a GPU triton interprets it, which is slow but the same arithmetic (conft
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -14,6 +16,7 @@ from seq2see.kernels.layers import pieces, plain_pieces
 from seq2see.layers.attention import GroupedSelfAttention, SelfAttention
 from seq2see.layers.masks import causal
 from seq2see.layers.relative_positions import Rotary
+from seq2see.training.doubles import Doubles
 
 pytestmark = pytest.mark.triton
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -100,6 +103,26 @@ def test_a_layer_that_looks_gets_its_plain_gradients_and_its_bias_is_summed_once
         ours = places[id(weight)].float()
         torch.testing.assert_close(ours, theirs, rtol=1e-2, atol=0.01 * float(theirs.abs().max()) + 1e-6)
     assert [rows.size(-1) for rows in summed] == [24]  # that of the output alone
+
+
+def test_in_16_bits_a_training_step_finds_what_it_finds_without_kernels(monkeypatch):
+    from seq2see.kernels import joins
+
+    joined, own = [], joins.join
+    monkeypatch.setattr(joins, "join", lambda slopes: (joined.append(slopes[0].dtype), own(slopes))[1])
+    vectors = torch.randn(
+        3, 30 if DEVICE == "cpu" else 300, 64, device=DEVICE
+    )  # too many for the kernels of short texts
+    model, found = nn.ModuleList([SelfAttention(64, 2)]).to(DEVICE), []
+    for allowed in (False, True):
+        monkeypatch.setattr("seq2see.kernels.layers.kernels_on", lambda device, allowed=allowed: allowed)
+        doubles = Doubles(twin := copy.deepcopy(model))
+        with doubles.at_work(), torch.autocast(DEVICE, dtype=torch.bfloat16):
+            twin[0](vectors, causal()).float().square().sum().backward()
+        found.append({name: weight.grad for name, weight in twin.named_parameters()})
+    assert joined == [torch.bfloat16]
+    for name, theirs in found[0].items():
+        torch.testing.assert_close(found[1][name], theirs, rtol=0, atol=0.01 * float(theirs.abs().max()), msg=name)
 
 
 def test_a_piece_that_nobody_reads_has_a_slope_of_zeros(monkeypatch):
