@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from seq2see.core.batch import Batch, Sequences
-from seq2see.kernels.beside import at_hand
+from seq2see.kernels.beside import Beside, at_hand, taker_of
 from seq2see.kernels.layers import in_format
 from seq2see.models.build import fresh_model
 from seq2see.models.heads import BlankHead, FreeHead, PartialHead, TiedHead
@@ -135,6 +135,28 @@ def test_slopes_of_both_uses_meet(device, head, pieces, joined):
     assert doubles.joined == joined
     if joined and pieces == 1:
         assert doubles.gradient.dtype == LOW
+
+
+@pytest.mark.triton
+@pytest.mark.parametrize("first", ["head", "look-up"])
+def test_rows_are_added_in_16_bits_whichever_use_comes_first(first):
+    """As on a GPU with a large vocabulary: there the rows of tokens are added by a kernel."""
+    from seq2see.kernels.table_slopes import in_order
+
+    beside, table = Beside(torch.device("cpu")), nn.Embedding(WORDS, WIDTH)
+    slope, hidden, rows = torch.randn(5, WORDS).to(LOW), torch.randn(5, WIDTH).to(LOW), torch.randn(6, WIDTH)
+    tokens, place = torch.tensor([3, 3, 9, 0, 3, 23]), torch.full((WORDS, WIDTH), torch.nan, dtype=LOW)
+    with beside.at_work([], {id(table.weight): place}):
+        taker = taker_of(table.weight)
+        uses = [
+            lambda: taker.by_matrix(slope, hidden),
+            lambda: taker.by_table(rows, tokens, WORDS, in_order(tokens)),
+        ]
+        for use in uses if first == "head" else reversed(uses):
+            use()
+    expected = (slope.float().mT @ hidden.float()).index_add(0, tokens, rows)
+    assert_close(beside.found[id(table.weight)].float(), expected, rtol=0.02, atol=0.02)
+    assert beside.found[id(table.weight)] is place
 
 
 @pytest.mark.parametrize("joined", [True, False])
