@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from seq2see.models.heads import TiedHead
 from seq2see.training.doubles import Doubles
 from seq2see.training.optimisers import Adam, AdamW
 from seq2see.training.steps import AdamWSteps, Group, Steps, rate_beside
@@ -22,9 +23,10 @@ SCALARS = {"device": DEVICE, "dtype": torch.float32}
 
 
 def fresh() -> nn.Module:
-    """Matrices and biases that are copied, a norm that is not, and a bias that is too odd."""
+    """Matrices, biases and a head's table that are copied, a norm that is not, and a bias that is too odd."""
     torch.manual_seed(1)
-    return nn.Sequential(nn.Linear(16, 8), nn.Linear(8, 48), nn.LayerNorm(48), nn.Linear(48, 3)).to(DEVICE)
+    layers = nn.Linear(16, 8), nn.Linear(8, 48), nn.LayerNorm(48), nn.Linear(48, 3), TiedHead(nn.Embedding(6, 4))
+    return nn.Sequential(*layers).to(DEVICE)
 
 
 def optimise(model: nn.Module, settings: Adam | AdamW, joined: bool) -> tuple[Doubles, Steps]:
@@ -42,7 +44,7 @@ def move(model: nn.Module, doubles: Doubles, optimiser: Steps, broken: float = 0
         draws = torch.Generator(DEVICE).manual_seed(piece)
         with doubles.at_work():
             for weight in model.parameters():
-                found = torch.randn(weight.shape, device=DEVICE, generator=draws).to(weight.dtype)
+                found = torch.randn(weight.shape, device=DEVICE, generator=draws).bfloat16().to(weight.dtype)
                 weight.grad = found if weight.grad is None else weight.grad + found
     optimiser.step(torch.tensor(3.0, **SCALARS), torch.tensor(broken, **SCALARS))
     optimiser.drop_gradients()
@@ -74,6 +76,7 @@ def test_copies_are_what_the_weights_are_rounded():
     move(model, doubles, optimiser)
     assert not torch.equal(doubles.low, before)
     same_but_rounded(doubles)
+    assert "4.table.weight" in doubles.copies
 
 
 def same_but_rounded(doubles: Doubles) -> None:
@@ -113,7 +116,7 @@ def test_a_weight_that_a_step_does_not_use_is_left_alone():
     before = model[0].weight.detach().clone()
     with doubles.at_work():
         with torch.autocast(DEVICE, dtype=torch.bfloat16):
-            loss = model[1:](torch.randn(5, 8, device=DEVICE)).float().square().sum()
+            loss = model[1:4](torch.randn(5, 8, device=DEVICE)).float().square().sum()
         loss.backward()
     optimiser.step(torch.tensor(1.0, **SCALARS), torch.tensor(0.0, **SCALARS))
     assert torch.equal(model[0].weight, before)

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2see.kernels.beside import AHEAD, KNOWN, Beside, taker_of
-from seq2see.training.cross_entropy import chunked_loss
+from seq2see.kernels.beside import AHEAD, KNOWN, Beside, plain_sum, taker_of
+from seq2see.kernels.layers import pieces, plain_pieces
+from seq2see.training.cross_entropy import chunked_loss, go_back
 from seq2see.training.doubles import Doubles
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -67,6 +68,20 @@ def test_they_are_the_gradients_that_autograd_finds(device, pieces, monkeypatch)
     assert ours.keys() == theirs.keys() == {name for name, _ in model.named_parameters() if "fixed" not in name}
     for name, gradient in ours.items():
         assert float((gradient - theirs[name]).norm() / theirs[name].norm()) < 0.02, name
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_begins_with_the_loss_is_not_scaled(device, monkeypatch):
+    scaled = []
+    monkeypatch.setattr("seq2see.kernels.beside.Taker.scale", lambda taker, by: scaled.append(float(by)))
+    model, tokens = Reader().to(device), torch.randint(0, 24, (3, 8), device=device)
+    for times, expected in ((None, []), (2.0, [2.0])):
+        doubles = Doubles(model)
+        with doubles.at_work(), torch.autocast(device, dtype=torch.bfloat16):
+            hidden = model.hidden(tokens).flatten(0, 1)[None]
+            loss = chunked_loss(hidden, model.table.weight, None, tokens.flatten())
+            go_back(loss if times is None else times * loss)
+        assert scaled == expected
 
 
 def test_only_while_it_is_at_work_do_layers_leave_their_slopes_to_it():
@@ -127,9 +142,10 @@ def test_sums_over_rows(shape, monkeypatch):
     torch.testing.assert_close(sums.summed(rows), rows.sum(0), rtol=1e-4, atol=1e-4)
 
 
-def test_a_table_gets_for_each_token_the_sum_over_its_vectors():
+@pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16])
+def test_a_table_gets_for_each_token_the_sum_over_its_vectors(stored):
     table, beside = nn.Embedding(4, 2), Beside(torch.device("cpu"))
-    places = {id(table.weight): torch.zeros(4, 2)}
+    places = {id(table.weight): torch.zeros(4, 2, dtype=stored)}
     with beside.at_work([table], places):
         found = table(torch.tensor([[1, 3, 1]]))
         assert torch.equal(found, functional.embedding(torch.tensor([[1, 3, 1]]), table.weight))
@@ -139,34 +155,39 @@ def test_a_table_gets_for_each_token_the_sum_over_its_vectors():
 
 @pytest.mark.triton
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("width", [3, 520])
-def test_slopes_are_added_to_the_rows_of_their_tokens(dtype, width):
+def test_slopes_are_added_to_the_rows_of_their_tokens(dtype, stored, width):
     from seq2see.kernels.table_slopes import add_to_table, in_order
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(1)
     # One that occurs more often than a program takes at a time, the smallest and the largest, and some once.
     tokens = torch.tensor([7, 0, 7, 3, 7, 7, 9, 7, 7, 0, 1, 7, 7, 7, 9, 5], device=device)
-    slope, table = torch.randn(16, width, device=device, dtype=dtype), torch.randn(10, width, device=device)
-    expected = table.index_add(0, tokens, slope.float())
+    slope, table = torch.randn(16, width, device=device, dtype=dtype), torch.randn(10, width, device=device).to(stored)
+    expected = table.float().index_add(0, tokens, slope.float())
     add_to_table(table, slope, *in_order(tokens))
-    torch.testing.assert_close(table, expected, rtol=1e-5, atol=1e-5)
+    # Added up in 32 bits and rounded once; the interpreter rounds down.
+    near = 1e-5 if stored == torch.float32 else 2**-7
+    torch.testing.assert_close(table.float(), expected, rtol=near, atol=1e-5)
 
 
 @needs_gpu
 @pytest.mark.parametrize("place", ["none", "empty", "filled"])
-def test_a_large_table_on_a_gpu_gets_what_it_gets_on_a_cpu(place):
+@pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16])
+def test_a_large_table_on_a_gpu_gets_what_it_gets_on_a_cpu(place, stored):
     torch.manual_seed(1)
     tokens, known = torch.randint(0, 3000, (4, 50)), torch.randn(3000, 24)
     found = []
     for device in ("cpu", "cuda"):
         table, beside = nn.Embedding(3000, 24, _weight=torch.ones(3000, 24)).to(device), Beside(torch.device(device))
         weight = id(table.weight)
-        with beside.at_work([table], {weight: None if place == "none" else known.to(device, copy=True)}):
+        with beside.at_work([table], {weight: None if place == "none" else known.to(device, stored, copy=True)}):
             if place == "filled":
                 beside.filled.add(weight)
             (table(tokens.to(device)) * torch.arange(24, device=device)).square().sum().backward()
         found.append(beside.places[weight].cpu())
+    assert found[0].dtype == (torch.float32 if place == "none" else stored)
     torch.testing.assert_close(*found)
 
 
@@ -185,6 +206,43 @@ def test_a_sum_that_nobody_asks_for_is_not_kept_for_long():
     for slope in slopes:
         beside.know_sum(slope, slope, torch.Tensor.sum)
     assert [known[0] is slope for known, slope in zip(beside.sums.values(), slopes[2:], strict=True)] == [True] * KNOWN
+
+
+@pytest.mark.parametrize("there", [None, torch.float32, torch.bfloat16])
+def test_the_first_sum_is_written_to_its_place_and_the_next_is_added(there):
+    beside, rows = Beside(torch.device("cpu")), torch.tensor([[1.0, 2.0], [4.0, 8.0]])
+    place, written = None if there is None else torch.full((2,), torch.nan, dtype=there), []
+
+    def add_up(parts: Tensor, *out: Tensor) -> Tensor:
+        written.append(out)
+        return plain_sum(parts, *out)
+
+    with beside.at_work([], {7: place}):
+        beside.put_sum(7, rows, add_up)
+        assert beside.found[7].tolist() == [5, 10]
+        beside.put_sum(7, 2 * rows, add_up)
+    assert beside.found[7].tolist() == [15, 30]
+    assert [len(out) for out in written] == ([0, 0] if there is None else [1, 0])
+    assert there is None or beside.found[7] is written[0][0] is place
+
+
+@pytest.mark.parametrize("heads", [(2, 2), (3, 1, 1), (4,)])
+def test_pieces_of_vectors_come_back_uncopied_if_they_lie_side_by_side(heads, monkeypatch):
+    together = torch.randn(2, 5, 3 * sum(heads), requires_grad=True)
+    slope, others = torch.randn_like(together), torch.randn_like(together)
+    side_by_side = plain_pieces(slope, heads)
+    apart = [piece.clone() for piece in side_by_side]
+    moved = [*side_by_side[:-1], plain_pieces(others, heads)[-1]]  # the last one lies there, but in other vectors
+    by_moved = torch.cat([piece.transpose(1, 2) for piece in moved], dim=2).flatten(2)
+    with Beside(torch.device("cpu")).at_work([], {}):
+        for given, expected in ((side_by_side, slope), (apart, slope), (moved, by_moved)):
+            found = pieces(together, *heads)
+            assert all(map(torch.equal, found, plain_pieces(together, heads)))
+            (back,) = torch.autograd.grad(found, [together], list(given))
+            assert torch.equal(back, expected)
+        monkeypatch.setattr(torch, "cat", None)
+        (back,) = torch.autograd.grad(pieces(together, *heads), [together], list(side_by_side))
+        assert back.data_ptr() == slope.data_ptr()
 
 
 class Streams:

@@ -74,12 +74,12 @@ def test_who_reads_it_twice_sends_two_slopes_back_and_the_slope_by_the_part_is_s
         dropped = forked[0].grad_fn.saved_tensors[0] - stream  # which is not what was given, but what stayed of it
         expected = norm(stream + part * (dropped / part).detach(), everywhere(SHAPES[-1]))
         ours, theirs = slopes(forked[:readers], by[:2]), slopes([expected] * readers, by)
-        ((by_part, summed, _),) = beside.sums.values()
+        ((by_part, parts, add_up),) = beside.sums.values()
         ours += [beside.places[id(weight)] for weight in norm.parameters()]
     for mine, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-3)
     assert by_part.data_ptr() == ours[1].data_ptr()
-    torch.testing.assert_close(summed, theirs[1].flatten(0, -2).sum(0), rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(add_up(parts), theirs[1].flatten(0, -2).sum(0), rtol=1e-3, atol=1e-3)
 
 
 def test_what_stands_beside_is_given_the_biases_slope_by_the_norm_and_parts_read_the_second_of_two(monkeypatch):

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2see.kernels.beside import Beside
-from seq2see.kernels.layers import halves
+from seq2see.kernels.beside import Beside, plain_sum
+from seq2see.kernels.layers import pieces as pieces_of
 from seq2see.layers.attention import SelfAttention, fused_attention, plain_attention, split_heads
 from seq2see.layers.masks import MayLook, causal
 
@@ -84,11 +84,11 @@ def test_slopes_by_keys_and_values_of_one_product_are_not_copied_together(others
     for device in ("none", DEVICE):
         q, both = (each.clone().requires_grad_() for each in (queries, product))
         with Beside(torch.device(DEVICE)).at_work([], {}) if device != "none" else nullcontext():
-            keys, values = halves(both)
+            keys, values = pieces_of(both, 2, 2)
             values = 2 * values if others == "two products" else values
             if others == "the other way round":
                 keys, values = values, keys
-            output = short_attention(*(split_heads(each, 2) for each in (q, keys, values)), None, False)
+            output = short_attention(split_heads(q, 2), keys, values, None, False)
             if device != "none" and others == "one product":
                 monkeypatch.setattr(torch, "cat", None)
             found.append(torch.autograd.grad(output.square().sum(), [q, both]))
@@ -104,7 +104,7 @@ def test_biases_get_their_slopes_from_who_looks(at, most, monkeypatch):
     monkeypatch.setattr("seq2see.kernels.short_attention.MOST", most)
     summed = []
     monkeypatch.setattr(
-        "seq2see.kernels.beside.sum_rows", lambda rows: (summed.append(rows), rows.sum(0, dtype=torch.float32))[1]
+        "seq2see.kernels.beside.sum_rows", lambda rows, *place: (summed.append(rows), plain_sum(rows, *place))[1]
     )
     torch.manual_seed(1)
     products = [nn.Linear(32, width).to(DEVICE, DTYPE) for width in ((96,) if at == "itself" else (32, 64))]
@@ -113,10 +113,8 @@ def test_biases_get_their_slopes_from_who_looks(at, most, monkeypatch):
     def look() -> Tensor:
         if at == "itself":
             return short_self_attention(products[0](here), 2, None, True).square().sum()
-        keys, values = halves(products[1](there))
-        return (
-            short_attention(*(split_heads(x, 2) for x in (products[0](here), keys, values)), None, False).square().sum()
-        )
+        keys, values = pieces_of(products[1](there), 2, 2)
+        return short_attention(split_heads(products[0](here), 2), keys, values, None, False).square().sum()
 
     weights = [weight for product in products for weight in product.parameters()]
     expected = torch.autograd.grad(look(), weights)

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2see.core import devices
 from seq2see.core.batch import NOT_ASKED
 from seq2see.training import cross_entropy
-from seq2see.training.cross_entropy import chunked_loss, judge, plain_agreement, plain_cross_entropy
+from seq2see.training.cross_entropy import chunked_loss, go_back, judge, plain_agreement, plain_cross_entropy
 
 VOCAB, WIDTH = 11, 5
 RULES = [(0.0, 0.0), (0.3, 0.0), (0.0, 2.5), (0.1, 1.3)]
@@ -130,6 +131,64 @@ def test_hidden_vectors_of_16_bits_get_gradients_of_16_bits():
         loss = chunked_loss(low, weight, bias, labels)
     by_hidden, by_weight = gradients(loss, [low, weight])
     assert (loss.dtype, by_hidden.dtype, by_weight.dtype) == (torch.float32, torch.bfloat16, torch.float32)
+
+
+class Overheard(TorchDispatchMode):
+    """The names of all that torch is asked to compute."""
+
+    def __init__(self):
+        super().__init__()
+        self.heard = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.heard.append(function.overloadpacket.__name__)
+        return function(*args, **(kwargs or {}))
+
+
+WAYS = {
+    "alone": (lambda loss, hidden: loss, 1.0, False),
+    "in a sum": (lambda loss, hidden: 0 * hidden.sum() + loss, 1.0, False),
+    "twice": (lambda loss, hidden: 2 * loss, 2.0, True),
+    "with itself": (lambda loss, hidden: loss + loss, 2.0, True),
+    "less": (lambda loss, hidden: -loss, -1.0, True),
+    "mean": (lambda loss, hidden: torch.stack([loss]).mean(), 1.0, True),
+    "of a part": (lambda loss, hidden: loss / 4, 0.25, True),
+}
+
+
+@pytest.mark.parametrize("follow, times, multiplied", WAYS.values(), ids=WAYS)
+def test_who_goes_back_multiplies_only_by_what_follows_the_loss(follow, times, multiplied):
+    *parts, labels = case(7)
+    expected = gradients(plain(*parts, labels, 0.1, 0.0), parts)
+    hidden = parts[0] * 1
+    found = follow(chunked_loss(hidden, *parts[1:], labels, 0.1), hidden.detach())
+    with Overheard() as torchs:
+        go_back(found)
+    # One product is that of `parts[0] * 1` above.
+    assert (torchs.heard.count("mul") + torchs.heard.count("div") > 1) == multiplied
+    for part, theirs in zip(parts, expected, strict=True):
+        assert_close(part.grad, times * theirs)
+
+
+def test_once_it_is_over_nothing_is_known_of_it_even_after_a_mistake():
+    *parts, labels = case(3)
+    loss = chunked_loss(*parts, labels)
+    go_back(loss)
+    with pytest.raises(RuntimeError, match="second time"):
+        go_back(loss)
+    assert not cross_entropy._beginnings
+
+
+@pytest.mark.parametrize("copies, chunk", [(1, 512), (1, 3), (2, 512), (2, 6)])
+@pytest.mark.parametrize("dtype, copied", [(torch.bfloat16, False), (torch.float32, True)])
+def test_if_formats_agree_the_slope_by_vectors_is_written_where_it_is_read(monkeypatch, copies, chunk, dtype, copied):
+    monkeypatch.setitem(cross_entropy.CHUNK, "cpu", chunk)
+    hidden, weight, _, labels = case(7, copies, torch.float32, bias=False)
+    low = weight.detach().bfloat16().requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16), Overheard() as torchs:
+        loss = chunked_loss(hidden.detach().to(dtype).requires_grad_(), low, None, labels)
+    assert bool(torchs.heard.count("copy_")) == copied
+    assert loss.isfinite()
 
 
 def test_no_tokens_ask_nothing_and_move_nothing():

@@ -35,6 +35,9 @@ KNOWN = 8
 SEEDS = 64
 """Drawn at once, because every draw is a kernel."""
 
+AddUp = Callable[..., Tensor]
+"""Gives the sum of these parts, in a new place or in the one that it is given."""
+
 _now: list[Beside] = []
 
 
@@ -62,10 +65,11 @@ class Beside:
     """Computes the slopes of weights on a second stream, and puts each into its place. On a CPU there is only one.
 
     A weight is known by its `id`. If it has no place yet, what is found first becomes its place; what is there already
-    is added to.
+    is added to. `low` are copies in 16 bits of weights that are also used as they are.
     """
 
-    def __init__(self, device: torch.device):
+    def __init__(self, device: torch.device, low: Mapping[int, Tensor] | None = None):
+        self.low = low or {}
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.places: dict[int, Tensor | None] = {}
         self.filled: set[int] = set()
@@ -73,7 +77,7 @@ class Beside:
         self.under_way: deque[tuple[torch.cuda.Event, tuple[Tensor, ...]]] = deque()
         self.device = device
         self.seeds: list[Tensor] = []
-        self.sums: dict[int, tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]] = {}
+        self.sums: dict[int, tuple[Tensor, Tensor, AddUp]] = {}
         self.forks: dict[int, tuple[Tensor, Tensor]] = {}
         self.residual_stream = Stream()
 
@@ -136,7 +140,16 @@ class Beside:
             take_product(place, left, right, first=weight not in self.filled)
         self.filled.add(weight)
 
-    def know_sum(self, slope: Tensor, parts: Tensor, add_up: Callable[[Tensor], Tensor]) -> None:
+    def put_sum(self, weight: int, parts: Tensor, add_up: AddUp) -> None:
+        """The same for a slope that is a sum: the first one is written to its place by whoever adds it up."""
+        place = self.places[weight]
+        if place is None or weight in self.filled:
+            self.put(weight, add_up(parts))
+        else:
+            add_up(parts, place)
+            self.filled.add(weight)
+
+    def know_sum(self, slope: Tensor, parts: Tensor, add_up: AddUp) -> None:
         """Whoever has found a slope has summed it too, in parts that are to be added up: that is the slope by a bias.
 
         The sum is kept with its slope, so that no other one can lie there; but not for long, should nobody ask.
@@ -193,7 +206,7 @@ class Taker:
         """The slope by W of x Wᵀ, given that by the product."""
         self.beside.begin(lambda slope, x: self.beside.put_product(self.weight, slope.mT, x), slope, x)
 
-    def by_both(self, slope: Tensor, x: Tensor, parts: Tensor, add_up: Callable[[Tensor], Tensor]) -> None:
+    def by_both(self, slope: Tensor, x: Tensor, parts: Tensor, add_up: AddUp) -> None:
         """The slopes by W and b of x Wᵀ + b, given that by the product, and of what parts its sum over all rows is."""
         self.beside.begin(partial(self._put_both, add_up), slope, x, parts)
 
@@ -204,17 +217,17 @@ class Taker:
         """
         known = self.beside.sums.pop(slope.data_ptr(), None)
         if self.beside.uses[self.weight] > 1:
-            self._put_both(lambda rows: rows.sum(0, dtype=torch.float32), slope, x, slope)
+            self._put_both(plain_sum, slope, x, slope)
         elif known is not None and (known[0].numel(), known[1].size(-1)) == (slope.numel(), slope.size(-1)):
             self.by_both(slope, x, *known[1:])
         else:
             self.by_both(slope, x, slope, sum_rows)
 
     @torch.no_grad()
-    def _put_both(self, add_up: Callable[[Tensor], Tensor], slope: Tensor, x: Tensor, parts: Tensor) -> None:
+    def _put_both(self, add_up: AddUp, slope: Tensor, x: Tensor, parts: Tensor) -> None:
         self.beside.put_product(self.weight, slope.mT, x)
         if self.bias is not None:
-            self.beside.put(self.bias, add_up(parts))
+            self.beside.put_sum(self.bias, parts, add_up)
 
     def by_norm(self, parts: Tensor, by_part: Tensor | None) -> None:
         """The slopes by the weight and bias of a norm, and the sum of that by the part that it has added to the stream.
@@ -226,12 +239,12 @@ class Taker:
     def _put_norm(self, by_part: Tensor | None, parts: Tensor) -> None:
         from seq2see.kernels.sums import add_up
 
-        sums = add_up(parts)
-        self.beside.put(self.weight, sums[0])
+        by_weight, by_bias = add_up(parts[:, :2])
+        self.beside.put(self.weight, by_weight)
         if self.bias is not None:
-            self.beside.put(self.bias, sums[1])
+            self.beside.put(self.bias, by_bias)
         if by_part is not None:
-            self.beside.know_sum(by_part, sums[2], lambda summed: summed)
+            self.beside.know_sum(by_part, parts[:, 2], add_up)
 
     def by_table(self, slope: Tensor, tokens: Tensor, size: int, order: Sequence[Tensor]) -> None:
         """The slope by a table, given those by the vectors of these tokens: for each token the sum over its vectors."""
@@ -268,10 +281,16 @@ def take_product(total: Tensor, left: Tensor, right: Tensor, first: bool) -> Non
         total += left @ right
 
 
-def sum_rows(rows: Tensor) -> Tensor:
-    """The sum over the first axis, in float32."""
+def plain_sum(rows: Tensor, out: Tensor | None = None) -> Tensor:
+    """The sum over the first axis, in float32 and then rounded to wherever it shall be written."""
+    found = rows.sum(0, dtype=torch.float32)
+    return found if out is None else out.copy_(found)
+
+
+def sum_rows(rows: Tensor, out: Tensor | None = None) -> Tensor:
+    """The same by kernels, where there are any."""
     if not kernels_on(rows.device):
-        return rows.sum(0, dtype=torch.float32)
+        return plain_sum(rows, out)
     from seq2see.kernels.sums import summed
 
-    return summed(rows)
+    return summed(rows, out)

@@ -1,11 +1,12 @@
 """Layers as they are while somebody works beside the step (beside.py).
 
-Products and tables leave the slopes of their weights to it; the halves of a product are not copied on the way back.
+Products and tables leave the slopes of their weights to it; what was cut out of a product is put together at most once
+on the way back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,12 +14,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seq2see.core.devices import kernels_on
 from seq2see.kernels.beside import at_hand, taker_of
 
 
 def way_of(layer: nn.Linear | nn.Embedding) -> Callable[[Tensor], Tensor]:
     """What is called in place of a layer's own `forward`."""
     return partial(_product, layer) if isinstance(layer, nn.Linear) else partial(_look_up, layer)
+
+
+def in_format(weight: Tensor, low: torch.dtype) -> Tensor:
+    """A weight in this number format: the copy of it, if somebody who works beside the step has one."""
+    beside = at_hand()
+    copy = None if beside is None else beside.low.get(id(weight))
+    return copy if copy is not None and copy.dtype == low else weight.to(low)
 
 
 class Product(torch.autograd.Function):
@@ -67,24 +76,52 @@ def _look_up(layer: nn.Embedding, tokens: Tensor) -> Tensor:
     return found
 
 
-class Halves(torch.autograd.Function):
-    """The two halves of every vector; slopes by them that lie side by side are the slope by the whole, uncopied."""
+class Pieces(torch.autograd.Function):
+    """What `plain_pieces` gives; on the way back slopes that lie side by side are the slope by the whole, uncopied.
+
+    Others are put there by one walk, which sums them for the product's bias.
+    """
 
     @staticmethod
-    def forward(ctx: Any, both: Tensor) -> tuple[Tensor, Tensor]:
-        first, second = both.chunk(2, dim=-1)
-        return first, second
+    def forward(ctx: Any, together: Tensor, heads: tuple[int, ...]) -> tuple[Tensor, ...]:
+        return plain_pieces(together, heads)
 
     @staticmethod
-    def backward(ctx: Any, first: Tensor, second: Tensor) -> Tensor:
-        shape, behind = (*first.shape[:-1], 2 * first.size(-1)), first.size(-1) * first.element_size()
-        steps = torch.empty(shape, device="meta").stride()
-        if first.stride() == second.stride() == steps and second.data_ptr() == first.data_ptr() + behind:
-            return first.as_strided(shape, steps)
-        return torch.cat([first, second], dim=-1)
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
+        beside, whole = at_hand(), _side_by_side(slopes)
+        if whole is not None:
+            return whole, None
+        if beside is None or not kernels_on(slopes[0].device):
+            return torch.cat([slope.transpose(1, 2) for slope in slopes], dim=2).flatten(2), None
+        from seq2see.kernels.joins import join
+        from seq2see.kernels.sums import add_up
+
+        whole, parts = join(slopes)
+        beside.know_sum(whole, parts, add_up)
+        return whole, None
 
 
-def halves(both: Tensor) -> tuple[Tensor, Tensor]:
-    """The two halves of every vector."""
-    first, second = both.chunk(2, dim=-1) if at_hand() is None else Halves.apply(both)
-    return first, second
+def _side_by_side(slopes: Sequence[Tensor]) -> Tensor | None:
+    """The slope by the whole, if those by its pieces lie as pieces of it would."""
+    first, heads = slopes[0], tuple(slope.size(1) for slope in slopes)
+    rows, _, times, size = first.shape
+    whole = torch.empty(rows, times, sum(heads) * size, device="meta")
+    for slope, piece in zip(slopes, plain_pieces(whole, heads), strict=True):
+        behind = slope.storage_offset() - first.storage_offset()
+        if slope.untyped_storage().data_ptr() != first.untyped_storage().data_ptr():
+            return None
+        if (slope.stride(), behind) != (piece.stride(), piece.storage_offset()):
+            return None
+    return first.as_strided(whole.shape, whole.stride())
+
+
+def plain_pieces(together: Tensor, heads: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """Vectors (row, time, whole) cut into heads, so many for each piece (row, head, time, size)."""
+    parts = together.unflatten(-1, (sum(heads), -1)).split(heads, dim=2)
+    return tuple(part.transpose(1, 2) for part in parts)
+
+
+def pieces(together: Tensor, *heads: int) -> tuple[Tensor, ...]:
+    """The same, whether or not somebody works beside."""
+    found: tuple[Tensor, ...] = plain_pieces(together, heads) if at_hand() is None else Pieces.apply(together, heads)
+    return found

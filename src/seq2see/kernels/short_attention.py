@@ -123,7 +123,7 @@ def _back(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         return *torch.ops.seq2see.short_attention_slopes(slope, *ctx.saved_tensors, ctx.causal), None, None
     *parts, table = ctx.saved_tensors
     _, heads, times, size = parts[1].shape
-    # Slopes by keys and values lie side by side, as those do if they come out of one product (`Halves`).
+    # Slopes by keys and values lie side by side, as those do if they come out of one product (`Pieces`).
     both = parts[1].new_empty(rows, times, 2, heads, size)
     found = (like(parts[0]), *both.permute(2, 0, 3, 1, 4).unbind())
     by_queries, by_both = (slope.new_empty(rows, each, heads * size, dtype=torch.float32) for each in (1, 2))

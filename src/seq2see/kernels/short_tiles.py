@@ -110,7 +110,7 @@ def _backward(
         _sum(q_sums, q_step, by, heads, SIZE)
 
 
-def _laid(numbers: Tensor) -> list[Tensor | int]:
+def laid(numbers: Tensor) -> list[Tensor | int]:
     """A tensor and its steps from row to row, head to head, and time to time; the numbers of a head lie in a line."""
     numbers = numbers if numbers.stride(3) == 1 else numbers.contiguous()
     return [numbers, *numbers.stride()[:3]]
@@ -129,7 +129,7 @@ def _given(queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None) 
         allowed = table.contiguous().view(torch.uint8)
         steps = (allowed.stride(0) * (table.size(0) > 1), allowed.stride(2) * (table.size(2) > 1))
     _, heads, asking, _ = queries.shape
-    return [*_laid(queries), *_laid(keys), *_laid(values), allowed, *steps, heads, asking, keys.size(2)]
+    return [*laid(queries), *laid(keys), *laid(values), allowed, *steps, heads, asking, keys.size(2)]
 
 
 def _shape(queries: Tensor, keys: Tensor, table: Tensor | None, causal: bool) -> dict[str, int | bool]:
@@ -153,9 +153,9 @@ def fill(
 ) -> None:
     """The slopes by queries, keys and values, wherever they shall lie, and their sums over the times of each row."""
     queries, keys, _ = parts
-    laid = [number for place in places for number in _laid(place)]
+    numbers = [number for place in places for number in laid(place)]
     of_queries, of_keys_values = sums or (slope, slope[None].expand(2, *slope.shape))
     _backward[(queries.size(0) * queries.size(1),)](
-        *laid, *_laid(slope), *_given(*parts, table), of_queries, of_queries.stride(0), *of_keys_values,
+        *numbers, *laid(slope), *_given(*parts, table), of_queries, of_queries.stride(0), *of_keys_values,
         of_keys_values.stride(1), **_shape(queries, keys, table, causal), SUMS=sums is not None,
     )  # fmt: skip

@@ -12,6 +12,11 @@ from torch import Tensor
 ROWS, COLUMNS, WARPS = 4, 512, 4
 SLICE, SLICES = 16, 512
 """Rows that one program walks over, unless that would make more programs than these for a column."""
+ALL = {"ROWS": 128, "COLUMNS": 32, "STAGES": 4, "num_warps": 8}
+"""For a program that walks over all rows: a strip is as narrow as a line of the cache, so that there are many of them.
+
+A compiler that wants few registers asks for a few numbers at a time; so the next tiles are fetched beside (`STAGES`).
+"""
 
 
 def slices_of(count: int, slice_: int) -> tuple[int, dict[str, int]]:
@@ -21,31 +26,25 @@ def slices_of(count: int, slice_: int) -> tuple[int, dict[str, int]]:
 
 
 @triton.jit
-def _sums(sums, rows_, count, width, SLICES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """The sum over one slice of the rows."""
+def _sums(
+    sums, rows_, count, width, step,
+    SLICES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """The sum over one slice of the rows, which lie `step` numbers apart."""
     column, slice_ = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS), tl.program_id(1)
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
-    for start in range(slice_ * ROWS, count, SLICES * ROWS):
+    for start in tl.range(slice_ * ROWS, count, SLICES * ROWS, num_stages=STAGES):
         rows = (start + tl.arange(0, ROWS)).to(tl.int64)
         inside = (rows < count)[:, None] & (column < width)[None, :]
-        total += tl.load(rows_ + rows[:, None] * width + column[None, :], inside, 0.0).to(tl.float32)
-    tl.store(sums + slice_ * width + column, tl.sum(total, 0), column < width)
+        total += tl.load(rows_ + rows[:, None] * step + column[None, :], inside, 0.0).to(tl.float32)
+    tl.store(sums + slice_ * width + column, tl.sum(total, 0).to(sums.dtype.element_ty), column < width)
 
 
-@triton.jit
-def _add_up(sums, parts, count, width, PARTS: tl.constexpr, BLOCK: tl.constexpr):
-    """What all programs found, always added in the same order."""
-    part, column = tl.arange(0, PARTS), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = (part < count)[:, None] & (column < width)[None, :]
-    total = tl.sum(tl.load(parts + part[:, None] * width + column[None, :], inside, 0.0), 0)
-    tl.store(sums + column, total.to(sums.dtype.element_ty), column < width)
-
-
-def _go(parts: Tensor) -> Tensor:
-    sums, count = torch.empty_like(parts[0]), len(parts)
-    held = triton.next_power_of_2(count)
-    block = max(8, 16_384 // held)  # as many numbers as a program can hold
-    _add_up[(triton.cdiv(sums.numel(), block),)](sums, parts, count, sums.numel(), PARTS=held, BLOCK=block)
+def _go(parts: Tensor, out: Tensor | None = None) -> Tensor:
+    """What all programs found: only the first axis may lie anyhow."""
+    sums = torch.empty_like(parts[0]) if out is None else out
+    given = (sums, parts, len(parts), sums.numel(), parts.stride(0))
+    _sums[(triton.cdiv(sums.numel(), ALL["COLUMNS"]), 1)](*given, SLICES=1, **ALL)
     return sums
 
 
@@ -56,16 +55,18 @@ torch.library.impl(ADD_UP, "default", _go)
 torch.library.register_fake(ADD_UP, lambda parts: parts.new_empty(parts.shape[1:]))
 
 
-def add_up(parts: Tensor) -> Tensor:
-    """The sum over the first axis."""
+def add_up(parts: Tensor, out: Tensor | None = None) -> Tensor:
+    """The sum over the first axis, rounded to wherever it shall be written."""
+    if out is not None:
+        return _go(parts, out)
     found: Tensor = torch.ops.seq2see.add_up(parts)
     return found
 
 
-def summed(rows: Tensor) -> Tensor:
+def summed(rows: Tensor, out: Tensor | None = None) -> Tensor:
     """The sum over the first of two axes, always in the same order."""
     count, width = rows.shape
     slices, shape = slices_of(count, SLICE)
     parts = rows.new_empty(slices, width, dtype=torch.float32)
-    _sums[(triton.cdiv(width, COLUMNS), slices)](parts, rows, count, width, **shape)
-    return add_up(parts)
+    _sums[(triton.cdiv(width, COLUMNS), slices)](parts, rows, count, width, width, STAGES=1, **shape)
+    return add_up(parts, out)

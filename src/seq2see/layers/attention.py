@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seq2see.core.devices import kernels_on
-from seq2see.kernels.layers import halves
+from seq2see.kernels.layers import pieces
 from seq2see.layers.layout import Padded
 from seq2see.layers.masks import MayLook, so_far
 from seq2see.layers.relative_positions import Asked, Asking, Places
@@ -193,25 +193,23 @@ class SelfAttention(Attention):
         self, vectors: Float[Tensor, "line token width"], layout: Padded = AS_ROWS
     ) -> tuple[Queries, Float[Tensor, "row 2 group key size"]]:
         """Queries of every head, and keys and values of every head that has its own."""
-        pieces = split_heads(layout.spread(self.queries_keys_values(vectors)), self.heads + 2 * self.key_heads)
-        queries, keys_values = pieces[:, : self.heads], pieces[:, self.heads :]
+        heads = split_heads(layout.spread(self.queries_keys_values(vectors)), self.heads + 2 * self.key_heads)
+        queries, keys_values = heads[:, : self.heads], heads[:, self.heads :]
         return queries, keys_values.unflatten(1, (2, self.key_heads))
 
     def cut(self, together: Float[Tensor, "row time all"]) -> tuple[Queries, Shared, Shared]:
         """The same for learning: on the way back what belongs to the three is put together once, not added up."""
-        size = self.width // self.heads
-        queries, keys, values = together.split((self.width, self.key_heads * size, self.key_heads * size), dim=-1)
-        return split_heads(queries, self.heads), split_heads(keys, self.key_heads), split_heads(values, self.key_heads)
+        queries, keys, values = pieces(together, self.heads, self.key_heads, self.key_heads)
+        return queries, keys, values
 
     def turned(
         self, places: Places, together: Float[Tensor, "row time all"], times: Int[Tensor, "#row time"]
     ) -> tuple[Queries, Shared, Shared]:
         """The same, told where they stand: queries and keys lie side by side, so they are turned at once."""
-        both = self.heads + self.key_heads
-        compared, values = together.unflatten(-1, (both + self.key_heads, -1)).split((both, self.key_heads), dim=2)
-        compared = places.turn(compared.transpose(1, 2), times).transpose(1, 2)
+        compared, values = pieces(together, self.heads + self.key_heads, self.key_heads)
+        compared = places.turn(compared, times).transpose(1, 2)
         queries, keys = compared.split((self.heads, self.key_heads), dim=2)
-        return queries.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2)
+        return queries.transpose(1, 2), keys.transpose(1, 2), values
 
     def forward(self, vectors: Vectors, may_look: MayLook, layout: Padded = AS_ROWS) -> Vectors:
         """Every time looks at the whole sequence (as far as it may)."""
@@ -285,8 +283,8 @@ class CrossAttention(Attention):
 
     def prepare(self, memory: Float[Tensor, "line token memory"], layout: Padded = AS_ROWS) -> tuple[Tensor, Tensor]:
         """Keys and values of the memory: the same at every step, so they are computed once."""
-        keys, values = halves(layout.spread(self.keys_values(memory)))
-        return split_heads(keys, self.heads), split_heads(values, self.heads)
+        keys, values = pieces(layout.spread(self.keys_values(memory)), self.heads, self.heads)
+        return keys, values
 
     def forward(
         self, vectors: Vectors, keys_values: tuple[Tensor, Tensor], may_look: MayLook, layout: Padded = AS_ROWS

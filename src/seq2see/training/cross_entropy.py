@@ -22,6 +22,7 @@ from torch.autograd.function import once_differentiable
 from seq2see.core.batch import NOT_ASKED
 from seq2see.core.devices import kernels_on
 from seq2see.kernels.beside import take_product, taker_of
+from seq2see.kernels.layers import in_format
 
 CHUNK = {"cpu": 512, "cuda": 16_384}
 """Hidden vectors whose scores exist at one time: few enough for a CPU's cache, enough to keep a GPU busy."""
@@ -72,6 +73,22 @@ def chunked_loss(
     rules = (smoothing, agreement, torch.is_grad_enabled())
     loss: Tensor = _Chunks.apply(hidden, weight, bias, labels, shares, rules)
     return loss
+
+
+_beginnings: list[Tensor] = []
+
+
+def go_back(loss: Float[Tensor, ""]) -> None:
+    """`loss.backward()`, whose first slope, a 1, is known by being that very tensor: nobody need multiply by it.
+
+    It arrives at the loss above if nothing follows that, or a sum. Whatever else follows makes another tensor of it.
+    """
+    one = torch.ones_like(loss)
+    _beginnings.append(one)
+    try:
+        loss.backward(one)
+    finally:
+        _beginnings[:] = [other for other in _beginnings if other is not one]
 
 
 def has_kernel(products: Float[Tensor, "copy token vocab"]) -> bool:
@@ -160,7 +177,7 @@ class _Chunks(torch.autograd.Function):
         smoothing, agreement, learning = rules
         device, (copies, tokens, _) = hidden.device.type, hidden.shape
         low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
-        size, matrix = CHUNK.get(device, CHUNK["cuda"]) // copies, weight.to(low)
+        size, matrix = CHUNK.get(device, CHUNK["cuda"]) // copies, in_format(weight, low)
         taker = ctx.taker = taker_of(weight) if learning else None
         by_hidden, by_bias = torch.empty_like(hidden), None if bias is None else torch.zeros_like(bias)
         by_weight = (torch.empty_like if tokens else torch.zeros_like)(weight) if taker is None else None
@@ -177,21 +194,24 @@ class _Chunks(torch.autograd.Function):
                 lost, slope = slopes(products, bias, some, smoothing, agreement, parts)
                 loss += lost
                 if learning:
-                    slope = slope.flatten(0, 1)
-                    by_hidden[:, start : start + size] = (slope @ matrix).unflatten(0, (copies, -1))
+                    for place, part in zip(by_hidden[:, start : start + size], slope, strict=True):
+                        take_product(place, part, matrix, first=True)
                     if taker is not None:
-                        taker.by_matrix(slope, vectors)
+                        taker.by_matrix(slope.flatten(0, 1), vectors)
                     elif by_weight is not None:
-                        take_product(by_weight, slope.mT, vectors, first=start == 0)
+                        take_product(by_weight, slope.flatten(0, 1).mT, vectors, first=start == 0)
                     if by_bias is not None:
-                        by_bias += slope.sum(0)
+                        by_bias += slope.sum((0, 1))
         ctx.save_for_backward(by_hidden, by_weight, by_bias)
         return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradients found on the way forward, times what follows the loss."""
-        if ctx.taker is not None:
-            ctx.taker.scale(gradient)
-        return *(None if found is None else gradient * found for found in ctx.saved_tensors), None, None, None
+        """The gradients found on the way forward, times what follows the loss; nothing does if we begin here."""
+        found = ctx.saved_tensors
+        if not any(gradient is one for one in _beginnings):
+            if ctx.taker is not None:
+                ctx.taker.scale(gradient)
+            found = [None if each is None else gradient * each for each in found]
+        return *found, None, None, None

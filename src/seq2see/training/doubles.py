@@ -18,10 +18,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from seq2see.kernels.beside import Beside
+from seq2see.models.heads import TiedHead
 
 PRODUCT = nn.Linear
 """The layer whose weights are copied. All others give what they give in float32, as under autocast: with tables of
-vectors in 16 bits, and so sums of 16 bits along a stack, the loss on Shakespeare's plays was 0.008 higher."""
+vectors in 16 bits, and so sums of 16 bits along a stack, the loss on Shakespeare's plays was 0.008 higher. A table that
+is a head's matrix too is copied for the head alone."""
 
 Flat = Float[Tensor, "numbers"]
 
@@ -38,6 +40,9 @@ class Use:
 class Doubles:
     """Copies in bf16 of the weights of a model's products; a weight that is shared is copied once.
 
+    Layers have the copies in place of their weights. Only a table that is also a head's matrix stays where it is, for
+    whoever looks up vectors: the loss asks for its copy (`in_format`). The slopes of both uses meet in one place.
+
     An optimiser that sets `joined` takes the gradients of all copies as they are, from `gradient`, and renews the
     copies itself. For any other one every weight gets a gradient of its own, in float32. Unless blocks are compiled,
     gradients are computed beside the rest (kernels/beside.py).
@@ -45,7 +50,10 @@ class Doubles:
 
     def __init__(self, model: nn.Module, compiled: bool = False):
         layers = [layer for layer in model.modules() if isinstance(layer, PRODUCT)]
-        copied = {id(weight) for layer in layers for weight in layer.parameters(recurse=False)}
+        replaced = {id(weight) for layer in layers for weight in layer.parameters(recurse=False)}
+        # Whoever works beside the step is asked for the copy of a table; in what is compiled nobody does.
+        asked = set() if compiled else _head_tables(model) - replaced
+        copied = replaced | asked
         found = {name: weight for name, weight in model.named_parameters() if id(weight) in copied and _fits(weight)}
         # Matrices first: they are what shrinks.
         self.weights = dict(sorted(found.items(), key=lambda item: item[1].dim() < 2))
@@ -55,12 +63,15 @@ class Doubles:
             self.weights[name].data = place
         self.low = self.whole.bfloat16()
         self.copies = {name: nn.Parameter(place) for name, place in self.views(self.low).items()}
-        self.uses = _uses(model, {id(weight): name for name, weight in self.weights.items()})
+        tables = {name: weight for name, weight in self.weights.items() if id(weight) in asked}
+        self.used = self.copies | tables  # in a step, by layers
+        self.uses = _uses(model, {id(weight): name for name, weight in found.items() if id(weight) in replaced})
         # Other weights are not copied, but nobody waits for their slopes either.
         others = [weight for name, weight in model.named_parameters() if weight.requires_grad and name not in found]
         self.others = {id(weight): weight for weight in others}
         # What is compiled is one piece: nobody can take a part of it out.
-        self.beside = None if compiled else Beside(self.whole.device)
+        low = {id(table): self.copies[name] for name, table in tables.items()}
+        self.beside = None if compiled else Beside(self.whole.device, low)
         # A layer with a weight that is not copied is left as it is.
         names = {id(weight) for weight in self.weights.values()}
         whole = [each for each in layers if all(id(weight) in names for weight in each.parameters(recurse=False))]
@@ -98,7 +109,7 @@ class Doubles:
         if not self.joined:
             self.renew()
         whole = torch.empty_like(self.low)
-        places = dict.fromkeys(self.others) | {id(self.copies[name]): each for name, each in self.views(whole).items()}
+        places = dict.fromkeys(self.others) | {id(self.used[name]): each for name, each in self.views(whole).items()}
         for use in self.uses:
             setattr(use.layer, use.inside, self.copies[use.name])
         try:
@@ -131,14 +142,16 @@ class Doubles:
         for number in self.others.keys() & beside.keys():
             weight = self.others[number]
             weight.grad = beside[number] if weight.grad is None else weight.grad + beside[number]
-        found = {name: copy.grad for name, copy in self.copies.items() if copy.grad is not None}
-        there = {name: places[name] for name, copy in self.copies.items() if id(copy) in beside}
+        # A table that is not joined keeps what it has, of this piece or of earlier ones: `_spread` adds to it.
+        learnt = self.used if self.joined else self.copies
+        found = {name: weight.grad for name, weight in learnt.items() if weight.grad is not None}
+        there = {name: places[name] for name, weight in self.used.items() if id(weight) in beside}
         for name in found.keys() & there.keys():  # it is used in two ways
             found[name] += there[name]
         if found:
             torch._foreach_copy_([places[name] for name in found], [*found.values()])
-        for copy in self.copies.values():
-            copy.grad = None
+        for weight in learnt.values():
+            weight.grad = None
         return {name: place for name, place in places.items() if name in found or name in there}
 
     def _spread(self, gradients: Mapping[str, Tensor]) -> None:
@@ -151,6 +164,11 @@ class Doubles:
 def _fits(weight: nn.Parameter) -> bool:
     """Whether it learns, and the next one would lie where kernels like weights to begin."""
     return weight.requires_grad and weight.numel() % 8 == 0
+
+
+def _head_tables(model: nn.Module) -> set[int]:
+    """Tables that a head multiplies by."""
+    return {id(head.table.weight) for head in model.modules() if isinstance(head, TiedHead)}
 
 
 def _tables(model: nn.Module) -> list[nn.Embedding]:

@@ -23,6 +23,7 @@ from seq2see.core.rows import pick_rows
 from seq2see.core.seeds import seed_torch
 from seq2see.training.averaging import MovingAverage, TriggeredAverage, move_average
 from seq2see.training.carrying import Carried
+from seq2see.training.cross_entropy import go_back
 from seq2see.training.doubles import Doubles
 from seq2see.training.feeding import TeacherForcing, feed
 from seq2see.training.graphs import GraphedStep, compile_blocks
@@ -154,16 +155,15 @@ class Trainer:
 
     def _backward(self, piece: Batch, number: int) -> Float[Tensor, ""]:
         """Add the gradient of one piece; gives its summed loss."""
-        seed, step = self.settings.seed, self.step
-        truth = self.objective.feeding.truth(step / self.settings.steps)
-        piece = feed(self.model, piece, truth, seed, step * self.settings.accumulate + number)
+        truth = self.objective.feeding.truth(self.step / self.settings.steps)
+        piece = feed(self.model, piece, truth, self.settings.seed, self.step * self.settings.accumulate + number)
         if self.objective.copies == 2:
             piece = doubled(piece)
         with kernels(self.settings.kernels), self.doubles.at_work() if self.doubles else contextlib.nullcontext():
             with autocast(self.device, self.settings.precision):
                 hidden = self.carried.hidden(piece)
                 loss = loss_of(self.objective, hidden, self.model.head, piece)
-            loss.backward()
+            go_back(loss)
         return loss.detach()
 
     @contextlib.contextmanager

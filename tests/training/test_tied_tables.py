@@ -1,0 +1,300 @@
+"""A table of vectors that is also the head's matrix, in 16 bits: look-ups read the weight, the head reads the copy.
+
+Without a GPU a trainer makes no copies by itself, so they are given to it here; the arithmetic is the same.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from seq2see.core.batch import Batch, Sequences
+from seq2see.kernels.beside import Beside, at_hand, taker_of
+from seq2see.kernels.layers import in_format
+from seq2see.models.build import fresh_model
+from seq2see.models.heads import BlankHead, FreeHead, PartialHead, TiedHead
+from seq2see.models.settings import ModelSettings, TextTarget, Tokens
+from seq2see.models.transformer import TransformerSettings
+from seq2see.training.averaging import MovingAverage
+from seq2see.training.cross_entropy import chunked_loss, go_back
+from seq2see.training.doubles import Doubles
+from seq2see.training.loop import Trainer
+from seq2see.training.objectives import NextToken
+from seq2see.training.optimisers import AdamW
+from seq2see.training.resume import resume, save_trainer
+from seq2see.training.schedules import Constant
+from seq2see.training.settings import Training
+
+WORDS, WIDTH = 24, 16
+LOW = torch.bfloat16
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))]
+SIZES = {"cpu": WORDS, "cuda": 3000}
+"""Words: on a GPU so many that there are kernels for them."""
+HEADS = {
+    "tied": TiedHead,
+    "with a bias": BlankHead,
+    "partial": lambda table: PartialHead(TiedHead(table), table.num_embeddings, (1, 2)),
+    "free": FreeHead,
+}
+
+
+class Speaker(nn.Module):
+    """Two tables, of which one may be the head too and is looked up twice, and a product."""
+
+    def __init__(self, head: str = "tied", padding: int | None = None, words: int = WORDS):
+        super().__init__()
+        self.table, self.places = nn.Embedding(words, WIDTH, padding_idx=padding), nn.Embedding(8, WIDTH)
+        self.think, self.head = nn.Linear(WIDTH, WIDTH), HEADS[head](self.table)
+
+    def loss(self, tokens: Tensor, times: float = 1.0) -> Tensor:
+        """Each token is asked to be the next one, seen its place and the token before."""
+        places = torch.arange(tokens.size(1), device=tokens.device)
+        vectors = self.table(tokens) + self.places(places) + self.table(tokens.roll(1, 1))
+        weight, bias = self.head.matrix()
+        loss = chunked_loss(self.think(vectors).flatten(0, 1)[None], weight, bias, tokens.roll(-1, 1).flatten())
+        return loss if times == 1 else times * loss
+
+
+def learn(model: Speaker, doubles: Doubles, batches: list[Tensor], times: float = 1.0) -> dict[str, Tensor]:
+    """The gradients of a few pieces of a batch, each weight's own or its part of all."""
+    for tokens in batches:
+        with doubles.at_work(), torch.autocast(tokens.device.type, dtype=LOW):
+            go_back(model.loss(tokens, times))
+    found = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+    assert doubles.gradient is None or not found.keys() & doubles.weights.keys()  # or it would be moved twice
+    return found | ({} if doubles.gradient is None else doubles.views(doubles.gradient))
+
+
+def near(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        assert float((found[name].float() - gradient).norm() / gradient.norm()) < 0.02, name
+
+
+def exact(model: Speaker, batches: list[Tensor], times: float = 1.0) -> dict[str, Tensor]:
+    """The gradients in float32, by autograd alone."""
+    model = copy.deepcopy(model)
+    for tokens in batches:
+        model.loss(tokens, times).backward()
+    return {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+
+
+def drawn(pieces: int, device: str = "cpu") -> list[Tensor]:
+    return [torch.randint(0, SIZES[device], (3, 8), device=device) for _ in range(pieces)]
+
+
+def test_look_ups_read_the_weight_and_the_head_its_copy():
+    model = Speaker()
+    doubles, weight = Doubles(model), model.table.weight
+    with doubles.at_work():
+        assert model.table.weight is weight is model.head.matrix()[0]
+        assert torch.equal(model.table(torch.tensor([5])), weight[[5]])
+        assert in_format(weight, LOW) is doubles.copies["table.weight"]
+        assert in_format(weight, torch.float64).dtype == torch.float64
+        assert in_format(model.places.weight, LOW).data_ptr() != doubles.low.data_ptr()
+    assert torch.equal(in_format(weight, LOW), weight.bfloat16())
+    assert in_format(weight, LOW) is not doubles.copies["table.weight"]
+
+
+def test_the_loss_is_that_of_the_copy():
+    model, (tokens,) = Speaker(), drawn(1)
+    doubles = Doubles(model)
+    doubles.joined = True  # so that nobody renews the copy
+    doubles.copies["table.weight"].detach().zero_()
+    with doubles.at_work(), torch.autocast("cpu", dtype=LOW):
+        loss = model.loss(tokens).detach()
+    assert float(loss) == pytest.approx(24 * math.log(WORDS), rel=1e-5)
+
+
+@pytest.mark.parametrize("head, copied", [("tied", True), ("with a bias", True), ("partial", True), ("free", False)])
+def test_only_tables_of_heads_are_copied_and_only_where_somebody_is_asked(head, copied):
+    model = Speaker(head)
+    assert ("table.weight" in Doubles(model).weights) == copied
+    assert "places.weight" not in Doubles(model).weights
+    assert "table.weight" not in Doubles(model, compiled=True).weights
+    model.table.weight.requires_grad_(False)
+    assert "table.weight" not in Doubles(model).weights
+
+
+@pytest.mark.parametrize("joined", [True, False])
+@pytest.mark.parametrize("pieces", [1, 2])
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("device", DEVICES)
+def test_slopes_of_both_uses_meet(device, head, pieces, joined):
+    model, batches = Speaker(head, words=SIZES[device]).to(device), drawn(pieces, device)
+    expected = exact(model, batches)
+    doubles = Doubles(model)
+    doubles.joined = joined
+    near(learn(model, doubles, batches), expected)
+    assert doubles.joined == joined
+    if joined and pieces == 1:
+        assert doubles.gradient.dtype == LOW
+
+
+@pytest.mark.triton
+@pytest.mark.parametrize("first", ["head", "look-up"])
+def test_rows_are_added_in_16_bits_whichever_use_comes_first(first):
+    """As on a GPU with a large vocabulary: there the rows of tokens are added by a kernel."""
+    from seq2see.kernels.table_slopes import in_order
+
+    beside, table = Beside(torch.device("cpu")), nn.Embedding(WORDS, WIDTH)
+    slope, hidden, rows = torch.randn(5, WORDS).to(LOW), torch.randn(5, WIDTH).to(LOW), torch.randn(6, WIDTH)
+    tokens, place = torch.tensor([3, 3, 9, 0, 3, 23]), torch.full((WORDS, WIDTH), torch.nan, dtype=LOW)
+    with beside.at_work([], {id(table.weight): place}):
+        taker = taker_of(table.weight)
+        uses = [
+            lambda: taker.by_matrix(slope, hidden),
+            lambda: taker.by_table(rows, tokens, WORDS, in_order(tokens)),
+        ]
+        for use in uses if first == "head" else reversed(uses):
+            use()
+    expected = (slope.float().mT @ hidden.float()).index_add(0, tokens, rows)
+    assert_close(beside.found[id(table.weight)].float(), expected, rtol=0.02, atol=0.02)
+    assert beside.found[id(table.weight)] is place
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_what_autograd_finds_for_a_table_is_added(joined):
+    """Look-ups of a table with padding are left to autograd, and so is a head that is asked for all scores."""
+
+    class Asked(Speaker):
+        def loss(self, tokens: Tensor, times: float = 1.0) -> Tensor:
+            return super().loss(tokens, times) + 0.1 * self.head(self.places.weight).float().square().sum()
+
+    model, batches = Asked(padding=0), drawn(2)
+    expected = exact(model, batches)
+    doubles = Doubles(model)
+    doubles.joined = joined
+    near(learn(model, doubles, batches), expected)
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_loss_times_two_has_slopes_times_two(joined):
+    model, batches = Speaker("with a bias"), drawn(1)
+    expected = exact(model, batches, 2.0)
+    doubles = Doubles(model)
+    doubles.joined = joined
+    near(learn(model, doubles, batches, 2.0), expected)
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_table_that_a_step_does_not_use_has_no_slope_and_one_that_is_looked_up_has(joined):
+    model = Speaker()
+    doubles = Doubles(model)
+    doubles.joined = joined
+    with doubles.at_work():
+        model.think(torch.ones(2, WIDTH, dtype=LOW)).sum().backward()
+    assert model.table.weight.grad is None
+    assert float(model.think.bias.grad.sum()) == 2 * WIDTH
+    model.zero_grad()
+    with doubles.at_work():
+        model.think(model.table(torch.tensor([3, 3]))).sum().backward()
+    found = model.table.weight.grad
+    assert_close(found[3], 2 * model.think.weight.sum(0), rtol=0.02, atol=0.02)
+    assert not found[:3].any()
+    assert not found[4:].any()
+
+
+# A whole training
+
+
+def batch_at(step: int) -> Batch:
+    """Rows that go up by one or by two, which a model is to tell apart."""
+    draws = torch.Generator().manual_seed(step)
+    starts, paces = torch.randint(0, WORDS, (2, 16), generator=draws)
+    rows = (starts[:, None] + (1 + paces[:, None] % 2) * torch.arange(10)) % WORDS
+    return Batch(None, Sequences(rows[:, :-1], torch.full((16,), 9)), rows[:, 1:], starts)
+
+
+def trainer(kind: str, **changes) -> Trainer:
+    """A pocket GPT; `kind` is a precision, or "joined" or "single" with copies and how Adam moves them."""
+    stack = TransformerSettings(width=WIDTH, depth=1, heads=2, dropout=0.0)
+    settings = ModelSettings(target=TextTarget(frontend=Tokens(positions="learned")), decoder=stack)
+    model = fresh_model(settings, (WORDS, WORDS), "xavier", seed=1)
+    precision = "float32" if kind == "float32" else "bf16"
+    common = {"steps": 30, "rate": 1e-2, "schedule": Constant(), "optimiser": AdamW(decay=0.1), "precision": precision}
+    one = Trainer(model, NextToken(), Training(**common | changes), torch.device("cpu"))
+    if kind in ("joined", "single"):
+        one.doubles = Doubles(model)
+        assert "target.table.weight" in one.doubles.weights
+    if kind == "joined":
+        one.optimiser.rate = one.optimiser.rate.float()  # kernels read 32 bits
+        one.optimiser.join(one.doubles)
+    return one
+
+
+def advance(one: Trainer, steps: int) -> list[dict[str, float]]:
+    figures = []
+    for _ in range(steps):
+        if one.doubles:
+            one.doubles.renew()  # the interpreter of kernels rounds down, which no GPU does
+        figures.append(one.advance(batch_at(one.step + 1)))
+    return figures
+
+
+def values(one: Trainer) -> dict[str, Tensor]:
+    return {name: weight.detach().clone() for name, weight in one.weights.items()}
+
+
+KINDS = ["single", pytest.param("joined", marks=pytest.mark.triton)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_after_thirty_steps_the_loss_is_that_of_float32(kind):
+    exactly, ours = (advance(trainer(each), 30) for each in ("float32", kind))
+    assert exactly[-1]["loss"] < 0.8 * exactly[0]["loss"]
+    for step in (0, 9, 29):
+        assert ours[step]["loss"] == pytest.approx(exactly[step]["loss"], rel=5e-3)
+    assert ours[0]["gradient_norm"] == pytest.approx(exactly[0]["gradient_norm"], rel=1e-2)
+
+
+def test_a_trainer_scales_nothing(monkeypatch):
+    monkeypatch.setattr("seq2see.kernels.beside.Taker.scale", None)
+    advance(trainer("single"), 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("changes", [{"accumulate": 4}, {"clip": 0.1}, {"optimiser": AdamW(decay=5.0)}], ids=str)
+def test_pieces_clipping_and_shrinking_are_those_of_float32(kind, changes):
+    exactly, ours = (trainer(each, **changes) for each in ("float32", kind))
+    before = values(exactly)["target.table.weight"]
+    for one in (exactly, ours):
+        advance(one, 3)
+    moved, expected = (values(one)["target.table.weight"] - before for one in (ours, exactly))
+    assert float((moved - expected).norm() / expected.norm()) < 0.05
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_resumed_training_goes_on_as_if_nothing_had_happened(kind, tmp_path: Path):
+    one = trainer(kind, average=MovingAverage(decay=0.9))
+    advance(one, 2)
+    save_trainer(one, tmp_path, {})
+    other = trainer(kind, average=MovingAverage(decay=0.9))
+    assert resume(other, tmp_path, {}, print)
+    assert advance(one, 2) == advance(other, 2)
+    assert all(torch.equal(weight, other.weights[name]) for name, weight in one.weights.items())
+    assert all(torch.equal(average, other.average[name]) for name, average in one.average.items())
+    assert not torch.equal(one.average["target.table.weight"], one.weights["target.table.weight"])
+    for what, remembered in one.optimiser.memory.items():
+        assert torch.equal(remembered["target.table.weight"], other.optimiser.memory[what]["target.table.weight"])
+
+
+@pytest.mark.triton
+def test_the_copy_of_a_table_follows_whoever_moves_or_overwrites_it():
+    one = trainer("joined")
+    copied, seen = one.doubles.copies["target.table.weight"], []
+    one.model.target.register_forward_hook(lambda *_: seen.append(in_format(one.model.head.matrix()[0], LOW).clone()))
+    one.advance(batch_at(1))
+    assert_close(copied.float(), one.weights["target.table.weight"], rtol=2**-7, atol=0)  # rounded down
+    one.put({"target.table.weight": torch.ones(WORDS, WIDTH)})
+    one.advance(batch_at(2))
+    assert len(seen) == 2
+    assert bool((seen[1] == 1).all())
+    assert one.doubles.joined
+    assert at_hand() is None
