@@ -107,7 +107,7 @@ def test_every_kernel_that_torch_may_choose_agrees(backend, word):
 
 
 @pytest.mark.parametrize(
-    "dtype, learning, word, few, by_kernel",
+    "dtype, learning, word, few, by_kernel",  # how few keys are few: in the one number format or in the other
     [
         (torch.bfloat16, True, "real", 256, False),
         (torch.bfloat16, False, "real", 256, True),
@@ -115,18 +115,18 @@ def test_every_kernel_that_torch_may_choose_agrees(backend, word):
         (torch.bfloat16, False, "everyone", 6, True),
         (torch.bfloat16, False, "causal", 256, True),
         (torch.float32, True, "real", 256, True),
+        (torch.float32, True, "everyone", 7, False),
+        (torch.float32, True, "everyone", 6, True),
         (torch.float32, False, "everyone", 256, True),
     ],
 )
-def test_on_a_cpu_bf16_learns_and_looks_at_pictures_by_plain_products(
-    dtype, learning, word, few, by_kernel, monkeypatch
-):
+def test_a_cpu_looks_by_plain_products_where_they_are_sooner(dtype, learning, word, few, by_kernel, monkeypatch):
     kernel, seen = nn.functional.scaled_dot_product_attention, []
     monkeypatch.setattr(
         "seq2see.layers.attention.functional.scaled_dot_product_attention",
         lambda *parts, **words: seen.append(parts[0].dtype) or kernel(*parts, **words),
     )
-    monkeypatch.setattr("seq2see.layers.attention.FEW", few)
+    monkeypatch.setattr(f"seq2see.layers.attention.{'FEW' if dtype == torch.bfloat16 else 'FEWER'}", few)
     parts = [part.detach().requires_grad_(learning) for part in looks(dtype)]
     looked = fused_attention(*parts, MASKS[word])
     assert (seen == [dtype]) is by_kernel

@@ -21,6 +21,7 @@ from seq2see.core.devices import autocast, kernels
 from seq2see.core.errors import UserError
 from seq2see.core.rows import pick_rows
 from seq2see.core.seeds import seed_torch
+from seq2see.kernels.cpu_products import at_work, products_of
 from seq2see.training.averaging import MovingAverage, TriggeredAverage, move_average
 from seq2see.training.carrying import Carried
 from seq2see.training.cross_entropy import go_back
@@ -70,24 +71,24 @@ class Trainer:
         moving = isinstance(settings.average, MovingAverage | TriggeredAverage)
         self.average = {name: weight.detach().clone() for name, weight in self.weights.items()} if moving else {}
         self.carried = Carried(model)
-        low = device.type == "cuda" and settings.precision == "bf16"
-        self.compiled = settings.compile and device.type == "cuda"
-        self.doubles = Doubles(model, self.compiled) if low else None
+        on_gpu, low = device.type == "cuda", settings.precision == "bf16"
+        self.compiled = settings.compile and on_gpu
+        self.doubles = Doubles(model, self.compiled) if on_gpu and low else None
         if self.doubles and settings.kernels:
             self.optimiser.join(self.doubles)
+        self.products = products_of(model) if settings.kernels and not (on_gpu or low) else []
         self.best = Best()
         self.losses: dict[int, float] = {}  # validation losses by their step
         self.averaged_since = 0  # the first step whose weights a triggered average holds; 0 until then
-        self.step = 0
-        self.errands_done = 0  # the last step whose errands were done
+        self.step = self.errands_done = 0  # the last step, and the last whose errands were done
         self.launched: list[Launched] = []
-        self.broken = torch.zeros((), device=device)  # 1 as soon as a loss or gradient was not a number
-        self.pull = torch.zeros((), device=device)  # how far the average moves towards the weights
+        # 1 as soon as a loss or gradient was not a number, and how far the average moves towards the weights
+        self.broken, self.pull = torch.zeros((), device=device), torch.zeros((), device=device)
         if self.compiled:
             compile_blocks(self.model)
         # A step that draws the decoder's inputs runs the model step by step: that cannot be recorded.
-        graphs = device.type == "cuda" and isinstance(objective.feeding, TeacherForcing)
-        self._take = GraphedStep(self._step, self._rehearsal) if graphs else self._step
+        recorded = on_gpu and isinstance(objective.feeding, TeacherForcing)
+        self._take = GraphedStep(self._step, self._rehearsal) if recorded else self._step
 
     def advance(self, batch: Batch) -> dict[str, float]:
         """One optimiser step on one batch, and its figures."""
@@ -159,7 +160,7 @@ class Trainer:
         piece = feed(self.model, piece, truth, self.settings.seed, self.step * self.settings.accumulate + number)
         if self.objective.copies == 2:
             piece = doubled(piece)
-        with kernels(self.settings.kernels), self.doubles.at_work() if self.doubles else contextlib.nullcontext():
+        with kernels(self.settings.kernels), self.doubles.at_work() if self.doubles else at_work(self.products):
             with autocast(self.device, self.settings.precision):
                 hidden = self.carried.hidden(piece)
                 loss = loss_of(self.objective, hidden, self.model.head, piece)
@@ -223,8 +224,7 @@ class Trainer:
     @property
     def done(self) -> bool:
         """All steps taken, or patience at its end."""
-        gave_up = 0 < self.settings.patience <= self.best.ago
-        return gave_up or self.step >= self.settings.steps
+        return 0 < self.settings.patience <= self.best.ago or self.step >= self.settings.steps
 
     @property
     def errands_due(self) -> bool:

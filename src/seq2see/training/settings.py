@@ -41,6 +41,6 @@ class Training(Settings):
     precision: Literal["float32", "bf16"] = "float32"
     """Number format of the large matrix products in training."""
     kernels: bool = True
-    """On a GPU in bf16, take kernels of our own; a short training takes longer to compile them than it wins by them."""
+    """On a GPU in bf16 our own kernels (not worth compiling for a short run), on a CPU in float32 oneDNN's products."""
     compile: bool = False
     """On a GPU, let torch.compile fuse the operations of each block; pays where all batches have one shape (packed)."""
