@@ -122,7 +122,8 @@ def test_biases_get_their_slopes_from_who_looks(at, most, monkeypatch):
     with beside.at_work(products, dict.fromkeys(map(id, weights))):
         look().backward()
         found = beside.found
-    assert len(summed) == (0 if most == 2048 else len(products))
+    # On a GPU whoever joins the slopes by keys and values sums them, if the others have not.
+    assert len(summed) == (0 if most == 2048 else 1 if DEVICE == "cuda" else len(products))
     for weight, theirs in zip(weights, expected, strict=True):
         ours = found[id(weight)].to(DTYPE)
         torch.testing.assert_close(ours, theirs, rtol=0, atol=NEAR * float(theirs.abs().max()))
