@@ -4,10 +4,10 @@ python benchmarks/kernels_gpu.py        writes results/kernels_gpu.json; needs a
 
 Attention is forward and backward together, in bf16, beside torch's fused kernel. The loss is what happens between the
 scores and their gradient, beside the same lines compiled by torch; so are norms with what stands around them, and the
-curve between two products, forward and backward. Adam is beside torch's fused one and the casts that it needs. What
-decoding asks for is one row, or the four of a beam, in bf16, beside torch's kernels one after another. Each is recorded
-ten times in a CUDA graph, so that only the GPU's own time counts; and matrices are as many as a Transformer has, so
-that each must be fetched anew.
+curve between two products, forward and backward, and what comes back to a product of queries, keys and values. Adam is
+beside torch's fused one and the casts that it needs. What decoding asks for is one row, or the four of a beam, in bf16,
+beside torch's kernels one after another. Each is recorded ten times in a CUDA graph, so that only the GPU's own time
+counts; and matrices are as many as a Transformer has, so that each must be fetched anew.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,12 @@ from seq2see.decoding.hypotheses import History
 from seq2see.kernels.cross_entropy import judge_quickly
 from seq2see.kernels.curved_products import CurvedProducts
 from seq2see.kernels.few_rows import Layer, Norm, product
+from seq2see.kernels.joins import join
 from seq2see.kernels.look_up import Lookup, look_up
 from seq2see.kernels.norms import NormBeside, NormOfSum
 from seq2see.kernels.one_query import look_across, look_back
 from seq2see.kernels.short_attention import short_attention
+from seq2see.kernels.sums import add_up
 from seq2see.layers.attention import KeyValueCache, join_heads, split_heads
 from seq2see.layers.feed_forward import CURVES
 from seq2see.layers.masks import for_kernel, so_far
@@ -158,6 +161,19 @@ def curves() -> Iterator[dict[str, Any]]:
         yield {"case": f"products around {curve}, {rows:,} of {width} by {4 * width:,}", **taken}
 
 
+def joins() -> Iterator[dict[str, Any]]:
+    """What comes back to the product of GPT-2's queries, keys and values: its slope, and that of its bias."""
+    parts = [torch.randn(16, 1024, 12, 64, **BF16).transpose(1, 2) for _ in range(3)]
+
+    def plain(parts: list[Tensor]) -> tuple[Tensor, Tensor]:
+        joined = torch.cat([join_heads(part) for part in parts], dim=-1)
+        return joined, joined.sum((0, 1), dtype=torch.float32)
+
+    compiled = torch.compile(plain, dynamic=False)
+    taken = {"plain": microseconds(lambda: compiled(parts)), "own": microseconds(lambda: add_up(join(parts)[1]))}
+    yield {"case": "slopes of three joined and summed, 16,384 of 2,304", **taken}
+
+
 def optimisers() -> Iterator[dict[str, Any]]:
     """A step of AdamW over a Transformer's matrices, from gradients in bf16 to new copies in bf16."""
     scalars = torch.ones((), device="cuda"), torch.zeros((), device="cuda")
@@ -274,17 +290,8 @@ def turns() -> Iterator[dict[str, Any]]:
 
 if __name__ == "__main__":
     rows = []
-    for row in (
-        *attention(),
-        *losses(),
-        *residuals(),
-        *curves(),
-        *optimisers(),
-        *products(),
-        *queries(),
-        *lookups(),
-        *turns(),
-    ):
+    parts = (attention, losses, residuals, curves, joins, optimisers, products, queries, lookups, turns)
+    for row in chain.from_iterable(part() for part in parts):
         rows.append({name: round(value, 1) if name != "case" else value for name, value in row.items()})
         rows[-1]["ratio"] = round(row["plain"] / row["own"], 2)
         print(rows[-1], flush=True)

@@ -113,6 +113,11 @@ PEERS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
+PLAIN = "seq2see, torch's products"
+"""Ourselves with `training.kernels=false`: else oneDNN multiplies while we learn in float32."""
+WHO = [(name, precision) for precision in PRECISIONS for name in (*PEERS, "seq2see")] + [(PLAIN, "float32")]
+
+
 class Peer(nn.Module):
     """What the peers are given around them: pixels as numbers around 0, and the loss."""
 
@@ -145,9 +150,8 @@ def steps_of(name: str, precision: Any) -> tuple[dict[str, Callable[[Batch], Any
         training, model = peer(Peer(name), precision)
     else:
         model = ours()
-        training = Trainer(
-            model, Classify(), Training(precision=precision, clip=1.0, steps=10_000, rate=1e-4), CPU
-        ).advance
+        asked = Training(precision=precision, clip=1.0, steps=10_000, rate=1e-4, kernels=name != PLAIN)
+        training = Trainer(model, Classify(), asked, CPU).advance
 
     # We read as `predict` does with many pictures.
     reading = model if name in PEERS else reading_twin(model, precision).eval()
@@ -181,8 +185,7 @@ def take_turns(name: str, precision: str) -> None:
 def measure() -> list[dict[str, Any]]:
     """Rows of all: the median of all turns, the least and the most."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    who = [(name, precision) for precision in PRECISIONS for name in (*PEERS, "seq2see")]
-    running = {each: subprocess.Popen([sys.executable, __file__, *each], **pipes) for each in who}
+    running = {each: subprocess.Popen([sys.executable, __file__, *each], **pipes) for each in WHO}
     weights = {each: int(process.stdout.readline()) for each, process in running.items()}
     rates: dict[tuple[str, str, str], list[float]] = {}
     for _ in range(ROUNDS):
@@ -195,7 +198,9 @@ def measure() -> list[dict[str, Any]]:
         process.communicate()
     rows = []
     for cell in CELLS:
-        for name, precision in who:
+        for name, precision in sorted(WHO, key=lambda each: PRECISIONS.index(each[1])):
+            if (cell, name) == ("forward", PLAIN):
+                continue
             each = rates[cell, name, precision]
             best = max(statistics.median(rates[cell, other, precision]) for other in PEERS)
             rows.append(

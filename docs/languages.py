@@ -85,7 +85,7 @@ WORDS = {
     "pre-trained %": "预训练（%）",
     "the machine did other work too": "机器同时还在做别的事",
     "compiled, one CUDA graph": "编译，整步一个 CUDA 图", "one CUDA graph": "整步一个 CUDA 图",
-    "seq2see, compiled": "seq2see，编译",
+    "seq2see, compiled": "seq2see，编译", "seq2see, torch's products": "seq2see，用 torch 的乘积", "memory": "内存",
     "to compiled": "与编译者之比", "to graphed": "与录成图者之比", "full rows": "满行", "real sentences": "真实句子",
     "question": "问题", "first letter": "第一个字母", "write on": "接着写", "other alphabet": "另一套字母",
     "what": "内容", "case": "情形", "busy neighbour": "另有任务", "size": "规模",

@@ -270,7 +270,7 @@ def test_pieces_clipping_and_shrinking_are_those_of_float32(kind, changes):
     assert float((moved - expected).norm() / expected.norm()) < 0.05
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS if KERNELS == "cpu" else ["single"])  # a GPU adds in any order
 def test_a_resumed_training_goes_on_as_if_nothing_had_happened(kind, tmp_path: Path):
     one = trainer(kind, average=MovingAverage(decay=0.9))
     advance(one, 2)

@@ -31,18 +31,12 @@ Keys = Float[Tensor, "row head key size"]
 Shared = Float[Tensor, "row group key size"]
 
 
-def attention_scores(queries: Queries, keys: Keys) -> Float[Tensor, "row head query key"]:
-    """Q Kᵀ / √size. The product itself divides, and nobody has to walk over all scores again."""
-    flat, nothing, share = queries.flatten(0, 1), queries.new_zeros(1, 1, 1), queries.size(-1) ** -0.5
-    return torch.baddbmm(nothing, flat, keys.flatten(0, 1).mT, beta=0, alpha=share).unflatten(0, queries.shape[:2])
-
-
 def attention_weights(queries: Queries, keys: Keys, may_look: MayLook) -> Float[Tensor, "row head query key"]:
     """softmax(Q Kᵀ / √size): how much each query takes from each key.
 
     A query that may look at nothing takes nothing: its weights are zeros, never NaN.
     """
-    scores = attention_scores(queries, keys)
+    scores = queries @ keys.mT * queries.size(-1) ** -0.5
     if may_look.lean is not None:
         scores = scores + may_look.lean
     if may_look.everywhere:  # to fill nothing takes as long as to fill something
