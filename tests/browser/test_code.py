@@ -264,7 +264,8 @@ def test_the_code_is_in_saved_pages_and_in_notebooks(page, runs, tmp_path):
     assert run_code(page, "Tokenise")["ids"]["both"] == runs.model("gpt").tokenisers.source.encode(text)
     book = tmp_path / "notebook.html"
     model = seq2see.load(runs.bench.run(runs.id("gpt")).name)
-    book.write_text(f"<!DOCTYPE html><textarea></textarea>{model(text).attention._repr_html_()}", encoding="utf-8")
+    begun = '<!DOCTYPE html><meta charset="utf-8"><textarea></textarea>'
+    book.write_text(f"{begun}{model(text).attention._repr_html_()}", encoding="utf-8")
     page.goto(book.as_uri())
     frame = page.frame_locator("iframe")
     frame.locator("details.code summary").click()
