@@ -74,7 +74,7 @@ def make_row(asked: Row, out: Path) -> Row:
         began = time.monotonic()
         with Terminal("train", chosen.training.steps) as terminal:
             run = train_recipe(chosen, run.path, terminal)
-        write_json(run.path / "seconds.json", {"seconds": round(time.monotonic() - began, 1)})
+        write_json(run.path / "seconds.json", {"seconds": round(time.monotonic() - began, 3)})
     kept = run.path / "seconds.json"
     return score_row(asked, run, json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {})
 
@@ -101,7 +101,7 @@ def _seconds(run: RunFolder) -> dict[str, float]:
     """How long training took, stops left out; nothing of a run that learnt in no steps."""
     journal = run.path / "timing.jsonl"
     noted = read_journal(journal) if journal.exists() else []
-    return {"seconds": round(sum(note["seconds"] for note in noted), 1)} if noted else {}
+    return {"seconds": round(sum(note["seconds"] for note in noted), 3)} if noted else {}
 
 
 def _trained_on(run: RunFolder) -> dict[str, Any]:
