@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
-from source_tree import PACKAGE, Module, modules
+import pytest
+from source_tree import PACKAGE, ROOT, Module, modules
 
 ORDER = (
     "core", "kernels", "sources", "sequences", "layers", "models", "training", "decoding", "metrics", "inspection",
@@ -39,6 +41,12 @@ def imported(module: Module) -> Iterator[tuple[str, int]]:
 def test_every_folder_has_its_place_in_the_order():
     folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert folders <= set(ORDER), f"give these a place in the order: {sorted(folders - set(ORDER))}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.zh.md"])
+def test_readers_are_told_of_every_folder_in_that_order(page):
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    assert rows == [name for name in ORDER if (PACKAGE / name).is_dir()]
 
 
 def test_a_folder_imports_only_from_folders_above_it():

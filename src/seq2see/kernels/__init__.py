@@ -1,1 +1,1 @@
-"""Kernels for a GPU, written in triton, where torch has none made for the case; each names its plain twin."""
+"""Faster twins of what other folders define: in triton for a GPU, by oneDNN on a CPU; each names its plain twin."""
