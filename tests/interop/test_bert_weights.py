@@ -172,6 +172,9 @@ def test_a_text_with_several_labels_is_refused(tmp_path):
     change_config(tmp_path / "it", problem_type=None, id2label={"0": "good", "1": "good", "2": "bad"})
     with pytest.raises(UserError, match="3 rows for labels"):
         read_real(tmp_path / "it")
+    change_config(tmp_path / "it", id2label=["good", "so-so", "bad"])
+    with pytest.raises(UserError, match=r"'id2label' is \['good', 'so-so', 'bad'\], but it should be a table"):
+        read_real(tmp_path / "it")
 
 
 @pytest.mark.parametrize("name", ["[CLS]", "[MASK]"])

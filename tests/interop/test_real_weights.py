@@ -169,7 +169,36 @@ class TestRefused:
     def test_an_index_that_leads_elsewhere(self, gpt2, name):
         (gpt2 / "model.safetensors").rename(gpt2.parent / "other.safetensors")
         (gpt2 / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))
-        with pytest.raises(UserError, match=r"index\.json.*not in this folder"):
+        with pytest.raises(UserError, match=r"index\.json.*not in this folder\. Put all files"):
+            read_real(gpt2)
+
+    @pytest.mark.parametrize(
+        "content, told",
+        [
+            ("{", "cannot be read: Expecting"),
+            ("[]", "no table 'weight_map'"),
+            ("{}", "no table 'weight_map'"),
+            ('{"weight_map": ["a"]}', "no table 'weight_map'"),
+            ('{"weight_map": {"a": {}}}', "no table 'weight_map'"),
+        ],
+    )
+    def test_an_index_that_is_broken(self, gpt2, content, told):
+        (gpt2 / "model.safetensors").unlink()
+        (gpt2 / "model.safetensors.index.json").write_text(content)
+        with pytest.raises(UserError, match=rf"index\.json: This index .*{told}.*Get the file again"):
+            read_real(gpt2)
+
+    @pytest.mark.parametrize("value", [float("nan"), float("inf")])
+    def test_weights_that_are_no_numbers(self, gpt2, value):
+        with_weights(gpt2, lambda tensors: tensors["transformer.ln_f.weight"][5:6].fill_(value))
+        with pytest.raises(UserError, match=r"'transformer\.ln_f\.weight' holds something that is no finite number"):
+            read_real(gpt2)
+
+    def test_merges_that_are_no_text(self, gpt2):
+        (gpt2 / "tokenizer.json").unlink()
+        (gpt2 / "vocab.json").write_text("{}")
+        (gpt2 / "merges.txt").write_bytes(b"\xff\xfe")
+        with pytest.raises(UserError, match=r"merges\.txt: This vocabulary cannot be read"):
             read_real(gpt2)
 
     @pytest.mark.parametrize(
@@ -200,6 +229,7 @@ class TestRefused:
             ({"mlp_bias": True}, "mlp_bias=True"),
             ({"head_dim": 8}, "head_dim=8"),
             ({"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_type='linear'"),
+            ({"rope_parameters": None, "rope_scaling": "yarn"}, "'rope_scaling' is 'yarn', but it should be a table"),
             ({"num_key_value_heads": 3}, "must divide its 4 heads"),
         ],
         ids=str,

@@ -106,7 +106,7 @@ def _told(path: Path) -> dict[str, Any]:
 
 def bert_labels(config: Config, count: int) -> tuple[str, ...]:
     """The names of so many labels; a file that does not name them means LABEL_0, LABEL_1 and so on."""
-    named = config.get("id2label", {str(number): f"LABEL_{number}" for number in range(count)})
+    named = config.table("id2label") or {str(number): f"LABEL_{number}" for number in range(count)}
     labels = tuple(str(named.get(str(number))) for number in range(count))
     if len(named) != count or len(set(labels)) != count or count < 2:
         what = f"There are {count} rows for labels, and the names of {len(set(named.values()))} labels."

@@ -39,6 +39,13 @@ class Config:
         value = self.tree.get(name)
         return default if value is None else value
 
+    def table(self, name: str) -> dict[str, Any]:
+        """A table of values, which is empty if it is not there."""
+        value = self.get(name, {})
+        if not isinstance(value, dict):
+            raise UserError(f"'{name}' is {value!r}, but it should be a table.", where=self.where)
+        return value
+
     def refuse(self, name: str, value: Any, why: str) -> UserError:
         """The error for a model that our layers do not make."""
         return UserError(f"We have no part for {name}={value!r}: {why}.", where=self.where)
@@ -99,7 +106,7 @@ def llama_settings(config: Config, missing: tuple[int, ...]) -> ModelSettings:
 
 def _rotary_base(config: Config) -> float:
     """The base of the angles: newer files keep it in a table, which may also stretch the angles for longer texts."""
-    told = config.get("rope_parameters", None) or config.get("rope_scaling", None) or {}
+    told = config.table("rope_parameters") or config.table("rope_scaling")
     kind = told.get("rope_type", told.get("type", "default"))
     if kind != "default":
         raise config.refuse("rope_type", kind, "only 'default' is there")

@@ -16,6 +16,7 @@ from seq2see.interop.causal_layouts import Place, shown
 INDEX = "model.safetensors.index.json"
 OLD = {".gamma": ".weight", ".beta": ".bias"}
 """How BERT's first files call the two weights of a norm."""
+AGAIN = "Get the file again; it may be incomplete."
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
@@ -41,8 +42,7 @@ class WeightFiles:
             try:
                 opened = safe_open(path, framework="pt")
             except (OSError, SafetensorError) as error:
-                remedy = "Get the file again; it may be incomplete."
-                raise UserError(f"These weights cannot be read: {error}.", where=str(path), remedy=remedy) from None
+                raise UserError(f"These weights cannot be read: {error}.", where=str(path), remedy=AGAIN) from None
             self._files |= dict.fromkeys(opened.keys(), opened)
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -50,8 +50,13 @@ class WeightFiles:
         return {name: tuple(opened.get_slice(name).get_shape()) for name, opened in self._files.items()}
 
     def read(self, name: str) -> Tensor:
-        """One tensor, in float32."""
-        return self._files[name].get_tensor(name).float()
+        """One tensor, in float32; what is no number would become answers that mean nothing."""
+        tensor = self._files[name].get_tensor(name).float()
+        if not tensor.isfinite().all():
+            what = f"The weight '{name}' holds something that is no finite number."
+            remedy = "The model was spoilt when it was trained or saved: get another."
+            raise UserError(what, where=self.where, remedy=remedy)
+        return tensor
 
 
 def _files(folder: Path) -> list[Path]:
@@ -63,11 +68,15 @@ def _files(folder: Path) -> list[Path]:
         raise _no_weights(folder)
     try:
         names = sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"This index cannot be read: {error}.", where=str(index)) from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"This index cannot be read: {error}.", where=str(index), remedy=AGAIN) from None
+    except (KeyError, TypeError, AttributeError):
+        what = "This index has no table 'weight_map' that says in which file each weight lies."
+        raise UserError(what, where=str(index), remedy=AGAIN) from None
     for name in names:
         if Path(str(name)).name != name or not (folder / name).is_file():
-            raise UserError(f"The index names '{name}', which is not in this folder.", where=str(index))
+            what = f"The index names '{name}', which is not in this folder."
+            raise UserError(what, where=str(index), remedy="Put all files of the model into one folder.")
     return [folder / name for name in names]
 
 

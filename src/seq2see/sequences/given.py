@@ -174,7 +174,7 @@ def read_given(folder: Path) -> dict[str, Any]:
             where=str(folder),
             remedy="Put the model's tokenizer.json beside its weights.",
         )
-    merges = (folder / "merges.txt").read_text(encoding="utf-8").split("\n")
+    merges = _lines(folder / "merges.txt")
     content = byte_level(_json(folder / "vocab.json"), [line for line in merges if line and line[:9] != "#version:"])
     _try(folder / "vocab.json", content)
     return content
@@ -240,13 +240,15 @@ def _read_word_pieces(folder: Path) -> dict[str, Any]:
     path, told = folder / "tokenizer_config.json", dict[str, Any]()
     if path.exists():
         told = _json(path)
+    pieces = [line.removesuffix("\r") for line in _lines(folder / "vocab.txt")]
+    return word_pieces(pieces, told.get("do_lower_case", True), told.get("strip_accents"))
+
+
+def _lines(path: Path) -> list[str]:
     try:
-        pieces = (folder / "vocab.txt").read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"This vocabulary cannot be read: {error}.", where=str(folder / "vocab.txt")) from None
-    return word_pieces(
-        [piece.removesuffix("\r") for piece in pieces], told.get("do_lower_case", True), told.get("strip_accents")
-    )
+        raise UserError(f"This vocabulary cannot be read: {error}.", where=str(path)) from None
 
 
 def _json(path: Path) -> dict[str, Any]:
