@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -175,6 +176,15 @@ def test_line_ends_and_marks_are_repaired_and_counted(content: bytes, folder: Pa
     predictions = (folder / "runs" / "pocket-transformer" / "samples" / "step-000002.tsv").read_text(encoding="utf-8")
     assert "\r" not in predictions
     assert "\ufeff" not in predictions
+
+
+def test_whoever_stops_reading_is_no_mistake():
+    """As `seq2see recipes | head -1`: the reader goes away before all is said."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    found = subprocess.run([sys.executable, "-m", "seq2see", "recipes"], stdout=writer, stderr=-1, timeout=60)
+    os.close(writer)
+    assert (found.returncode, found.stderr) == (0, b"")
 
 
 def test_recipes_and_settings_are_explained(capsys: pytest.CaptureFixture[str]):

@@ -26,6 +26,8 @@ from seq2see.cli.words import analogy, contexts, neighbours
 from seq2see.core.errors import UserError, unknown
 
 USER_ERROR = 2
+UNHEARD = 1
+"""What typer ends a program with if the reader of its output went away, as `head` does."""
 
 
 class Verbs(TyperGroup):
@@ -82,7 +84,9 @@ def run(arguments: list[str]) -> int:
     except UserError as error:
         print(f"seq2see: {error}", file=sys.stderr)
         return USER_ERROR
-    except BrokenPipeError:  # the reader of our output went away, as `head` does
+    except SystemExit as end:
+        if end.code != UNHEARD:
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
