@@ -10,6 +10,7 @@ from tiny import stop_and_go_on, tiny_recipe
 
 from seq2see.api import resolve
 from seq2see.cli.app import run as command
+from seq2see.cli.predict import converse
 from seq2see.core.errors import UserError
 from seq2see.workbench.dry import dry_run
 from seq2see.workbench.embeddings import Words
@@ -75,6 +76,15 @@ def test_it_is_judged_by_words_and_by_spans(run: RunFolder, capsys):
 def test_the_command_line_tags_lines(run: RunFolder, capsys):
     assert command(["predict", str(run.path), "Bob Smith visits old Oslo", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["answers"][0]["text"].startswith("Bob/B-PER Smith/I-PER")
+
+
+def test_in_a_dialogue_three_dots_are_a_text_like_any_other(run: RunFolder, monkeypatch, capsys):
+    typed = iter(["Ada", "...", ""])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    converse(load(run.path), {"prefix": ""})
+    first, second = capsys.readouterr().out.splitlines()[1:]
+    assert first.startswith("Ada/")
+    assert second.startswith(".../")
 
 
 def test_samples_show_words_with_their_tags(run: RunFolder):

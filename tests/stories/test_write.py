@@ -102,6 +102,22 @@ def test_a_dialogue_goes_on_where_it_stopped(run: RunFolder, monkeypatch, capsys
     assert lines == " on the mat.\n 猫坐在垫子上。\nthe\n"
 
 
+def test_a_dialogue_with_a_prefix_tells_what_follows_and_goes_on_from_there(run: RunFolder, monkeypatch, capsys):
+    typed = iter(["the cat", "..."])
+
+    def type_next(prompt: str) -> str:
+        try:
+            return next(typed)
+        except StopIteration:
+            raise EOFError from None
+
+    monkeypatch.setattr("builtins.input", type_next)
+    converse(load(run.path), {"prefix": " sat", "max_new_tokens": 4})
+    first, second, end = capsys.readouterr().out.split("\n", 2)[2].splitlines()
+    assert (first, end) == (" sat on ", "")  # Ctrl-D leaves the line of the prompt
+    assert second.startswith(" sat")
+
+
 def test_it_can_begin_from_nothing(run: RunFolder):
     assert len(load(run.path)("").text) == 12
 

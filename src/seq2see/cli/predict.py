@@ -177,6 +177,7 @@ def converse(model: Model, settings: dict[str, Any]) -> None:
         try:
             text = input("> ")
         except EOFError:
+            print()
             return
         if not text.strip():
             return
@@ -184,7 +185,8 @@ def converse(model: Model, settings: dict[str, Any]) -> None:
         try:
             if asked is text:
                 print("".join(f"({remark})\n" for remark in model.remarks(text)), end="", file=sys.stderr)
-            before = asked + _told(model, asked, settings)
+            answer = _told(model, asked, settings)
+            before = "" if model.reads else asked + answer
         except UserError as error:  # a slip of the finger ends no dialogue
             print(f"seq2see: {error}", file=sys.stderr)
 
@@ -192,10 +194,8 @@ def converse(model: Model, settings: dict[str, Any]) -> None:
 def _told(model: Model, text: str, settings: dict[str, Any]) -> str:
     """Print an answer as it comes; gives it back."""
     pieces: list[str] = []
-    asked = {name: value for name, value in settings.items() if name != "prefix"}
-    answer = model.stream(text, **asked) if not settings["prefix"] else iter([model(text, **settings).text])
     try:
-        for piece in answer:
+        for piece in model.stream(text, **settings):
             pieces.append(piece)
             print(piece, end="", flush=True)
     except KeyboardInterrupt:

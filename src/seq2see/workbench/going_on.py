@@ -67,14 +67,15 @@ def _joined(before: Hypothesis, after: Hypothesis, shown: int) -> Hypothesis:
     )
 
 
-def as_it_comes(model: Model, text: str, seed: int = 0, **settings: Any) -> Iterator[str]:
+def as_it_comes(model: Model, text: str, seed: int = 0, prefix: str = "", **settings: Any) -> Iterator[str]:
     """An answer piece by piece, as it is chosen; by a language model, what follows the text.
 
-    Beam search only knows in the end which of its hypotheses it takes: then the answer comes whole.
+    Beam search only knows in the end which of its hypotheses it takes: then the answer comes whole, as it does behind
+    a prefix.
     """
     decoding = model.config.decoding.with_(**settings)
-    if decoding.num_beams > 1 or decoding.num_return_sequences > 1:
-        answer = model.predict([text], seed=seed, **settings)[0].text
+    if prefix or decoding.num_beams > 1 or decoding.num_return_sequences > 1:
+        answer = model.predict([text], seed=seed, prefix=prefix, **settings)[0].text
         yield answer if model.reads else answer[len(text) :]
         return
     ids, decode = model.read(text), model.tokenisers.target.decode
