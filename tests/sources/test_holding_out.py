@@ -43,6 +43,36 @@ def test_no_example_is_lost_and_no_source_is_in_two_splits(pairs):
     assert all(split == sorted(split, key=examples.index) for split in splits.values())
 
 
+def test_a_rare_label_is_learnt_and_not_only_asked_for():
+    rare = [Example(f"r{number}", f"rare {number}") for number in range(40)]
+    twice = [Example(f"p{number}", f"pair {number // 2}") for number in range(40)]
+    examples = [*numbered(100), *rare, *twice]
+    splits = hold_out(examples, labels=lambda example: (example.target,))
+    assert {example.target for example in splits["train"]} == {example.target for example in examples}
+    assert (len(splits["valid"]), len(splits["test"])) == (9, 9)
+
+
+def test_labels_that_all_are_learnt_anyway_change_nothing():
+    examples = [Example(f"s{number}", f"t{number % 7}") for number in range(300)]
+    assert hold_out(examples, labels=lambda example: (example.target,)) == hold_out(examples)
+
+
+@pytest.mark.parametrize("same", [0, 3])
+def test_labels_that_nearly_all_occur_once_are_refused(same):
+    examples = [Example(f"s{number}", f"t{max(number, same)}") for number in range(100)]
+    with pytest.raises(UserError, match=rf"Of 100 sources only {same + 1 if same else 0} share .* Give more"):
+        hold_out(examples, labels=lambda example: (example.target,))
+    given = hold_out(examples, numbered(2), numbered(3), allow_overlap=True, labels=lambda example: (example.target,))
+    assert given["train"] == examples  # nothing has to be held out
+
+
+def test_equal_sources_of_several_labels_spare_them_all_or_stay():
+    examples = [Example(f"s{number}", label) for number in range(9) for label in ("a", "b")] + [Example("s4", "c")]
+    splits = hold_out(examples, labels=lambda example: (example.target,))
+    assert "c" in {example.target for example in splits["train"]}
+    assert len(splits["valid"]) == len(splits["test"]) == 2
+
+
 def test_the_division_depends_on_the_texts_alone():
     examples = numbered(100)
     one, other = hold_out(examples), hold_out(examples[::-1])

@@ -191,6 +191,14 @@ def test_a_label_that_was_never_learnt_is_told_with_its_line(table: Path, tmp_pa
     assert not (tmp_path / "run").exists()  # it is known before anything is learnt
 
 
+def test_of_one_file_every_label_is_learnt_however_rare(tmp_path: Path):
+    lines = [f"text {n}\t{'odd' if n % 2 else 'even'}\n" for n in range(60)] + [f"rare {n}\t{n}\n" for n in range(20)]
+    (tmp_path / "my.tsv").write_text("".join(lines), encoding="utf-8")
+    said: list[str] = []
+    prepare(tiny_recipe(tmp_path / "my.tsv", "classify-text", **SMALL), said.append)
+    assert "labels 22" in said[0]
+
+
 def test_one_label_alone_is_refused(tmp_path: Path):
     (tmp_path / "my.tsv").write_text("".join(f"text {n}\tsame\n" for n in range(30)), encoding="utf-8")
     with pytest.raises(UserError, match=r"my\.tsv:\d+: All training texts have the label 'same'"):

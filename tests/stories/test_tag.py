@@ -135,6 +135,13 @@ def test_a_tag_that_was_never_learnt_is_told_with_its_line(names: Path, tmp_path
     assert not (tmp_path / "run").exists()  # it is known before anything is learnt
 
 
+def test_of_one_file_every_tag_is_learnt_however_rare(names: Path, tmp_path: Path):
+    rare = "".join(f"Mars B-{number}\nshines{number} O\n\n" for number in range(20))
+    (tmp_path / "my.conll").write_text(names.read_text(encoding="utf-8") + rare, encoding="utf-8")
+    splits = resolve("tag", [tmp_path / "my.conll"], {}).corpus.splits()
+    assert {tag for each in splits["train"] for tag in each.source_tags} >= {f"B-{number}" for number in range(20)}
+
+
 def test_one_tag_for_all_words_is_refused(tmp_path: Path):
     (tmp_path / "my.conll").write_text("".join(f"词{n} O\n\n" for n in range(30)), encoding="utf-8")
     with pytest.raises(UserError, match=r"my\.conll:\d+: All words to learn from have the tag 'O'"):

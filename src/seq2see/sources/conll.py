@@ -42,7 +42,8 @@ class OwnTagged(Settings):
             name: [read_tagged(Path(path)) for path in getattr(self, name)] for name in ("paths", "valid", "test")
         }
         found = {name: [each for examples, _ in files for each in examples] for name, files in readings.items()}
-        splits = hold_out(found["paths"], found["valid"] or None, found["test"] or None, allow_overlap=True)
+        valid, test = found["valid"] or None, found["test"] or None
+        splits = hold_out(found["paths"], valid, test, allow_overlap=True, labels=lambda each: each.source_tags)
         return splits, [report for files in readings.values() for _, report in files]
 
     def check(self) -> list[DataReport]:

@@ -3,13 +3,15 @@
 What is held out depends on the texts alone: groups of examples are put in the order of a hash, test is
 taken from its beginning and valid from its end, so growing data hardly change who is where. What makes a
 group is the question: your own files go by equal sources (a target may be a mere label, shared by many),
-sentences that volunteers translated several times go by equal texts on either side.
+sentences that volunteers translated several times go by equal texts on either side. Where answers are labels or
+tags, of each some example stays to be learnt from.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import TypeVar
 
@@ -32,10 +34,14 @@ def hold_out(
     test: Sequence[Example] | None = None,
     *,
     allow_overlap: bool = False,
+    labels: Callable[[Example], Collection[str]] = lambda example: (),
 ) -> Splits:
-    """Divide examples so that no held-out source is learnt from; given valid or test are used as they are."""
+    """Divide examples so that no held-out source is learnt from; given valid or test are used as they are.
+
+    `labels` tells what an example teaches that no other may: its label, or its tags.
+    """
     wanted = [name for name, given in (("test", test), ("valid", valid)) if given is None]
-    splits = divide(examples, [example.source for example in examples], wanted)
+    splits = divide(examples, [example.source for example in examples], wanted, list(map(labels, examples)))
     splits["valid"] += valid or []
     splits["test"] += test or []
     if test is not None and not allow_overlap:
@@ -81,8 +87,13 @@ def _bare(text: str) -> str:
     return "".join(filter(str.isalnum, text.casefold())) or text
 
 
-def divide(examples: Sequence[Item], names: Sequence[str], wanted: Sequence[str]) -> dict[str, list[Item]]:
-    """Hold out groups of examples for the wanted splits; `names` say which group each example belongs to."""
+def divide(
+    examples: Sequence[Item], names: Sequence[str], wanted: Sequence[str], labels: Sequence[Collection[str]] = ()
+) -> dict[str, list[Item]]:
+    """Hold out groups of examples for the wanted splits; `names` say which group each example belongs to.
+
+    What `labels` tells of the examples stays in training, each with at least one group.
+    """
     sizes: dict[str, int] = {}
     for name in names:
         sizes[name] = sizes.get(name, 0) + 1
@@ -94,26 +105,55 @@ def divide(examples: Sequence[Item], names: Sequence[str], wanted: Sequence[str]
         )
     order = sorted(sizes, key=lambda name: hashlib.blake2b(name.encode(), digest_size=16).digest())
     room = min(max(round(HELD_OUT * len(examples)), 1), MOST_HELD_OUT)
-    place = dict.fromkeys(order, "train")
+    place, stock = dict.fromkeys(order, "train"), _Stock(names, labels if wanted else ())
     for split in wanted:
         free = [name for name in (order if split == "test" else reversed(order)) if place[name] == "train"]
-        place.update(dict.fromkeys(_first_fitting(free, sizes, room), split))
+        place.update(dict.fromkeys(_first_fitting(free, sizes, room, stock), split))
     splits: dict[str, list[Item]] = {"train": [], "valid": [], "test": []}
     for example, name in zip(examples, names, strict=True):
         splits[place[name]].append(example)
     return splits
 
 
-def _first_fitting(order: Sequence[str], sizes: dict[str, int], room: int) -> list[str]:
+class _Stock:
+    """Which labels the groups have that are still learnt from."""
+
+    def __init__(self, names: Sequence[str], labels: Sequence[Collection[str]]):
+        self.of: dict[str, set[str]] = {name: set() for name in names}
+        for name, some in zip(names, labels, strict=bool(labels)):
+            self.of[name].update(some)
+        self.left = Counter(label for some in self.of.values() for label in some)
+        if (spared := sum(map(self.spares, self.of))) < len(self.of) / 2:
+            raise UserError(
+                f"Of {len(self.of):,} sources only {spared:,} share their label or tags with another, so that it could "
+                "be learnt from one and asked for with the other.",
+                remedy="Give more examples of each label, or files for valid and test.",
+            )
+
+    def spares(self, name: str) -> bool:
+        """Whether every label of a group is in another group, too."""
+        return all(self.left[label] > 1 for label in self.of[name])
+
+    def take(self, name: str) -> None:
+        """From now on a group is not learnt from."""
+        self.left.subtract(self.of[name])
+
+
+def _first_fitting(order: Sequence[str], sizes: dict[str, int], room: int, stock: _Stock) -> list[str]:
     """Groups in order, as long as their examples fit into the room; at least one group."""
-    chosen: list[str] = []
+    chosen = list[str]()
     for name in order:
-        if sizes[name] <= room:
+        if sizes[name] <= room and stock.spares(name):
             chosen.append(name)
+            stock.take(name)
             room -= sizes[name]
         if not room:
-            break
-    return chosen or [min(order, key=lambda name: sizes[name])]
+            return chosen
+    if not chosen:
+        # Where nobody can be spared a label will not be learnt; whoever reads the labels says which.
+        chosen = [min(filter(stock.spares, order), key=lambda name: sizes[name], default=order[0])]
+        stock.take(chosen[0])
+    return chosen
 
 
 def _check_overlap(train: Sequence[Example], test: Sequence[Example]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
@@ -47,7 +48,8 @@ class OwnFiles(Settings):
         for report in reports:
             self._look_over(report)
         train, valid, test = (reading[0] if reading else None for reading in readings)
-        return hold_out(train or [], valid, test, allow_overlap=self.overlap == "allow"), reports
+        allow = self.overlap == "allow"
+        return hold_out(train or [], valid, test, allow_overlap=allow, labels=self._labels), reports
 
     def check(self) -> list[DataReport]:
         """A report of each reading, whatever is wrong with the data."""
@@ -60,6 +62,10 @@ class OwnFiles(Settings):
     def _look_over(self, report: DataReport) -> None:
         """What is no finding in data of this kind is taken out."""
 
+    def _labels(self, example: Example) -> Collection[str]:
+        """What can only be learnt from examples that have it: in texts, nothing."""
+        return ()
+
 
 class OwnLabelled(OwnFiles):
     """Your own texts with a label each: one table, or two files aligned by line."""
@@ -69,3 +75,7 @@ class OwnLabelled(OwnFiles):
     def _look_over(self, report: DataReport) -> None:
         """A label is short, whatever its text is."""
         report.forget("length ratio")
+
+    def _labels(self, example: Example) -> Collection[str]:
+        """Its label."""
+        return (example.target,)
