@@ -129,8 +129,8 @@ def test_a_pair_is_cut_where_a_line_ends_and_says_whether_it_follows():
 
 def test_pairs_need_lines():
     text = "one line without an end " * 50
-    with pytest.raises(UserError, match="fewer than three lines"):
-        BlankedPairs([Example("", text)], with_mask(train_tokeniser(Characters(), [text])), 8)
+    with pytest.raises(UserError, match=r"short\.txt: Pairs .* fewer than three lines"):
+        BlankedPairs([Example("", text, place="short.txt")], with_mask(train_tokeniser(Characters(), [text])), 8)
 
 
 # Vocabularies and texts with [MASK]

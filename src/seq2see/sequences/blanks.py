@@ -114,6 +114,7 @@ class BlankedPairs(BlankedTexts):
             raise UserError(
                 "Pairs of texts are cut at the ends of lines, and there are fewer than three lines to learn from "
                 "or to judge by.",
+                where=self.where,
                 remedy="Give a text of more lines, or set target.kind=blanks and objective.kind=masked-token.",
             )
 
