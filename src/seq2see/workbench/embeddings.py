@@ -62,7 +62,7 @@ class Words:
         """The pieces of a word: one if there is one, with or without the space before it."""
         cuts = [self.tokeniser.encode(text) for text in (f" {word}", word)]
         found = min((ids for ids in cuts if ids and UNK not in ids), key=len, default=[])
-        if all(BYTE.fullmatch(piece) for piece in self.tokeniser.pieces(found)):
+        if not word or all(BYTE.fullmatch(piece) for piece in self.tokeniser.pieces(found)):
             found = []  # bytes can spell any word, and say nothing of it
         if not found:
             raise UserError(f"The model does not know the word '{word}'.", remedy="Give a word of its training text.")
