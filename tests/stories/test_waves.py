@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,17 @@ def test_a_sine_is_linear_in_its_last_two_values_and_errors_grow_with_the_steps(
     assert errors["linear", 1]["1"] > 0.5
     assert errors["model", 4]["1"] < 0.25 < errors["last", 1]["1"]
     assert errors["model", 4]["1"] < errors["model", 4]["64"]
+
+
+def test_two_models_of_a_series_are_compared_by_their_errors(run: RunFolder, table: Path, tmp_path: Path, capsys):
+    changes = {"training.steps": 3, "training.patience": 0}
+    other = train_recipe(resolve("waves", [table], changes), tmp_path / "other")
+    elsewhere = train_recipe(resolve("waves", [], changes), tmp_path / "elsewhere")
+    assert command(["eval", str(run.path), str(other.path)]) == 0
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert re.fullmatch(r"root of the mean squared error: (\d+ ahead [-\de.]+ -> [-\de.]+(, )?){4}", line)
+    assert command(["eval", str(run.path), str(elsewhere.path)]) == 2
+    assert "not judged on the same series" in capsys.readouterr().err
 
 
 def test_the_report_shows_forecasts_and_errors_by_tau(run: RunFolder, capsys):

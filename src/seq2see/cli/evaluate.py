@@ -21,7 +21,7 @@ def evaluate(
     from seq2see.cli.predict import decoding_setting
     from seq2see.cli.scores import print_answers, print_changes, print_scores
     from seq2see.metrics.tokenised_bleu import ADVICE, has_moses
-    from seq2see.workbench.compare import changed_most, compare, compare_answers, compare_texts
+    from seq2see.workbench.compare import changed_most, compare, compare_answers, compare_series, compare_texts
     from seq2see.workbench.evaluate import evaluate, test_size
     from seq2see.workbench.report import write_report
     from seq2see.workbench.run_folder import find_run, read_scores
@@ -38,7 +38,9 @@ def evaluate(
         print_scores(folder, scores)
         if "bleu-tokenised" in folder.recipe().metrics and not has_moses():
             print(ADVICE)
-    if other and all(folder.recipe().source is None for folder in folders):
+    if other and all("series" in read_scores(folder) for folder in folders):
+        print(compare_series(*folders))
+    elif other and all(folder.recipe().source is None for folder in folders):
         print(compare_texts(*folders))
     elif other and not all(folder.recipe().writes for folder in folders):
         print_answers(folders[0], folders[1], compare_answers(*folders))

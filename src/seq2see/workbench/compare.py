@@ -46,6 +46,16 @@ def compare_texts(first: RunFolder, second: RunFolder) -> str:
     return f"perplexity per {unit} {before:.3f} -> {after:.3f}, {change}; bits per character: {bits}"
 
 
+def compare_series(first: RunFolder, second: RunFolder) -> str:
+    """How far two models of the same series are off, by how far ahead they look; each was evaluated already."""
+    if first.recipe().corpus != second.recipe().corpus:
+        what = f"{first} and {second} were not judged on the same series."
+        raise UserError(what, remedy="Compare runs of the same corpus.")
+    before, after = (read_scores(run)["series"]["rows"][0]["errors"] for run in (first, second))
+    changes = [f"{ahead} ahead {error:.4g} -> {after[ahead]:.4g}" for ahead, error in before.items()]
+    return f"root of the mean squared error: {', '.join(changes)}"
+
+
 def _bits(perplexity: dict[str, Any]) -> str:
     """Bits per character; what the model does not know costs it too few."""
     unknown = perplexity.get("unknown", 0)
