@@ -285,11 +285,14 @@ class TestEval:
         book = tmp_path / "book.txt"
         book.write_text("the cat sat on the mat\n我有一支笔\n" * 9, encoding="utf-8")
         assert run(["eval", str(gpt2), str(llama), "--file", str(book)]) == 0
-        first, second = capsys.readouterr().out.strip().split("\n")
+        first, second, last = capsys.readouterr().out.strip().split("\n")
+        assert last == "perplexities of different tokenisers cannot be compared; bits per character can"
         assert first.startswith(f"{gpt2}: perplexity ")
         assert second.startswith(f"{llama}: perplexity ")
         assert "bits per character" in first
         assert not (gpt2 / "eval").exists()
+        assert run(["eval", str(gpt2), str(gpt2), "--file", str(book)]) == 0
+        assert "cannot be compared" not in capsys.readouterr().out
 
     def test_its_perplexity_is_that_of_its_scores(self, gpt2, tmp_path):
         book = tmp_path / "book.txt"

@@ -61,9 +61,13 @@ def _judge(names: list[str], files: list[Path], settings: list[str] | None) -> N
         raise UserError(
             "A text is only read, not decoded, so no setting of decoding matters.", remedy="Leave out --set."
         )
+    cuts = set[str]()
     for name in names:
         with waiting(f"{name} reads"):
-            scores = judge_texts(load(name), files)
+            scores = judge_texts(model := load(name), files)
+        cuts.add(model.tokenisers.fingerprint)
         print(f"{name}: {perplexity_line(scores['perplexity'])}")
         if unknown := unknown_line(scores["perplexity"]):
             print(unknown)
+    if len(cuts) > 1:
+        print("perplexities of different tokenisers cannot be compared; bits per character can")
