@@ -117,6 +117,8 @@ def _stream(
             raise typer.Exit(INTERRUPTED) from None
     if answers:
         meter.say(f"{meter.so_far()} are answered in {answers.path} ({meter.speeds()})")
+    if meter.bad:
+        raise typer.Exit(2)
 
 
 def _answer_file(out: Path, run: str, model: Model, settings: dict[str, Any], as_json: bool, engine: str) -> AnswerFile:
