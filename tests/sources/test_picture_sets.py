@@ -341,8 +341,15 @@ class TestClasses:
             read_picture_set(tmp_path, side=8)
         assert "6 x no picture" in caught.value.what
 
+    @pytest.mark.parametrize("seed", range(10))
+    def test_of_each_class_at_least_one_picture_is_learnt_from(self, tmp_path, seed):
+        photos(tmp_path, {"many": 17, "two": 2, "one": 1, "another": 1}, 100 * seed)
+        splits, _ = read_picture_set(tmp_path, 8)
+        assert set(splits["train"].labels) == {"many", "two", "one", "another"}
+        assert len(splits["valid"]) == len(splits["test"]) == 1
+
     def test_too_few_pictures(self, tmp_path):
-        with pytest.raises(UserError, match="at least 3 are needed"):
+        with pytest.raises(UserError, match="at least 4 are needed, one of each class to learn from"):
             read_picture_set(photos(tmp_path, {"a": 1, "b": 1}), side=8)
 
 

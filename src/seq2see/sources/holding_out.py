@@ -9,7 +9,7 @@ sentences that volunteers translated several times go by equal texts on either s
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import TypeVar
 
@@ -81,8 +81,13 @@ def _bare(text: str) -> str:
     return "".join(filter(str.isalnum, text.casefold())) or text
 
 
-def divide(examples: Sequence[Item], names: Sequence[str], wanted: Sequence[str]) -> dict[str, list[Item]]:
-    """Hold out groups of examples for the wanted splits; `names` say which group each example belongs to."""
+def divide(
+    examples: Sequence[Item], names: Sequence[str], wanted: Sequence[str], kept: Collection[str] = ()
+) -> dict[str, list[Item]]:
+    """Hold out groups of examples for the wanted splits; `names` say which group each example belongs to.
+
+    Groups that are `kept` are learnt from in any case.
+    """
     sizes: dict[str, int] = {}
     for name in names:
         sizes[name] = sizes.get(name, 0) + 1
@@ -92,16 +97,22 @@ def divide(examples: Sequence[Item], names: Sequence[str], wanted: Sequence[str]
             "one each to train, to validate and to test on.",
             remedy="Give more pairs, or files for valid and test.",
         )
-    order = sorted(sizes, key=lambda name: hashlib.blake2b(name.encode(), digest_size=16).digest())
+    order = in_order(sizes)
     room = min(max(round(HELD_OUT * len(examples)), 1), MOST_HELD_OUT)
     place = dict.fromkeys(order, "train")
     for split in wanted:
-        free = [name for name in (order if split == "test" else reversed(order)) if place[name] == "train"]
+        turned = order if split == "test" else order[::-1]
+        free = [name for name in turned if place[name] == "train" and name not in kept]
         place.update(dict.fromkeys(_first_fitting(free, sizes, room), split))
     splits: dict[str, list[Item]] = {"train": [], "valid": [], "test": []}
     for example, name in zip(examples, names, strict=True):
         splits[place[name]].append(example)
     return splits
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names in the order of a hash: what is tested on comes from its beginning, what validates from its end."""
+    return sorted(names, key=lambda name: hashlib.blake2b(name.encode(), digest_size=16).digest())
 
 
 def _first_fitting(order: Sequence[str], sizes: dict[str, int], room: int) -> list[str]:

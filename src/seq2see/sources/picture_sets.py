@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from seq2see.core.errors import UserError, no_file
 from seq2see.sources.complaints import DataReport, Place
 from seq2see.sources.compression import bare_name
-from seq2see.sources.holding_out import divide
+from seq2see.sources.holding_out import divide, in_order
 from seq2see.sources.lines import file_name
 from seq2see.sources.own_files import TABLES, look_through
 from seq2see.sources.packed_pictures import Packed, find_packed
@@ -173,6 +173,7 @@ def compare_pictures(splits: Mapping[str, Gathered], report: DataReport) -> None
 def hold_out_pictures(given: Mapping[str, Gathered]) -> Splits:
     """The splits, with what is not given held out from those to learn from; equal pictures stay together.
 
+    Of each class at least one picture is learnt from, however few it has.
     The memory of what is given is used again for what is left of it, because a second copy may not fit.
     """
     train = given["train"]
@@ -184,10 +185,24 @@ def hold_out_pictures(given: Mapping[str, Gathered]) -> Splits:
     names: dict[str, str] = {}
     for looks, stored in zip(train.seen, train.stored, strict=True):
         names[looks] = min(names.get(looks, stored), stored)
-    places = divide(range(len(train.seen)), [names[looks] for looks in train.seen], wanted)
+    groups = [names[looks] for looks in train.seen]
+    kept = _one_of_each(train.examples.classes, groups)
+    if (different := len(set(groups))) < (needed := max(len(kept), 1) + len(wanted)):
+        what = f"Of {different:,} different pictures none can be held out: at least {needed:,} are needed, "
+        what += f"one{' of each class' if kept else ''} to learn from, and one each for {' and '.join(wanted)}."
+        raise UserError(what, remedy="Give more, or name some: corpus.valid, corpus.test.")
+    places = divide(range(len(groups)), groups, wanted, kept)
     held = {name: pick(train.examples, rows) for name, rows in places.items() if name != "train"}
     splits = {"train": pick(train.examples, places["train"], moved_up), **held}
     return splits | {name: each.examples for name, each in given.items() if name != "train" and each.stored}
+
+
+def _one_of_each(classes: Sequence[str], groups: Sequence[str]) -> set[str]:
+    """The group of each class that is farthest from both ends, which is where others are held out."""
+    found: dict[str, set[str]] = {}
+    for label, group in zip(classes, groups, strict=False):
+        found.setdefault(label, set()).add(group)
+    return {in_order(each)[len(each) // 2] for each in found.values()}
 
 
 def pick(
