@@ -7,6 +7,7 @@ a list: a .csv, .tsv or .jsonl whose columns are `file` (or `path`, or `image`, 
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -140,7 +141,8 @@ def compare(found: FoundSet) -> None:
     classes = {name: dict.fromkeys(each.examples.labels) for name, each in found.splits.items() if each.stored}
     learnt = classes.pop("train", {})
     if len(learnt) == 1:
-        report.complain("one class", where, f"All pictures to learn from are of the class '{next(iter(learnt))}'.")
+        what = f"All pictures to learn from are of the class '{next(iter(learnt))}'."
+        report.complain("one class", where, what, remedy=_too_deep(found))
     for split, shown in classes.items():
         strange = [f"'{label}'" for label in shown if label not in learnt]
         if strange and learnt:
@@ -151,6 +153,15 @@ def compare(found: FoundSet) -> None:
             if label not in shown:
                 report.complain("class not tested", where, f"There is no picture of '{label}' in {split}.")
     compare_pictures(found.splits, report)
+
+
+def _too_deep(found: FoundSet) -> str:
+    """What to do where all classes lie in one folder more than was named; nothing else if they do not."""
+    inside = {os.path.dirname(name) for name in found.splits["train"].examples.names}
+    above = os.path.commonpath(inside)
+    if not found.path.is_dir() or above in inside:
+        return ""
+    return f"If the folders in {above} are the classes, name it instead; or give pictures of other classes too."
 
 
 def compare_pictures(splits: Mapping[str, Gathered], report: DataReport) -> None:
