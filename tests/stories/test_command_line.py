@@ -103,6 +103,14 @@ def test_a_mistake_is_told_in_one_sentence(command: str, answer: str, folder: Pa
     assert "Traceback" not in printed.err
 
 
+@pytest.mark.parametrize("verb", ["data check", "train classify-image", "predict"])
+def test_a_path_that_cannot_be_is_told(verb: str, folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert run([*verb.split(), "a" * 5000]) == 2  # as one behind a locked folder; but no folder is locked for root
+    printed = capsys.readouterr().err
+    assert printed.startswith("seq2see: aaa")
+    assert "Check the path" in printed
+
+
 @pytest.mark.parametrize("command", [[], ["data"]])
 def test_a_command_without_a_verb_shows_the_verbs(command: list[str], capsys: pytest.CaptureFixture[str]):
     assert run(command) == 2
