@@ -6,9 +6,11 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import onnxruntime
 import pytest
 import torch
+from PIL import Image
 from torch.testing import assert_close
 
 from seq2see.core.batch import Batch, Pictures
@@ -101,7 +103,20 @@ def test_onnxruntime_gives_our_scores(name, written):
     said = json.loads((folder / "model.json").read_text(encoding="utf-8"))
     assert said["labels"] == list(LABELS)
     assert said["shapes"]["pixels"].startswith(f"(row, {ours.tokenisers.source.channels}, 12, 12)")
-    assert "onnxruntime" in format_of("onnx").example(ours, folder)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["vit", "hybrid, mean, grey"])
+def test_the_example_that_is_shown_looks_where_we_look(name, written, tmp_path, monkeypatch):
+    ours, folder = written[name]
+    monkeypatch.chdir(tmp_path)
+    pixels = np.random.default_rng(1).integers(0, 256, (20, 60, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save("your picture.png")
+    told: dict = {}
+    before_printing = format_of("onnx").example(ours, folder).rpartition("\n")[0]
+    exec(compile(before_printing, "example", "exec"), told)
+    seen, _ = ours.tokenisers.source.look("your picture.png")
+    assert np.abs(told["pixels"][0].astype(int) - seen).max() <= 1
 
 
 def test_what_walks_through_time_is_refused():

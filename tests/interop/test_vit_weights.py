@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import numpy as np
@@ -229,3 +230,14 @@ def test_files_that_are_no_vit_are_refused(arrays, tmp_path):
     with pytest.raises(UserError, match="cannot be read"):
         read_model(tmp_path / "half.npz", CPU)
     assert fingerprint_of(tmp_path / "it.npz") != fingerprint_of(tmp_path / "half.npz")
+
+
+def test_a_damaged_npz_is_refused_wherever_the_damage_is(tmp_path):
+    np.savez_compressed(tmp_path / "it.npz", **{"embedding/kernel": np.random.default_rng(1).normal(size=(9, 9))})
+    whole = (tmp_path / "it.npz").read_bytes()
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x55
+        (tmp_path / "it.npz").write_bytes(damaged)
+        with contextlib.suppress(UserError, KeyError):  # or it is read: some bytes mean nothing, some are its name
+            NpzFile(tmp_path / "it.npz").read("embedding/kernel")

@@ -120,8 +120,9 @@ def test_a_folder_of_frames_is_a_film_and_numbers_count(tmp_path):
 
 
 def test_what_is_no_film_is_told(tmp_path, monkeypatch):
-    with pytest.raises(UserError, match="no picture in this folder"):
+    with pytest.raises(UserError, match="no picture in this folder") as told:
         see_film(tmp_path, 6, 3, 4)
+    assert "a folder of frames" in told.value.remedy
     (tmp_path / "bad.gif").write_text("no")
     with pytest.raises(UserError, match="no picture but text") as told:
         see_film(tmp_path / "bad.gif", 6, 3, 4)

@@ -60,7 +60,7 @@ def test_labels_that_all_are_learnt_anyway_change_nothing():
 @pytest.mark.parametrize("same", [0, 3])
 def test_labels_that_nearly_all_occur_once_are_refused(same):
     examples = [Example(f"s{number}", f"t{max(number, same)}") for number in range(100)]
-    with pytest.raises(UserError, match=rf"Of 100 sources only {same + 1 if same else 0} share .* Give more"):
+    with pytest.raises(UserError, match=rf"Of 100 examples only {same + 1 if same else 0} share .* Give more"):
         hold_out(examples, labels=lambda example: (example.target,))
     given = hold_out(examples, numbered(2), numbered(3), allow_overlap=True, labels=lambda example: (example.target,))
     assert given["train"] == examples  # nothing has to be held out

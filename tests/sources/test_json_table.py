@@ -63,6 +63,7 @@ def test_a_number_as_a_label_is_the_text_it_is_written_as(table, number):
         ('{"source": "a\\ud800", "target": "b"}', "2:2", "lone surrogate", "In 'source'"),
         ("[" * 100_000, "2:1", "broken JSON", "nested too deeply"),
         ('{"source": ' + "1" * 10_000 + "}", "2:2", "wrong type", "'source' must be a text, but is a number"),
+        ('{"image": "a.png"}', "2:1", "missing key", "'label' is missing"),
         ('{"text": 3, "label": 3}', "2:2", "wrong type", "'text' must be a text, but is a number"),
         ('{"text": "a", "label": true}', "2:15", "wrong type", "true or false"),
     ],
@@ -109,3 +110,10 @@ def test_a_text_and_its_label_may_be_called_so(tmp_path, keys):
     path.write_text(json.dumps({keys[1]: "正面", "id": 1, keys[0]: "好"}) + "\n", encoding="utf-8")
     examples, _ = read_pairs([path])
     assert [(each.source, each.target) for each in examples] == [("好", "正面")]
+
+
+def test_what_to_do_is_told_in_the_words_of_the_file(table):
+    write(table, '{"file": "a.png"}', '{"file": "a.png", "caption": ["a", "b"]}')
+    found = {kind: listed[0].remedy for kind, listed in check([table]).findings.items()}
+    assert found["missing key"] == "Every object needs the keys file and label."
+    assert found["wrong type"] == 'Write texts in quotes: {"file": "...", "caption": "..."}.'

@@ -341,8 +341,36 @@ class TestClasses:
             read_picture_set(tmp_path, side=8)
         assert "6 x no picture" in caught.value.what
 
+    @pytest.mark.parametrize("deeper", ["photos", "photos/train"])
+    def test_classes_that_lie_a_folder_too_deep_are_found(self, tmp_path, deeper):
+        photos(tmp_path / deeper, {"猫": 3, "dog": 3})
+        if deeper != "photos":
+            photos(tmp_path / "photos" / "test", {"猫": 2, "dog": 2}, 50)
+        (only,) = look(tmp_path).findings["one class"]
+        assert only.remedy.startswith(f"If the folders in {tmp_path / 'photos'} are the classes, name it instead")
+
+    def test_one_class_is_one_class_in_however_many_folders(self, tmp_path):
+        photos(tmp_path, {"cat": 3, "cat/small": 3})
+        (only,) = look(tmp_path).findings["one class"]
+        assert only.remedy == "Give pictures of other classes too, in a folder a class."
+        (tmp_path / "list.csv").write_text("file,label\ncat/000.png,cat\ncat/small/000.png,cat\n")
+        (only,) = look(tmp_path / "list.csv").findings["one class"]
+        assert only.remedy == "Give pictures of other classes too, in a folder a class."
+
+    def test_a_list_without_a_line_has_no_pictures(self, tmp_path):
+        (tmp_path / "list.csv").write_text("file,label\n")
+        (only,) = look(tmp_path / "list.csv").findings["no pairs"]
+        assert only.what == "There is not one picture in it."
+
+    @pytest.mark.parametrize("seed", range(10))
+    def test_of_each_class_at_least_one_picture_is_learnt_from(self, tmp_path, seed):
+        photos(tmp_path, {"many": 17, "two": 2, "one": 1, "another": 1}, 100 * seed)
+        splits, _ = read_picture_set(tmp_path, 8)
+        assert set(splits["train"].labels) == {"many", "two", "one", "another"}
+        assert len(splits["valid"]) == len(splits["test"]) == 1
+
     def test_too_few_pictures(self, tmp_path):
-        with pytest.raises(UserError, match="at least 3 are needed"):
+        with pytest.raises(UserError, match="at least 4 are needed, one of each class to learn from"):
             read_picture_set(photos(tmp_path, {"a": 1, "b": 1}), side=8)
 
 

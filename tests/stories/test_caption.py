@@ -146,6 +146,26 @@ def test_a_bad_picture_is_told_and_the_good_ones_are_answered(run: RunFolder, tm
     assert told.err.count("nonsense") == 1
 
 
+def test_a_bad_picture_in_a_long_list_is_told_and_all_others_are_answered(run: RunFolder, tmp_path: Path, capsys):
+    for colour in ("red", "blue"):
+        painted(colour, 46).save(tmp_path / f"{colour}.png")
+    (tmp_path / "坏.png").write_text("no")
+    names = ["red.png", "坏.png", "", *["red.png"] * 70, "missing.png", "blue.png"]
+    asked = [str(tmp_path / name) if name else "" for name in names]
+    (tmp_path / "list.txt").write_text("\n".join(asked), encoding="utf-8")
+    whole = ["predict", str(run.path), "--file", str(tmp_path / "list.txt"), "--out", str(tmp_path / "answers.txt")]
+    assert command(whole) == 2
+    answers = (tmp_path / "answers.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    assert [each.split(" ")[-1] for each in answers] == ["red", "", "", *["red"] * 70, "", "blue"]
+    told = capsys.readouterr().err
+    assert f"{tmp_path / '坏.png'}: This is no picture but text." in told
+    assert f"{tmp_path / 'missing.png'}: The picture cannot be read: No such file" in told
+    assert "75 of 75 lines are answered" in told
+    (tmp_path / "list.txt").write_text("nowhere.png\n" * 9, encoding="utf-8")
+    assert command([*whole[:-1], str(tmp_path / "others.txt")]) == 2
+    assert capsys.readouterr().err.count("nowhere.png") == 1, "a wrong folder is told once"
+
+
 def test_the_model_keeps_words_and_how_it_sees(run: RunFolder):
     assert {path.name for path in run.model.iterdir()} >= {"pixels.json", "tokenizer.json", "model.safetensors"}
     assert not (run.model / "labels.json").exists()

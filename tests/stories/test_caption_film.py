@@ -74,7 +74,9 @@ def test_gifs_and_folders_are_watched(run: RunFolder, films, tmp_path: Path, cap
     told = capsys.readouterr()
     assert told.out.splitlines() == [films.labels[1]] * 2
     assert "frames" not in told.err
-    assert load(run.path)(str(tmp_path / "frames"), side=32).text == films.labels[1]
+    larger = load(run.path)(str(tmp_path / "frames"), side=32)
+    assert larger.text == films.labels[1]
+    assert "it is seen in 16 x 16 pixels, the size that was learnt, not in 32 x 32" in larger.remarks
     frames[0].save(tmp_path / "one.png")
     assert command(["predict", str(run.path), str(tmp_path / "one.png")]) == 0
     assert "one frame only" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from tiny import stop_and_go_on
 
 from seq2see.api import resolve
 from seq2see.cli.app import run as command
+from seq2see.cli.predict import converse
 from seq2see.core.errors import UserError
 from seq2see.models.packing import pack_model
 from seq2see.sources.shapes.scenes import Scenes
@@ -298,3 +299,14 @@ def test_one_folder_is_given_and_it_has_several_labels(photos: Path, tmp_path: P
 def test_what_does_not_go_together_is_told(recipe, changes, complaint):
     with pytest.raises(UserError, match=complaint):
         resolve(recipe, [], changes)
+
+
+def test_a_dialogue_asks_for_pictures(run: RunFolder, tmp_path: Path, monkeypatch, capsys):
+    painted(COLOURS["blue"], 7).save(tmp_path / "蓝.png")
+    typed = iter([str(tmp_path / "nothing.png"), str(tmp_path / "蓝.png"), ""])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    converse(load(run.path), {"prefix": ""})
+    told = capsys.readouterr()
+    assert told.out.startswith("Type the name of a picture file and press Enter")
+    assert "\nblue\t" in told.out
+    assert "nothing.png: The picture cannot be read" in told.err

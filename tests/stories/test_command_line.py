@@ -104,6 +104,14 @@ def test_a_mistake_is_told_in_one_sentence(command: str, answer: str, folder: Pa
     assert "Traceback" not in printed.err
 
 
+@pytest.mark.parametrize("verb", ["data check", "train classify-image", "predict"])
+def test_a_path_that_cannot_be_is_told(verb: str, folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert run([*verb.split(), "a" * 5000]) == 2  # as one behind a locked folder; but no folder is locked for root
+    printed = capsys.readouterr().err
+    assert printed.startswith("seq2see: aaa")
+    assert "Check the path" in printed
+
+
 @pytest.mark.parametrize("command", [[], ["data"]])
 def test_a_command_without_a_verb_shows_the_verbs(command: list[str], capsys: pytest.CaptureFixture[str]):
     assert run(command) == 2
@@ -196,6 +204,8 @@ def test_recipes_and_settings_are_explained(capsys: pytest.CaptureFixture[str]):
     assert "    Optimiser steps in all." in shown
     assert run(["diff", "pocket-gru", "pocket-notes-gru"]) == 0
     assert "encoder.cell: gru | notes-gru" in capsys.readouterr().out
+    assert run(["diff", "classify-image", "classify-image-hybrid"]) == 0
+    assert "encoder.expansion" not in capsys.readouterr().out, "4 and 4.0 are the same"
 
 
 def test_a_saved_recipe_is_as_good_as_a_name(folder: Path, capsys: pytest.CaptureFixture[str]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import Any
@@ -28,6 +29,8 @@ from seq2see.core.errors import UserError, unknown
 USER_ERROR = 2
 UNHEARD = 1
 """What typer ends a program with if the reader of its output went away, as `head` does."""
+NO_WAY_THERE = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)
+"""What a system says of a path behind a locked folder, or of one that cannot be."""
 
 
 class Verbs(TyperGroup):
@@ -91,6 +94,11 @@ def run(arguments: list[str]) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
+    except OSError as error:
+        if error.errno not in NO_WAY_THERE:
+            raise
+        print(f"seq2see: {error.filename}: {error.strerror}. Check the path, and who may use it.", file=sys.stderr)
+        return USER_ERROR
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("click", "typer"):
             raise

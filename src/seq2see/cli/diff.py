@@ -16,12 +16,13 @@ def diff(
 
     left, right = (dict(_flat(recipe_of(name))) for name in (first, second))
     for path in sorted(left.keys() | right.keys()):
-        if left.get(path) != right.get(path):
-            print(f"{path}: {left.get(path, 'not there')} | {right.get(path, 'not there')}")
+        one, other = (each.get(path, "not there") for each in (left, right))
+        if one != other:
+            print(f"{path}: {one} | {other}")
 
 
-def _flat(recipe: object) -> list[tuple[str, str]]:
+def _flat(recipe: object) -> list[tuple[str, object]]:
     from seq2see.core.settings import Settings, walk
 
     assert isinstance(recipe, Settings)
-    return [(path, str(value)) for path, value, _ in walk(recipe) if not isinstance(value, type)]
+    return [(path, value) for path, value, _ in walk(recipe) if not isinstance(value, type)]

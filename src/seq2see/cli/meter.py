@@ -39,7 +39,7 @@ class Meter:
         self, total: int | None, stream: TextIO, clock: Callable[[], float] = time.monotonic, quiet: bool = False
     ):
         self.total, self.stream, self.clock, self.quiet = total, stream, clock, quiet
-        self.lines = self.fresh = self.tokens = self.cut = self.remarked = 0
+        self.lines = self.fresh = self.tokens = self.cut = self.remarked = self.bad = 0
         self.began = self.said = clock()
         self._first: tuple[int, float] | None = None  # how many fresh lines came first, and when
         self._bar: Any = None
@@ -71,6 +71,9 @@ class Meter:
         for remark in progress.remarks[: max(0, QUOTED - self.remarked)]:
             self.say(remark)
         self.remarked += len(progress.remarks)
+        for told in progress.bad:
+            self.say(told)
+        self.bad += len(progress.bad)
         if self._bar:
             self._bar.update(self._bar.task_ids[0], completed=self.lines, figures=self.figures())
         elif not self.quiet and self.clock() - self.said >= SECONDS:

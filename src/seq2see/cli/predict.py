@@ -117,6 +117,8 @@ def _stream(
             raise typer.Exit(INTERRUPTED) from None
     if answers:
         meter.say(f"{meter.so_far()} are answered in {answers.path} ({meter.speeds()})")
+    if meter.bad:
+        raise typer.Exit(2)
 
 
 def _answer_file(out: Path, run: str, model: Model, settings: dict[str, Any], as_json: bool, engine: str) -> AnswerFile:
@@ -169,9 +171,12 @@ def lines_asked(texts: list[str] | None, files: list[Path] | None) -> Lines:
 def converse(model: Model, settings: dict[str, Any]) -> None:
     """Type a text, and read the answer as it comes; an empty line or Ctrl-D ends it, Ctrl-C only the answer."""
     from seq2see.core.errors import UserError
+    from seq2see.models.picture_settings import Picture
 
     more = "" if model.reads else f"\n{MORE} goes on from where the last answer stopped."
-    print(f"Type a text and press Enter; an empty line ends.{more}")
+    source = model.config.model.source
+    what = f"the name of a {source.kind} file" if isinstance(source, Picture) else "a text"
+    print(f"Type {what} and press Enter; an empty line ends.{more}")
     before = ""
     while True:
         try:

@@ -152,8 +152,8 @@ def _onnx_example(stored: Stored, folder: Path) -> str:
         form = {1: "L", 3: "RGB"}[picture.channels]
         return f"""\
 import json, numpy, onnxruntime
-from PIL import Image
-picture = Image.open("your picture.png").convert("{form}").resize(({picture.side}, {picture.side}))
+from PIL import Image, ImageOps
+picture = ImageOps.fit(Image.open("your picture.png").convert("{form}"), ({picture.side}, {picture.side}))
 pixels = numpy.asarray(picture).reshape({picture.side}, {picture.side}, {picture.channels}).transpose(2, 0, 1)[None]
 scores = onnxruntime.InferenceSession("{folder / "classifier.onnx"}").run(None, {{"pixels": pixels}})[0]
 print(json.load(open("{folder / "model.json"}"))["labels"][scores.argmax()])"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from seq2see.core.errors import UserError
 ENDING = ".npy"
 PREFIXES = ("params/", "opt/target/", "target/")
 """What stands before the names of weights that were saved together with how they were trained."""
+UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+"""What a damaged archive is noticed by; one that is packed or locked in another way by a RuntimeError."""
 STACKED = "/encoderblock/"
 """In the names of weights that lie on top of each other in one array, block after block."""
 
@@ -32,7 +35,7 @@ class NpzFile:
             self._shapes, self._layers = self._unstacked(
                 {name.removeprefix(self._prefix): self._shape(name) for name in kept}
             )
-        except (OSError, ValueError, zipfile.BadZipFile) as error:
+        except UNREADABLE as error:
             remedy = "Get the file again; it may be incomplete."
             raise UserError(f"These weights cannot be read: {error}.", where=self.where, remedy=remedy) from None
 
@@ -46,7 +49,7 @@ class NpzFile:
         try:
             with self._archive.open(self._prefix + stored + ENDING) as file:
                 array = np.lib.format.read_array(file, allow_pickle=False)
-        except (OSError, ValueError, zipfile.BadZipFile) as error:
+        except UNREADABLE as error:
             raise UserError(f"The weight '{name}' cannot be read: {error}.", where=self.where) from None
         array = array if layer is None else np.ascontiguousarray(array[layer])
         if array.dtype == np.dtype("V2"):  # bfloat16, which numpy does not know

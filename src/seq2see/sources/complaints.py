@@ -41,7 +41,7 @@ KINDS: dict[str, Kind] = {
         "error", "Find the line that is missing or extra: line n must translate line n.", spoils_file=True
     ),
     "ambiguous header": Kind("error", "Rename one of the columns.", spoils_file=True),
-    "no pairs": Kind("error", "Give a file with at least one pair of texts.", spoils_file=True),
+    "no pairs": Kind("error", "Give a file with at least one of them.", spoils_file=True),
     "damaged set": Kind("error", "Copy or download it again.", spoils_file=True),
     "no pictures": Kind(
         "error",
@@ -64,7 +64,7 @@ KINDS: dict[str, Kind] = {
     "lone surrogate": Kind("error", "Write the character itself, or both halves of its \\u escape."),
     "over-long line": Kind("error", "Check that the file has line ends (\\n), and break up what stands on this line."),
     "empty side": Kind("error", "Fill it in, or leave out the whole pair."),
-    "wrong column count": Kind("error", "Give every line the same number of columns: source, target."),
+    "wrong column count": Kind("error", "Give every line the same columns, with commas (.csv) or tabs between them."),
     "bare quote": Kind("error", 'Put the whole field in quotes and double those inside: "say ""hi""".'),
     "broken JSON": Kind("error", 'Write one object a line: {"source": "...", "target": "..."}.'),
     "wrong type": Kind("error", 'Write texts in quotes: {"source": "...", "target": "..."}.'),

@@ -85,7 +85,7 @@ def _from_folder(path: Path, side: int, channels: int, frames: int) -> tuple[lis
         what = f"The folder cannot be read: {error.strerror}."
         raise BadPicture("unreadable picture", what, file_name(path)) from None
     if not inside:
-        raise BadPicture("no picture", "There is no picture in this folder.", file_name(path))
+        raise BadPicture("no film", "There is no picture in this folder.", file_name(path))
     files, shown = sorted(inside, key=_in_order), []
     places = dict.fromkeys(spread(len(files), frames).tolist()) if len(files) > frames else range(len(files))
     prints = []

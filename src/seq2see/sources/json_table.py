@@ -9,15 +9,15 @@ from typing import Any
 
 from seq2see.sources.complaints import escape
 from seq2see.sources.lines import FORBIDDEN, Line, file_name, is_blank, read_lines
-from seq2see.sources.tables import SIDES, Intake, sides_among
+from seq2see.sources.tables import SIDES, Intake, half_named, sides_among
 
 
 class _Fault(Exception):
-    """What is wrong with a line: kind of the finding, column, words."""
+    """What is wrong with a line: kind of the finding, column, words, and what to do if the kind's remedy is not it."""
 
-    def __init__(self, kind: str, column: int, what: str):
-        super().__init__(kind, column, what)
-        self.kind, self.column, self.what = kind, column, what
+    def __init__(self, kind: str, column: int, what: str, remedy: str = ""):
+        super().__init__(kind, column, what, remedy)
+        self.kind, self.column, self.what, self.remedy = kind, column, what, remedy
 
 
 class _Number(str):
@@ -37,7 +37,7 @@ def read_jsonl(path: Path, intake: Intake) -> None:
             try:
                 texts = _texts_of(line)
             except _Fault as fault:
-                place, remedy = line.place(fault.column), _remedy(path, line)
+                place, remedy = line.place(fault.column), _remedy(path, line) or fault.remedy
                 intake.report.complain(fault.kind, place, fault.what, text=line.text, remedy=remedy)
                 intake.reject()
             else:
@@ -54,13 +54,15 @@ def _texts_of(line: Line) -> tuple[str, str]:
     found = _parse(line.text)
     if not isinstance(found, dict):
         raise _Fault("wrong type", 1, f"Expected an object, found {_json_name(found)}.")
-    sides = sides_among(found) or SIDES
+    sides = sides_among(found) or half_named(found) or SIDES
     for key in sides:
         if key not in found:
-            raise _Fault("missing key", 1, f"The key '{key}' is missing.")
+            remedy = f"Every object needs the keys {' and '.join(sides)}."
+            raise _Fault("missing key", 1, f"The key '{key}' is missing.", remedy)
         if not isinstance(found[key], str) or (isinstance(found[key], _Number) and key != "label"):
             what = f"'{key}' must be a text, but is {_json_name(found[key])}."
-            raise _Fault("wrong type", _column_of(line.text, key), what)
+            remedy = f'Write texts in quotes: {{"{sides[0]}": "...", "{sides[1]}": "..."}}.'
+            raise _Fault("wrong type", _column_of(line.text, key), what, remedy)
         _check_text(found[key], key, line)
     return str(found[sides[0]]), str(found[sides[1]])
 

@@ -43,6 +43,11 @@ class PictureExamples(Sequence[Example]):
         return Example(self.names[place], self.labels[place], place=self.names[place])
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """What each shows, where that is one of a few things: its label."""
+        return self.labels
+
+    @property
     def fingerprint(self) -> str:
         """The SHA-256 of all pixels and labels in their order."""
         digest = hashlib.sha256(repr((self.pixels.shape, self.labels)).encode())

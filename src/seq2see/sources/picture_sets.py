@@ -7,6 +7,7 @@ a list: a .csv, .tsv or .jsonl whose columns are `file` (or `path`, or `image`, 
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -140,7 +141,8 @@ def compare(found: FoundSet) -> None:
     classes = {name: dict.fromkeys(each.examples.labels) for name, each in found.splits.items() if each.stored}
     learnt = classes.pop("train", {})
     if len(learnt) == 1:
-        report.complain("one class", where, f"All pictures to learn from are of the class '{next(iter(learnt))}'.")
+        what = f"All pictures to learn from are of the class '{next(iter(learnt))}'."
+        report.complain("one class", where, what, remedy=_too_deep(found))
     for split, shown in classes.items():
         strange = [f"'{label}'" for label in shown if label not in learnt]
         if strange and learnt:
@@ -151,6 +153,15 @@ def compare(found: FoundSet) -> None:
             if label not in shown:
                 report.complain("class not tested", where, f"There is no picture of '{label}' in {split}.")
     compare_pictures(found.splits, report)
+
+
+def _too_deep(found: FoundSet) -> str:
+    """What to do where all classes lie in one folder more than was named; nothing else if they do not."""
+    inside = {os.path.dirname(name) for name in found.splits["train"].examples.names}
+    above = os.path.commonpath(inside)
+    if not found.path.is_dir() or above in inside:
+        return ""
+    return f"If the folders in {above} are the classes, name it instead; or give pictures of other classes too."
 
 
 def compare_pictures(splits: Mapping[str, Gathered], report: DataReport) -> None:
@@ -173,6 +184,7 @@ def compare_pictures(splits: Mapping[str, Gathered], report: DataReport) -> None
 def hold_out_pictures(given: Mapping[str, Gathered]) -> Splits:
     """The splits, with what is not given held out from those to learn from; equal pictures stay together.
 
+    Of each class at least one picture is learnt from, however few it has.
     The memory of what is given is used again for what is left of it, because a second copy may not fit.
     """
     train = given["train"]
@@ -184,7 +196,13 @@ def hold_out_pictures(given: Mapping[str, Gathered]) -> Splits:
     names: dict[str, str] = {}
     for looks, stored in zip(train.seen, train.stored, strict=True):
         names[looks] = min(names.get(looks, stored), stored)
-    places = divide(range(len(train.seen)), [names[looks] for looks in train.seen], wanted)
+    groups = [names[looks] for looks in train.seen]
+    labels = [(label,) for label in train.examples.classes]
+    if (different := len(set(groups))) < (needed := max(len(set(labels)), 1) + len(wanted)):
+        what = f"Of {different:,} different pictures none can be held out: at least {needed:,} are needed, "
+        what += f"one{' of each class' if labels else ''} to learn from, and one each for {' and '.join(wanted)}."
+        raise UserError(what, remedy="Give more, or name some: corpus.valid, corpus.test.")
+    places = divide(range(len(groups)), groups, wanted, labels)
     held = {name: pick(train.examples, rows) for name, rows in places.items() if name != "train"}
     splits = {"train": pick(train.examples, places["train"], moved_up), **held}
     return splits | {name: each.examples for name, each in given.items() if name != "train" and each.stored}

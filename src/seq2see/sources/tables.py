@@ -75,7 +75,8 @@ class Intake:
         files, errors = self.known
         if not self.examples and self.report.number_of("error") == errors:
             where = Line(self.report.files[files], 0, 0, "").place()
-            self.report.complain("no pairs", where, "There is not one pair of texts in it.")
+            one = "pair of texts" if self.report.unit == "pairs" else self.report.unit.removesuffix("s")
+            self.report.complain("no pairs", where, f"There is not one {one} in it.")
 
 
 def sides_among(names: Collection[str]) -> tuple[str, str] | None:
@@ -85,6 +86,15 @@ def sides_among(names: Collection[str]) -> tuple[str, str] | None:
     (('text', 'label'), None)
     """
     return next((sides for sides in NAMES if set(sides) <= set(names)), None)
+
+
+def half_named(names: Collection[str]) -> tuple[str, str] | None:
+    """What the two sides are called where only the first of them is there.
+
+    >>> half_named(["id", "image"]), half_named(["label"])
+    (('image', 'label'), None)
+    """
+    return next((sides for sides in NAMES if sides[0] in names), None)
 
 
 def usual_number(numbers: Iterable[int]) -> int:

@@ -71,7 +71,8 @@ class ClassifyPictures(Classify):
         down, across = picture.whole(height), picture.whole(width)
         if (down, across) != (height, width):
             pixels = eyes.fit(pixels, down, across)
-            remarks += (f"it is seen in {across} x {down} pixels, which are whole patches, not in {width} x {height}",)
+            why = "the size that was learnt" if isinstance(picture, Film) else "which are whole patches"
+            remarks += (f"it is seen in {across} x {down} pixels, {why}, not in {width} x {height}",)
         name = "" if isinstance(text, np.ndarray) else str(text)
         return Seen(name, [], False, remarks=remarks, pixels=pixels)
 

@@ -115,8 +115,9 @@ def blamed(numbers: Sequence[int] | None, place: int) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        where = error.where or (f"line {numbers[place] + 1}" if numbers is not None else "")
-        raise UserError(error.what, where=where, remedy=error.remedy) from None
+        if error.where or numbers is None:  # a picture is known by its name
+            raise
+        raise UserError(error.what, where=f"line {numbers[place] + 1}", remedy=error.remedy) from None
 
 
 def _count(pipe: BufferedReader) -> int | None:

@@ -79,7 +79,7 @@ class Recipe(ModelSettings):
     """Where the examples come from."""
     views: Views | None = None
     start: str | None = None
-    """Of a model that only reads: a run, or the folder of a BERT, whose tokeniser and reading parts it starts from."""
+    """Of a model that only reads: a run, or a BERT or ViT, whose tokeniser and reading parts it starts from."""
     objective: Annotated[Objective, Field(discriminator="kind"), usually("next-token")] = NextToken()
     """What is asked of the model; it goes with the target."""
     training: Training = Training()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, TextIO
 
+from seq2see.sources.pictures import BadPicture
 from seq2see.workbench.lines import FIRST, Lines, Window, windows
 from seq2see.workbench.predict import Answer, Model, Prediction, guessed
 
@@ -71,13 +72,18 @@ class Progress:
     """Texts that were too long and of which only the beginning was read."""
     remarks: tuple[str, ...] = ()
     """What else should be known about texts."""
+    bad: tuple[str, ...] = ()
+    """What is wrong with pictures that could not be looked at; their answers are empty."""
 
 
 Watch = Callable[[Progress], Any]
 
 
 def answer_lines(model: Model, lines: Lines, sink: Sink, manner: Manner, watch: Watch = lambda progress: None) -> None:
-    """Answer all lines, in their order; what the sink has already is passed over."""
+    """Answer all lines, in their order; what the sink has already is passed over.
+
+    One bad picture in many stops nothing: it is told, and its answer is empty.
+    """
     many = False
     for window in windows(lines.each):
         # Decided by the first window, which is read again after a kill: so the same is decided then.
@@ -88,20 +94,45 @@ def answer_lines(model: Model, lines: Lines, sink: Sink, manner: Manner, watch: 
         numbered = dict(enumerate(window.texts, window.start))
         asked = {number: text for number, text in numbered.items() if text.strip()}
         watch(Progress(len(window.texts) - len(asked)))
-        predictions = model.predict(
-            list(asked.values()),
-            numbers=list(asked),
-            many=many,
-            watch=lambda count: watch(Progress(count)),
-            **manner.settings,
-        )
-        found = dict(zip(asked, predictions, strict=True))
+        try:
+            found = _answers(model, asked, many, manner, watch)
+        except BadPicture:
+            sound, bad = _sound(model, asked)
+            if not sound and not window.start:  # all of them: most likely in another folder
+                raise
+            found = _answers(model, sound, many, manner, watch)
+            watch(Progress(len(bad), bad=bad))
         sink.write(window, [written(text, found.get(number), manner) for number, text in numbered.items()])
-        tokens = sum(answer.length for each in predictions for answer in each.answers)
-        cut = tuple(each.source for each in predictions if each.truncated)
-        remarks = tuple(remarked(each) for each in predictions if each.remarks)
+        tokens = sum(answer.length for each in found.values() for answer in each.answers)
+        cut = tuple(each.source for each in found.values() if each.truncated)
+        remarks = tuple(remarked(each) for each in found.values() if each.remarks)
         watch(Progress(0, tokens, cut=cut, remarks=remarks))
     sink.finish()
+
+
+def _answers(model: Model, asked: Mapping[int, str], many: bool, manner: Manner, watch: Watch) -> dict[int, Prediction]:
+    """The answer to each line, by its number."""
+    predictions = model.predict(
+        list(asked.values()),
+        numbers=list(asked),
+        many=many,
+        watch=lambda count: watch(Progress(count)),
+        **manner.settings,
+    )
+    return dict(zip(asked, predictions, strict=True))
+
+
+def _sound(model: Model, asked: Mapping[int, str]) -> tuple[dict[int, str], tuple[str, ...]]:
+    """The lines whose pictures can be looked at, and what is wrong with the others."""
+    sound, bad = {}, []
+    for number, text in asked.items():
+        try:
+            model.remarks(text)
+        except BadPicture as error:
+            bad.append(str(error))
+        else:
+            sound[number] = text
+    return sound, tuple(bad)
 
 
 def remarked(prediction: Prediction) -> str:
