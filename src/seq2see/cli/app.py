@@ -26,6 +26,7 @@ from seq2see.cli.words import analogy, contexts, neighbours
 from seq2see.core.errors import UserError, unknown
 
 USER_ERROR = 2
+CHECK = "Check the path, who may write there, and whether there is room."
 
 
 class Verbs(TyperGroup):
@@ -83,8 +84,16 @@ def run(arguments: list[str]) -> int:
         print(f"seq2see: {error}", file=sys.stderr)
         return USER_ERROR
     except BrokenPipeError:  # the reader of our output went away, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _print_no_more()
         return 0
+    except OSError as error:  # a disk is full, or a folder may not be written to
+        if error.strerror is None:
+            raise
+        if error.filename is None:
+            _print_no_more()
+        where = f"{error.filename}: This" if error.filename else "What should be printed"
+        print(f"seq2see: {where} cannot be written or read ({error.strerror}). {CHECK}", file=sys.stderr)
+        return USER_ERROR
     except KeyboardInterrupt:
         return 130
     except Exception as error:
@@ -94,6 +103,11 @@ def run(arguments: list[str]) -> int:
         asked_nothing = type(error).__name__ == "NoArgsIsHelpError"
         print(error.format_message() if asked_nothing else f"seq2see: {_usage(error)}", file=sys.stderr)  # type: ignore[attr-defined]
         return USER_ERROR
+
+
+def _print_no_more() -> None:
+    """Nothing can be printed: what is still to be, goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage(error: Any) -> str:

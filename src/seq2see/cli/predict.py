@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -40,9 +41,14 @@ def predict(
     """Let a trained model answer."""
     with importing():
         from seq2see.cli.meter import waiting
+        from seq2see.core.errors import UserError
         from seq2see.interop.folders import is_real
         from seq2see.workbench.predict import load
 
+    if texts and file:
+        raise UserError(
+            "Texts and --file are given, and only one of them is answered.", remedy="Leave one out, or ask twice."
+        )
     settings = dict(map(decoding_setting, set_ or [])) | {"prefix": prefix}
     # What a run leaves behind opens at once; real weights can be large.
     with waiting(f"opening {run}") if is_real(Path(run)) else contextlib.nullcontext():
@@ -60,8 +66,12 @@ def predict(
 
 def _answer(model: Model, texts: list[str], settings: dict[str, Any], as_json: bool) -> None:
     """Answer the texts of the command line, all at once."""
+    from seq2see.models.picture_settings import Picture
     from seq2see.workbench.streaming import Manner, remarked, written
 
+    if not isinstance(model.config.model.source, Picture):
+        for name in filter(os.path.isfile, texts):
+            print(f"seq2see: {name} is taken as a text; --file {name} answers the lines in it", file=sys.stderr)
     asked = [text for text in texts if text.strip()]
     answers = _predict_all(model, asked, settings)
     each = iter(answers)
