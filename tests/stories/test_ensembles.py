@@ -11,6 +11,7 @@ import torch
 from tiny import tiny_recipe, write_pairs
 
 from seq2see.cli.app import run as command
+from seq2see.cli.predict import converse
 from seq2see.core.errors import UserError
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.workbench.compare import changed_most
@@ -171,6 +172,17 @@ def test_a_comparison_takes_no_answers_that_were_made_with_other_settings(home: 
     assert read_scores(RunFolder(home / "one"))["decoding"] == {"max_new_tokens": 1}
     assert command(["eval", *names]) == 0
     assert read_scores(RunFolder(home / "one")) == own
+
+
+def test_a_dialogue_with_a_translator(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    typed = iter(["红猫", "...", "", "红猫", ""])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    model = load(home / "one")
+    converse(model, {"prefix": ""})
+    answers = [model("红猫").text, model("...").text]  # dots are a text: there is nothing that it could go on from
+    assert capsys.readouterr().out.split("\n")[1:] == [*answers, ""]
+    converse(model, {"prefix": ""}, as_json=True)
+    assert json.loads(capsys.readouterr().out.split("\n")[1])["answers"][0]["text"] == answers[0]
 
 
 def test_damaged_scores_are_told(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

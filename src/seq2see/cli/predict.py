@@ -54,7 +54,7 @@ def predict(
     with waiting(f"opening {run}") if is_real(Path(run)) else contextlib.nullcontext():
         model = load(run, engine)
     if texts is None and file is None and out is None and sys.stdin.isatty() and sys.stdout.isatty():
-        converse(model, settings)
+        converse(model, settings, json_)
     elif texts and out is None:
         _answer(model, texts, settings, json_)
     elif out is None:
@@ -176,11 +176,11 @@ def lines_asked(texts: list[str] | None, files: list[Path] | None) -> Lines:
     return lines_of(files) if files else lines_from(sys.stdin.buffer)  # type: ignore[arg-type]
 
 
-def converse(model: Model, settings: dict[str, Any]) -> None:
+def converse(model: Model, settings: dict[str, Any], as_json: bool = False) -> None:
     """Type a text, and read the answer as it comes; an empty line or Ctrl-D ends it, Ctrl-C only the answer."""
     from seq2see.core.errors import UserError
 
-    more = "" if model.reads else f"\n{MORE} goes on from where the last answer stopped."
+    more = "" if model.reads or as_json else f"\n{MORE} goes on from where the last answer stopped."
     print(f"Type a text and press Enter; an empty line ends.{more}")
     before = ""
     while True:
@@ -190,8 +190,11 @@ def converse(model: Model, settings: dict[str, Any]) -> None:
             return
         if not text.strip():
             return
-        asked = before if text.strip() == MORE and before else text
+        asked = before if text.strip() == MORE and not model.reads and before else text
         try:
+            if as_json:
+                _answer(model, [asked], settings, as_json)
+                continue
             if asked is text:
                 print("".join(f"({remark})\n" for remark in model.remarks(text)), end="", file=sys.stderr)
             before = asked + _told(model, asked, settings)
