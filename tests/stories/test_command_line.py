@@ -227,6 +227,23 @@ def test_a_saved_recipe_is_as_good_as_a_name(folder: Path, capsys: pytest.Captur
     assert "mine.toml: There is no setting 'stops'. Did you mean 'steps'?" in capsys.readouterr().err
 
 
+def test_runs_are_listed_by_their_whole_names(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("multi30k-transformer", "multi30k-lstm-attention"):
+        (folder / "runs" / name).mkdir(parents=True)
+        assert run(["show", "multi30k-lstm-attention", "--toml"]) == 0
+        (folder / "runs" / name / "recipe.toml").write_text(capsys.readouterr().out, encoding="utf-8")
+        (folder / "runs" / name / "eval").mkdir()
+        (folder / "runs" / name / "eval" / "scores.json").write_text('{"test": {"bleu": {"value": 41.6}}}')
+    assert run(["runs"]) == 0
+    printed = capsys.readouterr().out
+    for name in ("multi30k-transformer", "multi30k-lstm-attention"):
+        assert f"runs/{name} " in printed
+    assert max(map(len, printed.splitlines())) <= 80
+
+
 def test_the_doctor_says_whether_steps_are_native(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SEQ2SEE_NATIVE", "0")
     assert run(["doctor"]) == 0
