@@ -85,6 +85,8 @@ def test_a_dry_run_explains_and_trains_nothing(folder: Path, capsys: pytest.Capt
         ("train translate --set steps", "'steps' is not a setting."),
         ("train nothing.toml", "nothing.toml: There is no such file."),
         ("predict runs/none x", "There is no run 'runs/none'."),
+        ("predict latest x --file my.tsv", "Texts and --file are given, and only one of them is answered. Leave one"),
+        ("train translate my.tsv --out /proc/x", "/proc/x: This cannot be written or read (No such file or directory)"),
         ("predict . x", ".: This folder has neither the recipe.toml of a run nor the config.json of real weights."),
         ("data get multi31k", "There is no corpus 'multi31k'. Did you mean 'multi30k'?"),
         ("data check my.tzv", "my.tzv: There is no such file. Did you mean 'my.tsv'?"),
@@ -110,6 +112,33 @@ def test_a_path_that_cannot_be_is_told(verb: str, folder: Path, capsys: pytest.C
     printed = capsys.readouterr().err
     assert printed.startswith("seq2see: aaa")
     assert "Check the path" in printed
+
+
+def test_closed_and_full_streams_end_in_no_traceback(folder: Path):
+    assert run(["train", "translate", "my.tsv", *settings()]) == 0
+
+    def shell(command: str) -> tuple[int, str]:
+        line = ["sh", "-c", f'"$0" -m seq2see predict latest {command}', sys.executable]
+        done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+        return done.returncode, done.stderr
+
+    assert shell("<&-") == (0, "")
+    assert shell("红猫 >&-") == (0, "")
+    assert shell("--file my.tsv 2>&-") == (0, "")
+    code, told = shell("红猫 > /dev/full")
+    assert code == 2
+    assert told.startswith("seq2see: What should be printed cannot be written or read (No space left on device).")
+    assert told.count("\n") == 1
+
+
+def test_a_text_that_names_a_file_is_remarked_on(folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(["train", "translate", "my.tsv", *settings()]) == 0
+    capsys.readouterr()
+    assert run(["predict", "latest", "my.tsv", "红猫"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err.count("is taken as a text") == 1
+    assert "--file my.tsv" in printed.err
+    assert printed.out.count("\n") == 2
 
 
 @pytest.mark.parametrize("command", [[], ["data"]])
@@ -216,6 +245,23 @@ def test_a_saved_recipe_is_as_good_as_a_name(folder: Path, capsys: pytest.Captur
     (folder / "mine.toml").write_text((folder / "mine.toml").read_text().replace("steps =", "stops ="))
     assert run(["show", "mine.toml"]) == 2
     assert "mine.toml: There is no setting 'stops'. Did you mean 'steps'?" in capsys.readouterr().err
+
+
+def test_runs_are_listed_by_their_whole_names(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("multi30k-transformer", "multi30k-lstm-attention"):
+        (folder / "runs" / name).mkdir(parents=True)
+        assert run(["show", "multi30k-lstm-attention", "--toml"]) == 0
+        (folder / "runs" / name / "recipe.toml").write_text(capsys.readouterr().out, encoding="utf-8")
+        (folder / "runs" / name / "eval").mkdir()
+        (folder / "runs" / name / "eval" / "scores.json").write_text('{"test": {"bleu": {"value": 41.6}}}')
+    assert run(["runs"]) == 0
+    printed = capsys.readouterr().out
+    for name in ("multi30k-transformer", "multi30k-lstm-attention"):
+        assert f"runs/{name} " in printed
+    assert max(map(len, printed.splitlines())) <= 80
 
 
 def test_the_doctor_says_whether_steps_are_native(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):

@@ -11,6 +11,7 @@ import torch
 from tiny import tiny_recipe, write_pairs
 
 from seq2see.cli.app import run as command
+from seq2see.cli.predict import converse
 from seq2see.core.errors import UserError
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.workbench.compare import changed_most
@@ -18,7 +19,7 @@ from seq2see.workbench.ensemble import make_ensemble
 from seq2see.workbench.evaluate import evaluate
 from seq2see.workbench.predict import load
 from seq2see.workbench.report import write_report
-from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.run_folder import RunFolder, read_scores
 from seq2see.workbench.train import train_recipe
 
 TEXTS = ["红猫", "小鱼", "大牛大牛大牛", "老鸡"]
@@ -161,3 +162,32 @@ def test_a_comparison_shows_what_changed_most(home: Path, capsys: pytest.Capture
     back = changed_most(RunFolder(home / "two"), RunFolder(home / "one"))
     assert sorted(-each.gain for each in back) == sorted(gains)
     assert changed_most(RunFolder(home / "one"), RunFolder(home / "one")) == []
+
+
+def test_a_comparison_takes_no_answers_that_were_made_with_other_settings(home: Path):
+    names = [str(home / "one"), str(home / "two")]
+    assert command(["eval", names[0]]) == 0
+    own = read_scores(RunFolder(home / "one"))
+    assert command(["eval", names[0], "--set", "decoding.max_new_tokens=1"]) == 0
+    assert read_scores(RunFolder(home / "one"))["decoding"] == {"max_new_tokens": 1}
+    assert command(["eval", *names]) == 0
+    assert read_scores(RunFolder(home / "one")) == own
+
+
+def test_a_dialogue_with_a_translator(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    typed = iter(["红猫", "...", "", "红猫", ""])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    model = load(home / "one")
+    converse(model, {"prefix": ""})
+    answers = [model("红猫").text, model("...").text]  # dots are a text: there is nothing that it could go on from
+    assert capsys.readouterr().out.split("\n")[1:] == [*answers, ""]
+    converse(model, {"prefix": ""}, as_json=True)
+    assert json.loads(capsys.readouterr().out.split("\n")[1])["answers"][0]["text"] == answers[0]
+
+
+def test_damaged_scores_are_told(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    shutil.copytree(home / "one", tmp_path / "broken")
+    (tmp_path / "broken" / "eval").mkdir(exist_ok=True)
+    (tmp_path / "broken" / "eval" / "scores.json").write_text('{"test": ')
+    assert command(["eval", str(tmp_path / "broken"), str(home / "two")]) == 2
+    assert "scores.json: These scores are damaged. Delete it, and judge the run again" in capsys.readouterr().err

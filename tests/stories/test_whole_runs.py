@@ -13,6 +13,7 @@ from tiny import tiny_recipe, write_pairs
 import seq2see
 from bert_folders import bert_folder
 from seq2see.api import resolve
+from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
 from seq2see.models.counting import CountingSettings
 from seq2see.models.picture_settings import Film, Picture
@@ -21,6 +22,7 @@ from seq2see.recipes.table import RECIPES, recipe
 from seq2see.workbench.compare import compare
 from seq2see.workbench.evaluate import bleu_tokenise, evaluate
 from seq2see.workbench.predict import load
+from seq2see.workbench.report_texts import read_table
 from seq2see.workbench.run_folder import RunFolder, find_run, folder_for
 from seq2see.workbench.train import train_recipe
 
@@ -188,6 +190,21 @@ def test_evaluation_scores_keeps_every_prediction_and_compares_runs(run: RunFold
     assert compare(run, run).difference.score == 0
 
 
+def test_a_carriage_return_in_a_text_is_no_line_end_of_a_table(pairs: Path, tmp_path: Path):
+    rows = pairs.read_text(encoding="utf-8").replace("the ", "the \r")
+    (tmp_path / "returns.tsv").write_bytes(rows.encode())
+    runs = [
+        train_recipe(tiny_recipe(tmp_path / "returns.tsv", **{"training.seed": seed}), tmp_path / str(seed))
+        for seed in (1, 2)
+    ]
+    judged = {each: evaluate(each) for each in runs}
+    for each, scores in judged.items():
+        tables = [each.evaluation / "test.tsv", *each.samples.iterdir()]
+        assert not any("\r" in path.read_bytes().decode() for path in tables)
+        assert len(read_table(each.evaluation / "test.tsv", 5)) == scores["test"]["pairs"]
+    assert compare(*runs).second.score == pytest.approx(judged[runs[1]]["test"]["bleu"]["value"])
+
+
 def test_own_data_in_every_form_give_the_same_run(pairs: Path, tmp_path: Path):
     rows = [line.split("\t") for line in pairs.read_text(encoding="utf-8").splitlines()]
     (tmp_path / "s.txt.gz").write_bytes(gzip.compress("".join(f"{s}\n" for s, _ in rows).encode()))
@@ -281,5 +298,10 @@ def test_a_damaged_model_is_refused(name: str, run: RunFolder, tmp_path: Path):
     with pytest.raises(UserError):
         load(copy)
     file.unlink()
-    with pytest.raises(UserError):
+    with pytest.raises(UserError) as told:
         load(copy)
+    again = f"seq2see train {copy}/recipe.toml --out {copy}"
+    assert again in told.value.remedy
+    shutil.rmtree(copy / "model")
+    assert command(again.split()[1:]) == 0  # the advice is a good one
+    assert load(copy).score("红猫", "the red cat") == load(run.path).score("红猫", "the red cat")

@@ -91,6 +91,14 @@ class TestTwins:
         assert model.module is module
         assert all(weight.dtype == torch.float32 for weight in module.parameters())
 
+    def test_an_answer_that_is_read_as_it_comes_has_the_precision_that_was_asked_for(self, made: list[tuple[str, int]]):
+        model = Model(stored())
+        list(model.stream("ba ce"))
+        assert made == []
+        told = "".join(model.stream("ba ce", precision="bf16"))
+        assert made == [("bf16", 1)]
+        assert told == model("ba ce", precision="bf16").text
+
     def test_twin_and_plain_model_give_the_same_answers(self):
         plain = Model(stored())
         plain.engine.is_worth_it = lambda asked: False
@@ -170,6 +178,15 @@ class TestCt2:
         assert [each.text for each in found] == [each.text for each in own.predict(texts(70))]
         assert sum(counts) == 70
         assert other("ba be bi").answers[0].score == pytest.approx(own("ba be bi").answers[0].score, abs=1e-4)
+
+    def test_a_dialogue_is_answered_by_it_as_well(self, monkeypatch):
+        pytest.importorskip("ctranslate2")
+        model = Model(stored(), engine="ct2")
+        asked: list[int] = []
+        there = model.engine.answer
+        monkeypatch.setattr(model.engine, "answer", lambda *words: asked.append(1) or there(*words))
+        assert "".join(model.stream("ba ce")) == Model(stored())("ba ce").text
+        assert asked
 
     def test_it_takes_no_prefix(self):
         pytest.importorskip("ctranslate2")

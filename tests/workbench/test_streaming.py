@@ -82,8 +82,31 @@ class TestLines:
         assert lines_from(pipe).total is None
 
     def test_a_broken_line_of_a_pipe_is_named(self):
-        with pytest.raises(UserError, match="standard input:2: This is not UTF-8"):
+        with pytest.raises(UserError, match="standard input:2:2: The byte 0xFF is not UTF-8"):
             list(lines_from(io.BytesIO(b"a\nb\xff\nc\n")).each)
+
+    @pytest.mark.parametrize("content", [b"\xef\xbb\xbfa\r\nb\n", b"a\r\r\n\n"], ids=["a mark", "returns"])
+    def test_a_pipe_is_read_as_a_file_is(self, content: bytes, tmp_path: Path):
+        (tmp_path / "in.txt").write_bytes(content)
+        expected = list(lines_of([tmp_path / "in.txt"]).each)
+        assert list(lines_from(io.BytesIO(content)).each) == expected
+
+    @pytest.mark.parametrize(
+        "content",
+        [b"a\x00b\n", b"a\n\xef\xbb\xbfb\n", b"\xff\n", "ab\n".encode("utf-16")],
+        ids=["NUL", "a mark inside", "no UTF-8", "UTF-16"],
+    )
+    def test_a_pipe_is_judged_as_a_file_is(self, content: bytes, tmp_path: Path):
+        path = tmp_path / "in.txt"
+        path.write_bytes(content)
+        with pytest.raises(UserError) as of_file:
+            lines_of([path])
+        with pytest.raises(UserError) as of_pipe:
+            list(lines_from(io.BytesIO(content)).each)
+        assert of_pipe.value.what == of_file.value.what
+        assert of_pipe.value.where == of_file.value.where.replace(str(path), "standard input")
+        assert of_pipe.value.remedy
+        assert "standard input" not in of_pipe.value.remedy  # it has no name for a shell
 
     def test_a_pipe_without_line_ends_does_not_fill_the_memory(self):
         with pytest.raises(UserError, match=r"standard input:1: .*2,097,152 bytes"):
@@ -113,7 +136,7 @@ class TestLines:
         assert lines.total is None
         coming = iter(lines.each)
         assert next(coming) == "a"
-        with pytest.raises(UserError, match=r"pipe:2: This is not UTF-8"):
+        with pytest.raises(UserError, match=r"pipe:2:1: The byte 0xFF is not UTF-8"):
             next(coming)
         writer.join()
 
@@ -283,6 +306,8 @@ class TestGoingOn:
     def test_what_is_no_file_is_refused(self, tmp_path: Path):
         with pytest.raises(UserError, match="not a plain file"):
             answer(["a"], tmp_path)
+        with pytest.raises(UserError, match="not a plain file"):
+            answer(["a"], Path("."))  # it has no name that a note could be called after
         with pytest.raises(UserError, match="cannot be written"):
             answer(["a"], Path("/proc/nothing/out.txt"))
 

@@ -40,10 +40,18 @@ def main() -> None:
     """What the command `seq2see` runs. Whatever a user can cause is told in a line or two, with exit code 2."""
     from seq2see.cli.app import run
 
+    _open_streams()
     code = run(sys.argv[1:])
     if "torch" in sys.modules and _is_the_program(sys._getframe(1)):
         _end(code)
     sys.exit(code)
+
+
+def _open_streams() -> None:
+    """What the caller has closed (`<&-`) becomes nothing to read, or a place where nothing is kept."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def _is_the_program(caller: FrameType) -> bool:

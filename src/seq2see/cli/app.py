@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from typing import Any
@@ -29,8 +28,7 @@ from seq2see.core.errors import UserError, unknown
 USER_ERROR = 2
 UNHEARD = 1
 """What typer ends a program with if the reader of its output went away, as `head` does."""
-NO_WAY_THERE = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)
-"""What a system says of a path behind a locked folder, or of one that cannot be."""
+CHECK = "Check the path, who may use it, and whether there is room."
 
 
 class Verbs(TyperGroup):
@@ -90,15 +88,18 @@ def run(arguments: list[str]) -> int:
     except SystemExit as end:
         if end.code != UNHEARD:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _print_no_more()
         return 0
+    except OSError as error:  # a disk is full, a folder is locked, a name too long
+        if error.strerror is None:
+            raise
+        if error.filename is None:
+            _print_no_more()
+        where = f"{error.filename}: This" if error.filename else "What should be printed"
+        print(f"seq2see: {where} cannot be written or read ({error.strerror}). {CHECK}", file=sys.stderr)
+        return USER_ERROR
     except KeyboardInterrupt:
         return 130
-    except OSError as error:
-        if error.errno not in NO_WAY_THERE:
-            raise
-        print(f"seq2see: {error.filename}: {error.strerror}. Check the path, and who may use it.", file=sys.stderr)
-        return USER_ERROR
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("click", "typer"):
             raise
@@ -106,6 +107,11 @@ def run(arguments: list[str]) -> int:
         asked_nothing = type(error).__name__ == "NoArgsIsHelpError"
         print(error.format_message() if asked_nothing else f"seq2see: {_usage(error)}", file=sys.stderr)  # type: ignore[attr-defined]
         return USER_ERROR
+
+
+def _print_no_more() -> None:
+    """Nothing can be printed: what is still to be, goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage(error: Any) -> str:

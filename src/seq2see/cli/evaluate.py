@@ -30,8 +30,9 @@ def evaluate(
     folders = [find_run(name) for name in (run, other) if name]
     settings = dict(map(decoding_setting, set_ or []))
     for folder in folders:
-        if other and not settings and read_scores(folder):
-            continue  # a comparison needs the predictions, and they are there
+        known = read_scores(folder) if other and not settings else {}
+        if known and not {"decoding", "seen"} & known.keys():
+            continue  # a comparison needs the predictions, and they are there, made with the run's own settings
         with Terminal("eval", test_size(folder)) as terminal:
             scores = evaluate(folder, terminal.advance, **settings)
         write_report(folder)

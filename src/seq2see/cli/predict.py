@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -40,15 +41,20 @@ def predict(
     """Let a trained model answer."""
     with importing():
         from seq2see.cli.meter import waiting
+        from seq2see.core.errors import UserError
         from seq2see.interop.folders import is_real
         from seq2see.workbench.predict import load
 
+    if texts and file:
+        raise UserError(
+            "Texts and --file are given, and only one of them is answered.", remedy="Leave one out, or ask twice."
+        )
     settings = dict(map(decoding_setting, set_ or [])) | {"prefix": prefix}
     # What a run leaves behind opens at once; real weights can be large.
     with waiting(f"opening {run}") if is_real(Path(run)) else contextlib.nullcontext():
         model = load(run, engine)
     if texts is None and file is None and out is None and sys.stdin.isatty() and sys.stdout.isatty():
-        converse(model, settings)
+        converse(model, settings, json_)
     elif texts and out is None:
         _answer(model, texts, settings, json_)
     elif out is None:
@@ -60,8 +66,12 @@ def predict(
 
 def _answer(model: Model, texts: list[str], settings: dict[str, Any], as_json: bool) -> None:
     """Answer the texts of the command line, all at once."""
+    from seq2see.models.picture_settings import Picture
     from seq2see.workbench.streaming import Manner, remarked, written
 
+    if not isinstance(model.config.model.source, Picture):
+        for name in filter(os.path.isfile, texts):
+            print(f"seq2see: {name} is taken as a text; --file {name} answers the lines in it", file=sys.stderr)
     asked = [text for text in texts if text.strip()]
     answers = _predict_all(model, asked, settings)
     each = iter(answers)
@@ -168,12 +178,12 @@ def lines_asked(texts: list[str] | None, files: list[Path] | None) -> Lines:
     return lines_of(files) if files else lines_from(sys.stdin.buffer)  # type: ignore[arg-type]
 
 
-def converse(model: Model, settings: dict[str, Any]) -> None:
+def converse(model: Model, settings: dict[str, Any], as_json: bool = False) -> None:
     """Type a text, and read the answer as it comes; an empty line or Ctrl-D ends it, Ctrl-C only the answer."""
     from seq2see.core.errors import UserError
     from seq2see.models.picture_settings import Picture
 
-    more = "" if model.reads else f"\n{MORE} goes on from where the last answer stopped."
+    more = "" if model.reads or as_json else f"\n{MORE} goes on from where the last answer stopped."
     source = model.config.model.source
     what = f"the name of a {source.kind} file" if isinstance(source, Picture) else "a text"
     print(f"Type {what} and press Enter; an empty line ends.{more}")
@@ -188,12 +198,17 @@ def converse(model: Model, settings: dict[str, Any]) -> None:
             return
         asked = before if text.strip() == MORE and before else text
         try:
+            if as_json:
+                _answer(model, [asked], settings, as_json)
+                continue
             if asked is text:
                 print("".join(f"({remark})\n" for remark in model.remarks(text)), end="", file=sys.stderr)
             answer = _told(model, asked, settings)
             before = "" if model.reads else asked + answer
         except UserError as error:  # a slip of the finger ends no dialogue
             print(f"seq2see: {error}", file=sys.stderr)
+        except KeyboardInterrupt:  # nor does an answer that nobody wants to wait for
+            print()
 
 
 def _told(model: Model, text: str, settings: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ def runs() -> None:
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("run", "recipe", "step", "state", "test score"):
-        table.add_column(title)
+        table.add_column(title, overflow="fold", no_wrap=title == "run")  # a name that is cut off names nothing
     for run in found:
         notes = read_journal(run.metrics)
         table.add_row(

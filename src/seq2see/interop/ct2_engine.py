@@ -54,7 +54,8 @@ class Ct2Engine:
         options = options_of(decoding)
         longest = max([decoding.max_new_tokens, *map(len, sources)])
         if longest > self.room:
-            raise UserError(f"CTranslate2 was given positions for {self.room} tokens, and {longest} are asked for.")
+            what = f"CTranslate2 was given positions for {self.room} tokens, and {longest} are asked for."
+            raise UserError(what, remedy=f"Set decoding.max_new_tokens={self.room} or less, or leave out --engine.")
         # It puts <eos> behind each source by itself.
         pieces = [[self.source_pieces[number] for number in _without_end(source)] for source in sources]
         results = self.translator.translate_batch(pieces, **options)

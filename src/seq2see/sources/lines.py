@@ -69,25 +69,29 @@ def read_lines(path: Path, report: DataReport) -> Iterator[Line]:
     file = file_name(path)
     report.files.append(file)
     try:
-        pieces = read_pieces(path)
-        first = next(pieces, b"")
-        if encoding := wide_encoding(first):
-            _complain_of_encoding(file, encoding, report)
-            return
-        marked = first.startswith(BYTE_ORDER_MARK)
-        start = len(BYTE_ORDER_MARK) if marked else 0
-        if marked:
-            report.complain("byte order mark", Place(file, 1), "The file starts with a byte order mark.")
-        ends = _LineEnds(file)
-        for number, (offset, raw, size, ended) in enumerate(cut(chain([first[start:]], pieces), start), 1):
-            closed = raw.endswith(b"\r") and size == len(raw)
-            ends.note(number, closed, ended)
-            if closed:
-                raw, size = raw[:-1], size - 1
-            yield _decode(file, number, offset, raw, size, report)
-        ends.finish(report)
+        yield from lines_in(read_pieces(path), file, report)
     except UserError as error:
         report.complain("unreadable file", Place(file), error.what, remedy=error.remedy)
+
+
+def lines_in(pieces: Iterator[bytes], file: str, report: DataReport) -> Iterator[Line]:
+    """Every line of what comes in pieces, out of a file or through a pipe of this name."""
+    first = next(pieces, b"")
+    if encoding := wide_encoding(first):
+        _complain_of_encoding(file, encoding, report)
+        return
+    marked = first.startswith(BYTE_ORDER_MARK)
+    start = len(BYTE_ORDER_MARK) if marked else 0
+    if marked:
+        report.complain("byte order mark", Place(file, 1), "The file starts with a byte order mark.")
+    ends = _LineEnds(file)
+    for number, (offset, raw, size, ended) in enumerate(cut(chain([first[start:]], pieces), start), 1):
+        closed = raw.endswith(b"\r") and size == len(raw)
+        ends.note(number, closed, ended)
+        if closed:
+            raw, size = raw[:-1], size - 1
+        yield _decode(file, number, offset, raw, size, report)
+    ends.finish(report)
 
 
 def cut(pieces: Iterable[bytes], start: int = 0) -> Iterator[tuple[int, bytes, int, bool]]:
@@ -143,12 +147,10 @@ def wide_encoding(beginning: bytes) -> str:
 
 
 def _complain_of_encoding(file: str, encoding: str, report: DataReport) -> None:
-    report.complain(
-        "other encoding",
-        Place(file, 1),
-        f"The file is {encoding}, not UTF-8.",
-        remedy=f"Convert it: iconv -f {encoding} -t UTF-8 {file} > utf8-{Path(file).name}",
-    )
+    remedy = f"Convert it: iconv -f {encoding} -t UTF-8"
+    if Path(file).is_file():  # and not a pipe, which has no name to be opened by
+        remedy += f" {file} > utf8-{Path(file).name}"
+    report.complain("other encoding", Place(file, 1), f"The file is {encoding}, not UTF-8.", remedy=remedy)
 
 
 def _decode(file: str, number: int, offset: int, raw: bytes, size: int, report: DataReport) -> Line:

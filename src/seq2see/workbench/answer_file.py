@@ -30,7 +30,7 @@ class AnswerFile:
 
     def __init__(self, path: Path, made_by: Mapping[str, Any], height: int = 1):
         self.path, self.made_by, self.height = path, dict(made_by), height
-        self.note = path.with_name(f"{path.name}.progress.json")
+        self.note = path.parent / f"{path.name}.progress.json"
         self.answered = 0
         """How many lines have their complete answer in the file."""
         self._covered: dict[str, Any] | None = None  # the window that was being written when it was killed
@@ -112,12 +112,14 @@ class AnswerFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             file = FileIO(self.path, "ab")  # without a buffer, so that nothing is left to be written when it is closed
         except OSError as error:
-            raise UserError(f"This file cannot be written ({error.strerror}).", where=str(self.path)) from None
+            what = f"This file cannot be written ({error.strerror})."
+            raise UserError(what, where=str(self.path), remedy="Name another one with --out.") from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it goes away with the process, however that ends
         except BlockingIOError:
             file.close()
-            raise UserError("Another process is writing to this file.", where=str(self.path)) from None
+            what = "Another process is writing to this file."
+            raise UserError(what, where=str(self.path), remedy="Wait for it, or name another one.") from None
         return file
 
     def _before(self) -> dict[str, Any] | None:

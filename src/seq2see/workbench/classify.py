@@ -111,6 +111,6 @@ def table(path: Path, examples: Sequence[Example], said: Sequence[Said]) -> None
         (example.source, example.target, each.text, f"{math.exp(each.log_probability):.4f}")
         for example, each in zip(examples, said, strict=True)
     ]
-    lines = [[cell.replace("\t", " ").replace("\n", " ") for cell in row] for row in rows]
+    lines = [[cell.replace("\t", " ").replace("\n", " ").replace("\r", " ") for cell in row] for row in rows]
     head = ["text", "label", "answer", "probability"]
     write_text(path, "".join("\t".join(line) + "\n" for line in [head, *lines]))

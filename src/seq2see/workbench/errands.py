@@ -112,7 +112,7 @@ def _as_table(examples: Sequence[Example], outputs: Sequence[str]) -> str:
 
 
 def _one_line(text: str) -> str:
-    return text.replace("\t", "⇥").replace("\n", "⏎")
+    return text.replace("\t", "⇥").replace("\n", "⏎").replace("\r", "⏎")
 
 
 def _heed(stop: StopRequest) -> None:

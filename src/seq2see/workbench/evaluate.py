@@ -199,4 +199,4 @@ def _table(examples: Sequence[Example], predictions: list[Prediction]) -> str:
 
 
 def _one_line(text: str) -> str:
-    return text.replace("\t", " ").replace("\n", " ")
+    return text.replace("\t", " ").replace("\n", " ").replace("\r", " ")

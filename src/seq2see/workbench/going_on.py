@@ -17,7 +17,7 @@ from seq2see.decoding.engine import stream
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.decoding.settings import chooser_of, limits_of, rules_of
 from seq2see.sequences.tokenisers import EOS, PAD
-from seq2see.workbench.engines import Asked, Engine, Watch
+from seq2see.workbench.engines import Asked, Engine, OwnEngine, Watch
 
 if TYPE_CHECKING:
     from seq2see.workbench.predict import Model
@@ -70,11 +70,12 @@ def _joined(before: Hypothesis, after: Hypothesis, shown: int) -> Hypothesis:
 def as_it_comes(model: Model, text: str, seed: int = 0, prefix: str = "", **settings: Any) -> Iterator[str]:
     """An answer piece by piece, as it is chosen; by a language model, what follows the text.
 
-    Beam search only knows in the end which of its hypotheses it takes: then the answer comes whole, as it does behind
-    a prefix.
+    Beam search only knows in the end which of its hypotheses it takes: then the answer comes whole. So it does behind
+    a prefix, from another engine, and in other numbers than float32.
     """
     decoding = model.config.decoding.with_(**settings)
-    if prefix or decoding.num_beams > 1 or decoding.num_return_sequences > 1:
+    searched = decoding.num_beams > 1 or decoding.num_return_sequences > 1
+    if prefix or searched or decoding.precision != "float32" or not isinstance(model.engine, OwnEngine):
         answer = model.predict([text], seed=seed, prefix=prefix, **settings)[0].text
         yield answer if model.reads else answer[len(text) :]
         return

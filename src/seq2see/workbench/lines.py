@@ -22,7 +22,7 @@ from pathlib import Path
 
 from seq2see.core.errors import UserError
 from seq2see.sources.complaints import DataReport, OnBad
-from seq2see.sources.lines import MOST_BYTES, cut, read_lines
+from seq2see.sources.lines import lines_in, read_lines
 
 FIRST, LARGEST = 64, 2048
 PIECE = 1 << 16
@@ -98,15 +98,14 @@ def _lines_of(files: list[Path], at_once: bool = True) -> Iterator[str]:
 
 
 def _lines_from(pipe: BufferedReader, name: str) -> Iterator[str]:
+    report = DataReport()
     # `read1` gives what is there; `read` would wait until there is a whole piece.
-    for number, (_, raw, size, _) in enumerate(cut(iter(lambda: pipe.read1(PIECE), b"")), 1):
-        if size > MOST_BYTES:
-            what = f"The line has {size:,} bytes, more than the limit of {MOST_BYTES:,}."
-            raise UserError(what, where=f"{name}:{number}", remedy="Check that there is one text a line.")
-        try:
-            yield raw.decode("utf-8").rstrip("\r")
-        except UnicodeDecodeError:
-            raise UserError("This is not UTF-8.", where=f"{name}:{number}") from None
+    for line in lines_in(iter(lambda: pipe.read1(PIECE), b""), name, report):
+        if not line.sound:
+            report.judge(OnBad())
+        yield line.text
+    if not report.counts["empty file"]:  # a pipe through which nothing comes asks nothing
+        report.judge(OnBad())
 
 
 @contextmanager

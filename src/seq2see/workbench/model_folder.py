@@ -94,11 +94,11 @@ def read_model(folder: Path, device: torch.device) -> StoredModel:
     try:
         tree = json.loads((folder / "config.json").read_bytes())
     except (OSError, ValueError) as error:
-        raise UserError(f"This model cannot be read: {error}.", where=str(folder)) from None
+        raise _damaged(folder, f"This model cannot be read: {error}.") from None
     config = read_tree(ModelConfig, tree, where=str(folder / "config.json"))
     files, faults = inspect(folder, config.step)
     if faults:
-        raise UserError(f"This model is damaged: {'; '.join(faults)}.", where=str(folder))
+        raise _damaged(folder, f"This model is damaged: {'; '.join(faults)}.")
     tokenisers = Tokenisers.load(folder)
     members = []
     for number, shape in enumerate((config.model, *config.members), 1):
@@ -106,6 +106,14 @@ def read_model(folder: Path, device: torch.device) -> StoredModel:
         unpack_model(members[-1], from_bytes(checked_bytes(folder, _weights_file(number), files)))
     module = Ensemble(members) if config.members else members[0]
     return StoredModel(config, module.to(device).eval(), tokenisers)
+
+
+def _damaged(folder: Path, what: str) -> UserError:
+    """The error for a folder that is not whole; a run can write its model anew, as long as it has checkpoints."""
+    run, remedy = folder.parent, "Copy it here again, or make it anew."
+    if (run / "checkpoints").is_dir():
+        remedy = f"Delete this folder: `seq2see train {run}/recipe.toml --out {run}` then writes it anew."
+    return UserError(what, where=str(folder), remedy=remedy)
 
 
 def _read_real(folder: Path, device: torch.device) -> StoredModel:

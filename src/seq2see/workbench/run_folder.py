@@ -157,4 +157,10 @@ def _latest() -> RunFolder:
 def read_scores(run: RunFolder) -> dict[str, Any]:
     """The figures of the last evaluation; empty if there was none."""
     path = run.evaluation / "scores.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    try:
+        return dict(json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError):
+        remedy = f"Delete it, and judge the run again with `seq2see eval {run}`."
+        raise UserError("These scores are damaged.", where=str(path), remedy=remedy) from None

@@ -75,8 +75,3 @@ def own_name() -> str:
     if called.name != "seq2see" or shutil.which("seq2see") == str(called.absolute()):
         return "seq2see"
     return os.path.relpath(called)
-
-
-def is_interactive() -> bool:
-    """Whether a person types at the other end."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
