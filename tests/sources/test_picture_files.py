@@ -112,6 +112,12 @@ class TestStoredInOtherWays:
         assert found.pixels[0, :, 0].tolist() == [0, 100, 255, 0, 1]
         assert found.remarks == ("16-bit picture",)
 
+    def test_one_of_sixteen_bits_may_stand_for_transparent(self):
+        values = np.array([[1000, 1001]], dtype=np.uint16)
+        found = look_at(stored(Image.fromarray(values), transparency=1000), "x")
+        assert found.pixels[0, :, 0].tolist() == [255, 4]
+        assert found.remarks == ("16-bit picture", "transparent picture")
+
     def test_cmyk_is_seen_in_its_colours(self):
         found = look_at(stored(Image.new("CMYK", (16, 16), (0, 255, 255, 0)), "JPEG"), "x")
         assert np.abs(found.pixels.astype(int) - RED).max() <= 4

@@ -256,8 +256,9 @@ def _plain(image: Image, where: str, remarks: list[str]) -> Image:
     if image.mode.startswith("I;16") or image.mode == "I":
         remarks.append("16-bit picture")
         values = np.array(image).clip(0, 65535).astype(np.uint32)
-        values = (values * 255 + 32767) // 65535
-        image = pillow.fromarray(values.astype(np.uint8))
+        solid = values != image.info.get("transparency", -1)  # the one grey that stands for transparent, if any does
+        image = pillow.fromarray(((values * 255 + 32767) // 65535).astype(np.uint8))
+        image.putalpha(pillow.fromarray(solid.astype(np.uint8) * 255))
     if image.mode == "CMYK":
         remarks.append("CMYK colours")
     elif image.has_transparency_data:
