@@ -67,7 +67,7 @@ def cifar10_vit() -> Recipe:
 def classify_image_hybrid() -> Recipe:
     """The same Transformer behind convolutions: patches overlap, and need no positions (Hassani et al. 2021)."""
     frontend = Stem(depth=3, positions="none")
-    return classify_image().with_(**{"name": "classify-image-hybrid", "source.frontend": frontend, "encoder.skip": 0.1})
+    return classify_image().with_(**{"name": "classify-image-hybrid", "source.frontend": frontend})
 
 
 def classify_image_resnet() -> Recipe:
