@@ -168,6 +168,11 @@ class TestWorkers:
         assert lengths == sorted(lengths)
         assert [len(batch) for batch in seen] == [ROWS] * 3
 
+    def test_what_needs_much_memory_is_decoded_in_smaller_batches(self):
+        counts: list[int] = []
+        Model(stored()).predict(texts(5), num_beams=100, early_stopping=True, max_new_tokens=1250, watch=counts.append)
+        assert counts == [2, 2, 1]
+
 
 class TestCt2:
     def test_it_gives_our_answers(self):
