@@ -195,6 +195,16 @@ def test_ctranslate2_answers_if_it_is_asked_for(folder: Path, capsys: pytest.Cap
     assert "There is no engine 'ct4'" in capsys.readouterr().err
 
 
+def test_what_is_refused_leaves_no_file(folder: Path, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("ctranslate2")
+    assert run(predict(folder, "refused.txt", "--engine", "ct2", "--prefix", "the")) == 2
+    assert "takes no prefix" in capsys.readouterr().err
+    (folder / "mine.txt").touch()
+    assert run(predict(folder, "mine.txt", "--engine", "ct2", "--prefix", "the")) == 2
+    assert not [*folder.glob("refused*")]
+    assert (folder / "mine.txt").exists()
+
+
 LIGHT = """
 import sys
 from seq2see.cli.app import run
