@@ -179,11 +179,16 @@ def lines_asked(texts: list[str] | None, files: list[Path] | None) -> Lines:
 
 
 def converse(model: Model, settings: dict[str, Any], as_json: bool = False) -> None:
-    """Type a text, and read the answer as it comes; an empty line or Ctrl-D ends it, Ctrl-C only the answer."""
+    """Type a text, and read the answer as it comes, or all that were asked for, one a line.
+
+    An empty line or Ctrl-D ends it, Ctrl-C only the answer.
+    """
     from seq2see.core.errors import UserError
     from seq2see.models.picture_settings import Picture
 
-    more = "" if model.reads or as_json else f"\n{MORE} goes on from where the last answer stopped."
+    model.predict([], **settings)  # so that a wrong setting is told before anything is typed
+    whole = as_json or _height(model, settings, as_json) > 1
+    more = "" if model.reads or whole else f"\n{MORE} goes on from where the last answer stopped."
     source = model.config.model.source
     what = f"the name of a {source.kind} file" if isinstance(source, Picture) else "a text"
     print(f"Type {what} and press Enter; an empty line ends.{more}")
@@ -198,7 +203,7 @@ def converse(model: Model, settings: dict[str, Any], as_json: bool = False) -> N
             return
         asked = before if text.strip() == MORE and before else text
         try:
-            if as_json:
+            if whole:
                 _answer(model, [asked], settings, as_json)
                 continue
             if asked is text:
