@@ -77,6 +77,7 @@ def test_a_dry_run_explains_and_trains_nothing(folder: Path, capsys: pytest.Capt
     [
         ("trian x", "There is no verb 'trian'. Did you mean 'train'?"),
         ("show pocket-transfomer", "There is no recipe 'pocket-transfomer'. Did you mean 'pocket-transformer'?"),
+        ("train multi30k-ensemble", "put together of finished runs: `seq2see ensemble RUN RUN`."),
         ("train translate mi.tsv", "mi.tsv: There is no such file. Did you mean 'my.tsv'?"),
         ("train translate --set training.step=3", "training: There is no setting 'step'. Did you mean 'steps'?"),
         ("train translate --set encoder.kind=transformr", "There is no kind 'transformr'. Did you mean 'transformer'?"),
