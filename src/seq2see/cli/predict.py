@@ -126,7 +126,8 @@ def _stream(
             meter.say(_stopped(answers))
             raise typer.Exit(INTERRUPTED) from None
     if answers:
-        meter.say(f"{meter.so_far()} are answered in {answers.path} ({meter.speeds()})")
+        speeds = f" ({meter.speeds()})" if meter.fresh else ""
+        meter.say(f"{meter.so_far()} are answered in {answers.path}{speeds}")
     if meter.bad:
         raise typer.Exit(2)
 
