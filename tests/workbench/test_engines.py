@@ -213,5 +213,11 @@ class TestCt2:
             Model(stored(), engine="ct3")
 
 
+@pytest.mark.parametrize("text", ["", " ", "\u200b"], ids=ascii)
+def test_nothing_is_answered_to_what_cannot_be_seen(text: str):
+    with pytest.raises(UserError, match="nothing to read in an empty text"):
+        Model(stored())(text)
+
+
 def test_an_empty_list_has_no_answers():
     assert Model(stored()).predict([]) == []

@@ -67,16 +67,17 @@ def predict(
 def _answer(model: Model, texts: list[str], settings: dict[str, Any], as_json: bool) -> None:
     """Answer the texts of the command line, all at once."""
     from seq2see.models.picture_settings import Picture
+    from seq2see.sources.lines import is_blank
     from seq2see.workbench.streaming import Manner, remarked, written
 
     if not isinstance(model.config.model.source, Picture):
         for name in filter(os.path.isfile, texts):
             print(f"seq2see: {name} is taken as a text; --file {name} answers the lines in it", file=sys.stderr)
-    asked = [text for text in texts if text.strip()]
+    asked = [text for text in texts if not is_blank(text)]
     answers = _predict_all(model, asked, settings)
     each = iter(answers)
     for text in texts:
-        prediction = next(each) if text.strip() else None
+        prediction = None if is_blank(text) else next(each)
         if prediction and prediction.truncated:
             print(f"seq2see: this text is too long and was cut: {text[:60]} ...", file=sys.stderr)
         if prediction and prediction.remarks:
