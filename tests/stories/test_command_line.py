@@ -44,7 +44,7 @@ def test_a_first_evening(folder: Path, capsys: pytest.CaptureFixture[str], monke
     assert stored["corpus"]["paths"] == [str(folder / "my.tsv")]  # it can be run again from any folder
 
     assert run(["eval", "latest"]) == 0
-    assert "sacreBLEU signature nrefs:1|case:mixed" in capsys.readouterr().out
+    assert "sacreBLEU signature\n  nrefs:1|case:mixed" in capsys.readouterr().out
 
     assert run(["predict", "latest", "红猫", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
