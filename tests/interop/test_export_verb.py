@@ -193,6 +193,12 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
+def test_a_place_that_cannot_be_written_is_told_as_it_was_given(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="file/x: This folder cannot be written"), new_folder(tmp_path / "file" / "x"):
+        pass
+
+
 def test_what_a_killed_export_left_behind_is_in_nobodys_way(tmp_path):
     (tmp_path / ".hf.tmp").mkdir()
     (tmp_path / ".hf.tmp" / "stale").touch()

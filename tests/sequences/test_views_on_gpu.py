@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from seq2see.core.batch import Batch, Pictures
-from seq2see.sequences.augment import Cutout, Flip, MirrorShift, Shift
+from seq2see.sequences.augment import Cutout, Flip, Shift
 from seq2see.sequences.draws import Draws
 from seq2see.sequences.mixing import CutMix, EitherMix, Mixup
 from seq2see.sequences.rand_augment import RandAugment
@@ -15,7 +15,7 @@ from seq2see.training.graphs import GraphedStep
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
-CHANGES = [Shift(4), MirrorShift(4), Flip(), Cutout(8), RandAugment(2, 0.5), Mixup(0.8), CutMix(1.0)]
+CHANGES = [Shift(4), Flip(), Cutout(8), RandAugment(2, 0.5), Mixup(0.8), CutMix(1.0)]
 CHANGES.append(EitherMix(Mixup(0.8), CutMix(1.0)))
 
 

@@ -44,7 +44,7 @@ def test_a_first_evening(folder: Path, capsys: pytest.CaptureFixture[str], monke
     assert stored["corpus"]["paths"] == [str(folder / "my.tsv")]  # it can be run again from any folder
 
     assert run(["eval", "latest"]) == 0
-    assert "sacreBLEU signature nrefs:1|case:mixed" in capsys.readouterr().out
+    assert "sacreBLEU signature\n  nrefs:1|case:mixed" in capsys.readouterr().out
 
     assert run(["predict", "latest", "红猫", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -77,6 +77,7 @@ def test_a_dry_run_explains_and_trains_nothing(folder: Path, capsys: pytest.Capt
     [
         ("trian x", "There is no verb 'trian'. Did you mean 'train'?"),
         ("show pocket-transfomer", "There is no recipe 'pocket-transfomer'. Did you mean 'pocket-transformer'?"),
+        ("train multi30k-ensemble", "put together of finished runs: `seq2see ensemble RUN RUN`."),
         ("train translate mi.tsv", "mi.tsv: There is no such file. Did you mean 'my.tsv'?"),
         ("train translate --set training.step=3", "training: There is no setting 'step'. Did you mean 'steps'?"),
         ("train translate --set encoder.kind=transformr", "There is no kind 'transformr'. Did you mean 'transformer'?"),

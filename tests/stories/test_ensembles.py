@@ -185,6 +185,21 @@ def test_a_dialogue_with_a_translator(home: Path, monkeypatch: pytest.MonkeyPatc
     assert json.loads(capsys.readouterr().out.split("\n")[1])["answers"][0]["text"] == answers[0]
 
 
+def test_a_dialogue_gives_all_answers_that_are_asked_for(home: Path, monkeypatch, capsys: pytest.CaptureFixture[str]):
+    typed = iter(["红猫", ""])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    model, several = load(home / "one"), {"num_beams": 3, "num_return_sequences": 3}
+    converse(model, {"prefix": "", **several})
+    assert capsys.readouterr().out.split("\n")[1:] == [*(each.text for each in model("红猫", **several).answers), ""]
+
+
+@pytest.mark.parametrize("wrong", [{"precision": "int4"}, {"num_return_sequences": 2}, {"num_beam": 2}], ids=str)
+def test_a_dialogue_tells_a_wrong_setting_before_anything_is_typed(wrong: dict, home: Path, capsys):
+    with pytest.raises(UserError, match=next(iter(wrong))):
+        converse(load(home / "one"), {"prefix": "", **wrong})
+    assert capsys.readouterr().out == ""
+
+
 def test_damaged_scores_are_told(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     shutil.copytree(home / "one", tmp_path / "broken")
     (tmp_path / "broken" / "eval").mkdir(exist_ok=True)

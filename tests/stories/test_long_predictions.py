@@ -195,6 +195,16 @@ def test_ctranslate2_answers_if_it_is_asked_for(folder: Path, capsys: pytest.Cap
     assert "There is no engine 'ct4'" in capsys.readouterr().err
 
 
+def test_what_is_refused_leaves_no_file(folder: Path, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("ctranslate2")
+    assert run(predict(folder, "refused.txt", "--engine", "ct2", "--prefix", "the")) == 2
+    assert "takes no prefix" in capsys.readouterr().err
+    (folder / "mine.txt").touch()
+    assert run(predict(folder, "mine.txt", "--engine", "ct2", "--prefix", "the")) == 2
+    assert not [*folder.glob("refused*")]
+    assert (folder / "mine.txt").exists()
+
+
 LIGHT = """
 import sys
 from seq2see.cli.app import run
@@ -236,6 +246,15 @@ class TestMeter:
             meter(Progress(1))
         # The last 6 lines took 4 seconds, so 64 more take 43; what came before the first answer does not come again.
         assert log.getvalue() == "seq2see: 36 of 100 lines   2 lines/s   10 tokens/s   43 s left\n"
+
+    def test_what_is_not_counted_yet_is_not_said_to_be_nothing(self):
+        log = io.StringIO()
+        with self.meter(log) as meter:
+            self.now = 5.0
+            meter(Progress(2, fresh=False))
+            self.now = 20.0
+            meter(Progress(4))
+        assert log.getvalue() == "seq2see: 2 of 100 lines\nseq2see: 6 of 100 lines   0.2 lines/s\n"
 
     def test_without_a_total_there_is_no_time_left(self):
         log = io.StringIO()

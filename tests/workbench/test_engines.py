@@ -168,6 +168,11 @@ class TestWorkers:
         assert lengths == sorted(lengths)
         assert [len(batch) for batch in seen] == [ROWS] * 3
 
+    def test_what_needs_much_memory_is_decoded_in_smaller_batches(self):
+        counts: list[int] = []
+        Model(stored()).predict(texts(5), num_beams=100, early_stopping=True, max_new_tokens=1250, watch=counts.append)
+        assert counts == [2, 2, 1]
+
 
 class TestCt2:
     def test_it_gives_our_answers(self):
@@ -206,6 +211,12 @@ class TestCt2:
     def test_another_engine_does_not_exist(self):
         with pytest.raises(UserError, match=r"There is no engine 'ct3'. Did you mean 'ct2'"):
             Model(stored(), engine="ct3")
+
+
+@pytest.mark.parametrize("text", ["", " ", "\u200b"], ids=ascii)
+def test_nothing_is_answered_to_what_cannot_be_seen(text: str):
+    with pytest.raises(UserError, match="nothing to read in an empty text"):
+        Model(stored())(text)
 
 
 def test_an_empty_list_has_no_answers():

@@ -36,12 +36,21 @@ def test_both_bleus_are_shown_side_by_side_each_with_its_signature(capsys):
     assert scores["bleu"]["value"] < 50
     truth = {"per_token": 2.0, "bits_per_character": 1.0, "token_accuracy": 50.0}
     print_scores("here", {"test": scores, "perplexity": truth})
-    shown = capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
     assert "BLEU: sacreBLEU signature nrefs:1|case:mixed|eff:no|tok:13a" in shown
     assert "BLEU lower-cased, tokenised: sacreBLEU signature nrefs:1|case:lc|eff:no|tok:none" in shown
     assert "lang:de" in shown
     assert "100.0" in shown
     assert "chrF2" not in shown  # what was not measured has no column
+
+
+def test_what_is_told_fits_into_80_columns(capsys):
+    signature = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
+    truth = {"per_token": 2.0, "bits_per_character": 1.0, "token_accuracy": 50.0, "unknown": 1.5, "unit": "character"}
+    print_scores("here", {"test": {"pairs": 1, "bleu": {"value": 1, "signature": signature}}, "perplexity": truth})
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert f"  {signature}" in lines
 
 
 def test_without_its_package_a_metric_is_left_out(monkeypatch):

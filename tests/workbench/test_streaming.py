@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -85,6 +86,10 @@ class TestLines:
         with pytest.raises(UserError, match="standard input:2:2: The byte 0xFF is not UTF-8"):
             list(lines_from(io.BytesIO(b"a\nb\xff\nc\n")).each)
 
+    def test_what_comes_packed_through_a_pipe_is_told(self):
+        with pytest.raises(UserError, match=r"standard input: This is packed by gzip. Unpack .*gunzip -c FILE"):
+            list(lines_from(io.BytesIO(gzip.compress(b"a\nb\n"))).each)
+
     @pytest.mark.parametrize("content", [b"\xef\xbb\xbfa\r\nb\n", b"a\r\r\n\n"], ids=["a mark", "returns"])
     def test_a_pipe_is_read_as_a_file_is(self, content: bytes, tmp_path: Path):
         (tmp_path / "in.txt").write_bytes(content)
@@ -148,6 +153,11 @@ class TestAnswers:
         expected = [f"{number} {line.upper()}" if line else "" for number, line in enumerate(lines)]
         assert (tmp_path / "out.txt").read_text().split("\n") == [*expected, ""]
         assert sorted(path.name for path in tmp_path.iterdir()) == ["out.txt"]
+
+    def test_a_line_of_invisible_characters_is_empty_as_in_training(self):
+        output = io.StringIO()
+        answer_lines(Shouting(), Lines(["a", "\u200b \u200b", "b"]), Printed(output), Manner())
+        assert output.getvalue() == "0 A\n\n2 B\n"
 
     def test_several_answers_take_as_many_lines_even_for_an_empty_one(self):
         output = io.StringIO()

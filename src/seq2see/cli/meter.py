@@ -78,7 +78,7 @@ class Meter:
             self._bar.update(self._bar.task_ids[0], completed=self.lines, figures=self.figures())
         elif not self.quiet and self.clock() - self.said >= SECONDS:
             self.said = self.clock()
-            self.say(f"{self.so_far()}   {self.figures()}")
+            self.say(f"{self.so_far()}   {self.figures()}".rstrip())
 
     def say(self, text: str) -> None:
         """A line that stays."""
@@ -92,9 +92,10 @@ class Meter:
         return f"{self.lines:,} lines" if self.total is None else f"{self.lines:,} of {self.total:,} lines"
 
     def speeds(self) -> str:
-        """How fast it has gone since this call began."""
+        """How fast it has gone since this call began; nothing is said of what is not counted yet."""
         seconds = max(self.clock() - self.began, 1e-9)
-        return f"{self.fresh / seconds:,.0f} lines/s   {self.tokens / seconds:,.0f} tokens/s"
+        counts = {"lines/s": self.fresh, "tokens/s": self.tokens}
+        return "   ".join(f"{rate(count / seconds)} {unit}" for unit, count in counts.items() if count)
 
     def figures(self) -> str:
         """The speeds, and the time left if the total is known."""
@@ -103,6 +104,15 @@ class Meter:
         # What was prepared before the first answer (a compiler may have run) will not take its time again.
         each = (self.clock() - self._first[1]) / (self.fresh - self._first[0])
         return f"{self.speeds()}   {duration((self.total - self.lines) * each)} left"
+
+
+def rate(each_second: float) -> str:
+    """So many a second; what is slow has a decimal, for it is not nothing.
+
+    >>> rate(2345.6), rate(1.4), rate(0.24)
+    ('2,346', '1', '0.2')
+    """
+    return f"{each_second:,.0f}" if each_second >= 1 else f"{each_second:.1g}"
 
 
 def duration(seconds: float) -> str:

@@ -67,16 +67,17 @@ def predict(
 def _answer(model: Model, texts: list[str], settings: dict[str, Any], as_json: bool) -> None:
     """Answer the texts of the command line, all at once."""
     from seq2see.models.picture_settings import Picture
+    from seq2see.sources.lines import is_blank
     from seq2see.workbench.streaming import Manner, remarked, written
 
     if not isinstance(model.config.model.source, Picture):
         for name in filter(os.path.isfile, texts):
             print(f"seq2see: {name} is taken as a text; --file {name} answers the lines in it", file=sys.stderr)
-    asked = [text for text in texts if text.strip()]
+    asked = [text for text in texts if not is_blank(text)]
     answers = _predict_all(model, asked, settings)
     each = iter(answers)
     for text in texts:
-        prediction = next(each) if text.strip() else None
+        prediction = None if is_blank(text) else next(each)
         if prediction and prediction.truncated:
             print(f"seq2see: this text is too long and was cut: {text[:60]} ...", file=sys.stderr)
         if prediction and prediction.remarks:
@@ -126,7 +127,8 @@ def _stream(
             meter.say(_stopped(answers))
             raise typer.Exit(INTERRUPTED) from None
     if answers:
-        meter.say(f"{meter.so_far()} are answered in {answers.path} ({meter.speeds()})")
+        speeds = f" ({meter.speeds()})" if meter.fresh else ""
+        meter.say(f"{meter.so_far()} are answered in {answers.path}{speeds}")
     if meter.bad:
         raise typer.Exit(2)
 
@@ -179,11 +181,16 @@ def lines_asked(texts: list[str] | None, files: list[Path] | None) -> Lines:
 
 
 def converse(model: Model, settings: dict[str, Any], as_json: bool = False) -> None:
-    """Type a text, and read the answer as it comes; an empty line or Ctrl-D ends it, Ctrl-C only the answer."""
+    """Type a text, and read the answer as it comes, or all that were asked for, one a line.
+
+    An empty line or Ctrl-D ends it, Ctrl-C only the answer.
+    """
     from seq2see.core.errors import UserError
     from seq2see.models.picture_settings import Picture
 
-    more = "" if model.reads or as_json else f"\n{MORE} goes on from where the last answer stopped."
+    model.predict([], **settings)  # so that a wrong setting is told before anything is typed
+    whole = as_json or _height(model, settings, as_json) > 1
+    more = "" if model.reads or whole else f"\n{MORE} goes on from where the last answer stopped."
     source = model.config.model.source
     what = f"the name of a {source.kind} file" if isinstance(source, Picture) else "a text"
     print(f"Type {what} and press Enter; an empty line ends.{more}")
@@ -198,7 +205,7 @@ def converse(model: Model, settings: dict[str, Any], as_json: bool = False) -> N
             return
         asked = before if text.strip() == MORE and before else text
         try:
-            if as_json:
+            if whole:
                 _answer(model, [asked], settings, as_json)
                 continue
             if asked is text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,11 @@ COLUMNS = {
     "notes-bleu": ("notes' BLEU", 3),
 }
 """The title of each metric, and how many digits it is shown with; what was not measured has no column."""
+
+
+def say(text: str) -> None:
+    """Print a sentence on lines that fit into 80 columns; a signature stays whole, to be copied."""
+    print(textwrap.fill(text, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
 
 
 def print_scores(run: object, scores: dict[str, Any]) -> None:
@@ -44,7 +50,7 @@ def _print_read(scores: dict[str, Any]) -> None:
         _print_series(scores["series"])
     if "hidden" in scores:
         hidden = scores["hidden"]
-        print(
+        say(
             f"{hidden['accuracy']:.1f} % of {hidden['tokens']:,} hidden tokens right, "
             f"perplexity {hidden['perplexity']:.3f} per hidden token (test)"
         )
@@ -67,15 +73,15 @@ def _print_written(scores: dict[str, Any]) -> None:
         Console().print(table)
     for name, part in splits.items():
         if "pronunciation" in part:
-            print(_pronunciation(name, part["pronunciation"]))
+            say(_pronunciation(name, part["pronunciation"]))
     split = scores["perplexity"].get("split", "test")
-    print(f"{perplexity_line(scores['perplexity'])} ({split}, truth given)")
+    say(f"{perplexity_line(scores['perplexity'])} ({split}, truth given)")
     if unknown := unknown_line(scores["perplexity"]):
-        print(unknown)
+        say(unknown)
     if "alignment" in scores:
         choice = scores["alignment"]["chosen_on_valid"]
         heads = ", ".join(str(head + 1) for head in choice["heads"])
-        print(
+        say(
             f"alignment error rate {scores['alignment']['error_rate']:.3f} "
             f"(attention of layer {choice['layer'] + 1}, head {heads}; chosen on valid)"
         )
@@ -86,7 +92,7 @@ def _print_written(scores: dict[str, Any]) -> None:
         if isinstance(part.get(key), dict)
     }
     for line in sorted(signed):
-        print(line)
+        say(line)
 
 
 def print_changes(first: object, second: object, changes: Sequence[Changed]) -> None:

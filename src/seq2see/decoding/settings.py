@@ -15,6 +15,9 @@ from seq2see.decoding.engine import Limits
 from seq2see.decoding.penalties import NoPenalty, Penalty
 from seq2see.decoding.rules import MinimumLength, NoRepeat, Rule
 
+MOST_TOKENS = 250_000
+"""Tokens that are kept side by side for one input, in all its hypotheses together: each has its place in memory."""
+
 
 class Decoding(Settings):
     """How answers are made."""
@@ -23,7 +26,7 @@ class Decoding(Settings):
     """The longest answer, its end token included; a given beginning is not counted."""
     min_new_tokens: int = Field(0, ge=0)
     """The shortest answer, its end token and a given beginning not counted."""
-    num_beams: int = Field(1, ge=1)
+    num_beams: int = Field(1, ge=1, le=1000)
     """How many hypotheses are followed side by side; 1 is greedy decoding."""
     length_penalty: Penalty = NoPenalty()
     """How answers of different length are compared."""
@@ -37,7 +40,7 @@ class Decoding(Settings):
     """Sampling: only from this many most probable tokens; 0 is all."""
     top_p: float = Field(1.0, gt=0, le=1)
     """Sampling: only from the most probable tokens that together have this probability."""
-    num_return_sequences: int = Field(1, ge=1)
+    num_return_sequences: int = Field(1, ge=1, le=1000)
     """How many answers are given for each input."""
     no_repeat_ngram_size: int = Field(0, ge=0)
     """Never say this many tokens in succession twice; 0 allows it."""
@@ -70,7 +73,18 @@ class Decoding(Settings):
             raise UserError(
                 f"min_new_tokens = {self.min_new_tokens} is more than max_new_tokens = {self.max_new_tokens}."
             )
+        if self.width * self.max_new_tokens > MOST_TOKENS:
+            times = f"{self.width} times " * (self.width > 1)
+            raise UserError(
+                f"There is no memory for {times}{self.max_new_tokens:,} tokens: at most {MOST_TOKENS:,} in all.",
+                remedy="Set a smaller decoding.max_new_tokens.",
+            )
         return self
+
+    @property
+    def width(self) -> int:
+        """How many hypotheses an input has at one time."""
+        return max(self.num_beams, self.num_return_sequences)
 
 
 def chooser_of(settings: Decoding, seed: int = 0) -> Chooser:

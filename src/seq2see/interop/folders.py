@@ -29,6 +29,10 @@ def new_folder(folder: Path) -> Iterator[Path]:
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
+    except OSError as error:
+        what = f"This folder cannot be written ({error.strerror})."
+        raise UserError(what, where=str(folder), remedy="Name another folder with --out.") from None
+    try:
         yield temporary
         temporary.rename(folder)
     finally:

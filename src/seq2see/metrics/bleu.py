@@ -57,20 +57,8 @@ def corpus_chrf(outputs: Sequence[str], references: Sequence[str]) -> Score:
     return _score("chrF2", CHRF(), outputs, references)
 
 
-def row_bleu(outputs: Sequence[str], references: Sequence[str], tokenise: Tokenise = "13a") -> list[float]:
-    """BLEU of each row by itself, to sort a table by.
-
-    A short row has no 4-grams, so only the orders it has are averaged (`effective_order`). The mean of
-    these numbers is not the corpus BLEU.
-    """
-    require_pairs(outputs, references)
-    metric = BLEU(tokenize=tokenise, effective_order=True)
-    pairs = zip(outputs, references, strict=True)
-    return [metric.sentence_score(output, [reference]).score for output, reference in pairs]
-
-
 def row_chrf(outputs: Sequence[str], references: Sequence[str]) -> list[float]:
-    """chrF2 of each row by itself; steadier than BLEU on short rows."""
+    """chrF2 of each row by itself, to sort a table by: BLEU would need 4-grams, which a short row does not have."""
     require_pairs(outputs, references)
     metric = CHRF()
     pairs = zip(outputs, references, strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from seq2see.core.errors import no_file, unknown
+from seq2see.core.errors import UserError, no_file, unknown
 from seq2see.core.settings import read_toml
 from seq2see.recipes import (
     caption,
@@ -117,6 +117,9 @@ def recipe(name: str | Path) -> Recipe:
         if not Path(text).is_file():
             raise no_file(Path(text))
         return read_toml(Recipe, Path(text))
+    if text not in RECIPES and "ensemble" in text:
+        made_of = "An ensemble is not trained, but put together of finished runs: `seq2see ensemble RUN RUN`."
+        raise UserError(f"There is no recipe '{text}'.", remedy=made_of)
     if text not in RECIPES:
         raise unknown("recipe", text, RECIPES)
     return RECIPES[text]()

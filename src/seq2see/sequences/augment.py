@@ -35,9 +35,10 @@ def lines_and_columns(pixels: Pixels) -> tuple[Int[Tensor, "1 height 1"], Int[Te
 
 
 class Shift:
-    """Move a picture by up to `most` pixels in both directions; what comes in from outside is black.
+    """Move a picture by up to `most` pixels in both directions.
 
-    The same as padding it by so many pixels and cutting out a picture of the old size (He et al. 2016, section 4.2).
+    The same as padding it by so many pixels and cutting out a picture of the old size (He et al. 2016, section 4.2);
+    but a mirror stands at every edge: no black bars come in, which real pictures do not have.
     """
 
     def __init__(self, most: int):
@@ -47,20 +48,6 @@ class Shift:
         """Every picture moved by an amount of its own."""
         moves = (draws.whole("shift", 2 * self.most + 1, 2) - self.most)[..., None, None]
         lines, columns = (place + move for place, move in zip(lines_and_columns(pixels), moves.unbind(1), strict=True))
-        return self.at(pixels, lines, columns)
-
-    def at(self, pixels: Pixels, lines: Places, columns: Places) -> Pixels:
-        """The pixels at these places, of which some are outside."""
-        height, width = pixels.shape[2:]
-        there = taken(pixels, lines.clamp(0, height - 1), columns.clamp(0, width - 1))
-        return there.masked_fill(outside(lines, columns, height, width)[:, None], 0)
-
-
-class MirrorShift(Shift):
-    """The same where a mirror stands at every edge: no black bars, which real pictures do not have."""
-
-    def at(self, pixels: Pixels, lines: Places, columns: Places) -> Pixels:
-        """The pixels at these places, or at those that are seen there."""
         height, width = pixels.shape[2:]
         return taken(pixels, mirrored(lines, height), mirrored(columns, width))
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from seq2see.core.batch import Batch, Mixed, Pictures
 from seq2see.core.settings import Settings
-from seq2see.sequences.augment import Cutout, Flip, MirrorShift
+from seq2see.sequences.augment import Cutout, Flip, Shift
 from seq2see.sequences.buckets import Numbers
 from seq2see.sequences.draws import Draws
 from seq2see.sequences.mixing import CutMix, EitherMix, Mixup
@@ -61,7 +61,7 @@ class Viewer:
     def __init__(self, views: Views, seed: int):
         self.seed, self.showings = seed, views.showings
         chosen: list[tuple[bool, View]] = [
-            (views.shift > 0, MirrorShift(views.shift)),
+            (views.shift > 0, Shift(views.shift)),
             (views.flip, Flip()),
             (views.changes > 0, RandAugment(views.changes, views.strength)),
             (views.cutout > 0, Cutout(views.cutout)),

@@ -39,6 +39,15 @@ def bare_name(path: Path) -> Path:
     return path.with_suffix("") if path.suffix.lower() in SUFFIXES else path
 
 
+def packed_by(start: bytes) -> str:
+    """Which program packed what begins with these bytes; nothing if none did.
+
+    >>> packed_by(b"\\x1f\\x8b\\x08"), packed_by(b"Hello")
+    ('gzip', '')
+    """
+    return next((name for magic, name in MAGICS.items() if start.startswith(magic)), "")
+
+
 def read_pieces(path: Path) -> Iterator[bytes]:
     """The unpacked content of a file, piece by piece; none is empty and memory stays small."""
     try:
@@ -64,7 +73,7 @@ def read_pieces(path: Path) -> Iterator[bytes]:
 def _unpacked(path: Path, raw: BinaryIO) -> BinaryIO:
     start = raw.read(8)
     raw.seek(0)
-    found = next((name for magic, name in MAGICS.items() if start.startswith(magic)), "plain")
+    found = packed_by(start) or "plain"
     promised = SUFFIXES.get(path.suffix.lower(), "plain")
     if found != promised and (start or promised != "plain"):
         raise _disagreement(path, start, found, promised)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from seq2see.core.errors import UserError
 from seq2see.sources.complaints import DataReport, Place
-from seq2see.sources.compression import read_pieces
+from seq2see.sources.compression import packed_by, read_pieces
 
 MOST_BYTES = 1 << 20
 """The longest line that is read: 1 MB. What is longer is no sentence, but a file without line ends."""
@@ -28,6 +28,11 @@ WIDE_MARKS: dict[bytes, str] = {
     b"\x00\x00\xfe\xff": "UTF-32BE",
     b"\xff\xfe": "UTF-16LE",
     b"\xfe\xff": "UTF-16BE",
+}
+
+UNPACKING = {
+    "gzip": "Unpack it on its way (gunzip -c FILE | ...), or name it with --file.",
+    "xz": "Unpack it on its way (xz -dc FILE | ...), or name it with --file.",
 }
 
 
@@ -77,6 +82,10 @@ def read_lines(path: Path, report: DataReport) -> Iterator[Line]:
 def lines_in(pieces: Iterator[bytes], file: str, report: DataReport) -> Iterator[Line]:
     """Every line of what comes in pieces, out of a file or through a pipe of this name."""
     first = next(pieces, b"")
+    if packer := packed_by(first):
+        remedy = UNPACKING.get(packer, "Unpack it first.")
+        report.complain("unreadable file", Place(file), f"This is packed by {packer}.", remedy=remedy)
+        return
     if encoding := wide_encoding(first):
         _complain_of_encoding(file, encoding, report)
         return

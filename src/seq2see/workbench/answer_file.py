@@ -35,8 +35,10 @@ class AnswerFile:
         """How many lines have their complete answer in the file."""
         self._covered: dict[str, Any] | None = None  # the window that was being written when it was killed
         self._file: FileIO | None = None
+        self._is_new = False
 
     def __enter__(self) -> Self:
+        self._is_new = not self.path.exists()
         self._file = self._open()
         try:
             before = self._before()
@@ -53,8 +55,10 @@ class AnswerFile:
             raise
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         assert self._file is not None
+        if isinstance(error, UserError) and self._is_new and not self.note.exists():  # nothing was written yet
+            self.path.unlink(missing_ok=True)
         self._file.close()
 
     def takes(self, window: Window) -> bool:

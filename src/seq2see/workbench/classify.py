@@ -15,6 +15,7 @@ from seq2see.metrics.classes import Confusion
 from seq2see.sequences.labelled import LabelledTexts
 from seq2see.sequences.tokenisers import BOS, EOS
 from seq2see.sources.examples import Example
+from seq2see.sources.lines import is_blank
 from seq2see.workbench.known_splits import LEARNT_FROM
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Choice
@@ -52,7 +53,7 @@ class Classify:
 
     def read(self, stored: StoredModel, text: str) -> Seen:
         """A text, or its beginning."""
-        if not text.strip():
+        if is_blank(text):
             raise UserError("There is nothing to read in an empty text.")
         ids, longest = stored.tokenisers.source.encode(text), stored.config.model.read.longest
         return Seen(text, [BOS, *ids[:longest], EOS], len(ids) > longest)

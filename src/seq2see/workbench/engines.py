@@ -22,7 +22,7 @@ from seq2see.core.threads import Crew
 from seq2see.decoding.engine import Decodes, decode
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.decoding.hypotheses import Hypothesis
-from seq2see.decoding.settings import Decoding, chooser_of, limits_of, rules_of
+from seq2see.decoding.settings import MOST_TOKENS, Decoding, chooser_of, limits_of, rules_of
 from seq2see.models.language_model import LanguageModel
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.workbench.model_folder import members_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from seq2see.decoding.quick import Precision
 
 ROWS = 64
-"""Sources decoded side by side; a result never depends on its neighbours."""
+"""Sources decoded side by side, unless they would need too much memory; a result never depends on its neighbours."""
 FEW = 32
 """For fewer sources than this, nothing is built that only pays with use."""
 MEASURED = 1000
@@ -84,7 +84,8 @@ class OwnEngine:
     def answer(self, asked: Asked, watch: Watch) -> list[list[Hypothesis]]:
         """For each source its hypotheses, best first."""
         by_length = sorted(range(len(asked.sources)), key=lambda place: len(asked.sources[place]))
-        batches = [by_length[start : start + ROWS] for start in range(0, len(by_length), ROWS)]
+        rows = min(ROWS, MOST_TOKENS // (asked.decoding.width * asked.decoding.max_new_tokens))
+        batches = [by_length[start : start + rows] for start in range(0, len(by_length), rows)]
         quick = self.is_worth_it(asked)
         way = self.crew.arrangement(len(batches), exact=quick and len(by_length) >= MEASURED and self._is_exact())
         model: Decodes = self.twin(asked.decoding.precision, way.threads) if quick else self.module

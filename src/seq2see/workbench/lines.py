@@ -1,8 +1,9 @@
 """Lines to be answered: read a little ahead from files or a pipe, and cut into windows.
 
-A window is what is sorted by length and answered together. With 64 rows side by side, Multi30k's German lines waste
-83 % on padding in the order of the file, 7 % sorted in windows of 1,024, 4 % in 2,048 and 2 % in 4,096, while
-what a kill can cost grows with the window; so it is 2,048. The first ones are smaller, that answers come soon.
+A window is what is sorted by length and answered together. With 64 rows side by side, the 29,000 German lines that
+Multi30k trains on have for every 100 words 106 places of padding in the order of the file, 9.5 sorted in windows of
+1,024, 5.1 in 2,048 and 2.8 in 4,096, while what a kill can cost grows with the window; so it is 2,048. The first ones
+are smaller, that answers come soon.
 
 Where windows begin depends on the number of the line alone. So whoever goes on after a kill builds the same
 batches as if nothing had happened, and their answers are the same to the last bit.

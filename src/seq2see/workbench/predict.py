@@ -21,6 +21,7 @@ from seq2see.inspection.trace import ATTENTION
 from seq2see.models.picture_settings import Picture
 from seq2see.models.settings import Series
 from seq2see.sequences.tokenisers import BOS, EOS
+from seq2see.sources.lines import is_blank
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.engines import Asked, engine_of
 from seq2see.workbench.going_on import answer_at_length, as_it_comes
@@ -233,7 +234,7 @@ class Model:
 
     def _read(self, texts: Sequence[str]) -> list[list[int]]:
         """The texts as numbers, whole."""
-        if self.reads and not all(text.strip() for text in texts):
+        if self.reads and any(map(is_blank, texts)):
             raise UserError("There is nothing to read in an empty text.")
         return self.tokenisers.source.encode_many(texts)
 
@@ -267,8 +268,7 @@ class Model:
         )
 
     def _choices(self, found: Hypothesis) -> tuple[Choice, ...]:
-        ended = [EOS] if found.finished else []
-        pieces = self.tokenisers.target.pieces([*found.tokens, *ended])
+        pieces = self.tokenisers.target.pieces([*found.tokens, *[EOS] * found.finished])
         if len(found.token_log_probabilities) != len(pieces):  # another engine may not tell them
             return ()
         return tuple(

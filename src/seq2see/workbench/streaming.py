@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, TextIO
 
+from seq2see.sources.lines import is_blank
 from seq2see.sources.pictures import BadPicture
 from seq2see.workbench.lines import FIRST, Lines, Window, windows
 from seq2see.workbench.predict import Answer, Model, Prediction, guessed
@@ -92,7 +93,7 @@ def answer_lines(model: Model, lines: Lines, sink: Sink, manner: Manner, watch: 
             watch(Progress(len(window.texts), fresh=False))
             continue
         numbered = dict(enumerate(window.texts, window.start))
-        asked = {number: text for number, text in numbered.items() if text.strip()}
+        asked = {number: text for number, text in numbered.items() if not is_blank(text)}
         watch(Progress(len(window.texts) - len(asked)))
         try:
             found = _answers(model, asked, many, manner, watch)
