@@ -96,8 +96,15 @@ def test_a_token_that_is_always_put_first_begins_every_text(tmp_path):
     assert read_gguf(tmp_path / "it.gguf").tokeniser.numbers.beginning == 7
 
 
+def test_a_file_that_is_none_is_told_with_a_remedy(tmp_path):
+    (tmp_path / "it.gguf").write_bytes(b"GGUF is how it begins, and then it is something else")
+    with pytest.raises(UserError, match=r"it\.gguf: This GGUF file cannot be read.*Get the file again"):
+        read_gguf(tmp_path / "it.gguf")
+
+
 @pytest.mark.parametrize(
-    "changes, told", [({"kind": "qwen2"}, "this is of qwen2"), ({"pre": "llama-bpe"}, "gpt2, llama-bpe")]
+    "changes, told",
+    [({"kind": "qwen2"}, r"this is of qwen2\. Give a file"), ({"pre": "llama-bpe"}, r"gpt2, llama-bpe\. Give the")],
 )
 def test_what_we_have_no_part_for_is_told(changes, told, tmp_path):
     written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA), **changes)

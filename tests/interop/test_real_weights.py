@@ -194,6 +194,14 @@ class TestRefused:
         with pytest.raises(UserError, match=r"'transformer\.ln_f\.weight' holds something that is no finite number"):
             read_real(gpt2)
 
+    def test_weights_in_whole_numbers(self, gpt2):
+        def rounded(tensors):
+            tensors["transformer.ln_f.weight"] = tensors["transformer.ln_f.weight"].to(torch.int8)
+
+        with_weights(gpt2, rounded)
+        with pytest.raises(UserError, match=r"'transformer\.ln_f\.weight' is in whole numbers \(int8\).*Give"):
+            read_real(gpt2)
+
     def test_merges_that_are_no_text(self, gpt2):
         (gpt2 / "tokenizer.json").unlink()
         (gpt2 / "vocab.json").write_text("{}")
@@ -214,6 +222,8 @@ class TestRefused:
             ({"add_cross_attention": True}, "add_cross_attention=True"),
             ({"vocab_size": 100}, "ends before 100"),
             ({"eos_token_id": 290}, "'eos_token_id' is 290"),
+            ({"tie_word_embeddings": "yes"}, "'tie_word_embeddings' is 'yes', but it is true or false.*Write true"),
+            ({"quantization_config": {"bits": 4}}, "'quantization_config' here.*Give the model as it was before"),
         ],
         ids=str,
     )
@@ -227,6 +237,7 @@ class TestRefused:
         [
             ({"hidden_act": "gelu"}, "hidden_act='gelu'"),
             ({"mlp_bias": True}, "mlp_bias=True"),
+            ({"attention_bias": "no"}, "'attention_bias' is 'no', but it is true or false"),
             ({"head_dim": 8}, "head_dim=8"),
             ({"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_type='linear'"),
             ({"rope_parameters": None, "rope_scaling": "yarn"}, "'rope_scaling' is 'yarn', but it should be a table"),
@@ -249,7 +260,7 @@ class TestRefused:
     @pytest.mark.parametrize("content", ["{", "[]", '{"version": "1.0"}', '{"model": {"type": "Magic"}}'])
     def test_a_tokeniser_that_is_none(self, gpt2, content):
         (gpt2 / "tokenizer.json").write_text(content)
-        with pytest.raises(UserError, match=r"tokenizer\.json"):
+        with pytest.raises(UserError, match=r"tokenizer\.json.*Get the file again"):
             read_real(gpt2)
 
     def test_a_folder_without_tokeniser(self, gpt2):

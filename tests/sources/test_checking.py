@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from seq2see.core.errors import UserError
 from seq2see.sources.checking import guess_kind
@@ -81,4 +82,47 @@ def test_a_series_with_faults_is_told_of_all_of_them(tmp_path):
 def test_a_label_is_short_and_that_is_no_finding(tmp_path):
     path = write(tmp_path / "a.tsv", f"{'很长的文本' * 20}\t好\n{'又一个文本' * 20}\t坏\n")
     assert OwnFiles(paths=(path,)).check()[0].counts["length ratio"] == 2
-    assert not OwnLabelled(paths=(path,)).check()[0].counts
+    assert not OwnLabelled(paths=(path,)).check()[0].counts["length ratio"]
+
+
+def test_too_few_to_hold_any_out_are_told_before_they_are_trained_on(tmp_path):
+    pairs = write(tmp_path / "a.tsv", "a\tx\nb\ty\n")
+    labels = write(tmp_path / "b.tsv", "".join(f"text {number}\tlabel {number}\n" for number in range(9)))
+    words = write(tmp_path / "a.conll", "I PRON\n\nsee VERB\n\nup ADV\n\nso CONJ\n")
+    for corpus, told in (
+        (OwnFiles(paths=(pairs,)), "There are 2 different sources, and at least 3 are needed"),
+        (OwnLabelled(paths=(labels,)), "Of 9 examples only 0 share their label"),
+        (OwnTagged(paths=(words,)), "Of 4 examples only 0 share their label or tags"),
+    ):
+        with pytest.raises(UserError, match=told):
+            corpus.read()
+        (report,) = corpus.check()
+        assert dict(report.counts) == {"nothing to hold out": 1}
+        first, second = report.summary()[1:]
+        assert first.startswith("warning: nothing to hold out, 1 found. Give more")
+        assert told in second
+
+
+def test_too_few_pictures_to_hold_any_out_are_told_before_they_are_trained_on(tmp_path):
+    for number, name in enumerate(("cat", "dog")):
+        (tmp_path / name).mkdir()
+        Image.new("RGB", (40, 40), (90 * number, 7, 7)).save(tmp_path / name / "a.png")
+    (report,) = OwnPictures(paths=(str(tmp_path),)).check()
+    first, second = report.summary()[1:]
+    assert first.startswith("warning: nothing to hold out, 1 found. Give more")
+    assert "Of 2 different pictures none can be held out: at least 4 are needed" in second
+
+
+def test_what_is_wrong_with_a_whole_set_is_no_share_of_its_pictures(tmp_path):
+    (tmp_path / "cat").mkdir()
+    for number in range(5):
+        Image.new("RGB", (40, 40), (40 * number, 7, 7)).save(tmp_path / "cat" / f"{number}.png")
+    (report,) = OwnPictures(paths=(str(tmp_path),)).check()
+    assert report.summary()[1].startswith("error: one class, 1 found. Give pictures")
+
+
+def test_the_ten_columns_are_told_apart(tmp_path):
+    path = write(tmp_path / "a.conllu", "1\tI\t_\tPRON\t_\t_\t_\t_\t_\t_\n2\tsee\tVERB\n")
+    (report,) = OwnTagged(paths=(path,)).check()
+    expected = "This word has 3 columns, and 10 are expected: the second is the word, and the fourth its tag."
+    assert report.findings["wrong column count"][0].what == expected

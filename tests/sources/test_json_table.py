@@ -12,6 +12,13 @@ from seq2see.sources.own_files import check, read_pairs
 GOOD = '{"source": "a", "target": "b"}'
 
 
+def test_an_empty_text_is_called_as_its_key(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"file": "a.png", "caption": " "}\n{"text": "", "label": "good"}\n', encoding="utf-8")
+    told = [finding.what for finding in check([path]).findings["empty side"]]
+    assert told == ["The caption is empty.", "The text is empty."]
+
+
 @pytest.fixture
 def table(tmp_path):
     return tmp_path / "a.jsonl"

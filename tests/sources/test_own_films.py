@@ -82,7 +82,7 @@ def test_what_is_bad_is_named_with_its_line(films, capsys):
     assert f"{there}:7: This is a TIFF picture, which is not decoded here." in told
     assert f"{there}:9: There is no picture in this folder." in told
     assert f"{there}:10: The picture cannot be read: No such file or directory." in told
-    assert f"{there}:11:9: The target is empty." in told
+    assert f"{there}:11:9: The caption is empty." in told
     assert f"{films / 'stray.gif'}: No line of the list names it." in told
     with pytest.raises(UserError, match="7 films are bad and at most 2"):
         OwnFilms(paths=(str(films),), most_bad=2).films(6, 3, 4)

@@ -120,7 +120,7 @@ def test_a_caption_list_is_checked_with_its_lines(captions, capsys):
     assert "14 pictures read = 12 kept + 0 skipped + 2 rejected" in told
     assert f"{captions}:11: This is no picture but text." in told
     assert f"{captions}:39:0" not in told
-    assert f"{captions}:39: The target is empty." in told
+    assert f"{captions}:39: The caption is empty." in told
     assert "duplicate picture, 1 found" in told
     assert "two labels" not in told
 

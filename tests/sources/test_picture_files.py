@@ -112,6 +112,17 @@ class TestStoredInOtherWays:
         assert found.pixels[0, :, 0].tolist() == [0, 100, 255, 0, 1]
         assert found.remarks == ("16-bit picture",)
 
+    def test_of_sixteen_bits_a_colour_the_upper_eight_are_taken(self):
+        """Pillow gives no more; the documentation says so."""
+
+        def part(name: bytes, content: bytes) -> bytes:
+            return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+        size, row = struct.pack(">IIBBBBB", 1, 1, 16, 2, 0, 0, 0), b"\0" + struct.pack(">3H", 0xFF, 0x7FFF, 0x80FF)
+        parts = part(b"IHDR", size) + part(b"IDAT", zlib.compress(row)) + part(b"IEND", b"")
+        found = look_at(b"\x89PNG\r\n\x1a\n" + parts, "x")
+        assert found.pixels[0, 0].tolist() == [0, 127, 128]
+
     def test_one_of_sixteen_bits_may_stand_for_transparent(self):
         values = np.array([[1000, 1001]], dtype=np.uint16)
         found = look_at(stored(Image.fromarray(values), transparency=1000), "x")

@@ -224,6 +224,7 @@ class TestFolders:
         with pytest.raises(UserError, match="The folder cannot be read: Permission denied") as caught:
             read_picture_set(tmp_path, side=8)
         assert caught.value.where == str(tmp_path)
+        assert look(tmp_path).counts["unreadable picture"] == 1  # although it is looked into twice
 
     def test_one_name_in_two_normal_forms_is_one_class(self, tmp_path):
         photos(tmp_path / "train", {unicodedata.normalize("NFC", "café"): 3, "x": 3})

@@ -39,6 +39,12 @@ def test_nothing_is_lost_or_moved(contents):
     assert joined(splits["train"] + splits["valid"] + splits["test"]) == "".join(contents)
 
 
+def test_a_text_is_known_by_its_whole_path(tmp_path):
+    (tmp_path / "book.txt").write_text("".join(LINES), encoding="utf-8")
+    splits = OwnTexts(paths=(str(tmp_path / "book.txt"),)).splits()
+    assert {example.place for examples in splits.values() for example in examples} == {str(tmp_path / "book.txt")}
+
+
 def test_what_is_given_is_not_held_out(tmp_path):
     for name in ("a", "b", "c"):
         (tmp_path / name).write_text(f"{name}." * 20 + "\n", encoding="utf-8")

@@ -160,7 +160,8 @@ def test_it_is_judged_label_by_label_and_shows_pictures(run: RunFolder, capsys):
     scores = json.loads((run.evaluation / "scores.json").read_text())["test"]
     assert scores["accuracy"] > 90
     assert set(scores["classes"]) == set(COLOURS)
-    _, *rows = (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8").splitlines()
+    head, *rows = (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8").splitlines()
+    assert head.split("\t") == ["file", "label", "answer", "probability"]
     assert len(rows) == scores["answers"] > 3
     assert "图 " in rows[0].split("\t")[0]
     for path in ("eval/confusion.png", "attention/patches.png", "samples/batch.png"):

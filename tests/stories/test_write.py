@@ -94,6 +94,18 @@ def test_every_token_is_told_with_its_probability(run: RunFolder):
     assert answer.tokens[-1].probability > 0.9  # it knows its sentence by heart
 
 
+@pytest.mark.parametrize("text", ["", "the cat"])
+def test_a_text_and_its_prefix_are_cut_together(run: RunFolder, text: str):
+    """Were they not, the model would be asked about places that it has never learnt."""
+    model, prefix = load(run.path), f"{SENTENCE}the cat sat".removeprefix(text)
+    found = model(text, prefix=prefix)
+    assert found.text == text + prefix + " on the mat."
+    assert found.truncated
+    assert found.answers[0].length <= 24
+    short = model("the cat", prefix=" sat")
+    assert (short.source, short.text, short.truncated) == ("the cat", "the cat sat on the mat.", False)
+
+
 def test_a_dialogue_goes_on_where_it_stopped(run: RunFolder, monkeypatch, capsys):
     typed = iter(["the cat sat", "...", ""])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,6 +37,8 @@ def vectors(
     if not isinstance(model, Asker):
         raise UserError("Only a model that reads gives a vector for a text; this one writes.", where=run)
     asked = list(lines_asked(texts, file).each)
+    if not all(text.strip() for text in asked):
+        print("seq2see: there is nothing to read in an empty text, and its vector is all zeros", file=sys.stderr)
     if len(asked) > SHOWN and out is None and not json_:
         what = f"There are {len(asked):,} texts, and a table of every two can be shown of {SHOWN}."
         raise UserError(what, remedy="Write the vectors with --out vectors.npy, or print them with --json.")

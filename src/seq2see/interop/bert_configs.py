@@ -11,7 +11,7 @@ from seq2see.core.settings import read_tree
 from seq2see.interop.bert_layouts import ARCHITECTURES, around
 from seq2see.interop.causal_configs import GPT2_THINKS, Config
 from seq2see.models.settings import ModelSettings, Vector
-from seq2see.sequences.given import Renumbered
+from seq2see.sequences.given import AGAIN, Renumbered
 from seq2see.sequences.tokenisers import BOS_TEXT, EOS_TEXT, MASK_TEXT, PAD_TEXT, UNK_TEXT
 
 FEWEST = 4
@@ -100,7 +100,7 @@ def _told(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise UserError(f"This cannot be read: {error}.", where=str(path)) from None
+        raise UserError(f"This cannot be read: {error}.", where=str(path), remedy=AGAIN) from None
     return found if isinstance(found, dict) else {}
 
 
@@ -108,6 +108,9 @@ def bert_labels(config: Config, count: int) -> tuple[str, ...]:
     """The names of so many labels; a file that does not name them means LABEL_0, LABEL_1 and so on."""
     named = config.table("id2label") or {str(number): f"LABEL_{number}" for number in range(count)}
     labels = tuple(str(named.get(str(number))) for number in range(count))
+    if len(named) == count and (strange := [name for name in named if name not in map(str, range(count))]):
+        what = f"'id2label' names a label '{strange[0]}', which is no number of a row."
+        raise UserError(what, where=config.where, remedy=f"Number the labels from 0 to {count - 1}.")
     if len(named) != count or len(set(labels)) != count or count < 2:
         what = f"There are {count} rows for labels, and the names of {len(set(named.values()))} labels."
         raise UserError(what, where=config.where, remedy="There must be two or more, each with a name of its own.")
@@ -119,7 +122,8 @@ def bert_numbers(config: Config, known: dict[str, int], size: int) -> Renumbered
     names = OURS if known.keys() >= set(OURS) else BERTS
     for name in names:
         if name not in known:
-            raise UserError(f"The tokeniser has no {name}.", where=config.where)
+            remedy = "Put the tokeniser of this model beside its weights."
+            raise UserError(f"The tokeniser has no {name}.", where=config.where, remedy=remedy)
     padding, unk, first, last = (known[name] for name in names)
     mask = known.get(MASK_TEXT)
     return Renumbered.of(size, beginning=first, end=last, padding=padding, unknown=unk, mask=mask)

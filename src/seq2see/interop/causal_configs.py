@@ -34,6 +34,14 @@ class Config:
             raise UserError(f"'{name}' is {value!r}, but it should be a whole number from 1 on.", where=self.where)
         return value
 
+    def flag(self, name: str, default: bool) -> bool:
+        """True or false, or what is meant if it is not there."""
+        value = self.get(name, default)
+        if type(value) is not bool:
+            remedy = f"Write true or false; where nothing is said {str(default).lower()} is meant."
+            raise UserError(f"'{name}' is {value!r}, but it is true or false.", where=self.where, remedy=remedy)
+        return value
+
     def get(self, name: str, default: Any) -> Any:
         """A value, or what is meant if it is not there."""
         value = self.tree.get(name)
@@ -75,7 +83,7 @@ def gpt2_settings(config: Config, missing: tuple[int, ...]) -> ModelSettings:
         "dropout": config.get("resid_pdrop", 0.1),
     }
     frontend = {"positions": "learned", "longest": longest, "vectors": "plain"}
-    return _settings(config, frontend, longest, decoder, missing, tied=config.get("tie_word_embeddings", True))
+    return _settings(config, frontend, longest, decoder, missing, tied=config.flag("tie_word_embeddings", True))
 
 
 def llama_settings(config: Config, missing: tuple[int, ...]) -> ModelSettings:
@@ -95,12 +103,12 @@ def llama_settings(config: Config, missing: tuple[int, ...]) -> ModelSettings:
         "norm": "rms",
         "epsilon": config.get("rms_norm_eps", 1e-6),
         "think": "swiglu",
-        "matrices": "biased" if config.get("attention_bias", False) else "plain",
+        "matrices": "biased" if config.flag("attention_bias", False) else "plain",
         "rotary_base": _rotary_base(config),
         "dropout": 0.0,
     }
     longest = config.number("max_position_embeddings")
-    tied = config.get("tie_word_embeddings", False)
+    tied = config.flag("tie_word_embeddings", False)
     return _settings(config, {"positions": "rotary", "vectors": "plain"}, longest, decoder, missing, tied)
 
 

@@ -20,7 +20,7 @@ from seq2see.interop.causal_configs import Config
 from seq2see.interop.folders import need
 from seq2see.interop.hugging_face_tokeniser import template
 from seq2see.interop.real_weights import TOKENS, RealModel, assemble
-from seq2see.sequences.given import byte_level
+from seq2see.sequences.given import AGAIN, byte_level
 
 NAMES = {
     "token_embd": "model.embed_tokens",
@@ -61,10 +61,11 @@ def read_gguf(path: Path) -> RealModel:
         reader = GGUFReader(path)
         told = {name: field.contents() for name, field in reader.fields.items()}
     except (OSError, ValueError, IndexError, KeyError) as error:
-        raise UserError(f"This GGUF file cannot be read: {error}.", where=str(path)) from None
+        raise UserError(f"This GGUF file cannot be read: {error}.", where=str(path), remedy=AGAIN) from None
     kind = told.get("general.architecture")
     if kind != "llama":
-        raise UserError(f"We read GGUF files of llama only, and this is of {kind}.", where=str(path))
+        what = f"We read GGUF files of llama only, and this is of {kind}."
+        raise UserError(what, where=str(path), remedy="Give a file of a model of Llama's shape.")
     tensors = GgufTensors(path, reader, told)
     decoding = read_tree(Decoding, {"max_new_tokens": TOKENS})
     return assemble("llama", _config(path, told, tensors), tensors, _tokeniser(path, told), decoding)
@@ -128,7 +129,8 @@ def _tokeniser(path: Path, told: dict[str, Any]) -> dict[str, Any]:
     """A `tokenizer.json` with the file's pieces and merges."""
     kind, cut = told.get("tokenizer.ggml.model"), told.get("tokenizer.ggml.pre", "default")
     if kind != "gpt2" or cut not in CUTS:
-        raise UserError(f"We have no way to cut texts as this file does: {kind}, {cut}.", where=str(path))
+        what = f"We have no way to cut texts as this file does: {kind}, {cut}."
+        raise UserError(what, where=str(path), remedy="Give the model's Hugging Face folder instead.")
     pieces = told["tokenizer.ggml.tokens"]
     types = told.get("tokenizer.ggml.token_type", [])
     specials = [piece for piece, its in zip(pieces, types, strict=False) if its == CONTROL]

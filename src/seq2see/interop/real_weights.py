@@ -27,7 +27,7 @@ from seq2see.models.language_model import LanguageModel
 from seq2see.models.packing import unpack_model
 from seq2see.models.reader import Reader
 from seq2see.models.settings import Label, ModelSettings, Tags
-from seq2see.sequences.given import GivenTokeniser, Renumbered, read_given
+from seq2see.sequences.given import AGAIN, GivenTokeniser, Renumbered, read_given
 from seq2see.sequences.tokenisers import MASK_TEXT, Tokeniser
 
 VITS = ("vit", "deit")
@@ -52,6 +52,10 @@ class RealModel:
 def read_real(folder: Path) -> RealModel:
     """The model in a Hugging Face folder, or in one of timm's."""
     config = Config(_tree(folder / "config.json"), str(folder / "config.json"))
+    if config.get("quantization_config", None):
+        what = "There is a 'quantization_config' here, and of weights in few bits we read GGUF files only."
+        remedy = "Give the model as it was before, in float32, float16 or bfloat16."
+        raise UserError(what, where=config.where, remedy=remedy)
     if is_timm(config.tree):
         return _vit(timm_vit(config, WeightFiles(folder)))
     kind, known = config.need("model_type"), (*LAYOUTS, "bert", *VITS)
@@ -83,7 +87,9 @@ def _bert(folder: Path, config: Config, weights: Tensors, tokeniser: dict[str, A
     _check_size(config, known, size)
     numbers, labels = bert_numbers(config, known, size), tuple[str, ...]()
     if settings.target.kind.startswith("blanks") and numbers.mask is None:
-        raise UserError(f"The tokeniser has no {MASK_TEXT}, so nothing can be asked for.", where=config.where)
+        remedy = "Put the tokeniser of this model beside its weights."
+        what = f"The tokeniser has no {MASK_TEXT}, so nothing can be asked for."
+        raise UserError(what, where=config.where, remedy=remedy)
     if isinstance(settings.target, Label | Tags):
         labels = bert_labels(config, weights.shapes().get("classifier.bias", (0,))[0])
     places = list(bert_places(settings, size, len(labels)))
@@ -125,8 +131,7 @@ def _tree(path: Path) -> dict[str, Any]:
         if not isinstance(tree, dict):
             raise ValueError("it is no table")
     except (OSError, ValueError) as error:
-        remedy = "Get the file again from where the model is from."
-        raise UserError(f"This cannot be read: {error}.", where=str(path), remedy=remedy) from None
+        raise UserError(f"This cannot be read: {error}.", where=str(path), remedy=AGAIN) from None
     return tree
 
 

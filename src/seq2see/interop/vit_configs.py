@@ -17,6 +17,7 @@ from seq2see.interop.vit_layouts import BIG_VISION, TIMM, VISION_TRANSFORMER, Na
 from seq2see.interop.vit_weights import ViTFile
 from seq2see.interop.weight_files import Tensors
 from seq2see.models.settings import ModelSettings
+from seq2see.sequences.given import AGAIN
 
 # What we have no part for, and the value with which it does nothing; also what is meant where it is not said.
 FIXED = {"qkv_bias": True}
@@ -79,7 +80,7 @@ def _tones(folder: Path, kind: str, channels: int) -> tuple[tuple[float, ...], t
         mean, spread = (told.get(name, each) for name, each in zip(("image_mean", "image_std"), usual, strict=True))
         return _numbers(mean, channels), _numbers(spread, channels)
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise UserError(f"This cannot be read: {error}.", where=str(path)) from None
+        raise UserError(f"This cannot be read: {error}.", where=str(path), remedy=AGAIN) from None
 
 
 def _numbers(values: Any, channels: int) -> tuple[float, ...]:

@@ -51,7 +51,12 @@ class WeightFiles:
 
     def read(self, name: str) -> Tensor:
         """One tensor, in float32; what is no number would become answers that mean nothing."""
-        tensor = self._files[name].get_tensor(name).float()
+        tensor = self._files[name].get_tensor(name)
+        if not tensor.is_floating_point():
+            kind = str(tensor.dtype).removeprefix("torch.")
+            remedy = "Give the model in float32, float16 or bfloat16."
+            raise UserError(f"The weight '{name}' is in whole numbers ({kind}).", where=self.where, remedy=remedy)
+        tensor = tensor.float()
         if not tensor.isfinite().all():
             what = f"The weight '{name}' holds something that is no finite number."
             remedy = "The model was spoilt when it was trained or saved: get another."

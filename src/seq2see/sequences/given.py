@@ -25,6 +25,8 @@ from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT, PAD, UNK, VISIBLE,
 
 BERTS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", MASK_TEXT)
 """What controls in BERT's vocabularies."""
+AGAIN = "Get the file again from where the model is from."
+"""What to do where a file of other people cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -248,7 +250,7 @@ def _lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"This vocabulary cannot be read: {error}.", where=str(path)) from None
+        raise UserError(f"This vocabulary cannot be read: {error}.", where=str(path), remedy=AGAIN) from None
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -259,7 +261,7 @@ def _json(path: Path) -> dict[str, Any]:
         if not isinstance(found, dict):
             raise ValueError("it is no table")
     except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"This tokeniser cannot be read: {error}.", where=str(path)) from None
+        raise UserError(f"This tokeniser cannot be read: {error}.", where=str(path), remedy=AGAIN) from None
     return found
 
 
@@ -267,4 +269,5 @@ def _try(path: Path, content: dict[str, Any]) -> None:
     try:
         build(content)
     except Exception as error:  # the library raises nothing more special
-        raise UserError(f"The tokenizers library cannot open this: {error}.", where=str(path)) from None
+        what = f"The tokenizers library cannot open this: {error}."
+        raise UserError(what, where=str(path), remedy=AGAIN) from None

@@ -37,9 +37,7 @@ KINDS: dict[str, Kind] = {
     "unreadable file": Kind("error", "Check the path and the file.", spoils_file=True),
     "other encoding": Kind("error", "Convert the file to UTF-8.", spoils_file=True),
     "empty file": Kind("error", "Give a file with at least one line.", spoils_file=True),
-    "line counts differ": Kind(
-        "error", "Find the line that is missing or extra: line n must translate line n.", spoils_file=True
-    ),
+    "line counts differ": Kind("error", "Find the missing or extra line: line n translates line n.", spoils_file=True),
     "ambiguous header": Kind("error", "Rename one of the columns.", spoils_file=True),
     "no pairs": Kind("error", "Give a file with at least one of them.", spoils_file=True),
     "damaged set": Kind("error", "Copy or download it again.", spoils_file=True),
@@ -84,9 +82,7 @@ KINDS: dict[str, Kind] = {
     ),
     "too many pixels": Kind("error", "Shrink it."),
     "unreadable picture": Kind("error", "Check the path and who may read it."),
-    "picture without a class": Kind(
-        "error", "Move it into the folder of its class, or give a list of files and labels."
-    ),
+    "picture without a class": Kind("error", "Move it into the folder of its class, or list files with labels."),
     "empty class": Kind("error", "Put pictures into the folder, or delete it."),
     # What was put right, always the same way.
     "byte order mark": Kind("repair", "Nothing to do: it was removed from the start of the file."),
@@ -108,6 +104,7 @@ KINDS: dict[str, Kind] = {
     "duplicate picture": Kind("warning", "It was kept, and counts as often as it occurs."),
     "picture in two splits": Kind("warning", "It is tested on what was learnt: take it out of one of the two."),
     "picture with two labels": Kind("warning", "It was kept with both; decide which is right."),
+    "nothing to hold out": Kind("warning", "Give more, or name some to validate and to test on."),
     "class not tested": Kind("warning", "Nothing will be known about this class; give it pictures there too."),
     "folder loop": Kind("warning", "A link leads back to a folder it lies in; it was not followed."),
     "mixed line ends": Kind("warning", "The file was probably joined from two; check the seam."),
@@ -290,7 +287,9 @@ class DataReport:
         lines = [f"{self.read:,} {self.unit} read = {parts}"]
         for kind in self._by_severity():
             count, findings = self.counts[kind], self.findings[kind]
-            rate = f" ({count / self.read:.2%} of the {self.unit})" if self.read else ""
+            place = findings[0].place
+            whole = not place.line and place.file in self.files  # of what is wrong with a file or set there is no share
+            rate = f" ({count / self.read:.2%} of the {self.unit})" if self.read and not whole else ""
             lines.append(f"{KINDS[kind].severity}: {kind}, {count:,} found{rate}. {findings[0].remedy}")
             for finding in findings[:shown]:
                 quoted = f" | {finding.text}" if finding.text else ""

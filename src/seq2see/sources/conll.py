@@ -12,7 +12,7 @@ from seq2see.core.settings import Settings
 from seq2see.sources.complaints import DataReport, OnBad
 from seq2see.sources.compression import bare_name
 from seq2see.sources.examples import Example
-from seq2see.sources.holding_out import Splits, hold_out
+from seq2see.sources.holding_out import Splits, hold_out, try_holding_out
 from seq2see.sources.lines import Line, is_blank, read_lines
 from seq2see.sources.suspicions import Suspicions
 from seq2see.sources.tables import usual_number
@@ -42,13 +42,22 @@ class OwnTagged(Settings):
             name: [read_tagged(Path(path)) for path in getattr(self, name)] for name in ("paths", "valid", "test")
         }
         found = {name: [each for examples, _ in files for each in examples] for name, files in readings.items()}
-        valid, test = found["valid"] or None, found["test"] or None
-        splits = hold_out(found["paths"], valid, test, allow_overlap=True, labels=lambda each: each.source_tags)
-        return splits, [report for files in readings.values() for _, report in files]
+        return _divided(found), [report for files in readings.values() for _, report in files]
 
     def check(self) -> list[DataReport]:
         """A report of each file, whatever is wrong with it."""
-        return [_look_through(Path(path))[1] for path in (*self.paths, *self.valid, *self.test)]
+        readings = {
+            name: [_look_through(Path(path)) for path in getattr(self, name)] for name in ("paths", "valid", "test")
+        }
+        found = {name: [each for examples, _ in files for each in examples] for name, files in readings.items()}
+        try_holding_out(lambda: _divided(found), readings["paths"][0][1])
+        return [report for files in readings.values() for _, report in files]
+
+
+def _divided(found: dict[str, list[Example]]) -> Splits:
+    """The splits; every tag is learnt."""
+    valid, test = found["valid"] or None, found["test"] or None
+    return hold_out(found["paths"], valid, test, allow_overlap=True, labels=lambda each: each.source_tags)
 
 
 def read_tagged(path: Path) -> tuple[list[Example], DataReport]:
@@ -93,12 +102,13 @@ def _is_word(cells: Sequence[str], universal: bool) -> bool:
 
 def _example(lines: Sequence[tuple[Line, list[str]]], columns: int, universal: bool, report: DataReport) -> Example:
     words, tags = [], []
+    meant = "the second is the word, and the fourth its tag" if universal else "a word and its tag"
     remedy = "Give every word one tag" + (", with tabs between the ten columns." if universal else ".")
     for line, cells in lines:
         if not line.sound:  # what is wrong with it has been said
             continue
         if len(cells) != columns:
-            what = f"This word has {len(cells)} columns, and {columns} are expected: a word and its tag."
+            what = f"This word has {len(cells)} columns, and {columns} are expected: {meant}."
             report.complain("wrong column count", line.place(), what, text=line.text, remedy=remedy)
             continue
         word, tag = (cells[WORD], cells[TAG]) if universal else (cells[0], cells[-1])

@@ -116,6 +116,7 @@ def read_csv(path: Path, intake: Intake) -> None:
     if header and not _header_is_clear(header, sample.pop(0), intake):
         return
     sides = sides_among(header) if header else None
+    intake.sides = sides or intake.sides
     source, target = (header.index(side) for side in sides) if header and sides else (0, 1)
     for row in chain(sample, rows):
         line, fields = row.line, row.fields

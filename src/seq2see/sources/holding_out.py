@@ -13,9 +13,10 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from seq2see.core.errors import UserError
+from seq2see.sources.complaints import DataReport, Place
 from seq2see.sources.examples import Example
 
 Splits = dict[str, list[Example]]
@@ -47,6 +48,16 @@ def hold_out(
     if test is not None and not allow_overlap:
         _check_overlap(splits["train"], test)
     return splits
+
+
+def try_holding_out(hold: Callable[[], Any], report: DataReport) -> None:
+    """Tell while data are checked what would end a training on them; a file to test on may be as small as it likes."""
+    if report.first_error is not None:  # of what is there once it is mended nothing is known
+        return
+    try:
+        hold()
+    except UserError as error:
+        report.complain("nothing to hold out", Place(report.files[0]), error.what, remedy=error.remedy)
 
 
 def hold_out_linked(examples: Sequence[Example]) -> Splits:

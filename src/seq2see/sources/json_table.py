@@ -35,7 +35,7 @@ def read_jsonl(path: Path, intake: Intake) -> None:
             intake.skip(line)
         else:
             try:
-                texts = _texts_of(line)
+                texts, intake.sides = _texts_of(line)
             except _Fault as fault:
                 place, remedy = line.place(fault.column), _remedy(path, line) or fault.remedy
                 intake.report.complain(fault.kind, place, fault.what, text=line.text, remedy=remedy)
@@ -50,7 +50,8 @@ def _remedy(path: Path, line: Line) -> str:
     return f"Write one object a line: jq -c '.[]' {file_name(path)} > pairs.jsonl" if is_list else ""
 
 
-def _texts_of(line: Line) -> tuple[str, str]:
+def _texts_of(line: Line) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The two texts, and what they are called."""
     found = _parse(line.text)
     if not isinstance(found, dict):
         raise _Fault("wrong type", 1, f"Expected an object, found {_json_name(found)}.")
@@ -64,7 +65,7 @@ def _texts_of(line: Line) -> tuple[str, str]:
             remedy = f'Write texts in quotes: {{"{sides[0]}": "...", "{sides[1]}": "..."}}.'
             raise _Fault("wrong type", _column_of(line.text, key), what, remedy)
         _check_text(found[key], key, line)
-    return str(found[sides[0]]), str(found[sides[1]])
+    return (str(found[sides[0]]), str(found[sides[1]])), sides
 
 
 def _parse(text: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -11,8 +12,8 @@ from pydantic import Field
 from seq2see.core.settings import Settings
 from seq2see.sources.complaints import DataReport, OnBad
 from seq2see.sources.examples import Example
-from seq2see.sources.holding_out import hold_out
-from seq2see.sources.own_files import check, read_pairs
+from seq2see.sources.holding_out import hold_out, try_holding_out
+from seq2see.sources.own_files import look_through, read_pairs
 
 
 class OwnFiles(Settings):
@@ -54,9 +55,13 @@ class OwnFiles(Settings):
     def check(self) -> list[DataReport]:
         """A report of each reading, whatever is wrong with the data."""
         given = (self.paths, self.valid, self.test)
-        reports = [check([Path(path) for path in paths]) for paths in given if paths]
+        readings = [look_through([Path(path) for path in paths]) if paths else None for paths in given]
+        reports = [reading[1] for reading in readings if reading]
         for report in reports:
             self._look_over(report)
+        train, valid, test = (reading[0] if reading else None for reading in readings)
+        hold = partial(hold_out, train or [], valid, test, allow_overlap=True, labels=self._labels)
+        try_holding_out(hold, reports[0])
         return reports
 
     def _look_over(self, report: DataReport) -> None:

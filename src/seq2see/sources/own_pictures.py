@@ -11,6 +11,7 @@ from pydantic import Field
 from seq2see.core.settings import Settings
 from seq2see.sources.captioned_pictures import look_through_captions, look_through_films
 from seq2see.sources.complaints import DataReport, OnBad
+from seq2see.sources.holding_out import try_holding_out
 from seq2see.sources.picture_sets import (
     USUAL_SIDE,
     FoundSet,
@@ -49,13 +50,18 @@ class OwnPictures(Settings):
 
     def check(self) -> list[DataReport]:
         """A report of each reading, whatever is wrong with the pictures."""
-        return self._look_through(lambda path: look_through_set(path, USUAL_SIDE, 3))[1]
+        return self._checked(lambda path: look_through_set(path, USUAL_SIDE, 3))
 
     def _judged(self, look: Look) -> tuple[Splits, list[DataReport]]:
         found, reports = self._look_through(look)
         for report in reports:
             report.judge(OnBad(self.bad, self.most_bad))
         return hold_out_pictures(found.splits), reports
+
+    def _checked(self, look: Look) -> list[DataReport]:
+        found, reports = self._look_through(look)
+        try_holding_out(lambda: hold_out_pictures(found.splits), found.report)
+        return reports
 
     def _look_through(self, look: Look) -> tuple[FoundSet, list[DataReport]]:
         """All splits as one set, compared with each other; what is named here comes before what a folder has."""
@@ -85,7 +91,7 @@ class OwnCaptions(OwnPictures):
 
     def check(self) -> list[DataReport]:
         """A report of each reading, whatever is wrong with the pictures."""
-        return self._look_through(lambda path: look_through_captions(path, USUAL_SIDE, 3))[1]
+        return self._checked(lambda path: look_through_captions(path, USUAL_SIDE, 3))
 
     def _compare(self, found: FoundSet) -> None:
         """Captions differ as they like: only pictures are compared."""
@@ -104,4 +110,4 @@ class OwnFilms(OwnCaptions):
 
     def check(self) -> list[DataReport]:
         """A report of each reading, whatever is wrong with the films."""
-        return self._look_through(lambda path: look_through_films(path, USUAL_SIDE, 3, USUAL_FRAMES))[1]
+        return self._checked(lambda path: look_through_films(path, USUAL_SIDE, 3, USUAL_FRAMES))

@@ -115,8 +115,9 @@ def entries(folder: Path, report: DataReport) -> list[Path]:
 
 
 def _unreadable(folder: Path, error: OSError, report: DataReport) -> None:
-    what = f"The folder cannot be read: {error.strerror}."
-    report.complain("unreadable picture", Place(file_name(folder)), what)
+    what, place = f"The folder cannot be read: {error.strerror}.", Place(file_name(folder))
+    if all(told.place != place for told in report.findings.get("unreadable picture", [])):  # a set is looked into twice
+        report.complain("unreadable picture", place, what)
 
 
 def is_folder(path: Path) -> bool:

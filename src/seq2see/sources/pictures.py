@@ -7,7 +7,8 @@ Whatever a file holds, red, green and blue of 8 bits come out, or an error that 
 | grey, black and white (1 bit) | three equal channels |
 | palette | the colours it stands for |
 | transparent, however that is written | laid over white |
-| 16-bit grey | the upper 8 bits, rounded |
+| 16-bit grey | rounded to 8 bits |
+| 16-bit colours, 16-bit grey with transparency | the upper 8 bits: Pillow gives no more |
 | CMYK | turned into red, green and blue without a colour profile |
 | turned by EXIF | turned as its camera says |
 | several frames (GIF, WebP, PNG) | the first |

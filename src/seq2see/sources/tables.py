@@ -36,6 +36,7 @@ class Intake:
         self.report = report
         self.examples: list[Example] = []
         self.suspicions = Suspicions(report)
+        self.sides = SIDES  # what the two are called, where a file says so
         self.known = len(report.files), report.number_of("error")
 
     def reject(self) -> None:
@@ -57,7 +58,7 @@ class Intake:
             self.skip(lines[0])
         elif no_source or no_target:
             side = 0 if no_source else 1
-            what = f"The {SIDES[side]} is empty."
+            what = f"The {self.sides[side]} is empty."
             self.report.complain("empty side", lines[side].place(columns[side]), what, text=lines[side].text)
             self.reject()
         else:
@@ -114,7 +115,9 @@ def read_tsv(path: Path, intake: Intake) -> None:
     """
     lines = read_lines(path, intake.report)
     sample = list(islice(lines, SAMPLE))
-    if sample and tuple(cell.strip().lower() for cell in sample[0].text.split("\t", 2)[:2]) in NAMES:
+    named = tuple(cell.strip().lower() for cell in sample[0].text.split("\t", 2)[:2]) if sample else ()
+    if sides := next((sides for sides in NAMES if sides == named), None):
+        intake.sides = sides
         sample.pop(0)
     expected = usual_number(line.text.count("\t") + 1 for line in sample if line.sound and not is_blank(line.text))
     for line in chain(sample, lines):

@@ -96,7 +96,7 @@ def read_text(path: Path) -> tuple[Example, DataReport]:
     """One file as one text; what cannot be read as text is an error that names its place."""
     text, report = _look_through(path)
     report.judge(OnBad())
-    return Example("", text, place=path.name), report
+    return Example("", text, place=file_name(path)), report
 
 
 def _look_through(path: Path) -> tuple[str, DataReport]:

@@ -106,12 +106,12 @@ def draw(confusion: Confusion, run: RunFolder) -> None:
     draw_confusion(confusion.labels, confusion.counts, run.evaluation / "confusion.png")
 
 
-def table(path: Path, examples: Sequence[Example], said: Sequence[Said]) -> None:
-    """Write text, label, answer and its probability, of each text."""
+def table(path: Path, examples: Sequence[Example], said: Sequence[Said], asked: str = "text") -> None:
+    """Write text, label, answer and its probability, of each text; or of what else was asked about."""
     rows = [
         (example.source, example.target, each.text, f"{math.exp(each.log_probability):.4f}")
         for example, each in zip(examples, said, strict=True)
     ]
     lines = [[cell.replace("\t", " ").replace("\n", " ").replace("\r", " ") for cell in row] for row in rows]
-    head = ["text", "label", "answer", "probability"]
+    head = [asked, "label", "answer", "probability"]
     write_text(path, "".join("\t".join(line) + "\n" for line in [head, *lines]))

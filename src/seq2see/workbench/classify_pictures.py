@@ -91,7 +91,7 @@ class ClassifyPictures(Classify):
             said = say_all(self, stored, list(examples.pixels), most=1, watch=watch)
             confusion = Confusion.of(stored.tokenisers.labels, examples.labels, [each.text for each in said])
             scores[name] = told(confusion)
-            table(run.evaluation / f"{name}-answers.tsv", examples, said)
+            table(run.evaluation / f"{name}-answers.tsv", examples, said, "file")
             if name == "test":
                 draw(confusion, run)
                 draw_mistakes(run, examples, said)

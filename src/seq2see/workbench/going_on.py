@@ -7,7 +7,7 @@ A recurrent model has no window (`ModelSettings.sight`): its state carries all i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from seq2see.core.errors import UserError
 from seq2see.decoding.engine import stream
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.decoding.settings import chooser_of, limits_of, rules_of
-from seq2see.sequences.tokenisers import EOS, PAD
+from seq2see.sequences.tokenisers import EOS, PAD, Tokeniser
 from seq2see.workbench.engines import Asked, Engine, OwnEngine, Watch
 
 if TYPE_CHECKING:
@@ -26,6 +26,21 @@ APART = 1_000_003
 """Between the seeds of two stretches, so that they are not drawn alike."""
 TORN = "\N{REPLACEMENT CHARACTER}"
 """What decoding gives for a character some of whose bytes are still to come."""
+
+
+def begun(
+    texts: Sequence[str], read: Sequence[list[int]], beginning: list[int], tokeniser: Tokeniser
+) -> tuple[Sequence[str], list[list[int]]]:
+    """Texts with what every answer begins with, in letters and as numbers: a language model goes on from both.
+
+    So both together are cut to what the model sees, and not the text alone.
+    """
+    if not beginning:
+        return texts, list(read)
+    decode, both = tokeniser.decode, [[*ids, *beginning] for ids in read]
+    # Whether there is a space between the two is known to the tokeniser.
+    known = [text + decode(all_)[len(decode(ids)) :] for text, ids, all_ in zip(texts, read, both, strict=True)]
+    return known, both
 
 
 def answer_at_length(engine: Engine, asked: Asked, half: int, watch: Watch) -> list[list[Hypothesis]]:

@@ -24,7 +24,7 @@ from seq2see.sequences.tokenisers import BOS, EOS
 from seq2see.sources.lines import is_blank
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.engines import Asked, engine_of
-from seq2see.workbench.going_on import answer_at_length, as_it_comes
+from seq2see.workbench.going_on import answer_at_length, as_it_comes, begun
 from seq2see.workbench.look import Reading, look
 from seq2see.workbench.model_folder import StoredModel, read_model
 from seq2see.workbench.remarks import unknown_in
@@ -144,24 +144,21 @@ class Model:
         depend; without them texts are counted from 0. `many` says that these are some of very many.
         """
         decoding = self.config.decoding.with_(**settings)
-        sources = self._read(texts)
-        asked = Asked(
-            [self._seen(ids) for ids in sources],
-            range(len(texts)) if numbers is None else numbers,
-            decoding,
-            self.tokenisers.target.encode(prefix),
-            seed,
-            many,
-        )
+        sources, known, beginning = self._read(texts), texts, self.tokenisers.target.encode(prefix)
+        if not self.reads:
+            known, sources = begun(texts, sources, beginning, self.tokenisers.target)
+            beginning = []
+        seen, counted = [self._seen(ids) for ids in sources], range(len(texts)) if numbers is None else numbers
+        asked = Asked(seen, counted, decoding, beginning, seed, many)
         if self.reads:
             found = self.engine.answer(asked, watch)
         else:
             found = answer_at_length(self.engine, asked, self.config.sight, watch)
-        return [self._prediction(*each) for each in zip(texts, sources, found, strict=True)]
+        return [self._prediction(*each) for each in zip(texts, known, sources, found, strict=True)]
 
-    def _prediction(self, text: str, ids: list[int], found: list[Hypothesis]) -> Prediction:
-        answers = self._answers(text, self._seen(ids), found)
-        remarks = unknown_in(text, ids, self.tokenisers.source)
+    def _prediction(self, text: str, known: str, ids: list[int], found: list[Hypothesis]) -> Prediction:
+        answers = self._answers(known, self._seen(ids), found)
+        remarks = unknown_in(known, ids, self.tokenisers.source)
         return Prediction(text, answers, len(ids) > self._longest, self._explain, remarks=remarks)
 
     def remarks(self, text: str) -> tuple[str, ...]:
