@@ -6,10 +6,11 @@ import json
 import unicodedata
 
 import pytest
+from whole_files import check
 
 from seq2see.core import seeds
 from seq2see.sources.complaints import KINDS, OnBad
-from seq2see.sources.own_files import check, read_pairs
+from seq2see.sources.own_files import read_pairs
 
 WORDS = [
     "le",

@@ -8,12 +8,13 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from whole_files import check
 
 from seq2see.core.errors import UserError
 from seq2see.sources.complaints import DataReport
 from seq2see.sources.csv_table import records, split_fields
 from seq2see.sources.lines import Line
-from seq2see.sources.own_files import check, read_pairs
+from seq2see.sources.own_files import read_pairs
 
 
 def write(path, text):

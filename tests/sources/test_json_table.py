@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from whole_files import check
 
 from seq2see.core.errors import UserError
-from seq2see.sources.own_files import check, read_pairs
+from seq2see.sources.own_files import read_pairs
 
 GOOD = '{"source": "a", "target": "b"}'
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from whole_files import check
 
 from seq2see.core.errors import UserError
-from seq2see.sources.own_files import check, read_pairs
+from seq2see.sources.own_files import read_pairs
 
 FORMATS = {
     "a.tsv": "a\tb\nc\td\n",

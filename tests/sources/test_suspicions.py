@@ -5,8 +5,9 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
+from whole_files import check
 
-from seq2see.sources.own_files import check, read_pairs
+from seq2see.sources.own_files import read_pairs
 
 CLEAN = [("Where is it?", "Où est-ce ?"), ("Hello", "你好"), ("He said", "Il a dit\xa0: «\xa0allé\xa0»")]
 

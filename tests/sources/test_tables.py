@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from whole_files import check
 
 from seq2see.core.errors import UserError
 from seq2see.sources.complaints import OnBad
-from seq2see.sources.own_files import check, read_pairs
+from seq2see.sources.own_files import read_pairs
 from seq2see.sources.tables import parting_line
 
 

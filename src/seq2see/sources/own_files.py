@@ -33,11 +33,6 @@ def read_pairs(paths: Sequence[Path], on_bad: OnBad | None = None) -> tuple[list
     return examples, report
 
 
-def check(paths: Sequence[Path]) -> DataReport:
-    """Everything there is to say about files, without stopping at what is wrong with the data in them."""
-    return look_through(paths)[1]
-
-
 def wrong_number(count: int) -> UserError:
     """Too many files, or none."""
     return UserError(
