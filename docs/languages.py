@@ -90,6 +90,7 @@ WORDS = {
     "question": "问题", "first letter": "第一个字母", "write on": "接着写", "other alphabet": "另一套字母",
     "what": "内容", "case": "情形", "busy neighbour": "另有任务", "size": "规模",
     "lines": "行数", "lines a second": "行/秒", "seconds to the first answer": "首个答案前的秒数",
+    "MB at a tenth": "十分之一处的 MB", "MB at the end": "结束时的 MB",
     "as they come": "依次取用", "like length": "长度相近",
     "valid words wrong %": "验证集词错误率（%）", "valid phonemes wrong %": "验证集音素错误率（%）",
     "valid words wrong %, with stress": "验证集词错误率（%，计重音）",
