@@ -81,7 +81,7 @@ def test_every_panel_shows_the_noted_figures(tmp_path, figures):
     assert lines(panel(figure, "accuracy")) == [([2, 4], [0.25, 0.75])]
     assert lines(panel(figure, "rate")) == [([1, 2, 3, 4], [0.1, 0.2, 0.1, 0.0])]
     assert ([1, 2, 3, 4], [3.0, 1.0, 2.0, 2.0]) in lines(panel(figure, "gradient"))
-    assert lines(panel(figure, "answers")) == [([2, 4], [48, 68])]
+    assert lines(panel(figure, "tokens")) == [([2, 4], [48, 68])]
     assert panel(figure, "loss").get_title("right") == "best valid 2.5 at step 2"
     assert panel(figure, "accuracy").get_title("right") == "75.0%"
 
@@ -100,6 +100,13 @@ def test_no_title_runs_into_the_figure_beside_it(tmp_path, figures, chinese):
         title, corner = each._left_title.get_window_extent(), each._right_title.get_window_extent()
         assert title.x1 < corner.x0, each.get_title("left")
         assert corner.x1 <= figure.bbox.x1
+
+
+def test_speed_is_counted_in_what_a_step_asks_for(tmp_path, figures):
+    draw_curves(NOTES, TIMING, tmp_path / "curves.png", asked="answers")
+    (figure,) = figures
+    assert lines(panel(figure, "answers/s")) == [([2, 4], [48, 68])]
+    assert not any("tokens" in text for text in words(figure))
 
 
 def test_train_and_valid_are_named_apart_even_where_they_end_together(tmp_path, figures):

@@ -136,6 +136,16 @@ class Page(HTMLParser):
         return next(row for row in self.rows if row[0] == name)
 
 
+@pytest.mark.parametrize("objective, asked", [("next-token", "tokens"), ("classify", "answers")])
+def test_the_curves_tell_what_was_asked_for(run, monkeypatch, objective, asked):
+    run.recipe_file.write_text(f'{RECIPE}\n[objective]\nkind = "{objective}"\n', encoding="utf-8")
+    drawn = []
+    monkeypatch.setattr("seq2see.inspection.curves.draw_curves", lambda *given: drawn.append(given[-1]))
+    (run.path / "curves.png").write_bytes(b"a picture")
+    write_report(run)
+    assert drawn == [asked]
+
+
 def test_a_report_right_after_training_shows_what_is_there(run):
     page = Page(write_report(run))
     assert (run.path / "curves.png").stat().st_size > 10_000

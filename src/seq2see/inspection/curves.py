@@ -27,8 +27,11 @@ WIDE_SPAN = 8
 """Values whose largest is this many times their smallest get a logarithmic axis."""
 
 
-def draw_curves(notes: list[Row], timing: list[Row], path: Path, clip: float = 0.0) -> None:
-    """Draw the rows of `metrics.jsonl` and `timing.jsonl` as one PNG; gradients longer than `clip` were shortened."""
+def draw_curves(notes: list[Row], timing: list[Row], path: Path, clip: float = 0.0, asked: str = "tokens") -> None:
+    """Draw the rows of `metrics.jsonl` and `timing.jsonl` as one PNG; gradients longer than `clip` were shortened.
+
+    `asked` is what a step asks for: tokens, or answers of another kind.
+    """
     chinese = use_chinese_font()
     figure = Figure(figsize=(14, 7), dpi=DOTS)
     grid = figure.add_gridspec(
@@ -47,7 +50,8 @@ def draw_curves(notes: list[Row], timing: list[Row], path: Path, clip: float = 0
     panels = {name: figure.add_subplot(place) for name, place in places.items()}
     last = max((row["step"] for row in [*notes, *timing]), default=1)
     for name, panel in panels.items():
-        _furnish(panel, in_words(name, chinese), last, large=name == "loss")
+        title = f"{asked}_per_second" if name == "tokens_per_second" else name
+        _furnish(panel, in_words(title, chinese), last, large=name == "loss")
         panel.set_xlabel(in_words("step", chinese), fontsize=11)
     _draw_loss(panels["loss"], _series(notes, "loss"), _series(notes, "valid_loss"))
     _draw_line(panels["valid_accuracy"], _series(notes, "valid_accuracy"), ORANGE, "o-", "{:.1%}")

@@ -78,7 +78,8 @@ def _draw(recipe: Tree, notes: list[Tree], timing: list[Tree], path: Path) -> No
     if is_counting(recipe):
         draw_orders(notes, unit_of(recipe), path)
     else:
-        draw_curves(notes, timing, path, recipe["training"].get("clip", 0.0))
+        asked = "tokens" if "token" in recipe.get("objective", {}).get("kind", "next-token") else "answers"
+        draw_curves(notes, timing, path, recipe["training"].get("clip", 0.0), asked)
 
 
 def _headline(notes: list[Tree], timing: list[Tree], scores: Tree) -> str:
