@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from seq2see.core.errors import UserError
+from seq2see.sequences.given import AGAIN
 
 ENDING = ".npy"
 PREFIXES = ("params/", "opt/target/", "target/")
@@ -36,8 +37,7 @@ class NpzFile:
                 {name.removeprefix(self._prefix): self._shape(name) for name in kept}
             )
         except UNREADABLE as error:
-            remedy = "Get the file again; it may be incomplete."
-            raise UserError(f"These weights cannot be read: {error}.", where=self.where, remedy=remedy) from None
+            raise UserError(f"These weights cannot be read: {error}.", where=self.where, remedy=AGAIN) from None
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """The shape of each tensor; only the beginning of each is looked at."""
@@ -50,7 +50,8 @@ class NpzFile:
             with self._archive.open(self._prefix + stored + ENDING) as file:
                 array = np.lib.format.read_array(file, allow_pickle=False)
         except UNREADABLE as error:
-            raise UserError(f"The weight '{name}' cannot be read: {error}.", where=self.where) from None
+            what = f"The weight '{name}' cannot be read: {error}."
+            raise UserError(what, where=self.where, remedy=AGAIN) from None
         array = array if layer is None else np.ascontiguousarray(array[layer])
         if array.dtype == np.dtype("V2"):  # bfloat16, which numpy does not know
             return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16).float()

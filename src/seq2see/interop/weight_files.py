@@ -12,11 +12,11 @@ from torch import Tensor
 
 from seq2see.core.errors import UserError
 from seq2see.interop.causal_layouts import Place, shown
+from seq2see.sequences.given import AGAIN
 
 INDEX = "model.safetensors.index.json"
 OLD = {".gamma": ".weight", ".beta": ".bias"}
 """How BERT's first files call the two weights of a norm."""
-AGAIN = "Get the file again; it may be incomplete."
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 

@@ -25,7 +25,7 @@ from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT, PAD, UNK, VISIBLE,
 
 BERTS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", MASK_TEXT)
 """What controls in BERT's vocabularies."""
-AGAIN = "Get the file again from where the model is from."
+AGAIN = "Get the file again from where the model is from; it may be incomplete."
 """What to do where a file of other people cannot be read."""
 
 

@@ -39,7 +39,7 @@ def hold_out(
 ) -> Splits:
     """Divide examples so that no held-out source is learnt from; given valid or test are used as they are.
 
-    `labels` tells what an example teaches that no other may: its label, or its tags.
+    `labels` tells what can only be learnt from examples that have it: a label, or tags.
     """
     wanted = [name for name, given in (("test", test), ("valid", valid)) if given is None]
     splits = divide(examples, [example.source for example in examples], wanted, list(map(labels, examples)))
