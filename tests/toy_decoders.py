@@ -13,9 +13,20 @@ import torch
 from torch import Tensor
 
 from seq2see.core.batch import Sequences
+from seq2see.decoding.hypotheses import History
 
 VOCAB = 6  # <pad> <bos> <eos> and three words
 BOS, EOS, WORDS = 1, 2, (3, 4, 5)
+
+
+@dataclass(frozen=True)
+class Forbid:
+    """A rule: these tokens are never said."""
+
+    ids: tuple[int, ...]
+
+    def __call__(self, history: History, scores: Tensor) -> Tensor:
+        return scores.index_fill(1, torch.tensor(self.ids), -torch.inf)
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,12 @@ from seq2see.decoding.beam import Beam
 from seq2see.decoding.choosers import Greedy, Sample
 from seq2see.decoding.engine import Limits, decode, stream
 from seq2see.decoding.penalties import Average
-from seq2see.decoding.rules import Forbid, MinimumLength, NoRepeat
+from seq2see.decoding.rules import MinimumLength, NoRepeat
 from tiny_models import few_examples
 from toy_decoders import (
     BOS,
     EOS,
+    Forbid,
     HistoryModel,
     TableModel,
     next_log_probabilities,

@@ -6,7 +6,7 @@ from seq2see.decoding.beam import Beam, when_beaten, when_full
 from seq2see.decoding.choosers import Greedy, Sample
 from seq2see.decoding.engine import Limits
 from seq2see.decoding.penalties import GNMT, Average, NoPenalty
-from seq2see.decoding.rules import MinimumLength, NoRepeat
+from seq2see.decoding.rules import Discourage, MinimumLength, NoRepeat
 from seq2see.decoding.settings import Decoding, chooser_of, limits_of, rules_of
 
 PLAIN = Decoding(max_new_tokens=9)
@@ -24,8 +24,8 @@ def test_beams_sampling_and_rules_are_what_the_settings_say():
     assert chooser_of(beams.with_(early_stopping=True)).stop is when_full
     drawn = PLAIN.with_(do_sample=True, temperature=0.5, top_k=7, top_p=0.9, num_return_sequences=3)
     assert chooser_of(drawn, seed=11) == Sample(11, 0.5, 7, 0.9, 3, NoPenalty())
-    ruled = PLAIN.with_(min_new_tokens=2, no_repeat_ngram_size=3)
-    assert rules_of(ruled) == (MinimumLength(2), NoRepeat(3))
+    ruled = PLAIN.with_(min_new_tokens=2, no_repeat_ngram_size=3, repetition_penalty=1.2)
+    assert rules_of(ruled) == (Discourage(1.2), MinimumLength(2), NoRepeat(3))
 
 
 def test_a_penalty_is_chosen_by_its_kind():
@@ -43,6 +43,8 @@ def test_a_penalty_is_chosen_by_its_kind():
         ({"temperature": 0.0}, "do_sample = false"),
         ({"temperature": -1.0}, "temperature"),
         ({"top_p": 1.5}, "top_p"),
+        ({"repetition_penalty": 0.0}, "repetition_penalty"),
+        ({"repetition_penalty": float("nan")}, "repetition_penalty"),
         ({"max_new_tokens": 0}, "max_new_tokens"),
         ({"max_new_tokens": 10**9}, "There is no memory for 1,000,000,000 tokens: at most 250,000 in all"),
         ({"max_new_tokens": 1001, "num_beams": 250}, "There is no memory for 250 times 1,001 tokens"),

@@ -1,7 +1,7 @@
 import torch
 
 from seq2see.decoding.hypotheses import History
-from seq2see.decoding.rules import Forbid, MinimumLength, NoRepeat
+from seq2see.decoding.rules import Discourage, MinimumLength, NoRepeat
 
 
 def history_of(rows, forced=None):
@@ -15,10 +15,6 @@ def forbidden(rule, history, vocab=7):
     scores = rule(history, torch.zeros(history.tokens.size(0), vocab))
     assert set(scores.flatten().tolist()) <= {0.0, -torch.inf}  # what is not forbidden stays as it is
     return [(row == -torch.inf).nonzero().flatten().tolist() for row in scores]
-
-
-def test_forbid_forbids_these_tokens_in_every_row():
-    assert forbidden(Forbid((3, 5)), history_of([[4], [6]])) == [[3, 5], [3, 5]]
 
 
 def test_minimum_length_forbids_the_end_until_enough_is_said():
@@ -43,3 +39,20 @@ def test_no_repeat_counts_sequences_that_overlap():
 
 def test_no_repeat_has_nothing_to_say_before_one_sequence_is_complete():
     assert forbidden(NoRepeat(3), history_of([[3, 3]])) == [[]]
+
+
+def test_discourage_leaves_all_probabilities_as_they_are_while_nothing_is_said():
+    scores = torch.randn(2, 7).log_softmax(1)
+    assert torch.allclose(Discourage(3.0)(history_of([[], []]), scores), scores, atol=1e-6)
+
+
+def test_discourage_makes_what_each_row_has_said_less_probable_and_forbids_nothing():
+    weighed = Discourage(2.0)(history_of([[3, 3], [1, 2]]), torch.full((2, 4), 0.25).log())
+    # A quarter twice over is a sixteenth, whether a token was said once or twice.
+    expected = torch.tensor([[4, 4, 4, 1], [4, 1, 1, 4]]) / torch.tensor([[13], [10]])
+    assert torch.allclose(weighed.exp(), expected)
+
+
+def test_discourage_does_not_bring_back_what_is_impossible():
+    weighed = Discourage(1.5)(history_of([[1]]), torch.tensor([[-torch.inf, -torch.inf, 0.0]]))
+    assert weighed.tolist() == [[-torch.inf, -torch.inf, 0.0]]

@@ -6,8 +6,7 @@ import torch
 from seq2see.core.batch import Sequences
 from seq2see.decoding.choosers import Greedy, Sample, draw_by_chance, keep_top_k, keep_top_p
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.rules import Forbid
-from toy_decoders import WORDS, HistoryModel, TableModel, next_log_probabilities, pick, some_source
+from toy_decoders import WORDS, Forbid, HistoryModel, TableModel, next_log_probabilities, pick, some_source
 
 LIMITS = Limits(max_new_tokens=6)
 

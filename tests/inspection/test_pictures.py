@@ -9,7 +9,7 @@ from matplotlib.image import imread
 from PIL import Image
 
 from seq2see.inspection import attention_maps, confusion, curves, length_study
-from seq2see.inspection.attention_maps import Alignment, draw_alignment, draw_alignments
+from seq2see.inspection.attention_maps import Alignment, draw_alignments
 from seq2see.inspection.curves import draw_curves
 from seq2see.inspection.fonts import ADVICE, use_chinese_font
 from seq2see.inspection.length_study import draw_lengths
@@ -145,7 +145,7 @@ def test_without_a_chinese_font_the_curves_speak_english(tmp_path, figures, no_f
 
 
 def test_rows_are_target_words_and_columns_source_words(tmp_path, figures, chinese):
-    draw_alignment(SOURCE, TARGET, WEIGHTS, tmp_path / "one.png", title="look")
+    draw_alignments([Alignment(SOURCE, TARGET, WEIGHTS)], tmp_path / "one.png", title="look")
     (axes,) = figures[0].axes
     assert [label.get_text() for label in axes.get_xticklabels()] == SOURCE
     assert [label.get_text() for label in axes.get_yticklabels()] == TARGET
@@ -157,7 +157,7 @@ def test_rows_are_target_words_and_columns_source_words(tmp_path, figures, chine
 
 def test_gold_links_are_boxed_solid_and_possible_ones_dashed(tmp_path, figures):
     links = ((0, 0), (2, 3), (9, 0))  # the last counts a word that was cut off
-    draw_alignment(SOURCE, TARGET, WEIGHTS, tmp_path / "one.png", links=links, possible=((2, 3), (2, 2)))
+    draw_alignments([Alignment(SOURCE, TARGET, WEIGHTS, links=links, possible=((2, 3), (2, 2)))], tmp_path / "one.png")
     boxes = {
         (round(box.get_x() + 0.42), round(box.get_y() + 0.42)): box.get_linestyle()
         for box in figures[0].axes[0].patches
@@ -187,17 +187,19 @@ def test_several_sentences_share_a_picture_and_their_panels_do_not_touch(tmp_pat
 
 def test_a_long_sentence_still_gives_a_picture_of_sane_size(tmp_path):
     words = [f"w{number}" for number in range(61)]
-    draw_alignment(words, words, np.eye(61), tmp_path / "long.png")
+    draw_alignments([Alignment(words, words, np.eye(61))], tmp_path / "long.png")
     assert max(imread(tmp_path / "long.png").shape[:2]) < 3000
 
 
 def test_chinese_words_are_drawn_without_complaints(tmp_path, chinese, caplog):
-    draw_alignment(["我们", "。", "$", "$"], ["<eos>", "▁$\\frac$"], np.full((2, 4), 0.25), tmp_path / "one.png")
+    draw_alignments(
+        [Alignment(["我们", "。", "$", "$"], ["<eos>", "▁$\\frac$"], np.full((2, 4), 0.25))], tmp_path / "one.png"
+    )
     assert not caplog.records
 
 
 def test_without_a_font_numbers_stand_for_words_and_the_picture_says_how_to_get_one(tmp_path, figures, no_font):
-    draw_alignment(SOURCE, TARGET, WEIGHTS, tmp_path / "one.png", title="注意力")
+    draw_alignments([Alignment(SOURCE, TARGET, WEIGHTS)], tmp_path / "one.png", title="注意力")
     (figure,) = figures
     texts = words(figure)
     assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["1", "2", "3"]
@@ -207,14 +209,14 @@ def test_without_a_font_numbers_stand_for_words_and_the_picture_says_how_to_get_
 
 
 def test_letters_that_no_font_has_become_numbers_too(tmp_path, figures, chinese):
-    draw_alignment(["\U0001f40c", "b"], ["x"], [[0.5, 0.5]], tmp_path / "one.png")
+    draw_alignments([Alignment(["\U0001f40c", "b"], ["x"], [[0.5, 0.5]])], tmp_path / "one.png")
     assert [label.get_text() for label in figures[0].axes[0].get_xticklabels()] == ["1", "2"]
     assert not any(ADVICE in text for text in words(figures[0]))  # a Chinese font would not help
 
 
 def test_weights_that_do_not_fit_the_words_are_refused(tmp_path):
     with pytest.raises(ValueError, match="3 source"):
-        draw_alignment(SOURCE, TARGET, WEIGHTS.T, tmp_path / "one.png")
+        draw_alignments([Alignment(SOURCE, TARGET, WEIGHTS.T)], tmp_path / "one.png")
 
 
 LENGTHS = [

@@ -157,10 +157,11 @@ def test_what_the_page_shows_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_settings_of_decoding_go_along(tmp_path):
-    write_causal(random_writer("write", do_sample=True, temperature=0.7, max_new_tokens=99), tmp_path / "hf")
+    ways = {"do_sample": True, "temperature": 0.7, "max_new_tokens": 99, "repetition_penalty": 1.2}
+    write_causal(random_writer("write", **ways), tmp_path / "hf")
     told = json.loads((tmp_path / "hf" / "generation_config.json").read_text())
     assert (told["do_sample"], told["temperature"], told["suppress_tokens"]) == (True, 0.7, [0, 1])
-    assert told["max_new_tokens"] == 16  # half of the window
+    assert (told["max_new_tokens"], told["repetition_penalty"]) == (16, 1.2)  # half of the window
     decoding = load(tmp_path / "hf").config.decoding
     assert (decoding.do_sample, decoding.temperature, decoding.max_new_tokens) == (True, 0.7, 16)
 

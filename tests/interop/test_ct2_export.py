@@ -102,6 +102,7 @@ def test_when_a_search_stops_is_said_by_two_of_its_options(settings, penalty, pa
         ({"do_sample": True}, "do_sample"),
         ({"num_beams": 4, "length_penalty": GNMT}, "length_penalty.kind=gnmt"),
         ({"num_beams": 4, "length_penalty": AVERAGE | {"alpha": -1}}, "length_penalty.alpha=-1"),
+        ({"repetition_penalty": 1.2}, "repetition_penalty=1.2"),
         ({"num_beams": 4, "min_new_tokens": 2}, "min_new_tokens=2"),
         ({"num_beams": 4, "no_repeat_ngram_size": 3}, "no_repeat_ngram_size=3"),
     ],

@@ -216,11 +216,12 @@ def test_a_link_that_leads_nowhere_is_not_written_over(tmp_path):
 def test_notes_tell_what_is_different_there():
     both = tokenisers("characters", "words")
     settings = shaped(both, width=8, heads=2, depth=1)
-    searching = {"num_beams": 4, "length_penalty": {"kind": "gnmt"}}
-    model = stored(settings, both, random_model(settings, both).module, **searching)
+    decoding = {"num_beams": 4, "length_penalty": {"kind": "gnmt"}, "repetition_penalty": 1.2}
+    model = stored(settings, both, random_model(settings, both).module, **decoding)
     told = " ".join(FORMATS["hf"].notes(model))
     assert f"counted from {len(both.source):,}" in told
     assert "GNMT" in told
+    assert "repetition_penalty" in told
     assert "length_penalty.kind=gnmt" in " ".join(FORMATS["ct2"].notes(model))
     assert FORMATS["ct2"].notes(taught("post")) == []
 

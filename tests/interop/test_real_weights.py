@@ -77,10 +77,11 @@ def test_the_fingerprint_is_of_every_file(gpt2):
 
 def test_the_folders_own_ways_of_decoding_hold(gpt2):
     told = {"do_sample": True, "temperature": 0.5, "max_new_tokens": 3, "length_penalty": 2.0, "unheard_of": 1}
+    told["repetition_penalty"] = 1.1  # theirs is laid on logits
     (gpt2 / "generation_config.json").write_text(json.dumps(told))
     decoding = load(gpt2).config.decoding
     assert (decoding.do_sample, decoding.temperature, decoding.max_new_tokens) == (True, 0.5, 3)
-    assert decoding.length_penalty.kind == "none"
+    assert (decoding.length_penalty.kind, decoding.repetition_penalty) == ("none", 1.0)
     (gpt2 / "generation_config.json").write_text('{"temperature": -1.0}')
     with pytest.raises(UserError, match=r"generation_config\.json.*temperature"):
         load(gpt2)

@@ -79,7 +79,7 @@ def test_a_language_model_has_no_source():
     texts = PairSet(EXAMPLES, None, LETTERS, 10)
     assert texts.batch(np.array([0])).source is None
     assert texts.lengths.tolist() == [[2], [3], [4]]
-    assert list(texts.unknown_rates) == ["target"]
+    assert list(texts.sides) == ["target"]
 
 
 def test_long_texts_are_cut_and_that_is_said():
@@ -97,8 +97,7 @@ def test_long_texts_are_cut_and_that_is_said():
 
 def test_many_unknown_symbols_are_said_with_their_code_points():
     found = pairs([Example("ab笔", "a" * 19 + "é"), Example("笔a🎉", "b")])
-    assert found.unknown_rates == {"source": 0.5, "target": pytest.approx(1 / 21)}
-    # 1/21 is below one in twenty: only the source is worth a warning.
+    # One in 21 of the target is below one in twenty: only the source is worth a warning.
     assert found.warnings() == ["50.0% of the source tokens are unknown, most often '笔' (U+7B14), '🎉' (U+1F389)."]
     assert found.batch(np.array([0])).source.values[0, 2] == UNK
     assert "'笔'" in pairs([Example("ab", "a"), Example("笔", "b")]).warnings()[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -15,7 +16,7 @@ from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.sources.examples import Example
 from seq2see.workbench.evaluate import evaluate
-from seq2see.workbench.known_splits import changed_splits, remember_common, remember_splits, stamp_of
+from seq2see.workbench.known_splits import changed_splits, fingerprint, remember_common, remember_splits, stamp_of
 from seq2see.workbench.prepare import read_corpus
 from seq2see.workbench.recipe import Recipe
 from seq2see.workbench.run_folder import RunFolder
@@ -170,3 +171,25 @@ def test_training_remembers_and_judging_compares(tmp_path, capsys):
     (tmp_path / "book.txt").write_text("the cat lay\n" * 60)
     with pytest.raises(UserError, match="may have been learnt"):
         evaluate(run)
+
+
+def test_the_fingerprint_is_the_hash_of_lengths_and_texts():
+    by_hand = b"\x01" + 7 * b"\x00" + b"a" + b"\x03" + 7 * b"\x00" + "我".encode()
+    assert fingerprint([Example("a", "我")]) == hashlib.sha256(by_hand).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [Example("a", "c"), Example("b", "d")],
+        [Example("c", "d"), Example("a", "b")],
+        [Example("a", "b")],
+        [Example("ab", ""), Example("c", "d")],
+    ],
+)
+def test_other_texts_or_another_order_give_another_fingerprint(other):
+    assert fingerprint(other) != fingerprint([Example("a", "b"), Example("c", "d")])
+
+
+def test_the_place_does_not_matter():
+    assert fingerprint([Example("a", "b", place="x:1")]) == fingerprint([Example("a", "b", place="y:2")])

@@ -22,19 +22,6 @@ Rule = Callable[[History, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Forbid:
-    """These tokens are never said."""
-
-    ids: tuple[int, ...]
-
-    def __call__(self, history: History, scores: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
-        allowed = scores.clone()
-        for token in self.ids:  # one by one: a tensor of ids would have to be sent to the GPU at every step
-            allowed[:, token] = -torch.inf
-        return allowed
-
-
-@dataclass(frozen=True)
 class MinimumLength:
     """No <eos> before `count` tokens were said, a forced prefix not counted."""
 

@@ -13,7 +13,7 @@ from seq2see.decoding.beam import Beam, when_beaten, when_full
 from seq2see.decoding.choosers import Chooser, Greedy, Sample
 from seq2see.decoding.engine import Limits
 from seq2see.decoding.penalties import NoPenalty, Penalty
-from seq2see.decoding.rules import MinimumLength, NoRepeat, Rule
+from seq2see.decoding.rules import Discourage, MinimumLength, NoRepeat, Rule
 
 MOST_TOKENS = 250_000
 """Tokens that are kept side by side for one input, in all its hypotheses together: each has its place in memory."""
@@ -44,6 +44,8 @@ class Decoding(Settings):
     """How many answers are given for each input."""
     no_repeat_ngram_size: int = Field(0, ge=0)
     """Never say this many tokens in succession twice; 0 allows it."""
+    repetition_penalty: float = Field(1.0, gt=0)
+    """The log-probability of what was said before counts so many times; 1 changes nothing, more avoids repeating."""
     precision: Literal["float32", "bf16", "int8"] = "float32"
     """Numbers that weights are read in: bf16 halves the bytes, int8 (CPU only) quarters them; answers may differ."""
 
@@ -107,6 +109,8 @@ def chooser_of(settings: Decoding, seed: int = 0) -> Chooser:
 def rules_of(settings: Decoding) -> tuple[Rule, ...]:
     """The rules that these settings ask for."""
     rules: list[Rule] = []
+    if settings.repetition_penalty != 1:  # it goes first: what the others forbid is not shared out among the rest
+        rules.append(Discourage(settings.repetition_penalty))
     if settings.min_new_tokens:
         rules.append(MinimumLength(settings.min_new_tokens))
     if settings.no_repeat_ngram_size:

@@ -38,14 +38,6 @@ class Alignment:
     """Further links that are not wrong."""
 
 
-def draw_alignment(
-    source: Sequence[str], target: Sequence[str], weights: NDArray[Any], path: Path,
-    links: Collection[Link] = (), possible: Collection[Link] = (), title: str = "",
-) -> None:  # fmt: skip
-    """One attention map: rows are target words, columns the source words they look at."""
-    draw_alignments([Alignment(source, target, weights, links, possible)], path, title)
-
-
 def draw_alignments(alignments: Sequence[Alignment], path: Path, title: str = "", columns: int = 2) -> None:
     """Several attention maps in one picture, all cells of one size."""
     chinese = use_chinese_font()

@@ -81,6 +81,9 @@ def options_of(decoding: Decoding) -> dict[str, Any]:
     if decoding.num_beams > 1 and not isinstance(decoding.length_penalty, NoPenalty | Average):
         setting = f"length_penalty.kind={decoding.length_penalty.kind}"
         raise _cannot(setting, "it divides by length ** alpha only", "Set decoding.length_penalty.kind=average.")
+    if decoding.repetition_penalty != 1:
+        setting = f"repetition_penalty={decoding.repetition_penalty:g}"
+        raise _cannot(setting, "it weighs scores before the softmax", "Leave that to our own engine.")
     for name in ("min_new_tokens", "no_repeat_ngram_size"):
         if decoding.num_beams > 1 and getattr(decoding, name):
             setting = f"num_beams={decoding.num_beams} and {name}={getattr(decoding, name)}"

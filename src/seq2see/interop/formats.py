@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seq2see.core.errors import UserError, unknown
+from seq2see.decoding.settings import Decoding
 from seq2see.interop.causal_layouts import LAYOUTS
 from seq2see.interop.ct2_engine import options_of
 from seq2see.interop.ctranslate2 import write_ct2
@@ -125,8 +126,16 @@ def _hf_notes(stored: Stored) -> list[str]:
     if not stored.tokenisers.shared:
         size = len(stored.tokenisers.source)
         found.append(f"The two vocabularies are laid end to end: the target's tokens are counted from {size:,}.")
-    if stored.config.decoding.length_penalty.kind == "gnmt":
+    return found + _decoding_notes(stored.config.decoding)
+
+
+def _decoding_notes(decoding: Decoding) -> list[str]:
+    """What their `generate` does differently with settings that go along under the same name."""
+    found = []
+    if decoding.length_penalty.kind == "gnmt":
         found.append("There is no GNMT penalty there; length ** alpha with the same alpha stands in for it.")
+    if decoding.repetition_penalty != 1:
+        found.append("There repetition_penalty weighs scores before the softmax, so that answers may differ.")
     return found
 
 
@@ -138,7 +147,7 @@ def _causal_notes(stored: Stored) -> list[str]:
     if said.written.frontend.positions != settings.written.frontend.positions:
         rows = said.written.frontend.longest
         found.append(f"Positions became a table of {rows:,} rows: texts cannot be longer there.")
-    return found
+    return found + _decoding_notes(stored.config.decoding)
 
 
 def _write_onnx(stored: Stored, folder: Path) -> None:

@@ -194,6 +194,6 @@ def _decoding(folder: Path) -> Decoding:
     path = folder / "generation_config.json"
     told = _tree(path) if path.exists() else {}
     ours = {name: told[name] for name in Decoding.model_fields if type(told.get(name)) in (int, float, bool)}
-    for name in ("length_penalty", "early_stopping"):  # these mean something else there
+    for name in ("length_penalty", "early_stopping", "repetition_penalty"):  # these mean something else there
         ours.pop(name, None)
     return read_tree(Decoding, {"max_new_tokens": TOKENS} | ours, where=str(path))

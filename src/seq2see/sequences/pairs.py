@@ -131,11 +131,6 @@ class PairSet:
         """How long all targets are together, in characters."""
         return sum(len(example.target) for example in self.examples)
 
-    @property
-    def unknown_rates(self) -> dict[str, float]:
-        """Which part of each side's tokens is <unk>."""
-        return {name: side.unknown_rate for name, side in self.sides.items()}
-
     def with_sides(self, sides: dict[str, Side]) -> PairSet:
         """The same examples, cut into other tokens on these sides."""
         other = copy(self)

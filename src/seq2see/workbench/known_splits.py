@@ -6,14 +6,14 @@ out than then, learnt ones among them, and their score would be a lie. So a run 
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
 from seq2see.sources.examples import Example
-from seq2see.sources.fingerprints import fingerprint
 from seq2see.sources.picture_examples import PictureExamples, called
 
 if TYPE_CHECKING:
@@ -34,6 +34,21 @@ def stamp_of(examples: Sequence[Example]) -> Stamp:
         return {"examples": len(examples), "sha256": fingerprint(Example(called(name), label) for name, label in pairs)}
     characters = sum(len(each.source) + len(each.target) for each in examples)
     return {"examples": len(examples), "characters": characters, "sha256": fingerprint(examples)}
+
+
+def fingerprint(examples: Iterable[Example]) -> str:
+    """SHA-256 over all sources and targets in order; the same texts give the same value wherever they stand.
+
+    >>> fingerprint([Example("ab", "c")]) == fingerprint([Example("a", "bc")])
+    False
+    """
+    digest = hashlib.sha256()
+    for example in examples:
+        for text in (example.source, example.target):
+            content = text.encode()
+            # The length goes before the text, so that no two lists of texts look alike.
+            digest.update(len(content).to_bytes(8, "little") + content)
+    return digest.hexdigest()
 
 
 def remember_splits(run: RunFolder, stamps: dict[str, Stamp]) -> None:

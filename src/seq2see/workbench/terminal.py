@@ -36,7 +36,7 @@ class Terminal:
         )  # fmt: skip
         self.total, self.unit = total, unit
         self.task = self.progress.add_task(task, total=total, figures="")
-        self._said = self._began = time.monotonic()
+        self._said = time.monotonic()
         self._tokens, self._since = 0.0, time.monotonic()
 
     def __enter__(self) -> Self:
