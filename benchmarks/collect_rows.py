@@ -6,6 +6,7 @@ seed. Outputs stay behind: only those of a handful of examples go into the resul
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -65,17 +66,38 @@ Shown = dict[str, tuple[tuple[str, ...], tuple[str, ...]]]
 
 
 def gather_tables(folder: Path, results: Path, command: str, shown: Shown, make: Callable[..., Any]) -> None:
-    """All rows of a folder as one results file; a recipe without rows is left out, and one without a table refused."""
+    """The rows of a folder into a results file; a recipe and change that were measured before are replaced.
+
+    What the file has besides stays, so that one machine can add what another has measured. A row that no table shows is
+    refused.
+    """
     rows = read_rows(folder)
     for row in rows:
         if not any(row.recipe in names for names, _ in shown.values()):
             raise UserError(f"No table shows {row.recipe}.", where=str(folder), remedy="Take its row away.")
-    tables = {
-        title: make([row for name in names for row in rows if row.recipe == name], metrics)
-        for title, (names, metrics) in shown.items()
-    }
-    write_json(results, {"command": command, "environment": environment_of(rows), "tables": tables})
+    before = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {"environment": {}, "tables": {}}
+    tables = {}
+    for title, (names, metrics) in shown.items():
+        new = make([row for row in rows if row.recipe in names], metrics)
+        tables[title] = _beside(before["tables"].get(title), new, names)
+    environment = _both(before["environment"], environment_of(rows))
+    write_json(results, {"command": command, "environment": environment, "tables": tables})
     print(f"{results}: {len(rows)} rows")
+
+
+def _beside(before: Table | None, new: Table, recipes: Sequence[str]) -> Table:
+    """New rows and those of before that were not measured again, by recipe; all columns that there are."""
+    measured = {(row["recipe"], row["change"]) for row in new["rows"]}
+    stay = [row for row in before["rows"] if (row["recipe"], row["change"]) not in measured] if before else []
+    rows = sorted([*stay, *new["rows"]], key=lambda row: recipes.index(row["recipe"]))
+    # Metrics stand in one order, and a table without rows has none of them: the longer list has them all.
+    return {"columns": max([new["columns"], *([before["columns"]] if before else [])], key=len), "rows": rows}
+
+
+def _both(before: dict[str, str], new: dict[str, str]) -> dict[str, str]:
+    """The machines of before, and those of now."""
+    told = {key: {*before.get(key, new[key]).split(", "), *new[key].split(", ")} - {""} for key in new}
+    return {key: ", ".join(sorted(values)) for key, values in told.items()}
 
 
 def column(key: str, title: str, digits: int | None = None, sign: bool = False) -> dict[str, Any]:

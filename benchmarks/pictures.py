@@ -2,7 +2,7 @@
 
 python benchmarks/pictures.py row classify-image --out FOLDER   train and score one run, as `rows.py` does
 python benchmarks/pictures.py score RUN RUN --out FOLDER        score runs that were trained elsewhere
-python benchmarks/pictures.py collect FOLDER                    all rows into results/pictures.json
+python benchmarks/pictures.py collect FOLDER                    its rows into results/pictures.json
 
 A run's folder tells its seed, how long training took, and on which machine. Recipes are chosen on valid, and test is
 only told. What is drawn was measured on two CPU cores, the rest on a GPU.
@@ -41,7 +41,7 @@ def table_of(rows: Sequence[Row], metrics: Sequence[str]) -> dict[str, Any]:
 
 
 def gather(folder: Path, results: Path) -> None:
-    """All rows of a folder as one results file."""
+    """The rows of a folder into the results file."""
     gather_tables(folder, results, COMMAND, TABLES, table_of)
 
 

@@ -2,7 +2,7 @@
 
 python benchmarks/texts.py row ptb-lstm --seed 1 --out FOLDER    train and score one run, as `rows.py` does
 python benchmarks/texts.py row sst2-minilm --set start=path/to/minilm --out FOLDER
-python benchmarks/texts.py collect FOLDER                        all rows into results/texts.json
+python benchmarks/texts.py collect FOLDER                        its rows into results/texts.json
 
 Recipes are chosen on valid, and test is only told. What was published as development texts is tested on where the test
 texts have no labels; Shakespeare's plays have nothing but what they are validated on.
@@ -29,7 +29,7 @@ TABLES = {
 
 
 def gather(folder: Path, results: Path) -> None:
-    """All rows of a folder as one results file."""
+    """The rows of a folder into the results file."""
     gather_tables(folder, results, COMMAND, TABLES, figures_table)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,11 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 import row_files
 import rows as row_command
-from collect_rows import Corpus, ablation_table, collect, figures_table, lengths_table
+from collect_rows import Corpus, ablation_table, collect, figures_table, gather_tables, lengths_table
 from row_files import Row, make_row, read_rows, same_seeds, score_row, write_row
 from tiny import tiny_recipe, write_pairs
 
+from seq2see.core.errors import UserError
 from seq2see.metrics.bleu import corpus_bleu
 from seq2see.workbench.run_folder import RunFolder
 
@@ -125,6 +127,41 @@ class TestTables:
         titles = [column["title"] for column in table["columns"]]
         assert "test words wrong %" in titles
         assert not any("decoding" in title or "valid" in title for title in titles)
+
+    def test_rows_are_added_to_a_results_file_and_replace_what_they_measure_again(self, tmp_path, capsys):
+        def gathered(name: str, *rows: Row) -> dict:
+            for each in rows:
+                write_row(each, tmp_path / name)
+            shown = {"all": (("one", "two"), ("accuracy",)), "none": (("three",), ())}
+            gather_tables(tmp_path / name, tmp_path / "results.json", "command", shown, figures_table)
+            return json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+
+        here, there = (
+            {"python": "3.11", "torch": "2", "device": "here"},
+            {"python": "3.12", "torch": "2", "device": "gone"},
+        )
+        one = Row("one", 1, figures={"test_accuracy": 90.0}, environment=here)
+        two = Row("two", 1, figures={"test_accuracy": 80.0}, environment=here)
+        gathered("first", two, one)
+        again = replace(one, figures={"test_accuracy": 91.0}, environment=there)
+        found = gathered("then", again, replace(again, label="changed"))
+        table = found["tables"]["all"]
+        rows = [(row["recipe"], row["change"], row["test_accuracy"]) for row in table["rows"]]
+        assert rows == [("one", "", [91.0]), ("one", "changed", [91.0]), ("two", "", [80.0])]
+        assert table["columns"][-1]["key"] == "test_accuracy"
+        assert found["tables"]["none"]["rows"] == []
+        assert found["environment"] == {"python": "3.11, 3.12", "torch": "2", "device": "gone, here"}
+        with pytest.raises(UserError, match="No table shows four"):
+            gathered("last", replace(one, recipe="four"))
+
+    def test_a_table_keeps_its_columns_when_nothing_is_measured_again(self, tmp_path, capsys):
+        shown = {"all": (("one",), ("accuracy",)), "other": (("two",), ("accuracy",))}
+        for name in ("one", "two"):
+            write_row(Row(name, 1, figures={"test_accuracy": 90.0}, environment=ROWS[0].environment), tmp_path / name)
+            gather_tables(tmp_path / name, tmp_path / "results.json", "command", shown, figures_table)
+        tables = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["tables"]
+        assert tables["all"]["columns"] == tables["other"]["columns"]
+        assert tables["all"]["columns"][-1]["key"] == "test_accuracy"
 
 
 class TestFiles:
