@@ -89,7 +89,7 @@ class Page {
       one("temperature", 0.05, 2, 0.05, (value) => value.toFixed(2)),
       one("top_k", 0, 200, 1, all),
       one("top_p", 0.01, 1, 0.01, (value) => (value === 1 ? bench.word("all") : value.toFixed(2))),
-      fills(bench.run) ? "" : one("repetition", 1, 2, 0.05, (value) => value.toFixed(2)),
+      fills(bench.run) ? "" : one("repetition", 1, 5, 0.1, (value) => value.toFixed(1)),
       one("count", 5, 60, 1, String),
     );
   }
