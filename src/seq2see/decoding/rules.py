@@ -55,8 +55,8 @@ class Discourage:
     """What was said before becomes less probable: its log-probability counts `factor` times (Keskar et al. 2019).
 
     The paper divides logits, which are known only up to a constant: whether dividing makes one smaller depends on its
-    sign. A log-probability has no such freedom and is never positive, so one rule does for all. It is also milder: what is
-    nearly sure stays so, and a factor of 3 to 5 does what 1.2 does to logits. Afterwards all probabilities add up to 1.
+    sign. A log-probability has no such freedom and is never positive, so one rule does for all. What is nearly
+    sure stays so unless the factor is large. Afterwards all probabilities add up to 1 again.
     """
 
     factor: float
