@@ -211,6 +211,21 @@ def test_by_hand_what_a_penalty_on_length_leaves_in_reach_is_the_very_next_end()
     assert [answer.tokens for answer in answers] == [(), (3, 3)]
 
 
+def test_by_hand_what_can_only_lose_by_its_next_token_is_not_waited_for():
+    """The one kept is log(0.4) = -0.92; what is live has log(0.6) = -0.51 now, and twice that at its soonest end."""
+    model = Counting(Tree({(): {EOS: 0.4, 3: 0.6}}))
+    assert [answer.tokens for answer in decode(model, ONE, Beam(2, Average(alpha=-1), answers=1), Limits(50))[0]] == [
+        ()
+    ]
+    assert model.steps == 1
+
+
+def test_who_may_stop():
+    worst, hope = torch.tensor([-2.0, -torch.inf, -torch.inf, -2.0]), torch.tensor([-1.0, -1.0, -torch.inf, -2.0])
+    assert when_beaten(worst, hope).tolist() == [False, False, True, True]
+    assert when_full(worst, hope).tolist() == [True, False, True, True]
+
+
 def test_rows_that_are_stuck_end_there():
     """No word may come twice and none is left: the answer ends although the minimum is not reached."""
     model = Tree({(): {3: 1.0}, (3,): {3: 1.0}})

@@ -24,12 +24,29 @@ def test_top_p_keeps_the_fewest_that_reach_the_mass():
     assert kept[0.51] == [False, True, True]
     assert kept[0.81] == [True, True, True]
     assert keep_top_p(scores, 0.51)[0, 2] == scores[0, 2]
+    assert (keep_top_p(torch.zeros(1, 4), 0.5) > -torch.inf).tolist() == [
+        [True, True, False, False]
+    ]  # reached is enough
 
 
 def test_a_chance_falls_on_the_token_whose_stretch_it_hits():
     probabilities = torch.tensor([[0.25, 0.0, 0.5, 0.25, 0.0]], dtype=torch.float64).expand(6, -1)
     chances = torch.tensor([0.0, 0.2499, 0.25, 0.7499, 0.75, 1 - 2**-53], dtype=torch.float64)
     assert draw_by_chance(probabilities, chances).tolist() == [0, 0, 2, 2, 3, 3]
+
+
+def test_no_chance_falls_behind_the_last_stretch():
+    totals = 1 + torch.arange(-1000, 1000, dtype=torch.float64) * 2**-52
+    probabilities = torch.stack([totals / 2, totals / 2], dim=1)
+    assert draw_by_chance(probabilities, torch.full_like(totals, 1 - 2**-53)).tolist() == [1] * 2000
+    assert draw_by_chance(3 * torch.ones(1, 4), torch.tensor([0.6])).tolist() == [2]  # stretches are parts of their sum
+
+
+def test_a_rare_token_and_a_tiny_temperature_get_their_due_from_scores_in_float32():
+    rare = Sample(0).probabilities(torch.tensor([[0.0, -20.0]]))
+    assert draw_by_chance(rare, torch.tensor([1 - 1e-9], dtype=torch.float64)).tolist() == [1]
+    assert draw_by_chance(rare, torch.tensor([1 - 3e-9], dtype=torch.float64)).tolist() == [0]
+    assert Sample(0, temperature=1e-320).probabilities(torch.tensor([[-2.0, -1.0]])).tolist() == [[0.0, 1.0]]
 
 
 def tokens_of(answers):

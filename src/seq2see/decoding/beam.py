@@ -112,8 +112,7 @@ class BeamSearch:
             self._keep_finished(scores, turn.ended)
         self.sums, self.history = turn.sums, turn.history
         if self.enough or turn.perhaps_lost:
-            best = self.sums[:, 0]  # they stand in order
-            self.done = self.done | (self._asked_to_stop(best) if self.enough else best == -torch.inf)
+            self.done = self.done | self._asked_to_stop(self.sums[:, 0])  # they stand in order
         return turn.step
 
     def drop_done(self) -> Int[Tensor, "left"]:
@@ -157,7 +156,7 @@ class BeamSearch:
 
     def _worth(self, sums: Tensor, length: Any, welcome: Tensor) -> Float[Tensor, "input width"]:
         """What answers of this length are ranked by; minus infinity for those that are not wanted."""
-        lengths = (torch.zeros_like(sums, dtype=torch.long) + length).clamp(min=1)
+        lengths = torch.zeros_like(sums, dtype=torch.long) + length
         return self.chooser.penalty(sums, lengths).masked_fill(~welcome, -torch.inf)
 
     def _asked_to_stop(self, best: Float[Tensor, "input"]) -> Bool[Tensor, "input"]:

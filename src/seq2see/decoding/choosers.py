@@ -171,10 +171,9 @@ def draw_by_chance(probabilities: Float[Tensor, "row vocab"], chances: Float[Ten
     [2]
     """
     ends = probabilities.cumsum(dim=1)
-    total = ends[:, -1]
-    # Rounding must not carry a chance just below 1 past the last stretch.
-    marks = torch.minimum(chances * total, torch.nextafter(total, torch.zeros_like(total)))
-    return torch.searchsorted(ends, marks[:, None], right=True).squeeze(1)
+    # The largest number below 1, times any total, is rounded to less than the total: no mark lies behind the last end.
+    marks = chances[:, None] * ends[:, -1:]
+    return torch.searchsorted(ends, marks, right=True).squeeze(1)
 
 
 class Walks:
