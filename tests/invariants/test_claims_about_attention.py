@@ -11,6 +11,7 @@ from torch.testing import assert_close
 from seq2see.layers.attention import SelfAttention, attention_weights, plain_attention
 from seq2see.layers.convolution import ConvolutionBlock
 from seq2see.layers.feed_forward import FeedForward
+from seq2see.layers.low_rank_value import value_up_matrices
 from seq2see.layers.masks import causal, everyone
 from seq2see.layers.norms import LayerNorm, MaskedBatchNorm
 from seq2see.layers.recurrent import ElmanCell, GRUCell, LSTMCell
@@ -79,6 +80,19 @@ def test_one_large_matrix_that_is_cut_is_a_small_matrix_for_each_head():
         projected = [F.linear(vectors, weight[row], bias[row])[:, None] for row in rows]
         found.append(plain_attention(*projected, causal())[:, 0])
     assert_close(layer.output(torch.cat(found, dim=-1)), layer(vectors, causal()))
+
+
+def test_gpt_3_has_the_sizes_that_the_notes_tell():
+    width, heads, depth, tokens, places = 12_288, 96, 96, 50_257, 2_048
+    with torch.device("meta"):  # shapes alone: the weights would not fit anywhere
+        look, think = SelfAttention(width, heads), FeedForward(width, 4 * width)
+        norms = [LayerNorm(width), LayerNorm(width)]
+    assert look.queries_keys_values.weight.unflatten(0, (3, heads, -1))[0, 0].shape == (128, width)  # a head's W_Q
+    up = value_up_matrices(look)[0]
+    assert up.shape == (width, 128)  # so up and down together have as many weights as W_Q and W_K, not width²
+    block = sum(weight.numel() for part in (look, think, *norms) for weight in part.parameters())
+    whole = depth * block + (tokens + places) * width + 2 * width  # and the last norm
+    assert round(whole / 1e9) == 175
 
 
 # Order
