@@ -26,10 +26,12 @@ PHRASES = {
     ),
     "figures: note": (
         "BLEU and the share of exactly right sentences (%) on `test`; the share of exactly right sentences on `pairs`, "
-        "`roles` and `length`; alignment error rate of attention (0 is perfect). Measured with",
+        "`roles` and `length`; alignment error rate of attention (0 is perfect).",
         "表中为 `test` 上的 BLEU 和整句完全正确的比例（%），`pairs`、`roles`、`length` 上整句完全正确的比例，"
-        "以及注意力的对齐错误率（0 为最好）。测量命令：",
+        "以及注意力的对齐错误率（0 为最好）。",
     ),
+    "measured with": ("Measured with `{command}` ({machine}).", "测量命令：`{command}`（{machine}）。"),
+    ", ": (", ", "，"),
 }
 """What the pages say by themselves: English, Chinese."""
 
@@ -41,7 +43,7 @@ WORDS = {
     "what it does": "作用", "values": "取值", "default": "默认值", "must be given": "必须给出", "whole number": "整数",
     "number": "数", "true or false": "true 或 false", "text": "文本", "weights": "参数量", "steps": "步数",
     "seconds": "秒", "exact": "完全正确", "alignment error": "对齐错误率",
-    "Measured with": "测量命令：", "source": "原文", "reference": "参考译文", "yes": "是", "no": "否",
+    "source": "原文", "reference": "参考译文", "yes": "是", "no": "否",
     "valid BLEU": "验证集 BLEU", "test BLEU": "测试集 BLEU",
     "valid chrF2": "验证集 chrF2", "test chrF2": "测试集 chrF2",
     "test BLEU, lower-cased and tokenised": "测试集 BLEU（小写、已分词）",
@@ -64,7 +66,7 @@ WORDS = {
     "cell": "项目", "name": "名称", "value": "数值", "ratio": "比值", "how": "方式", "spread": "波动",
     "command": "命令",
     "wait": "等待", "milliseconds": "毫秒", "bound": "上限", "kept": "达到",
-    "first view of a pocket model, after the page is loaded": "页面载入后，口袋模型的第一个视图",
+    "first view of a pocket model, after the page is loaded": "页面载入后，pocket 模型的第一个视图",
     "a cell that is pointed at": "指向一个格子",
     "1,000 × 1,000 tokens of a small GPT: computed, fetched and painted":
     "小 GPT 的 1,000 × 1,000 个词元：计算、传送、绘制",
@@ -92,6 +94,22 @@ WORDS = {
     "lines": "行数", "lines a second": "行/秒", "seconds to the first answer": "首个答案前的秒数",
     "MB at a tenth": "十分之一处的 MB", "MB at the end": "结束时的 MB",
     "as they come": "依次取用", "like length": "长度相近",
+    "12,000 steps, alone": "12,000 步，单独运行", "9,500 steps, alone": "9,500 步，单独运行",
+    "8,000 steps, alone": "8,000 步，单独运行", "48,000 steps": "48,000 步",
+    "12,000 steps, beside the ResNet": "12,000 步，与 ResNet 同时运行",
+    "16,000 steps, beside two others": "16,000 步，另有两个同时运行",
+    "beside the hybrid": "与混合模型同时运行", "beside three others": "另有三个同时运行",
+    "R-Drop of weight 1, 1,500 steps": "R-Drop 权重为 1，1,500 步",
+    "model": "模型", "search": "搜索", "greedy": "贪心", "beam 4": "束宽 4", "bleu": "BLEU",
+    "same as float32": "与 float32 相同（%）", "rows": "行数", "same answers": "答案相同", "target": "目标值",
+    "float32, 4 beams": "float32，束宽 4", "training step": "训练一步", "one thread": "一个线程",
+    "never spin": "从不自旋", "spin 10,000": "自旋 10,000 次",
+    "one sentence, small": "一句话，small", "one sentence, base": "一句话，base",
+    "256 lines, small": "256 行，small", "48 lines, base": "48 行，base",
+    "torch 1 x 1, never spin": "torch 1 x 1，从不自旋", "torch 1 x 2, never spin": "torch 1 x 2，从不自旋",
+    "torch 2 x 1, never spin": "torch 2 x 1，从不自旋", "torch 1 x 2, spin": "torch 1 x 2，自旋",
+    "native 1 x 1, never spin": "C++ 1 x 1，从不自旋", "native 1 x 2, never spin": "C++ 1 x 2，从不自旋",
+    "native 2 x 1, never spin": "C++ 2 x 1，从不自旋",
     "valid words wrong %": "验证集词错误率（%）", "valid phonemes wrong %": "验证集音素错误率（%）",
     "valid words wrong %, with stress": "验证集词错误率（%，计重音）",
     "valid phonemes wrong %, with stress": "验证集音素错误率（%，计重音）",

@@ -121,7 +121,7 @@ def _number(value: float, digits: int | None, sign: bool) -> str:
 
 def measured_with(say: Say, results: Tree) -> str:
     """The command and the machine, in one sentence."""
-    return f"{say('Measured with')} `{results['command']}` ({machine(say, results['environment'])})."
+    return say("measured with").format(command=results["command"], machine=machine(say, results["environment"]))
 
 
 def measured_block(say: Say, name: str) -> str:
@@ -133,7 +133,7 @@ def measured_block(say: Say, name: str) -> str:
 def machine(say: Say, environment: Tree) -> str:
     """What the figures depend on besides the code."""
     known = [f"{key} {value}" for key, value in environment.items() if key not in ("note", "platform")]
-    return ", ".join([*known, *([say(environment["note"])] if "note" in environment else [])])
+    return say(", ").join([*known, *([say(environment["note"])] if "note" in environment else [])])
 
 
 def pocket_table(say: Say, only: str = "") -> str:
@@ -145,9 +145,7 @@ def pocket_table(say: Say, only: str = "") -> str:
     digits = dict.fromkeys(keys, 1) | {"weights": 0, "steps": 0, "seconds": 0, "alignment error": 3}
     rows = [_pocket_row(row) for row in found["rows"] if row["recipe"].startswith(only)]
     lines = table(say, rows, [{"key": key, "digits": digits[key]} for key in keys])
-    known = [f"{key} {value}" for key, value in found["environment"].items() if key != "note"]
-    known += [say(found["environment"]["note"])] if "note" in found["environment"] else []
-    return "\n".join([*lines, "", say("figures: note"), f"`{found['command']}` ({', '.join(known)})."])
+    return "\n".join([*lines, "", say("figures: note"), measured_with(say, found)])
 
 
 def _pocket_row(row: Tree) -> Tree:

@@ -53,6 +53,15 @@ def test_what_a_model_does_not_know_is_named(run: RunFolder, capsys):
     assert capsys.readouterr().err == told
 
 
+def test_a_blank_is_no_row_of_unknown_characters(tmp_path: Path):
+    small = {"source.longest": 24, "training.tokens": 192, "training.steps": 2, "training.save_every": 2}
+    path = tmp_path / "book.txt"
+    path.write_text(LINE * 100, encoding="utf-8")
+    model = load(train_recipe(tiny_recipe(path, "fill-characters", **small), tmp_path / "run").path)
+    assert model("the c[MASK]t").remarks == ()
+    assert model("猫[MASK]").remarks == ("the model does not know 猫, and reads <unk> instead",)
+
+
 def test_of_many_texts_a_few_are_named_and_all_counted(run: RunFolder, tmp_path: Path, capsys):
     (tmp_path / "new.txt").write_text("一\ncat\n二\n三\n四\n", encoding="utf-8")
     assert command(["predict", str(run.path), "--file", str(tmp_path / "new.txt")]) == 0

@@ -157,7 +157,10 @@ class Looked:
 
 
 class Attention(nn.Module):
-    """What self- and cross-attention share: heads that look, an output matrix, a place for a watcher."""
+    """What self- and cross-attention share: heads that look, an output matrix, a place for a watcher.
+
+    [head₁; ...; headₕ] W_O with headᵢ = softmax(Qᵢ Kᵢᵀ / √size) Vᵢ (Vaswani et al. 2017, section 3.2.2).
+    """
 
     formula = "scaled-dot"
     """How queries and keys are scored, as `attention_weights` says it."""

@@ -1,5 +1,10 @@
 """Norms: keeping vectors at a steady scale, and over which axis the statistics run.
 
+All but RMSNorm and PowerNorm are (x - mean) / √(variance + ε), times a learnt scale, plus a learnt shift.
+Of vectors (row, time, width) the means are (row, time, 1) for LayerNorm, one for each token, and
+(1, 1, width) for BatchNorm. A mean for each row, (row, 1, 1), as the notes have it, would tell a token
+of those that come after it.
+
 Every norm is called as `norm(vectors, real)`. LayerNorm and RMSNorm look at one position alone, so
 padding cannot touch them. BatchNorm and PowerNorm look at one coordinate over all positions of the
 batch; there padding would spoil the statistics, so they take only what `real` marks. Comparing them

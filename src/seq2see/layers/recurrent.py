@@ -189,8 +189,8 @@ class FusedCell(Cell):
 class ElmanCell(FusedCell):
     """The simple recurrent network: the new state is a squashed sum of input and old state.
 
-    h' = tanh(W_x x + b_x + W_h h + b_h); Elman 1990. Every step passes through W_h and tanh, so what
-    happened long ago fades or explodes: the reason why the cells below have gates.
+    h' = tanh(W_x x + b_x + W_h h + b_h); Elman 1990. (The notes have one bias where torch's kernel has two.) Every
+    step passes through W_h and tanh, so what happened long ago fades or explodes: that is why cells below have gates.
     """
 
     kernel_class = nn.RNN

@@ -22,7 +22,7 @@ Vectors = Float[Tensor, "row time width"]
 
 
 class Rethink(nn.Module):
-    """norm(f(x W + b)): from what a place knows of the text to what would fit there; f is the curve of the blocks."""
+    """norm(f(x W + b)): from what a place knows of the text to what would fit there; f is the blocks' (ReLU, GELU)."""
 
     def __init__(self, width: int, curve: str = "gelu-tanh", epsilon: float = EPSILON):
         super().__init__()

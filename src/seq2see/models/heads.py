@@ -16,7 +16,8 @@ Logits = Float[Tensor, "... vocab"]
 class TiedHead(nn.Module):
     """Score each token by how well its own input vector fits the hidden state: logits = h Eᵀ.
 
-    Press & Wolf 2017; Vaswani et al. 2017, section 3.4. One table, learned from both its uses.
+    Press & Wolf 2017; Vaswani et al. 2017, section 3.4. One table, learned from both its uses: the notes' unembedding
+    matrix is their embedding matrix, transposed.
     """
 
     def __init__(self, table: nn.Embedding):

@@ -1,7 +1,8 @@
 """Language models: read a text from left to right, and at every place guess the token that comes next.
 
-Bengio et al. 2003; with recurrent cells Mikolov et al. 2010; with a Transformer's blocks it is GPT (Radford et al.
-2018). Any decoder goes. A sequence-to-sequence model is the same with a source to look at.
+p(x₁ ... x_T) = Π p(x_t | x₁ ... x_{t-1}): a factor for each place. Bengio et al. 2003; with recurrent cells Mikolov et
+al. 2010; with a Transformer's blocks it is GPT (Radford et al. 2018). Any decoder goes. A sequence-to-sequence model
+is the same with a source to look at.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from seq2see.core.batch import Sequences, Strung
 class Memory(Sequences):
     """A vector for each place of the source, and one that sums the whole source up.
 
-    The first encoder-decoders passed on nothing but the summary (the context vector C of the notes);
-    attention looks at the vectors of all places. Every encoder gives both, so that any decoder fits.
+    The first encoder-decoders passed on nothing but the summary, the context vector C = q(h₁, ..., h_T) of the notes;
+    attention looks at the vectors h_t of all places. Every encoder gives both, so that any decoder fits.
     """
 
     summary: Float[Tensor, "row width"]

@@ -133,7 +133,7 @@ def build_cells(
 class RecurrentEncoder(nn.Module):
     """Read the source with recurrent cells; Sutskever et al. 2014, in both directions Bahdanau et al. 2015.
 
-    The summary is the reader's last state: the whole source squeezed into one vector.
+    h_t = f(x_t, h_{t-1}). The summary is the reader's last state: the whole source squeezed into one vector.
     """
 
     def __init__(self, reader: ReadForwards | ReadBothWays):

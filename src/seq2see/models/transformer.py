@@ -107,7 +107,10 @@ class Wiring:
 
 
 class EncoderBlock(nn.Module):
-    """Look at the whole sequence, then think about each position."""
+    """Look at the whole sequence, then think about each position.
+
+    x ← norm(x + look(x)), x ← norm(x + think(x)), as in the paper; or with the norm in front (`layers/residual.py`).
+    """
 
     def __init__(self, wiring: Wiring):
         super().__init__()

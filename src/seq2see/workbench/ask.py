@@ -114,4 +114,5 @@ class Asker(Model):
         return self._remarks(self.question.read(self.stored, text))
 
     def _remarks(self, seen: Seen) -> tuple[str, ...]:
-        return seen.remarks + unknown_in(seen.text, seen.ids, self.tokenisers.source)
+        read = seen.text.replace(MASK_TEXT, " ") if isinstance(self.question, Fill) else seen.text  # a blank is known
+        return seen.remarks + unknown_in(read, seen.ids, self.tokenisers.source)

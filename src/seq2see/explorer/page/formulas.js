@@ -67,7 +67,7 @@ export const FORMULAS = {
   BatchNorm2d: ["frac{x − μ_c}{root{σ_c^2 + ε}} g_c + b_c", "Ioffe & Szegedy 2015"],
   GroupNorm: ["frac{x − μ_g}{root{σ_g^2 + ε}} ⊙ γ + β", "Wu & He 2018"],
   PreNorm: ["x + f(norm(x))", "Xiong et al. 2020"],
-  PostNorm: ["norm(x + f(x))", "Vaswani et al. 2017, section 5.4"],
+  PostNorm: ["norm(x + f(x))", "Vaswani et al. 2017, section 3.1"],
   Dropout: ["frac{m ⊙ x}{1 − p} , m_i = 0 with probability p", "Srivastava et al. 2014"],
   LockedDropout: ["frac{m ⊙ x_t}{1 − p} , m for all t", "Gal & Ghahramani 2016"],
   WordDropout: ["frac{m_w x_w}{1 − p}", "Gal & Ghahramani 2016, section 4.2"],

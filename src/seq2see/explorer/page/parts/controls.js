@@ -2,7 +2,7 @@
  * Things to press, drag and type in, each bound to one key of the link.
  *
  *   slider(bench, "layer", { name: bench.word("layer"), from: 0, to: 5, redraw })
- *   choice(bench, "kind", { name: bench.word("kind"), options: [["cross", "到源文"], ["self", "自身"]], redraw })
+ *   choice(bench, "kind", { name: bench.word("kind"), options: [["cross", "到原文"], ["self", "自身"]], redraw })
  *   toggle(bench, "specials", { name: bench.word("specials"), redraw })
  *   textBox(bench, "text", { name: bench.word("text"), redraw })
  *   press(bench.word("play"), act)

@@ -57,7 +57,7 @@ const words = {
     valid: "验证",
     samples: "同样的例子，不同的阶段",
     at: "第几步",
-    source: "源文",
+    source: "原文",
     reference: "参考",
     output: "输出",
     nothing: "尚无记录。",
