@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from seq2see.decoding import compiler
 from seq2see.decoding.compiler import SOURCE, find_compiler, find_library, private_folder
 
 needs_compiler = pytest.mark.skipif(find_compiler(os.environ) is None, reason="no C++ compiler")
@@ -80,6 +81,38 @@ class TestBuilding:
         [built] = [path for path in libraries(environment) if path.suffix == ".so"]
         assert not built.is_symlink()
         assert stat.S_IMODE(built.stat().st_mode) == 0o700
+
+    def test_what_another_user_has_written_is_not_used(self, environment, source, monkeypatch):
+        find_library(environment, source)
+        [built] = libraries(environment)
+        assert compiler._is_ours(built)
+        monkeypatch.setattr(os, "getuid", lambda: built.stat().st_uid + 1)
+        assert not compiler._is_ours(built)
+
+    def test_all_that_this_processor_can_do_is_asked_for_first(self, environment, source, tmp_path):
+        """This compiler knows neither of the two ways to ask for it, and is then asked for less."""
+        log, script = tmp_path / "log", tmp_path / "compiler"
+        real = find_compiler(environment)[0]
+        script.write_text(f'#!/bin/sh\necho "$@" >> {log}\ncase "$*" in *=native*) exit 1;; esac\nexec {real} "$@"\n')
+        script.chmod(0o700)
+        assert find_library({**environment, "CXX": str(script)}, source).library.answer() == 42
+        asked = [line for line in log.read_text().splitlines() if "native.cpp" in line]
+        assert [[word for word in line.split() if word.startswith("-m")] for line in asked] == [
+            ["-march=native"],
+            ["-mcpu=native"],
+            [],
+        ]
+
+    def test_another_compiler_version_or_processor_is_another_library(self, source, tmp_path, monkeypatch):
+        script = tmp_path / "compiler"
+        script.write_text("#!/bin/sh\necho version 1\n")
+        script.chmod(0o700)
+        names = {compiler.fingerprint([str(script)], source)}
+        script.write_text("#!/bin/sh\necho version 2\n")
+        names.add(compiler.fingerprint([str(script)], source))
+        monkeypatch.setattr(compiler, "_processor", lambda: "flags: another")
+        names.add(compiler.fingerprint([str(script)], source))
+        assert len(names) == 3
 
     def test_two_may_build_at_once(self, environment, source):
         with ThreadPoolExecutor(4) as pool:

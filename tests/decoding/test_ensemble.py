@@ -32,6 +32,11 @@ def test_the_mean_of_two_probabilities_by_hand():
     torch.testing.assert_close(mean, torch.tensor([[[0.3, 0.425, 0.275]]]))
 
 
+def test_members_that_compute_in_bf16_are_added_up_in_float32():
+    members = [torch.randn(2, 1, 9).bfloat16() for _ in range(3)]
+    assert torch.equal(log_mean(members), log_mean([each.float() for each in members]))
+
+
 def test_probabilities_are_averaged_and_not_logits():
     # The mean of the logits would give the first token to both sides equally; the mean of the
     # probabilities goes with the member that is surer.

@@ -280,6 +280,23 @@ class TestTwin:
             assert len(found) == 4
             assert all(torch.equal(each, expected) for each in found)
 
+    def test_a_longer_text_than_any_before_finds_its_positions(self):
+        model = model_of(*self.variant)
+        twin = native_twin(model, "float32", 1) or pytest.skip("no compiler")
+        for length in (3, 70, 150):
+            source, tokens = some_sources([length, 2]), some_tokens(2, length)
+            expected = read(model, source, tokens, [length])
+            torch.testing.assert_close(read(twin, source, tokens, [length]), expected, rtol=1e-3, atol=1e-3)
+
+    @pytest.mark.parametrize("norm", ["layer", "rms"])
+    def test_what_a_norm_adds_under_its_root_is_the_models_own(self, norm):
+        part = TransformerSettings(width=12, depth=1, heads=2, norm=norm, epsilon=0.5)
+        shape = ModelSettings(source=Text(), target=TextTarget(), encoder=part, decoder=part)
+        model = fresh_model(shape, (TARGET_SIZE, TARGET_SIZE), "xavier", 1).eval()
+        twin = native_twin(model, "float32", 1) or pytest.skip("no compiler")
+        both = [read(each, some_sources([4, 9]), some_tokens(2, 5), [5]) for each in (model, twin)]
+        torch.testing.assert_close(*both, rtol=1e-3, atol=1e-4)
+
     def test_a_number_that_is_none_is_not_made_one(self):
         model = copy.deepcopy(model_of(*self.variant))
         with torch.no_grad():
@@ -322,6 +339,14 @@ class TestWhyNot:
         model = fresh_model(shape, (9, 9), "xavier", 1)
         assert reason in why_not(model)
         assert native_twin(model, "float32", 1) is None
+
+    def test_a_model_that_may_do_something_of_its_own_is_left_alone(self):
+        class Other(Seq2Seq):
+            pass
+
+        model = model_of(*VARIANTS[0])
+        other = Other(model.source, model.encoder, model.target, model.decoder, model.head)
+        assert "no plain sequence-to-sequence model" in why_not(other)
 
     def test_heads_may_be_too_wide(self):
         wide = TransformerSettings(width=144, depth=1, heads=1)

@@ -1,5 +1,7 @@
 """Prepacked products against their definitions, and prepacked twins against the models they are made from."""
 
+import copy
+
 import pytest
 import torch
 from hypothesis import given
@@ -78,6 +80,15 @@ def test_without_an_exact_instruction_another_product_is_taken(monkeypatch):
     monkeypatch.setattr(prepacked, "_fbgemm_is_exact", lambda: False)
     monkeypatch.setattr(prepacked, "_by_fbgemm", None)
     assert torch.equal(PrepackedInt8(weight, bias)(vectors), int8_product(vectors, weight, bias))
+
+
+def test_a_processor_that_sums_pairs_in_16_bits_is_found_out(monkeypatch):
+    monkeypatch.setattr(prepacked, "_by_fbgemm", lambda weights: lambda numbers: (numbers @ weights.T).clamp(max=2**15))
+    prepacked._fbgemm_is_exact.cache_clear()
+    try:
+        assert not prepacked._fbgemm_is_exact()
+    finally:
+        prepacked._fbgemm_is_exact.cache_clear()
 
 
 def test_a_row_of_int8_never_depends_on_its_neighbours():
@@ -201,3 +212,5 @@ def test_a_reading_twin_scores_like_the_model_and_leaves_it_alone(think):
             rounded = reading_twin(model, "bf16")(batch)
             torch.testing.assert_close(rounded, model(batch), rtol=0.02, atol=0.02)
     assert rounded.dtype == torch.bfloat16
+    elsewhere = copy.deepcopy(model).to("meta")
+    assert reading_twin(elsewhere) is elsewhere

@@ -50,6 +50,7 @@ def test_on_a_gpu_the_step_becomes_a_graph_of_the_precision_asked_for(elsewhere)
     half = quicken(elsewhere, "bf16").model
     assert {weight.dtype for weight in half.parameters()} == {torch.bfloat16}
     assert {weight.dtype for weight in elsewhere.parameters()} == {torch.float32}
+    assert {table.dtype for table in half.buffers()} == {torch.float32}  # waves of positions would go wrong in bf16
 
 
 def test_on_a_gpu_with_triton_it_is_the_twin_for_few_rows_that_is_recorded(elsewhere, monkeypatch):

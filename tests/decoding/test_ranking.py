@@ -21,6 +21,21 @@ def test_of_equals_the_earlier_comes_first_wherever_higher_scores_stand():
     assert highest(scores, 3).tolist() == [[70, 5, 71]]
 
 
+def test_of_equals_at_the_edge_the_earlier_gets_in_though_none_of_the_others_are_equal():
+    for size in (300, 20_000):
+        scores = torch.zeros(1, size)
+        scores[0, [250, 70]] = torch.tensor([3.0, 2.0])
+        assert highest(scores, 4).tolist() == [[250, 70, 0, 1]]
+        assert highest(scores, 3).tolist() == [[250, 70, 0]]
+
+
+def test_the_first_of_a_last_block_that_is_shorter_than_the_others_is_found():
+    scores = torch.zeros(2, 20_001)
+    scores[:, 312 * 64] = 1.0  # 312 whole blocks, and 33 choices
+    assert very_highest(scores).tolist() == [312 * 64] * 2
+    assert highest(scores, 2).tolist() == [[312 * 64, 0]] * 2
+
+
 def test_fewer_choices_than_asked_for_are_all_given():
     assert highest(torch.tensor([[1.0, 2.0]]), 5).tolist() == [[1, 0]]
 

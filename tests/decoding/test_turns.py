@@ -145,6 +145,7 @@ def test_what_cplusplus_cannot_read_is_left_to_the_plain_twin():
     assert native_turn(scores[:, :1], live) is None
     assert native_turn(scores, replace(live, sums=live.sums.double())) is None
     assert native_turn(scores, replace(live, sums=torch.zeros(2, 4)[:, ::2])) is None
+    assert native_turn(scores, replace(live, done=torch.zeros(4, dtype=torch.bool)[::2])) is None
     wide = live_of(torch.zeros(1, 33), random)
     assert native_turn(drawn((33, 70), 50, random), wide) is None
 
