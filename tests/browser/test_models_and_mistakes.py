@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 
 import pytest
 import torch
@@ -49,6 +50,21 @@ class TestArchitecture:
         assert "Vaswani et al. 2017" in page.locator(".block-told").text_content()
         assert page.locator(".formula math mfrac msqrt").count() == 1
         assert link_of(page)["block"] == "decoder.blocks.0.look_across"
+
+    def test_words_in_a_formula_are_kept_apart_and_letters_are_not(self, open_view):
+        page = open_view("architecture", run="transformer")
+        page.get_by_role("button", name="Open all").click()
+        gaps = (
+            "[...document.querySelectorAll('.formula mspace')].map(({ previousSibling, nextSibling }) => "
+            "`${previousSibling.textContent} ${nextSibling.textContent}`)"
+        )
+        for name, found in {
+            "dropout Dropout": ["0 with", "with probability", "probability p"],
+            "encoder TransformerEncoder": [") if", "if norms", "norms go", "go first"],
+            "look_across CrossAttention": [],
+        }.items():
+            page.get_by_role("button", name=name).first.click()
+            until(page, f"JSON.stringify({gaps}) === {json.dumps(json.dumps(found, separators=(',', ':')))}")
 
     @pytest.mark.parametrize("name", ["gpt", "vit"])
     def test_every_family_has_blocks(self, name, open_view, runs):

@@ -111,16 +111,22 @@ export const FORMULAS = {
   ResNet: ["relu(norm(block^n(… block^1(x))))", "He et al. 2016, section 4.2"],
   Features: ["v = ResNet(W ∗ x)", "Dosovitskiy et al. 2021, section 3.1"],
   ResNetEncoder: ["summary = frac{1}{N} ∑_i x_i", "He et al. 2016"],
-  // Blocks, encoders, decoders
-  EncoderBlock: ["x ← x + look(norm(x)) ;; x ← x + think(norm(x))", "Vaswani et al. 2017, section 3.1"],
+  // Blocks, encoders, decoders; `around` is the block's PreNorm or PostNorm, which has a formula of its own
+  EncoderBlock: ["x ← around(x, look) ;; x ← around(x, think)", "Vaswani et al. 2017, section 3.1"],
   DecoderBlock: [
-    "x ← x + look_{back}(norm(x)) ;; x ← x + look_{across}(norm(x), M) ;; x ← x + think(norm(x))",
+    "x ← around(x, look_{back}) ;; x ← around(x, look_{across}, M) ;; x ← around(x, think)",
     "Vaswani et al. 2017, section 3.1",
   ],
-  GPTBlock: ["x ← x + look_{back}(norm(x)) ;; x ← x + think(norm(x))", "Radford et al. 2018"],
-  TransformerEncoder: ["M = norm(block^n(… block^1(x)))", "Vaswani et al. 2017, section 3.1"],
-  TransformerDecoder: ["h = norm(block^n(… block^1(y, M), M))", "Vaswani et al. 2017, section 3.1"],
-  GPTDecoder: ["h = norm(block^n(… block^1(y)))", "Radford et al. 2018, eq. 2"],
+  GPTBlock: ["x ← around(x, look_{back}) ;; x ← around(x, think)", "Radford et al. 2018"],
+  TransformerEncoder: [
+    "M = block^n(… block^1(x)) ;; M ← norm(M) if norms go first",
+    "Vaswani et al. 2017, section 3.1",
+  ],
+  TransformerDecoder: [
+    "h = block^n(… block^1(y, M), M) ;; h ← norm(h) if norms go first",
+    "Vaswani et al. 2017, section 3.1",
+  ],
+  GPTDecoder: ["h = block^n(… block^1(y)) ;; h ← norm(h) if norms go first", "Radford et al. 2018, eq. 2"],
   RecurrentEncoder: ["M = [h_1; …; h_T] , summary = h_T", "Sutskever, Vinyals & Le 2014"],
   RecurrentDecoder: ["h_t = look(cells, y_{t-1}, h_{t-1}, M)", "Bahdanau, Cho & Bengio 2015"],
   CountingDecoder: ["p(w | h) = p∗(h w) if seen, else λ(h) p(w | h′)", "Katz 1987; Kneser & Ney 1995"],

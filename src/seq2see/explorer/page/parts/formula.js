@@ -10,6 +10,10 @@ const SPACE = "http://www.w3.org/1998/Math/MathML";
 /** Numbers, words (with marks above letters), and everything else sign by sign. */
 const TOKENS = /\d+(?:\.\d+)?|\p{L}\p{M}*(?:\p{L}\p{M}*)*|\S/gu;
 
+/** Numbers and letters: what is no sign. */
+const NAME = /^[\p{L}\d]/u;
+const ENDS = /^[\p{L}\d)]/u;
+
 /** A MathML element with parts in it. */
 function element(name, ...parts) {
   const made = document.createElementNS(SPACE, name);
@@ -32,11 +36,28 @@ export function formula(text) {
   return place;
 }
 
-/** All that there is, side by side; `tokens` are used up. */
+/** All that there is, side by side; `tokens` are used up. Letters may touch, words are kept apart from their neighbours. */
 function row(tokens) {
   const parts = [];
-  while (tokens.length && tokens[0] !== "}") parts.push(scripted(tokens));
+  let before = "";
+  while (tokens.length && tokens[0] !== "}") {
+    const next = tokens[0];
+    const touch = ENDS.test(before) && NAME.test(next);
+    if (touch && (isWord(before) || isWord(next))) parts.push(gap());
+    parts.push(scripted(tokens));
+    before = next;
+  }
   return element("mrow", ...parts);
+}
+
+function isWord(token) {
+  return /^\p{L}\p{M}*\p{L}/u.test(token) && token !== "frac" && token !== "root";
+}
+
+function gap() {
+  const made = element("mspace");
+  made.setAttribute("width", "0.3em");
+  return made;
 }
 
 /** One thing, with what is set low and high behind it. */
