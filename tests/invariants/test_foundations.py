@@ -115,9 +115,8 @@ def test_perplexity_as_a_loss_has_the_slope_of_cross_entropy_times_itself():
     loss = F.cross_entropy(scores, truth)
     (slope,) = torch.autograd.grad(loss, scores, retain_graph=True)
     (other,) = torch.autograd.grad(loss.exp(), scores)
-    assert_close(
-        other, loss.exp() * slope
-    )  # the same way, so the same end; but the worse the model the longer the step
+    # It leads the same way, so to the same end; but the worse the model, the longer the step.
+    assert_close(other, loss.exp() * slope)
 
 
 # First weights, and two modes that are often mixed up

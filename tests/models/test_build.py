@@ -101,8 +101,14 @@ WRITES = {"decoder": {"kind": "transformer"}}
     [
         ({"source": {}, "encoder": {"kind": "transformer", "width": 12, "heads": 4}}, r"encoder\.width 12.*4 heads"),
         ({"decoder": {"kind": "transformer", "width": 6, "heads": 2}}, r"decoder\.width 6.*2 heads"),
-        (READS | {"target": {"vocabulary": "shared"}, "decoder": {"kind": "transformer", "width": 512}}, "equal width"),
-        (READS | {"target": {"vocabulary": "shared", "tokeniser": {"kind": "words"}}} | WRITES, "same tokeniser"),
+        (
+            READS | {"target": {"vocabulary": "shared"}, "decoder": {"kind": "transformer", "width": 512}},
+            "decoder.width alike, or set",
+        ),
+        (
+            READS | {"target": {"vocabulary": "shared", "tokeniser": {"kind": "words"}}} | WRITES,
+            "target.tokeniser alike, or set",
+        ),
         (READS, r"target\.kind=text needs \[decoder\]"),
         (READS | {"target": {"kind": "blanks"}} | WRITES, r"target\.kind=blanks has no \[decoder\]"),
         ({"target": {"kind": "blanks"}}, r"needs \[source\] and \[encoder\]"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -24,6 +25,8 @@ def write_bytes(path: Path, content: bytes) -> None:
 
     The other name is always the same, so that what a killed process left behind is written over.
     """
+    if path.is_dir():  # else the error would name the other file
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
     try:

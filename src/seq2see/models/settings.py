@@ -267,8 +267,11 @@ class ModelSettings(Settings):
             raise ValueError("frontend.kind=sentences is for models that only read")
         if self.written.vocabulary == "shared":
             assert not isinstance(self.decoder, CountingSettings)
+            otherwise = "or set target.vocabulary=separate"
             if self.encoder.width != table_width(self.decoder):
-                raise ValueError("a shared vocabulary needs an encoder and a decoder of equal width")
+                raise ValueError(f"target.vocabulary=shared needs encoder.width and decoder.width alike, {otherwise}")
             if self.read.tokeniser != self.written.tokeniser:
-                raise ValueError("a shared vocabulary needs the same tokeniser on both sides")
+                raise ValueError(
+                    f"target.vocabulary=shared needs source.tokeniser and target.tokeniser alike, {otherwise}"
+                )
         return self
