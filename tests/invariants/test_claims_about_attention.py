@@ -11,10 +11,11 @@ from torch.testing import assert_close
 from seq2see.layers.attention import SelfAttention, attention_weights, plain_attention
 from seq2see.layers.convolution import ConvolutionBlock
 from seq2see.layers.feed_forward import FeedForward
+from seq2see.layers.gated import GRUCell, LSTMCell
 from seq2see.layers.low_rank_value import value_up_matrices
 from seq2see.layers.masks import causal, everyone
 from seq2see.layers.norms import LayerNorm, MaskedBatchNorm
-from seq2see.layers.recurrent import ElmanCell, GRUCell, LSTMCell
+from seq2see.layers.recurrent import ElmanCell
 from seq2see.layers.recurrent_attention import DotAttention
 from seq2see.layers.residual import PreNorm
 

@@ -10,8 +10,9 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from seq2see.layers.dropout import Dropout
+from seq2see.layers.gated import GRUCell, LSTMCell
 from seq2see.layers.initialise import initialise
-from seq2see.layers.recurrent import CellState, ElmanCell, GRUCell, LSTMCell
+from seq2see.layers.recurrent import CellState, ElmanCell
 from seq2see.models.heads import ClassHead
 from seq2see.training.optimisers import SGD, Adam
 

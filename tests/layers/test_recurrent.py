@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from seq2see.layers.recurrent import CellState, ElmanCell, GRUCell, LSTMCell, NotesGRUCell
+from seq2see.layers.gated import GRUCell, LSTMCell, NotesGRUCell
+from seq2see.layers.recurrent import CellState, ElmanCell, ReluCell
 
-CELLS = [ElmanCell, GRUCell, LSTMCell, NotesGRUCell]
-FUSED = [ElmanCell, GRUCell, LSTMCell]
+CELLS = [ElmanCell, ReluCell, GRUCell, LSTMCell, NotesGRUCell]
+FUSED = [ElmanCell, ReluCell, GRUCell, LSTMCell]
 OPEN, SHUT = 1e3, -1e3  # biases whose sigmoid is exactly 1 and exactly 0
 
 
@@ -42,6 +43,26 @@ def test_the_elman_cell_squashes_a_sum():
     assert_close(state.hidden, torch.tensor([[0.0]]))  # 0.5 + 0.25 - 2 · 0.5 + 0.25 = 0
     state = cell(torch.tensor([[0.5]]), CellState(torch.tensor([[0.0]])))
     assert_close(state.hidden, torch.tensor([[tanh(1.0)]]))
+
+
+def test_a_relu_cell_keeps_what_is_positive():
+    cell = ReluCell(1, 1)
+    for parameter, number in zip(cell.parameters(), [1.0, 2.0, 0.25, 0.25], strict=True):
+        nn.init.constant_(parameter, number)
+    states = CellState(torch.tensor([[-0.5], [-1.0], [3.0]]))
+    found = cell(torch.full((3, 1), 1.0), states)
+    assert_close(found.hidden, torch.tensor([[0.5], [0.0], [7.5]]))  # 1 + 0.5 + 2 h, cut off at 0
+
+
+def test_a_slope_passes_a_relu_unchanged_and_nothing_holds_a_state_back():
+    cell = ReluCell(1, 1)
+    for parameter, number in zip(cell.parameters(), [1.0, 1.0, 0.0, 0.0], strict=True):
+        nn.init.constant_(parameter, number)
+    first = torch.ones(1, 1, requires_grad=True)
+    hidden, last = cell.read(torch.ones(1, 100, 1), CellState(first))
+    assert hidden[0, :, 0].tolist() == list(range(2, 102))
+    (slope,) = torch.autograd.grad(last.hidden.sum(), first)
+    assert slope.item() == 1
 
 
 @pytest.mark.parametrize("cell_class", [GRUCell, NotesGRUCell])
@@ -170,6 +191,7 @@ def test_gradients_of_a_step_are_right(cell_class):
 
 GATES = {
     ElmanCell: {"candidate"},
+    ReluCell: {"candidate"},
     GRUCell: {"reset", "update", "candidate"},
     NotesGRUCell: {"reset", "update", "candidate"},
     LSTMCell: {"input", "forget", "output", "candidate"},

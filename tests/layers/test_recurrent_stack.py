@@ -8,11 +8,12 @@ from torch import nn
 from torch.testing import assert_close
 
 from seq2see.core.batch import Sequences
-from seq2see.layers.recurrent import ElmanCell, GRUCell, LSTMCell, NotesGRUCell
+from seq2see.layers.gated import GRUCell, LSTMCell, NotesGRUCell
+from seq2see.layers.recurrent import ElmanCell, ReluCell
 from seq2see.layers.recurrent_stack import CellStack, LockedStack, ReadBothWays, ReadForwards
 
-CELLS = [ElmanCell, GRUCell, LSTMCell, NotesGRUCell]
-FUSED = [ElmanCell, GRUCell, LSTMCell]
+CELLS = [ElmanCell, ReluCell, GRUCell, LSTMCell, NotesGRUCell]
+FUSED = [ElmanCell, ReluCell, GRUCell, LSTMCell]
 
 
 def sequences(lengths: list[int], width: int, dtype: torch.dtype = torch.float32) -> Sequences:
@@ -31,7 +32,8 @@ def test_a_deep_reader_agrees_with_torch_on_packed_sequences(cell_class, directi
     reader = readers(cell_class)[direction]
     both = direction == "both"
     cells = reader.cells if not both else [reader.ahead[0], reader.back[0], reader.ahead[1], reader.back[1]]
-    reference = cell_class.kernel_class(3, cells[0].width, num_layers=2, bidirectional=both, batch_first=True)
+    shape = {"num_layers": 2, "bidirectional": both, "batch_first": True}
+    reference = cell_class.kernel_class(3, cells[0].width, **shape, **cell_class.words)
     for target, cell in zip(reference.all_weights, cells, strict=True):
         for parameter, own in zip(target, cell.kernel.all_weights[0], strict=True):
             parameter.data.copy_(own)

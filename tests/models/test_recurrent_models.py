@@ -12,7 +12,8 @@ from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.rows import fork, pick_rows
 from seq2see.core.settings import read_tree
-from seq2see.layers.recurrent import ElmanCell, GRUCell, LSTMCell, NotesGRUCell
+from seq2see.layers.gated import GRUCell, LSTMCell, NotesGRUCell
+from seq2see.layers.recurrent import ElmanCell, ReluCell
 from seq2see.layers.recurrent_attention import (
     AdditiveAttention,
     BilinearAttention,
@@ -249,7 +250,7 @@ def test_a_pair_trains_and_steps_in_bf16(look, cell):
 
 
 def test_each_word_means_its_class():
-    cells = {"elman": ElmanCell, "gru": GRUCell, "lstm": LSTMCell, "notes-gru": NotesGRUCell}
+    cells = {"elman": ElmanCell, "elman-relu": ReluCell, "gru": GRUCell, "lstm": LSTMCell, "notes-gru": NotesGRUCell}
     for word, cell_class in cells.items():
         encoder = RecurrentEncoder.of(RecurrentEncoderSettings(width=4, cell=word, direction="forward"))
         assert type(encoder.reader.cells[0]) is cell_class

@@ -21,7 +21,7 @@ from torch.testing import assert_close
 from seq2see.core.batch import Sequences
 from seq2see.core.files import sha256
 from seq2see.core.seeds import generator
-from seq2see.layers.recurrent import GRUCell
+from seq2see.layers.gated import GRUCell
 from seq2see.layers.recurrent_stack import CellStack, ReadForwards
 from seq2see.models.recurrent import RecurrentDecoder, RecurrentEncoder
 from seq2see.models.recurrent_looks import LookOnce

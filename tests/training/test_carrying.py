@@ -21,7 +21,7 @@ from seq2see.training.schedules import Constant
 from seq2see.training.settings import Training
 
 CPU = torch.device("cpu")
-CELLS = pytest.mark.parametrize("cell", ["elman", "gru", "lstm", "notes-gru"])
+CELLS = pytest.mark.parametrize("cell", ["elman", "elman-relu", "gru", "lstm", "notes-gru"])
 VOCABULARY = 11
 
 

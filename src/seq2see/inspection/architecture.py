@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from seq2see.core.batch import Batch, Pictures, Sequences
 from seq2see.layers.attention import CrossAttention, SelfAttention
-from seq2see.layers.recurrent import NotesGRUCell
+from seq2see.layers.gated import NotesGRUCell
 from seq2see.layers.recurrent_attention import AdditiveAttention, MemoryAttention
 from seq2see.models.heads import TiedHead
 

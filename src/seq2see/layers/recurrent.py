@@ -1,14 +1,16 @@
-"""Remembering: recurrent cells, their equations written out, and the fused kernels that run them.
+"""Remembering: plain recurrent cells, their equations written out, and the fused kernels that run them.
 
 A cell reads one vector at a time and carries a state along. Each cell here says its mathematics in
 two small methods: `gates` (what is let through) and `mix` (the new state). That is the definition. Where
 a fused kernel computes the same thing, `read` uses it for whole sequences, on the very same parameters.
+Cells with gates are next door, in `gated.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -19,13 +21,6 @@ from seq2see.layers.dropout import Dropout
 from seq2see.layers.shown import Read
 
 Probe = Callable[[Read], None]
-# The kernels behind torch's modules: input, first state, weights, whether there are biases, layers, dropout between
-# them, whether gradients are wanted, whether both directions, whether rows come first.
-KERNELS: dict[type, Callable[..., tuple[Tensor, ...]]] = {
-    nn.RNN: torch.rnn_tanh,
-    nn.GRU: torch.gru,
-    nn.LSTM: torch.lstm,
-}
 
 
 @dataclass(frozen=True)
@@ -142,10 +137,16 @@ class FusedCell(Cell):
     """
 
     kernel_class: type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]
+    words: ClassVar[dict[str, str]] = {}
+    """What that class is told besides the widths."""
+    run: Callable[..., tuple[Tensor, ...]]
+    """What that class calls: input, first state, weights, whether there are biases, layers, dropout between them,
+    whether gradients are wanted, whether both directions, whether rows come first.
+    """
 
     def __init__(self, input_width: int, width: int, weight_dropout: float = 0.0):
         super().__init__(input_width, width)
-        self.kernel = self.kernel_class(input_width, width, batch_first=True)
+        self.kernel = self.kernel_class(input_width, width, batch_first=True, **self.words)
         self.connect = Dropout(weight_dropout)
 
     def project(self, inputs: Float[Tensor, "... input"]) -> Float[Tensor, "... gates"]:
@@ -182,18 +183,18 @@ class FusedCell(Cell):
         parts = (weight, self.connect(back), bias, bias_back)
         flat = torch.cat([part.flatten() for part in parts]).split([part.numel() for part in parts])
         weights = [some.view_as(part) for some, part in zip(flat, parts, strict=True)]
-        run = KERNELS[self.kernel_class]
-        return run(inputs, first if self.parts == 2 else first[0], weights, True, 1, 0.0, True, False, True)
+        return self.run(inputs, first if self.parts == 2 else first[0], weights, True, 1, 0.0, True, False, True)
 
 
 class ElmanCell(FusedCell):
     """The simple recurrent network: the new state is a squashed sum of input and old state.
 
     h' = tanh(W_x x + b_x + W_h h + b_h); Elman 1990. (The notes have one bias where torch's kernel has two.) Every
-    step passes through W_h and tanh, so what happened long ago fades or explodes: that is why cells below have gates.
+    step passes through W_h and tanh, so what happened long ago fades or explodes: that is why others have gates.
     """
 
     kernel_class = nn.RNN
+    run = staticmethod(torch.rnn_tanh)
 
     def gates(self, projected: Float[Tensor, "row gates"], state: CellState) -> dict[str, Tensor]:
         """No gate at all: only the candidate."""
@@ -204,97 +205,16 @@ class ElmanCell(FusedCell):
         return CellState(gates["candidate"])
 
 
-class GRUCell(FusedCell):
-    """A gated recurrent unit as cuDNN and torch compute it: the reset gate acts *after* the product.
+class ReluCell(ElmanCell):
+    """The same with a ReLU instead of tanh: h' = max(0, W_x x + b_x + W_h h + b_h); Le, Jaitly & Hinton 2015.
 
-    r = σ(W_xr x + W_hr h + b_r), z = σ(W_xz x + W_hz h + b_z)
-    n = tanh(W_xn x + b_xn + r ⊙ (W_hn h + b_hn)), h' = z ⊙ h + (1 − z) ⊙ n
-
-    Since r multiplies a finished product, the three products W_h h are one product: fast. As in the
-    notes, z near 1 keeps the old state. (In Chung et al. 2014 it is the other way round: z takes the new.)
+    A slope passes a ReLU unchanged or not at all, so it no longer fades there; nor does anything hold a state back that
+    grows from step to step.
     """
 
-    kernel_class = nn.GRU
+    words: ClassVar[dict[str, str]] = {"nonlinearity": "relu"}
+    run = staticmethod(torch.rnn_relu)
 
     def gates(self, projected: Float[Tensor, "row gates"], state: CellState) -> dict[str, Tensor]:
-        """Reset gate, update gate and candidate."""
-        reset_in, update_in, candidate_in = projected.chunk(3, dim=-1)
-        reset_back, update_back, candidate_back = self.recur(state.hidden).chunk(3, dim=-1)
-        reset = torch.sigmoid(reset_in + reset_back)
-        update = torch.sigmoid(update_in + update_back)
-        candidate = torch.tanh(candidate_in + reset * candidate_back)
-        return {"reset": reset, "update": update, "candidate": candidate}
-
-    def mix(self, gates: dict[str, Tensor], state: CellState) -> CellState:
-        """A convex mix: the update gate says how much of the old state is copied."""
-        update = gates["update"]
-        return CellState(update * state.hidden + (1 - update) * gates["candidate"])
-
-
-class NotesGRUCell(Cell):
-    """The gated recurrent unit of the course notes: the reset gate acts *before* the product.
-
-    R = σ(X W_xr + H W_hr + b_r), Z = σ(X W_xz + H W_hz + b_z)
-    H̃ = tanh(X W_xh + (R ⊙ H) W_hh + b_h), H' = Z ⊙ H + (1 − Z) ⊙ H̃
-
-    This is the form of Cho et al. 2014, eqs. 5-8. The candidate's product has to wait for the reset gate,
-    so no fused kernel computes it, and it is read by a loop. Compare `GRUCell`.
-    """
-
-    def __init__(self, input_width: int, width: int):
-        super().__init__(input_width, width)
-        self.input_weight = nn.Parameter(torch.empty(3 * width, input_width))
-        self.input_bias = nn.Parameter(torch.empty(3 * width))
-        self.gates_weight = nn.Parameter(torch.empty(2 * width, width))
-        self.candidate_weight = nn.Parameter(torch.empty(width, width))
-        # The same first weights as in torch's recurrent modules, so that the cells can be compared.
-        for parameter in self.parameters():
-            nn.init.uniform_(parameter, -(width**-0.5), width**-0.5)
-
-    def project(self, inputs: Float[Tensor, "... input"]) -> Float[Tensor, "... gates"]:
-        """X W_xr + b_r, X W_xz + b_z and X W_xh + b_h side by side."""
-        return functional.linear(inputs, self.input_weight, self.input_bias)
-
-    def gates(self, projected: Float[Tensor, "row gates"], state: CellState) -> dict[str, Tensor]:
-        """Reset gate, update gate and candidate."""
-        reset_in, update_in, candidate_in = projected.chunk(3, dim=-1)
-        reset_back, update_back = functional.linear(state.hidden, self.gates_weight).chunk(2, dim=-1)
-        reset = torch.sigmoid(reset_in + reset_back)
-        update = torch.sigmoid(update_in + update_back)
-        candidate_back = functional.linear(reset * state.hidden, self.candidate_weight)
-        candidate = torch.tanh(candidate_in + candidate_back)
-        return {"reset": reset, "update": update, "candidate": candidate}
-
-    def mix(self, gates: dict[str, Tensor], state: CellState) -> CellState:
-        """A convex mix: where Z is 1, the old state is kept exactly."""
-        update = gates["update"]
-        return CellState(update * state.hidden + (1 - update) * gates["candidate"])
-
-
-class LSTMCell(FusedCell):
-    """Long short-term memory: a second vector, changed only by gates, carries what must last.
-
-    i, f, o = σ(W_x x + W_h h + b), g = tanh(W_xg x + W_hg h + b_g)
-    c' = f ⊙ c + i ⊙ g, h' = o ⊙ tanh(c'); Hochreiter & Schmidhuber 1997, with the forget gate of Gers et
-    al. 2000. From c to c' there is no matrix and no tanh: with f near 1 a gradient passes unchanged.
-    """
-
-    parts = 2
-    kernel_class = nn.LSTM
-
-    def gates(self, projected: Float[Tensor, "row gates"], state: CellState) -> dict[str, Tensor]:
-        """Input, forget and output gate, and the candidate, in the kernel's order."""
-        sums = projected + self.recur(state.hidden)
-        write, keep, candidate, show = sums.chunk(4, dim=-1)
-        return {
-            "input": torch.sigmoid(write),
-            "forget": torch.sigmoid(keep),
-            "candidate": torch.tanh(candidate),
-            "output": torch.sigmoid(show),
-        }
-
-    def mix(self, gates: dict[str, Tensor], state: CellState) -> CellState:
-        """Forget some of the old cell, write some of the candidate, show some of the result."""
-        assert state.cell is not None
-        cell = gates["forget"] * state.cell + gates["input"] * gates["candidate"]
-        return CellState(gates["output"] * torch.tanh(cell), cell)
+        """No gate here either."""
+        return {"candidate": torch.relu(projected + self.recur(state.hidden))}

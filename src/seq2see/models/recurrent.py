@@ -1,7 +1,7 @@
 """The recurrent family: an encoder that reads the source, a decoder that reads the target and looks back.
 
 Here stand the settings, with the words one can choose from beside the classes they mean, and the two
-models. What they are made of: the cells in `layers/recurrent.py`, the ways of looking in
+models. What they are made of: the cells in `layers/recurrent.py` and `layers/gated.py`, the ways of looking in
 `recurrent_looks.py`, the first state in `recurrent_state.py`.
 """
 
@@ -18,8 +18,9 @@ from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
 from seq2see.layers.dropout import LockedDropout
+from seq2see.layers.gated import GRUCell, LSTMCell, NotesGRUCell
 from seq2see.layers.padding import blank
-from seq2see.layers.recurrent import Cell, ElmanCell, FusedCell, GRUCell, LSTMCell, NotesGRUCell
+from seq2see.layers.recurrent import Cell, ElmanCell, FusedCell, ReluCell
 from seq2see.layers.recurrent_attention import (
     AdditiveAttention,
     BilinearAttention,
@@ -31,11 +32,12 @@ from seq2see.models.memory import Memory
 from seq2see.models.recurrent_looks import Look, LookAfter, LookAtSummary, LookBefore, LookOnce
 from seq2see.models.recurrent_state import Bridge, ProjectedStart, RecurrentState
 
-CellWord = Literal["elman", "gru", "lstm", "notes-gru"]
+CellWord = Literal["elman", "elman-relu", "gru", "lstm", "notes-gru"]
 LookWord = Literal["first-state", "every-step", "additive", "dot", "bilinear", "scaled-dot"]
 
 CELLS: dict[str, type[Cell]] = {
     "elman": ElmanCell,
+    "elman-relu": ReluCell,
     "gru": GRUCell,
     "lstm": LSTMCell,
     "notes-gru": NotesGRUCell,
@@ -60,7 +62,7 @@ class RecurrentEncoderSettings(Settings):
     depth: PositiveInt = 1
     """Layers of cells on top of each other."""
     cell: CellWord = "gru"
-    """Which cell: elman (no gates), gru, lstm, or notes-gru (reset before the product; slower)."""
+    """Which cell: elman or elman-relu (no gates), gru, lstm, or notes-gru (reset before the product; slower)."""
     direction: Literal["forward", "both"] = "both"
     """Read the source forwards only, or in both directions."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
@@ -92,7 +94,7 @@ class RecurrentDecoderSettings(Settings):
     depth: PositiveInt = 1
     """Layers of cells on top of each other."""
     cell: CellWord = "gru"
-    """Which cell: elman (no gates), gru, lstm, or notes-gru (reset before the product; slower)."""
+    """Which cell: elman or elman-relu (no gates), gru, lstm, or notes-gru (reset before the product; slower)."""
     look: LookWord = "additive"
     """How it sees the source: in its first state, summed up at every step, or by one of four attentions."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2

@@ -39,6 +39,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "write-linear": write.write_linear,
     "write-gru": write.write_gru,
     "write-rnn": write.write_rnn,
+    "write-rnn-relu": write.write_rnn_relu,
     "count": count.count,
     "count-back-off": count.count_back_off,
     "ptb-counting": count.ptb_counting,

@@ -87,6 +87,11 @@ def write_rnn() -> Recipe:
     return _recurrent("write-rnn", "elman")
 
 
+def write_rnn_relu() -> Recipe:
+    """The same with simple cells that have a ReLU instead of tanh (Le, Jaitly & Hinton 2015)."""
+    return _recurrent("write-rnn-relu", "elman-relu")
+
+
 def _recurrent(name: str, cell: CellWord) -> Recipe:
     """A recurrent model of running text: a step reads twelve streams on."""
     cells = RecurrentDecoderSettings(cell=cell, look="first-state", depth=2, dropout=0.1)

@@ -32,6 +32,7 @@ export const FORMULAS = {
   Identity: ["x", "–"],
   // Remembering
   ElmanCell: ["h_t = tanh(W_x x_t + b_x + W_h h_{t-1} + b_h)", "Elman 1990"],
+  ReluCell: ["h_t = max(0, W_x x_t + b_x + W_h h_{t-1} + b_h)", "Le, Jaitly & Hinton 2015"],
   GRUCell: [
     "r = σ(W_{xr} x_t + W_{hr} h_{t-1} + b_r) ;; z = σ(W_{xz} x_t + W_{hz} h_{t-1} + b_z)" +
       " ;; n = tanh(W_{xn} x_t + b_{xn} + r ⊙ (W_{hn} h_{t-1} + b_{hn})) ;; h_t = z ⊙ h_{t-1} + (1 − z) ⊙ n",
