@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from seq2see.core import devices
 from seq2see.core.rows import pick_rows
-from seq2see.training.averaging import MovingAverage, TriggeredAverage
+from seq2see.training.averaging import MovingAverage, NoAverage, TriggeredAverage
 from seq2see.training.feeding import FreeRunning, ScheduledSampling, feed
 from seq2see.training.loop import NonFinite, Trainer
 from seq2see.training.objectives import NextToken
@@ -235,6 +235,20 @@ def test_patience_counts_evaluations_without_a_better_loss_and_keeps_the_best():
     one.advance(BATCH)
     one.judge(2.0)
     assert (one.best.loss, one.best.ago, one.done) == (2.0, 0, False)
+
+
+@pytest.mark.parametrize("average", [NoAverage(), MovingAverage(decay=0.3)], ids=lambda each: each.kind)
+def test_the_best_model_has_the_running_means_of_its_evaluation(average):
+    """What a norm over batches divides by belongs to its weights: with those of later steps the loss is another."""
+    one = trainer("transformer, batch norm", patience=2, average=average)
+    one.advance(BATCH)
+    with one.averaged() as used:
+        expected = used(BATCH).detach()
+    one.judge(1.0)
+    assert not any(weight.requires_grad for weight in one.best.weights.values())
+    one.advance(BATCH)
+    one.put(one.best.weights)
+    assert torch.equal(one.model.eval()(BATCH), expected)
 
 
 def test_the_best_weights_are_those_that_would_be_used():
