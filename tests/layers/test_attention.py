@@ -65,6 +65,12 @@ def test_weights_and_sum_by_hand():
         assert_close(attend(queries, keys, values, may_look).flatten(), torch.tensor([7.0, 0, 0, 0.25]))
 
 
+def test_whatever_the_scores_what_is_hidden_is_further_below():
+    queries, keys = torch.ones(1, 1, 1, 1), torch.tensor([-1e6, -1e6, 0.0]).view(1, 1, 3, 1)
+    weights = attention_weights(queries, keys, real(ragged([2], 3)))
+    assert weights.flatten().tolist() == [0.5, 0.5, 0.0]
+
+
 @every_mask
 def test_weights_sum_to_one_and_are_exactly_zero_where_nobody_may_look(may_look):
     queries, keys, _ = looks(torch.float32)
