@@ -369,3 +369,12 @@ def test_heads_that_share_keys_are_heads_with_equal_keys():
     assert_close(grouped(vectors, causal()), plain(vectors, causal()))
     assert grouped.room(2, 7).keys.shape == (2, 2, 7, 3)
     assert sum(each.numel() for each in grouped.parameters()) < sum(each.numel() for each in plain.parameters())
+
+
+def test_a_watcher_is_told_row_by_row_who_may_look():
+    """A mask that is the same for all rows is written once; whoever picks a row finds it all the same."""
+    attention, seen = SelfAttention(6, 2), []
+    attention.probe = seen.append
+    attention(torch.randn(3, 4, 6), causal())
+    assert seen[0].allowed.shape == (3, 1, 4, 4)
+    assert torch.equal(seen[0].allowed[2, 0], torch.ones(4, 4, dtype=torch.bool).tril())

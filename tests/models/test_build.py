@@ -118,6 +118,13 @@ def test_every_part_that_looks_is_told_what_the_frontend_leaves_to_it(positions,
         assert {type(look.places) for look in looks} == {places}
 
 
+@pytest.mark.parametrize("key_heads", [0, 1])
+def test_plain_products_add_nothing_however_many_heads_share_their_keys(key_heads):
+    blocks = transformer(matrices="plain", key_heads=key_heads)
+    look = build_model(ModelSettings(decoder=blocks), *SIZES).decoder.blocks[0].look
+    assert [name for name, _ in look.named_parameters()] == ["output.weight", "queries_keys_values.weight"]
+
+
 def test_numbers_that_name_no_token_are_never_probable():
     settings = ModelSettings(target=TextTarget(missing=(0, 3)), decoder=transformer())
     chances = build_model(settings, *SIZES).head(torch.randn(4, WIDTH)).softmax(-1)
