@@ -65,6 +65,12 @@ def test_weights_and_sum_by_hand():
         assert_close(attend(queries, keys, values, may_look).flatten(), torch.tensor([7.0, 0, 0, 0.25]))
 
 
+def test_whatever_the_scores_what_is_hidden_is_further_below():
+    queries, keys = torch.ones(1, 1, 1, 1), torch.tensor([-1e6, -1e6, 0.0]).view(1, 1, 3, 1)
+    weights = attention_weights(queries, keys, real(ragged([2], 3)))
+    assert weights.flatten().tolist() == [0.5, 0.5, 0.0]
+
+
 @every_mask
 def test_weights_sum_to_one_and_are_exactly_zero_where_nobody_may_look(may_look):
     queries, keys, _ = looks(torch.float32)
@@ -363,3 +369,12 @@ def test_heads_that_share_keys_are_heads_with_equal_keys():
     assert_close(grouped(vectors, causal()), plain(vectors, causal()))
     assert grouped.room(2, 7).keys.shape == (2, 2, 7, 3)
     assert sum(each.numel() for each in grouped.parameters()) < sum(each.numel() for each in plain.parameters())
+
+
+def test_a_watcher_is_told_row_by_row_who_may_look():
+    """A mask that is the same for all rows is written once; whoever picks a row finds it all the same."""
+    attention, seen = SelfAttention(6, 2), []
+    attention.probe = seen.append
+    attention(torch.randn(3, 4, 6), causal())
+    assert seen[0].allowed.shape == (3, 1, 4, 4)
+    assert torch.equal(seen[0].allowed[2, 0], torch.ones(4, 4, dtype=torch.bool).tril())

@@ -59,3 +59,10 @@ def test_the_gradients_of_a_block_are_right():
 def test_a_window_without_a_middle_is_refused():
     with pytest.raises(UserError, match="kernel 5"):
         ConvolutionBlock(width=3, kernel=4)
+
+
+def test_dropout_takes_from_what_is_read_and_never_from_the_way_around():
+    block = ConvolutionBlock(width=2, kernel=3, dropout=1.0)
+    nn.init.zeros_(block.convolution.bias)
+    values = torch.randn(1, 4, 2)
+    assert_close(block(Sequences(values, torch.tensor([4]))).values, values / 2**0.5)

@@ -20,6 +20,13 @@ def test_the_right_share_falls_out_and_the_rest_is_scaled_up(share):
     assert torch.allclose(dropped[~out], torch.tensor(2 / (1 - share)))
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_of_all_coins_there_are_exactly_the_share_falls_out(share, monkeypatch):
+    coins = torch.arange(-(2**15), 2**15).short().view(torch.int64)
+    monkeypatch.setattr(torch.Tensor, "random_", lambda draws, *_: draws.copy_(coins))
+    assert (Dropout(share)(torch.ones(2**16)) == 0).sum() == round(share * 2**16)
+
+
 def test_coins_of_one_draw_are_independent():
     """Four coins come from one draw: neighbours fall out together as often as by chance."""
     out = (Dropout(0.5)(torch.ones(400_000)) == 0).view(-1, 4).double()
@@ -60,11 +67,15 @@ def test_nothing_falls_out_in_use_or_at_zero():
     assert torch.equal(Dropout(0.0)(numbers), numbers)
 
 
-def test_elsewhere_it_is_torchs_own(monkeypatch):
+def test_elsewhere_and_in_what_is_compiled_it_is_torchs_own(monkeypatch):
     seen = []
     monkeypatch.setattr(nn.Dropout, "forward", lambda self, numbers: seen.append(numbers.device.type) or numbers)
     Dropout(0.5)(torch.empty(3, device="meta"))
     assert seen == ["meta"]
+    Dropout(0.5)(torch.ones(3))
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    Dropout(0.5)(torch.ones(3))
+    assert seen == ["meta", "cpu"]
 
 
 def test_a_locked_mask_is_the_same_at_all_times_and_differs_between_rows():

@@ -227,3 +227,18 @@ def test_two_passes_before_a_backward_pass_are_allowed():
     (norm(vectors, real) + norm(2 * vectors, real)).square()[real].sum().backward()
     assert torch.isfinite(vectors.grad).all()
     assert norm.running_gradient.abs().min() > 0
+
+
+def test_one_position_alone_does_not_spoil_the_statistics():
+    """It has no variance to speak of: 0 / (n - 1) would be NaN, and stay it."""
+    norm = MaskedBatchNorm(2)
+    norm(TINY[:1, :1], TINY_REAL[:1, :1])
+    assert_close(norm.running_variance, torch.tensor([0.9, 0.9]))
+
+
+@pytest.mark.parametrize("name", ["batch", "power"])
+def test_statistics_hold_no_gradient(name):
+    """Else every step would hang on all steps before it."""
+    norm = NORMS[name](2)
+    norm(TINY.clone().requires_grad_(), TINY_REAL)
+    assert not any(buffer.requires_grad for buffer in norm.buffers())

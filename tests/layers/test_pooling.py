@@ -46,7 +46,7 @@ def test_first_and_mean_by_hand():
 def test_attention_pooling_is_torchs_attention_with_one_question():
     torch.manual_seed(3)
     pool, reference = (
-        AttentionPooling(6, 2, TanhFeedForward(6, 11)),
+        AttentionPooling(6, 2, TanhFeedForward(6, 11), epsilon=0.1),
         nn.MultiheadAttention(6, 2, batch_first=True),
     )
     with torch.no_grad():
@@ -57,7 +57,7 @@ def test_attention_pooling_is_torchs_attention_with_one_question():
     lengths = torch.tensor([5, 2, 4])
     padding = torch.arange(5) >= lengths[:, None]
     found, _ = reference(pool.question.expand(3, 1, -1), places, places, key_padding_mask=padding)
-    normal = nn.functional.layer_norm(found, (6,))
+    normal = nn.functional.layer_norm(found, (6,), eps=0.1)
     expected = (found + pool.think(normal))[:, 0]
     assert_close(pool(Sequences(places, lengths)), expected)
 
@@ -79,3 +79,14 @@ def test_the_first_two_side_by_side_and_the_first_thought_over_by_hand():
         rethought.sum_up.weight.copy_(torch.tensor([[1.0, 0], [0, 0.5]]))
         rethought.sum_up.bias.copy_(torch.tensor([0.0, -1]))
     assert_close(rethought(given), torch.tensor([[1.0, 0]]).tanh())
+
+
+def test_learned_vectors_begin_with_length_one():
+    """As the vectors of tokens do: 1 / √width for each number."""
+    tokens, pool = LearnedTokens(400, 3), AttentionPooling(400, 2, nn.Identity())
+    for vectors in (tokens.vectors, pool.question):
+        assert_close(vectors.detach().norm(dim=-1), torch.ones(len(vectors)), rtol=0, atol=0.15)
+
+
+def test_learned_tokens_take_the_number_format_of_the_row():
+    assert LearnedTokens(2)(rows(torch.zeros(1, 3, 2, dtype=torch.bfloat16), 3)).values.dtype == torch.bfloat16

@@ -257,3 +257,11 @@ def test_weights_fall_out_anew_for_each_sequence_and_never_in_use(cell_class):
     cell.eval()
     assert torch.equal(cell.read(inputs, state)[0], cell.read(inputs, state)[0])
     assert_close(cell.read(inputs, state)[0], cell.read_plainly(inputs, state)[0])
+
+
+@pytest.mark.parametrize("cell_class", CELLS)
+def test_all_cells_begin_with_weights_of_the_same_size(cell_class):
+    """Uniform between -1 / √width and 1 / √width, whichever cell it is: so that they can be compared."""
+    numbers = torch.cat([parameter.detach().flatten() for parameter in cell_class(64, 64).parameters()])
+    assert 0.12 < numbers.abs().max() <= 64**-0.5
+    assert numbers.std().item() == pytest.approx(64**-0.5 / 3**0.5, rel=0.05)

@@ -161,3 +161,17 @@ def test_a_probe_sees_the_weights_and_changes_nothing(kind):
 def test_a_dot_product_of_unequal_widths_is_refused_with_a_way_out(attention_class):
     with pytest.raises(UserError, match=r"is 5 and the memory's is 3.*bilinear"):
         attention_class(5, 3)
+
+
+def test_whatever_the_scores_what_is_hidden_is_further_below():
+    real = torch.tensor([[True, True, False]])
+    assert_close(weigh(torch.tensor([[[-1e6, -1e6, 0.0]]]), real), torch.tensor([[[0.5, 0.5, 0.0]]]))
+
+
+def test_nothing_is_learnt_that_all_places_would_share():
+    """A softmax does not see what is added to all scores, so neither v nor the bilinear keys have a bias."""
+    additive, bilinear = AdditiveAttention(5, 3), BilinearAttention(5, 3)
+    shapes = {name: tuple(weight.shape) for name, weight in additive.named_parameters()}
+    # Unless told otherwise the hidden layer is as wide as the query.
+    assert shapes == {"query.weight": (5, 5), "query.bias": (5,), "key.weight": (5, 3), "value.weight": (1, 5)}
+    assert [name for name, _ in bilinear.named_parameters()] == ["key.weight"]

@@ -138,3 +138,19 @@ def test_a_locked_stack_drops_between_its_layers_and_never_at_its_end():
     assert not torch.equal(said[0], said[1])
     alone = LockedStack([Echo(40, 40)], dropout=0.5)
     assert torch.equal(alone.read(ones, alone.first_state(3, ones))[0], ones)
+
+
+@pytest.mark.parametrize("direction", ["forwards", "both"])
+def test_readers_drop_between_their_layers_and_never_before_the_first(direction):
+    class Listener(ElmanCell):
+        """Remembers what it was told."""
+
+        def read(self, inputs, state):
+            self.told = inputs
+            return super().read(inputs, state)
+
+    reader, vectors = readers(Listener, dropout=0.5)[direction], sequences([7, 7], 3)
+    lower, upper = reader.cells if direction == "forwards" else reader.ahead
+    reader(vectors)
+    assert torch.equal(lower.told, vectors.values)
+    assert 0.3 < (upper.told == 0).float().mean() < 0.7

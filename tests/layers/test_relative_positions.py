@@ -161,6 +161,17 @@ def test_leaning_is_plain_and_fused_alike():
 
 
 @pytest.mark.parametrize("positions", ["rotary", "alibi"])
+def test_who_looks_at_all_times_at_once_is_told_what_who_steps_is_told(positions):
+    attention = SelfAttention(12, 2, places_of(positions, 12, 2))
+    vectors, cache = torch.randn(3, 4, 12), attention.room(3, 4)
+    whole = attention(vectors, causal())
+    steps = [attention.step(vectors[:, time : time + 1], cache, torch.full((3, 1), time)) for time in range(4)]
+    assert_close(torch.cat(steps, dim=1), whole)
+    attention.places = None
+    assert not torch.allclose(attention(vectors, causal()), whole, atol=1e-3)
+
+
+@pytest.mark.parametrize("positions", ["rotary", "alibi"])
 def test_later_times_see_the_same_if_all_stand_later(positions):
     torch.manual_seed(3)
     attention = SelfAttention(12, 2, places_of(positions, 12, 2)).eval()

@@ -44,6 +44,15 @@ def test_a_coarser_block_is_what_plain_functions_give(kind):
     assert block(features).shape == (3, 16, 3, 3)
 
 
+def test_a_group_norm_takes_eight_channels_together_and_all_if_there_are_fewer():
+    features = torch.randn(2, 16, 5, 7)
+    louder = features * torch.tensor([10.0] * 8 + [1.0] * 8).view(1, 16, 1, 1)
+    assert_close(NORMS["group"](16)(louder), NORMS["group"](16)(features), rtol=0, atol=1e-4)
+    alone = NORMS["group"](3)(features[:, :3]).flatten(1)
+    assert_close(alone.mean(1), torch.zeros(2), rtol=0, atol=1e-5)
+    assert_close(alone.std(1, correction=0), torch.ones(2), rtol=0, atol=1e-4)
+
+
 def test_weights_by_hand():
     # Width 3: two convolutions of 9 · 3 · 3, two norms of 3 scales and 3 shifts.
     assert count(ResidualBlock(3, "batch")) == 2 * 81 + 2 * 6

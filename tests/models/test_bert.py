@@ -88,6 +88,8 @@ def test_tokens_are_scored_by_their_own_vectors_and_by_how_common_they_are():
     read = batch([[1, 5, 2]])
     hidden = found.hidden(read).values
     torch.testing.assert_close(found(read), hidden @ found.source.table.weight.T + torch.arange(SIZE))
+    weight, bias = found.head.matrix()  # what a loss in chunks takes instead
+    torch.testing.assert_close(found(read), hidden @ weight.T + bias)
     assert "head.table.weight" not in pack_model(found)  # one table, stored once
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import typing
 
 import pytest
@@ -9,13 +10,27 @@ import torch
 
 from seq2see.core.errors import UserError
 from seq2see.core.settings import choices, read_tree
-from seq2see.layers.feed_forward import THINKS
+from seq2see.layers.attention import SelfAttention
+from seq2see.layers.feed_forward import CURVES, THINKS
+from seq2see.layers.norms import EPSILON
 from seq2see.layers.positions import POSITIONS
+from seq2see.layers.relative_positions import LinearBias, Rotary
 from seq2see.models.build import DECODERS, ENCODERS, READERS, WRITERS, build_model, fresh_model
 from seq2see.models.counting import CountingSettings
 from seq2see.models.frontends import FRONTENDS
 from seq2see.models.heads import HEADS
-from seq2see.models.settings import ModelSettings, Series, TextTarget, Tokens
+from seq2see.models.picture_settings import Picture
+from seq2see.models.settings import (
+    Blanks,
+    ModelSettings,
+    PictureLabel,
+    Sentences,
+    Series,
+    Text,
+    TextTarget,
+    Tokens,
+    Vector,
+)
 from seq2see.models.transformer import TransformerSettings
 from seq2see.models.window import WindowDecoderSettings
 from seq2see.training.smoothing import SMOOTHINGS
@@ -90,10 +105,105 @@ def test_xavier_is_uniform_within_its_bound():
     assert 0.98 * bound < matrix.abs().max() <= bound
 
 
+@pytest.mark.parametrize(
+    ("positions", "places"), [("rotary", Rotary), ("alibi", LinearBias), ("learned", type(None)), ("none", type(None))]
+)
+def test_every_part_that_looks_is_told_what_the_frontend_leaves_to_it(positions, places):
+    frontend = Tokens(positions=positions)
+    translates = pair(transformer(), transformer(), positions)
+    goes_on = ModelSettings(target=TextTarget(frontend=frontend), decoder=transformer())
+    fills_in = ModelSettings(source=Text(frontend=frontend), target=Blanks(), encoder=transformer())
+    for settings in (translates, goes_on, fills_in):
+        looks = [part for part in build_model(settings, *SIZES).modules() if isinstance(part, SelfAttention)]
+        assert {type(look.places) for look in looks} == {places}
+
+
+@pytest.mark.parametrize("key_heads", [0, 1])
+def test_plain_products_add_nothing_however_many_heads_share_their_keys(key_heads):
+    blocks = transformer(matrices="plain", key_heads=key_heads)
+    look = build_model(ModelSettings(decoder=blocks), *SIZES).decoder.blocks[0].look
+    assert [name for name, _ in look.named_parameters()] == ["output.weight", "queries_keys_values.weight"]
+
+
+def test_numbers_that_name_no_token_are_never_probable():
+    settings = ModelSettings(target=TextTarget(missing=(0, 3)), decoder=transformer())
+    chances = build_model(settings, *SIZES).head(torch.randn(4, WIDTH)).softmax(-1)
+    assert (chances == 0).all(0).nonzero().flatten().tolist() == [0, 3]
+
+
+def test_a_series_has_its_distances_told_by_rotation():
+    look = build_model(ModelSettings(target=Series(), decoder=transformer()), 1, 1).decoder.blocks[0].look
+    assert isinstance(look.places, Rotary)
+
+
+@pytest.mark.parametrize(
+    "frontend", [Tokens(positions="learned", longest=7), Sentences(longest=7)], ids=["own", "bert"]
+)
+def test_there_are_as_many_learned_positions_as_the_frontend_says(frontend):
+    settings = ModelSettings(source=Text(frontend=frontend), target=Blanks(), encoder=transformer())
+    assert build_model(settings, *SIZES).source.positions.table.num_embeddings == 7
+
+
+@pytest.mark.parametrize(
+    ("encoder", "curve", "epsilon"),
+    [
+        (transformer(think="gelu", epsilon=0.5), "gelu", 0.5),
+        (transformer(think="swiglu", epsilon=0.5), "gelu-tanh", 0.5),  # a gate is no curve
+        (reads("gru"), "gelu-tanh", EPSILON),
+    ],
+    ids=["curve", "gate", "cells"],
+)
+def test_what_fills_blanks_thinks_and_normalises_as_its_blocks_do(encoder, curve, epsilon):
+    settings = ModelSettings(source=Text(frontend=Sentences()), target=Blanks(), encoder=encoder)
+    model = build_model(settings, *SIZES)
+    assert model.rethink.curve is CURVES[curve]
+    assert (model.rethink.norm.epsilon, model.source.norm.epsilon) == (epsilon, epsilon)
+
+
+def test_one_table_serves_both_sides_if_tokens_are_as_wide_on_both():
+    """What a decoder's state is wide does not matter then."""
+    decoder = writes("gru", "additive").with_(width=12, vectors=WIDTH)
+    settings = pair(reads("gru"), decoder, "none").with_(**{"target.vocabulary": "shared"})
+    model = build_model(settings, TARGET_SIZE, TARGET_SIZE)
+    assert model.source.table is model.target.table
+    assert model.target.table.weight.shape == (TARGET_SIZE, WIDTH)
+
+
+@pytest.mark.parametrize(
+    ("target", "tokens"),
+    [
+        *((PictureLabel(summary=word), 1) for word in ("class-token", "pre-logits")),
+        *((PictureLabel(summary=word), 0) for word in ("mean", "attention")),
+        (PictureLabel(summary="distilled"), 2),
+        (Vector(summary="first"), 1),
+    ],
+    ids=str,
+)
+def test_as_many_vectors_stand_in_front_of_a_picture_as_are_read_there(target, tokens):
+    settings = ModelSettings(source=Picture(side=8), target=target, encoder=transformer())
+    front = build_model(settings, 1, 5).source.tokens
+    assert (len(front.vectors) if tokens else type(front)) == (tokens or torch.nn.Identity)
+
+
+def test_a_language_model_goes_on_from_half_a_window_and_cells_without_places_from_any_text():
+    numbered = TextTarget(longest=40)
+    unnumbered = TextTarget(longest=40, frontend=Tokens(positions="none"))
+    cells = writes("gru", "first-state")
+    assert ModelSettings(target=numbered, decoder=transformer()).sight == 20
+    assert ModelSettings(target=unnumbered, decoder=transformer()).sight == 20
+    assert ModelSettings(target=numbered, decoder=cells).sight == 20
+    assert ModelSettings(target=unnumbered, decoder=cells).sight == sys.maxsize
+
+
+def test_the_feed_forward_part_is_as_wide_as_the_nearest_whole_number_says():
+    assert [transformer(width=16, expansion=times).hidden for times in (4, 8 / 3, 2.5)] == [64, 43, 40]
+
+
 # Settings that contradict each other
 
 READS = {"source": {}, "encoder": {"kind": "transformer"}}
 WRITES = {"decoder": {"kind": "transformer"}}
+LOOKS = READS | {"source": {"kind": "picture"}}
 
 
 @pytest.mark.parametrize(
@@ -109,6 +219,9 @@ WRITES = {"decoder": {"kind": "transformer"}}
             READS | {"target": {"vocabulary": "shared", "tokeniser": {"kind": "words"}}} | WRITES,
             "target.tokeniser alike, or set",
         ),
+        ({"decoder": {"kind": "transformer", "heads": 4, "key_heads": 3}}, r"decoder\.key_heads 3 must divide its 4"),
+        (LOOKS | {"target": {"vocabulary": "shared"}} | WRITES, "no vocabulary that could be shared"),
+        (LOOKS | {"source": {"kind": "film"}} | WRITES, r"film needs encoder\.kind=recurrent"),
         (READS, r"target\.kind=text needs \[decoder\]"),
         (READS | {"target": {"kind": "blanks"}} | WRITES, r"target\.kind=blanks has no \[decoder\]"),
         ({"target": {"kind": "blanks"}}, r"needs \[source\] and \[encoder\]"),

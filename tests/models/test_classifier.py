@@ -48,6 +48,29 @@ def test_a_pattern_is_looked_for_everywhere_and_its_best_place_counts():
     assert memory.summary[0].tolist() == [13, 0, 0]
 
 
+@torch.no_grad()
+def test_a_window_without_a_middle_sees_one_place_more_ahead_and_what_does_not_fit_counts_as_zero():
+    encoder = WindowEncoder(width=3)
+    for window in encoder.windows:
+        window.weight.zero_()
+        window.bias.fill_(-1.0)
+    encoder.windows[1].weight[0, 0] = torch.tensor([1.0, 10.0, 100.0, 1000.0])  # over four places
+    values = torch.tensor([[[1.0, 0, 0], [2.0, 0, 0], [3.0, 0, 0]]])
+    memory = encoder(Sequences(values, torch.tensor([3])))
+    assert memory.values[0, :, 1].tolist() == [3210 - 1, 321 - 1, 32 - 1]
+    assert memory.values[0, :, [0, 2]].count_nonzero() == 0
+    assert memory.summary[0].tolist() == [0, 3209, 0]
+
+
 def test_widths_share_the_patterns():
     assert [window.out_channels for window in WindowEncoder(width=11).windows] == [4, 4, 3]
     assert [window.kernel_size for window in WindowEncoder(width=11).windows] == [(3,), (4,), (5,)]
+
+
+@torch.no_grad()
+def test_the_summary_at_the_first_place_is_thought_over_once_more():
+    settings = ModelSettings(source=Text(), target=Label(summary="first"), encoder=transformer(dropout=0.0))
+    model, asked = fresh_model(settings, (23, 5), "xavier", 3).eval(), batch([[1, 5, 6, 2]])
+    first = model.encode(asked.source).values[:, 0]
+    expected = torch.tanh(first @ model.sum_up.weight.mT + model.sum_up.bias)
+    torch.testing.assert_close(model(asked)[:, 0], model.head(expected))

@@ -15,7 +15,9 @@ from seq2see.models.build import build_model
 from seq2see.models.counting import UNSEEN, CountingSettings, Table
 from seq2see.models.packing import pack_model, unpack_model
 from seq2see.models.settings import ModelSettings
+from seq2see.sequences.ngrams import count_ngrams
 from seq2see.sequences.tokenisers import BOS, PAD
+from seq2see.training.smoothing import SMOOTHINGS, put_levels
 from tiny_models import TARGET_SIZE, counted, pair, reads, writes
 
 MODELS = pytest.mark.parametrize(
@@ -35,7 +37,9 @@ def random_tokens(rows: int, time: int) -> torch.Tensor:
 
 @MODELS
 def test_every_guess_is_a_distribution_over_what_can_be_said(order, smoothing):
-    chances = counted(order, smoothing)(batch_of(random_tokens(5, 11))).exp()
+    logarithms = counted(order, smoothing)(batch_of(random_tokens(5, 11)))
+    assert logarithms.isfinite().all()
+    chances = logarithms.exp()
     torch.testing.assert_close(chances.sum(-1), torch.ones(5, 11))
     assert (chances[..., [PAD, BOS]] < 1e-37).all()
     assert (chances[..., 2:] > 1e-9).all()
@@ -58,6 +62,23 @@ def test_it_tells_how_long_an_ngram_it_knew():
     assert lengths.min() >= 1
     assert set(lengths.tolist()) >= {3, 4, 5}
     assert (lengths[1:] <= lengths[:-1] + 1).all()  # an n-gram that is known has a beginning that is known
+
+
+@pytest.mark.parametrize("smoothing", SMOOTHINGS)
+@pytest.mark.parametrize("length", [0, 1, 2, 4])
+def test_a_text_that_is_shorter_than_the_longest_ngrams_can_be_counted(smoothing, length):
+    """Of some orders there is nothing then, and nothing behind it; an untrained model has counted no text at all."""
+    settings = ModelSettings(decoder=CountingSettings(order=5, smoothing=smoothing))
+    model = build_model(settings, TARGET_SIZE, TARGET_SIZE)
+    ids = random_tokens(1, 7)
+    if length:
+        grams = count_ngrams(ids[0, :length].numpy(), TARGET_SIZE, 5)
+        put_levels(model.decoder, SMOOTHINGS[smoothing]().levels(list(grams)))
+    read = model(batch_of(torch.nn.functional.pad(ids, (1, -1), value=BOS))).exp()
+    torch.testing.assert_close(read.sum(-1), torch.ones(1, 7))
+    told, lengths = model.decoder.told(ids[0])
+    torch.testing.assert_close(told, read[0].gather(1, ids[0][:, None]).squeeze(1))
+    assert lengths[:length].tolist() == list(range(2, length + 2))
 
 
 def test_a_table_finds_what_it_has_and_nothing_else():

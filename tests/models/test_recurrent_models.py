@@ -166,6 +166,8 @@ def test_additive_attention_asks_with_the_state_before_and_dot_attention_with_th
         decoder.step(vector, state)
         decoder.step(vector + 1, state)
         assert torch.equal(seen[0].weights, seen[1].weights) == asks_before
+        asked = decoder.look.attention.ask(state.hidden[:, -1:])
+        assert torch.allclose(seen[1].queries[:, 0], asked, atol=1e-6) == asks_before  # shown is what was asked with
 
 
 def test_additive_attention_asks_with_the_top_layer():
@@ -303,6 +305,7 @@ def test_a_head_shares_a_table_that_is_narrower_than_the_state():
     assert model.target.table.weight.shape == (13, 20)
     assert model.decoder.start(None, 3, 0).hidden.shape == (3, 2, 24)
     assert model.hidden(text).values.shape == (3, 7, 20)
+    assert [name for name, _ in model.decoder.give.named_parameters()] == ["0.weight"]  # a product, nothing is added
     logits, _ = model.step(text.target.values, model.start(None, 3, 0))
     assert_close(logits, model(text))
 

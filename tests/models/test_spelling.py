@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 import torch
 
@@ -56,6 +58,18 @@ def test_a_whole_word_has_a_number_of_its_own():
     cat, at, tac, again = whole_words(source.values, source.words, 5)[0, 1:].tolist()
     assert cat == again
     assert len({cat, at, tac}) == 3  # the same letters in another order are another word
+
+
+def test_hardly_any_two_words_share_a_number():
+    """Of all 9,330 words of up to five letters out of six, as few as chance would have it: none."""
+    every = [list(letters) for length in range(1, 6) for letters in product(range(5, 11), repeat=length)]
+    source = worded(*([word] for word in every))
+    assert len({*whole_words(source.values, source.words, 2)[:, 1].tolist()}) == len(every) == 9330
+
+
+def test_the_number_of_a_word_by_hand():
+    source = worded([CAT])
+    assert whole_words(source.values, source.words, 2)[0, 1] == (5 * BASE + 6 * BASE**2 + 7 * BASE**3) % PRIME
 
 
 def test_the_vector_of_a_word_by_hand():

@@ -81,3 +81,12 @@ def test_nothing_flows_between_texts_of_a_line(pairs):
     one, other = (plan.batch(pairs, np.array(some)) for some in ([0, 2, 4], [5, 0, 6, 3]))
     together = [hidden_of(0, each, model.hidden(each).values) for each in (one, other)]
     assert_close(*together, rtol=0, atol=1e-5)
+
+
+def test_a_language_model_reads_its_lines_as_it_reads_rows(pairs):
+    blocks, size = TransformerSettings(width=12, depth=2, heads=3, dropout=0.0), len(pairs.tokenisers["target"])
+    model, everybody = fresh_model(ModelSettings(decoder=blocks), (size, size), "xavier", seed=3), np.arange(len(TEXTS))
+    padded, strung = pairs.batch(everybody), Packs(pairs.lengths, 51, seed=1).batch(pairs, everybody)
+    apart, together = model.hidden(padded).values, model.hidden(strung).values
+    for example, length in enumerate(pairs.sides["target"].lengths.tolist()):
+        assert_close(hidden_of(example, strung, together), apart[example, :length], rtol=0, atol=1e-5)

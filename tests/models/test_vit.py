@@ -76,6 +76,15 @@ def test_a_class_token_is_there_only_where_it_is_read():
     )
 
 
+def test_the_norm_of_a_question_is_that_of_the_blocks():
+    assert built(**{"target.summary": "attention", "encoder.epsilon": 0.5}).pool.norm.epsilon == 0.5
+
+
+def test_a_picture_is_brought_to_the_nearest_size_that_is_whole_patches():
+    picture = Picture(side=12, frontend=Patches(size=4))
+    assert [picture.whole(side) for side in (1, 5, 7, 12, 15)] == [4, 4, 8, 12, 16]
+
+
 def test_grey_pictures_have_one_channel():
     assert built(**{"source.channels": 1})(some(channels=1)).shape == (3, 1, LABELS)
 

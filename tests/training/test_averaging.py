@@ -76,6 +76,7 @@ def test_a_triggered_average_begins_when_a_loss_is_worse_than_one_six_evaluation
     assert not triggered([5, 6, 6, 6, 6, 6])  # too early to say
     assert triggered([5, 6, 6, 6, 6, 6, 5.1])
     assert not triggered([5, 6, 6, 6, 6, 6, 4.9])
+    assert not triggered([5, 6, 6, 6, 6, 6, 5])  # as good is not worse
     assert not triggered([7, 5, 6, 6, 6, 6, 6.9])  # worse than the 5, but that is only five evaluations ago
     assert triggered([7, 5, 6, 6, 6, 6, 6.9, 5.1])
 

@@ -106,6 +106,43 @@ def test_newest_is_by_number_not_by_spelling(tmp_path):
     assert newest(tmp_path, silent).step == 1_000_000
 
 
+def test_tensors_may_lie_in_memory_as_they_like(tmp_path):
+    turned = torch.arange(6.0).view(2, 3).T
+    path = save(tmp_path, 1, {"model": {"turned": turned, "learnt": torch.nn.Parameter(turned)}}, {}, keep=1)
+    assert all(torch.equal(stored, turned) for stored in load(path).tensors("model").values())
+
+
+def test_files_are_flushed_before_they_are_named_and_the_name_afterwards(tmp_path, monkeypatch):
+    """A power cut may otherwise leave a name with nothing behind it."""
+    done = []
+    monkeypatch.setattr(checkpoints, "_point", lambda name: done.append(name.split()[0]))
+    monkeypatch.setattr(checkpoints.os, "fsync", lambda number: done.append("file"))
+    monkeypatch.setattr(checkpoints, "sync_folder", lambda folder: done.append(folder.name[:4]))
+    put(tmp_path / "saved", 1)
+    files = done[done.index("open") : done.index("flush")]
+    assert (files.count("open"), files.count("file"), files[-1]) == (4, 4, "file")
+    assert done[done.index("flush") :] == ["flush", ".tmp", "name", "flush", "save"]
+
+
+def test_a_link_to_a_checkpoint_elsewhere_goes_and_the_checkpoint_stays(tmp_path):
+    moved = put(tmp_path / "elsewhere", 1)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / moved.name).symlink_to(moved)
+    put(tmp_path / "here", 2, keep=1)
+    assert steps(tmp_path / "here") == ["step-000002"]
+    assert verify(moved) == []
+
+
+def test_what_another_persons_process_is_writing_stays(tmp_path, monkeypatch):
+    def forbidden(number: int, signal: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(checkpoints.os, "kill", forbidden)
+    (tmp_path / ".tmp-1-abc").mkdir()
+    put(tmp_path, 1)
+    assert steps(tmp_path) == [".tmp-1-abc", "step-000001"]
+
+
 def test_only_the_newest_stay_and_strangers_are_left_alone(tmp_path):
     (tmp_path / "step-notes").mkdir()
     (tmp_path / "report.txt").write_text("mine")

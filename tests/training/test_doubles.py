@@ -73,3 +73,23 @@ def test_a_step_reads_the_weights_as_they_are_when_it_begins():
     with doubles.at_work():
         read = model.think.weight.detach().clone()
     assert torch.equal(read, model.think.weight.bfloat16())
+
+
+def test_whoever_else_writes_into_weights_has_them_copied_anew():
+    model = Tied()
+    doubles = Doubles(model)
+    doubles.low.fill_(7.0)
+    doubles.renew_if_touched()
+    assert (doubles.low == 7).all()  # nobody has, and the optimiser renews them itself
+    with torch.no_grad():
+        model.think.weight.fill_(3.0)
+    doubles.renew_if_touched()
+    assert torch.equal(doubles.low, doubles.whole.bfloat16())
+    assert (doubles.copies["think.weight"] == 3).all()
+
+
+def test_matrices_lie_before_all_that_does_not_shrink():
+    doubles = Doubles(Tied())
+    dims = [weight.dim() for weight in doubles.weights.values()]
+    assert dims == sorted(dims, reverse=True)
+    assert doubles.matrices == 11 * 8 + 8 * 8 + 8 * 3

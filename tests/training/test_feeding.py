@@ -56,6 +56,14 @@ def test_free_running_feeds_the_models_own_best_words(name):
     assert fed.target.lengths is batch.target.lengths
 
 
+def test_own_words_are_those_that_are_said_in_use_without_dropout():
+    model, batch = stirred(FAMILIES["recurrent, additive"]), pairs([3, 5, 2, 4], [9, 8, 9, 7])
+    expected = feed(model, batch, 0.0, seed=1, step=1).target.values
+    model.train()
+    for _ in range(3):
+        assert torch.equal(feed(model, batch, 0.0, seed=1, step=1).target.values, expected)
+
+
 @some_families
 def test_a_mixture_takes_the_truth_where_its_coin_says_so(name):
     model, batch = tiny(name), pairs([3, 5, 2], [6, 4, 5])

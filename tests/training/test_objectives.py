@@ -241,3 +241,14 @@ def test_large_and_restless_hidden_states_cost_by_hand():
     both = torch.cat([hidden, hidden]), torch.cat([labels, labels])
     twice = through(*both, activation=2.0, change=3.0, agreement=1.0)
     assert twice.item() == pytest.approx(plain.item() + 2 * size + 3 * change, rel=1e-6)
+
+
+def test_a_change_counts_between_two_places_that_are_asked_and_in_float32():
+    hidden = torch.tensor([[[1.0, 3], [1, 5], [1, 6]]])
+    asked = torch.tensor([[False, True, True]])
+    assert NextToken(change=1.0).unrest(hidden, asked).item() == 0.5  # from 5 to 6; from 3 to 5 nobody asked
+    # 255² + 255² has no bfloat16, nor has the half of it.
+    large = torch.full((1, 1, 2), 255.0, dtype=torch.bfloat16)
+    assert NextToken(activation=1.0).unrest(large, torch.ones(1, 1, dtype=torch.bool)).item() == 255.0**2
+    apart = torch.stack([torch.zeros(2), torch.full((2,), 255.0)])[None].bfloat16()
+    assert NextToken(change=1.0).unrest(apart, torch.ones(1, 2, dtype=torch.bool)).item() == 255.0**2

@@ -183,3 +183,12 @@ def test_a_model_takes_only_its_own_weights_or_none(change, words):
     with pytest.raises(UserError, match=words):
         unpack_model(model, packed)
     assert all(torch.equal(tensor, before[name]) for name, tensor in pack_model(model).items())
+
+
+def test_of_many_that_are_wrong_one_is_named_and_the_others_are_counted():
+    with pytest.raises(UserError, match="'weight' is missing") as told:
+        unpack_model(nn.Linear(3, 2), {})
+    assert told.value.remedy == "So it is with 1 more."
+    with pytest.raises(UserError, match="'bias' is missing") as told:
+        unpack_model(nn.Linear(3, 2), {"weight": torch.zeros(2, 3)})
+    assert told.value.remedy == ""

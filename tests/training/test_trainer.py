@@ -10,11 +10,12 @@ from torch.testing import assert_close
 
 from seq2see.core import devices
 from seq2see.core.rows import pick_rows
-from seq2see.training.averaging import MovingAverage, TriggeredAverage
+from seq2see.training import loop
+from seq2see.training.averaging import MovingAverage, NoAverage, TriggeredAverage
 from seq2see.training.feeding import FreeRunning, ScheduledSampling, feed
 from seq2see.training.loop import NonFinite, Trainer
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimisers import SGD
+from seq2see.training.optimisers import SGD, Adam
 from seq2see.training.schedules import Constant, Cosine
 from seq2see.training.settings import Training
 from tiny_models import FAMILIES, pairs, stirred
@@ -154,7 +155,59 @@ def test_a_gradient_that_is_no_number_stops_too():
     assert all(torch.equal(before[name], weight) for name, weight in one.weights.items())
 
 
+def test_a_loss_that_is_no_number_stops_too_and_so_do_all_steps_launched_after_it(monkeypatch):
+    one = trainer()
+    before = copies(one)
+    with monkeypatch.context() as broken:  # its gradient is a number all the same
+        broken.setattr(loop, "loss_of", lambda objective, hidden, *_: hidden.values.sum() + math.inf)
+        one.launch(BATCH)
+    one.launch(BATCH)
+    assert all(torch.equal(before[name], weight) for name, weight in one.weights.items())
+    with pytest.raises(NonFinite, match="Step 1 gave loss inf"):
+        one.collect()
+
+
+def test_a_rehearsal_leaves_no_trace():
+    """A GPU rehearses a step before it records it; what follows must be as if it had not."""
+    calm, rehearsed = (trainer("transformer, batch norm", average=MovingAverage(), optimiser=Adam()) for _ in range(2))
+    for one in (calm, rehearsed):
+        one.advance(BATCH)  # now the average is another one than the weights
+    pull = rehearsed.pull.clone()
+    with rehearsed._rehearsal():
+        rehearsed._step(BATCH)
+    assert rehearsed.pull == pull > 0
+    assert all(weight.grad is None for weight in rehearsed.weights.values())
+    for part in ("weights", "average"):
+        for name, tensor in getattr(calm, part).items():
+            assert torch.equal(getattr(rehearsed, part)[name], tensor)
+    for one, other in zip(calm.model.buffers(), rehearsed.model.buffers(), strict=True):
+        assert torch.equal(one, other)
+    assert rehearsed.advance(BATCH) == calm.advance(BATCH)
+    assert all(torch.equal(rehearsed.weights[name], weight) for name, weight in calm.weights.items())
+
+
+def test_examples_are_named_and_what_only_fills_a_batch_up_is_not():
+    assert NonFinite(1, math.inf, 1.0, torch.tensor([[3, -1], [5, 0]])).indices == [3, 5, 0]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "precision", "taken"), [(True, "float32", True), (True, "bf16", False), (False, "float32", False)]
+)
+def test_products_of_a_cpu_are_its_own_in_float32_and_if_they_are_wanted(monkeypatch, kernels, precision, taken):
+    monkeypatch.setattr(loop, "products_of", lambda model: [model])
+    one = trainer(kernels=kernels, precision=precision)
+    assert one.products == [one.model] * taken
+
+
 # What is fed
+
+
+def test_every_piece_of_every_step_has_coins_of_its_own(monkeypatch):
+    one, seen = trainer(objective=NextToken(feeding=ScheduledSampling()), accumulate=3), []
+    monkeypatch.setattr(loop, "feed", lambda model, piece, truth, seed, step: seen.append(step) or piece)
+    for _ in range(3):
+        one.advance(BATCH)
+    assert len(set(seen)) == len(seen) == 9
 
 
 def test_free_running_is_trained_on_its_own_words():
@@ -235,6 +288,20 @@ def test_patience_counts_evaluations_without_a_better_loss_and_keeps_the_best():
     one.advance(BATCH)
     one.judge(2.0)
     assert (one.best.loss, one.best.ago, one.done) == (2.0, 0, False)
+
+
+@pytest.mark.parametrize("average", [NoAverage(), MovingAverage(decay=0.3)], ids=lambda each: each.kind)
+def test_the_best_model_has_the_running_means_of_its_evaluation(average):
+    """What a norm over batches divides by belongs to its weights: with those of later steps the loss is another."""
+    one = trainer("transformer, batch norm", patience=2, average=average)
+    one.advance(BATCH)
+    with one.averaged() as used:
+        expected = used(BATCH).detach()
+    one.judge(1.0)
+    assert not any(weight.requires_grad for weight in one.best.weights.values())
+    one.advance(BATCH)
+    one.put(one.best.weights)
+    assert torch.equal(one.model.eval()(BATCH), expected)
 
 
 def test_the_best_weights_are_those_that_would_be_used():

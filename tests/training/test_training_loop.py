@@ -99,3 +99,17 @@ def test_an_errand_that_gave_way_to_a_stop_request_is_forgotten_and_done_again()
     assert lines == ["step 1", "step 2", "flush 2", "forget", "flush 2", "save 2"]
     again = run(one, [lambda diary, trainer, stop: diary.lines.append(f"errand {trainer.step}")])
     assert again == ["flush 2", "errand 2", "flush 2", "save 2", "step 3", "flush 3", "errand 3", "flush 3", "save 3"]
+
+
+def test_batches_are_asked_for_by_the_number_of_their_step():
+    asked = []
+    one = trainer(steps=3)
+    train(one, lambda step: asked.append(step) or pairs([2, 3]), [], lambda one: None, Diary([]), lambda *_: None)
+    assert asked == [1, 2, 3]
+
+
+def test_what_errands_take_is_no_part_of_the_speed(monkeypatch):
+    lines = []
+    monkeypatch.setattr(Diary, "restart_clock", lambda self: self.lines.append("clock"))
+    run(trainer(steps=1), [lambda diary, trainer, stop: diary.lines.append("errand")], lines=lines)
+    assert lines == ["step 1", "flush 1", "errand", "clock", "flush 1", "save 1"]

@@ -57,13 +57,12 @@ def initialise(module: nn.Module, name: str) -> None:
         embedding.weight.normal_(0, embedding.embedding_dim**-0.5)
         if embedding.padding_idx is not None:
             embedding.weight[embedding.padding_idx].zero_()
-    done = {id(embedding.weight) for embedding in embeddings}
+    tables = {id(embedding.weight) for embedding in embeddings}
     for part in module.modules():
         weight, bias = getattr(part, "weight", None), getattr(part, "bias", None)
         if not isinstance(weight, nn.Parameter) or weight.dim() != 2 or isinstance(part, nn.Embedding):
             continue
-        if id(weight) not in done:
+        if id(weight) not in tables:
             INITIALISERS[name](weight)
-            done.add(id(weight))
         if isinstance(bias, nn.Parameter):
             bias.zero_()

@@ -162,7 +162,7 @@ class _Power(torch.autograd.Function):
         corrected = (gradient - part * normal) / root
         # nu <- nu (1 - (1 - alpha) Gamma) + (1 - alpha) Lambda, with Gamma the mean square of `normal`
         running += newness * (ours - running * mean_over_real(normal.square(), real))
-        return corrected.masked_fill(~real[..., None], 0), None, None, None, None, None
+        return corrected, None, None, None, None, None
 
 
 class PowerNorm(nn.Module):

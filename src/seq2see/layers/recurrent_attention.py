@@ -87,10 +87,10 @@ class MemoryAttention(nn.Module):
 
 
 class AdditiveAttention(MemoryAttention):
-    """Score each place with a small network: v · tanh(W q + U k); Bahdanau, Cho & Bengio 2015, eq. 6.
+    """Score each place with a small network: v · tanh(W q + U k).
 
-    Query and key may have different widths. It costs a tanh for each pair of query and key, and for
-    each unit of the hidden layer, where a dot product costs one matrix product for all.
+    Bahdanau, Cho & Bengio 2015, appendix A.1.2. Query and key may have different widths. It costs a tanh for each pair
+    of query and key, and for each unit of the hidden layer, where a dot product costs one matrix product for all.
     """
 
     formula = "additive"

@@ -96,6 +96,8 @@ class Table(nn.Module):
 
     def weight(self, contexts: Int[Tensor, "*place"]) -> Float[Tensor, "*place"]:
         """What a shorter context's guesses are multiplied by; all of them count if this one is UNSEEN."""
+        if not len(self.weights):  # the text ended before such a context did
+            return torch.ones_like(contexts, dtype=self.weights.dtype)
         known = contexts != UNSEEN
         return torch.where(known, self.weights[torch.where(known, contexts, 0)], 1.0)
 
@@ -145,6 +147,8 @@ class CountingDecoder(nn.Module):
         contexts = self._contexts(before[None], self.start(None, 1, 0))[0]
         probabilities, lengths = self.single[tokens], torch.ones_like(tokens)
         for length, table in enumerate(self.tables, 1):
+            if not len(table.keys):  # a text that is shorter has none of these, nor any longer ones
+                break
             context = contexts[:, length - 1]
             found = table.find(context, tokens)
             shorter = table.weight(context) * probabilities

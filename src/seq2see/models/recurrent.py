@@ -171,7 +171,7 @@ class RecurrentDecoder(nn.Module):
     look (how it sees the source while it does). Without a memory it is a language model, and its first
     state is zeros. What it gives passes through `give`: nothing, or a matrix that makes it as wide as a token's vector,
     so that a head can share the table (Melis, Dyer & Blunsom 2018, "down-projection"), and dropout. Or the last layer
-    is that wide (Merity et al. 2018, section 5): what it gives lies between -1 and 1, and SGD may take large steps.
+    is that wide (Merity et al. 2018, section 4.5): what it gives lies between -1 and 1, and SGD may take large steps.
     """
 
     def __init__(self, stack: CellStack, bridge: Bridge | None, look: Look, give: nn.Module | None = None):

@@ -52,7 +52,7 @@ class LookOnce(Look):
 
 
 class LookAtSummary(Look):
-    """The source's summary is part of the input at every step; Cho et al. 2014, eq. 2.
+    """The source's summary is part of the input at every step; Cho et al. 2014, section 2.2.
 
     It need not be carried in the state, but it is still one vector for the whole source.
     """

@@ -61,9 +61,25 @@ def ngrams(
 def whole_words(
     letters: Int[Tensor, "row time"], words: Int[Tensor, "row time"], width: int
 ) -> Int[Tensor, "row word"]:
-    """The hash of each whole word: the sum of its letters, each with a weight that its place gives it."""
-    weights = ((places_in_words(words) + 1) * BASE % PRIME) ** 2 % PRIME
+    """The hash of each whole word: letter₀ BASE + letter₁ BASE² + ..., as in Karp & Rabin 1987.
+
+    Weights that grow slowly will not do: with 1, 4, 9, ... a third of the words of our own pages share theirs.
+    """
+    weights = powers(places_in_words(words) + 1)
     return add_up((letters * weights % PRIME)[..., None], words, width)[..., 0] % PRIME
+
+
+def powers(exponents: Int[Tensor, "row time"]) -> Int[Tensor, "row time"]:
+    """BASE to each of these, which are at most as many as there are times, modulo PRIME; by repeated squaring.
+
+    >>> powers(torch.tensor([[0, 1, 2]])).tolist() == [[1, BASE, BASE**2 % PRIME]]
+    True
+    """
+    found, square = torch.ones_like(exponents), BASE
+    for bit in range(exponents.size(1).bit_length()):
+        found = torch.where((exponents >> bit) % 2 == 1, found * square % PRIME, found)
+        square = square**2 % PRIME
+    return found
 
 
 def add_up(

@@ -22,6 +22,7 @@ from seq2see.core.errors import UserError
 from seq2see.core.rows import pick_rows
 from seq2see.core.seeds import seed_torch
 from seq2see.kernels.cpu_products import at_work, products_of
+from seq2see.models.packing import pack_model
 from seq2see.training.averaging import MovingAverage, TriggeredAverage, move_average
 from seq2see.training.carrying import Carried
 from seq2see.training.cross_entropy import go_back
@@ -38,7 +39,7 @@ from seq2see.training.steps import gradients_of
 
 @dataclass
 class Best:
-    """The best validation loss so far, its weights, and how many evaluations ago it was."""
+    """The best validation loss so far, its weights and running means, and how many evaluations ago it was."""
 
     loss: float = math.inf
     ago: int = 0
@@ -199,11 +200,9 @@ class Trainer:
             self.put(own)
             self.model.train()
 
-    @torch.no_grad()
     def put(self, weights: dict[str, Tensor]) -> None:
-        """Overwrite the model's weights with these."""
-        for name, weight in weights.items():
-            self.weights[name].copy_(weight)
+        """Overwrite weights of the model, or running means, with these."""
+        self.model.load_state_dict(weights, strict=False)
 
     def judge(self, loss: float) -> None:
         """Remember the best weights by validation loss, if patience is limited; begin to average if it is time to."""
@@ -216,8 +215,8 @@ class Trainer:
         if not self.settings.patience:
             return
         if loss < self.best.loss:
-            used = self.average or self.weights
-            self.best = Best(loss, 0, {name: weight.detach().clone() for name, weight in used.items()})
+            used = pack_model(self.model) | self.average
+            self.best = Best(loss, 0, {name: tensor.clone() for name, tensor in used.items()})
         else:
             self.best.ago += 1
 

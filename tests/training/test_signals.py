@@ -1,0 +1,43 @@
+"""Being asked to stop: once is a request, twice is an order."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+
+from seq2see.training.signals import StopRequest
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_is_a_request_and_the_second_ends_the_process(number):
+    with StopRequest() as stop:
+        assert not stop
+        signal.raise_signal(number)
+        assert stop
+        assert stop.number == number
+        with pytest.raises(SystemExit) as left:
+            signal.raise_signal(number)
+    assert left.value.code == 128 + number
+
+
+def test_afterwards_signals_are_what_they_were():
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    with StopRequest():
+        assert signal.getsignal(signal.SIGTERM) not in before
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+
+
+def test_a_thread_that_hears_no_signals_is_trained_in_all_the_same():
+    """Python hands signals to the main thread alone, and refuses handlers from any other."""
+    heard = []
+
+    def work():
+        with StopRequest() as stop:
+            heard.append(bool(stop))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert heard == [False]
