@@ -18,10 +18,10 @@ from whole_sets import read_picture_set
 from picture_shelf import numbers_file
 from seq2see.core.errors import UserError
 from seq2see.sources import picture_folders
-from seq2see.sources.complaints import OnBad
-from seq2see.sources.packed_pictures import CIFAR_NAMES
+from seq2see.sources.complaints import DataReport, OnBad
+from seq2see.sources.packed_pictures import CIFAR_NAMES, Packed
 from seq2see.sources.picture_reading import side_by_side
-from seq2see.sources.picture_sets import compare, look_through_set, moved_up
+from seq2see.sources.picture_sets import compare, in_size, look_through_set, moved_up
 
 STRICT = OnBad("error")
 
@@ -108,6 +108,13 @@ class TestFolders:
     def test_test_may_be_a_class(self, tmp_path):
         splits, _ = read_picture_set(photos(tmp_path, {"test": 5, "exam": 5}), side=8)
         assert set(splits["train"].labels) == {"test", "exam"}
+
+    def test_what_lies_beside_splits_is_told(self, tmp_path):
+        for place, name in enumerate(("train", "test", "more")):
+            photos(tmp_path / name, {"a": 2, "b": 2}, 10 * place)
+        report = look(tmp_path)
+        assert [each.place.file for each in report.findings["other file"]] == [str(tmp_path / "more")]
+        assert account(report) == (8, 8, 0, 0)
 
     def test_two_folders_for_one_split(self, tmp_path):
         for name in ("train", "val", "valid"):
@@ -327,6 +334,11 @@ class TestClasses:
             read_picture_set(tmp_path, side=8)
         assert "folder of its class" in caught.value.remedy
 
+    def test_where_nothing_is_learnt_from_no_class_is_strange(self, tmp_path):
+        photos(tmp_path / "test", {"a": 2})
+        (tmp_path / "train").mkdir()
+        assert list(look(tmp_path).counts) == ["no pictures"]
+
     def test_no_pictures(self, tmp_path):
         with pytest.raises(UserError, match="not one picture"):
             read_picture_set(tmp_path, side=8)
@@ -452,6 +464,18 @@ class TestLists:
         assert dict(report.counts) == {"duplicate picture": 1}
         assert account(report) == (7, 7, 0, 0)
 
+    def test_spaces_around_a_label_make_no_other_class(self, tmp_path):
+        lines = "".join(
+            f"{save(tmp_path / f'{number}.png', number).name}\ta{' ' * (number % 2)}\n" for number in range(4)
+        )
+        (tmp_path / "list.tsv").write_text(lines)
+        assert look_through_set(tmp_path / "list.tsv", 8).splits["train"].examples.labels == ("a",) * 4
+
+    def test_a_name_with_a_backslash_in_it_is_a_name(self, tmp_path):
+        save(tmp_path / "a\\b.png", 1)
+        (tmp_path / "list.csv").write_text("a\\b.png,one\n")
+        assert account(look_through_set(tmp_path / "list.csv", 8).report) == (1, 1, 0, 0)
+
     def test_labels_in_two_normal_forms_are_one(self, tmp_path):
         forms = ("NFC", "NFD")
         lines = [f"{number}.png\t{unicodedata.normalize(forms[number % 2], 'café')}\n" for number in range(4)]
@@ -528,6 +552,14 @@ class TestMnist:
         splits, _ = read_picture_set(tmp_path, side=12, channels=3)
         assert splits["train"].pixels.shape == (38, 12, 12, 3)
         assert (splits["train"].pixels[..., 0] == splits["train"].pixels[..., 2]).all()
+
+    def test_what_looks_alike_in_the_wanted_size_is_alike(self):
+        pixels = np.zeros((2, 28, 28, 1), np.uint8)
+        pixels[1, 3, 3] = 1  # too little to be seen when it is shrunk
+        packed = Packed(pixels, ("0", "0"), "train-images")
+        small, whole = (in_size(packed, side, 1, DataReport()) for side in (4, 28))
+        assert len(set(small.stored)) == len(set(whole.stored)) == len(set(whole.seen)) == 2
+        assert len(set(small.seen)) == 1
 
     def test_the_size_changes_nobodys_split(self, tmp_path):
         self.write(tmp_path)
