@@ -54,6 +54,28 @@ def test_a_line_that_is_too_short_is_named(tmp_path: Path):
         own(tmp_path / "a.csv", "day,price\n1,10\n2\n", column="price")
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("day,price\n1,10\n2\n", "a.csv:3: There is no number in this line"),  # and 2 is no price
+        ("1,10\n2,11\n3\n", "a.csv:3: There is no number in this line"),
+        ("price\n1\n2,5\n", "a.csv:3: Expected 1 columns, found 2"),  # two and a half, as some write it
+        ("1\n2,5\n3\n", "a.csv:2: Expected 1 columns, found 2"),
+        ("day,price\n1,10\n2,11,7\n", "a.csv:3: Expected 2 columns, found 3"),
+    ],
+)
+def test_no_other_column_is_taken_for_the_last(tmp_path: Path, text, told):
+    with pytest.raises(UserError) as caught:
+        own(tmp_path / "a.csv", text)
+    assert str(caught.value).removeprefix(f"{tmp_path}/").startswith(told)
+
+
+def test_the_line_that_names_the_columns_may_come_behind_blank_ones(tmp_path: Path):
+    assert own(tmp_path / "a.csv", "\n\nday,price\n1,10\n", column="price") == [10]
+    with pytest.raises(UserError, match=r"a\.csv:3: There is no column 'prise'"):
+        own(tmp_path / "a.csv", "\n\nday,price\n1,10\n", column="prise")
+
+
 def test_the_books_are_kept(tmp_path: Path):
     (tmp_path / "a.csv").write_text("price\n1\n\n2\n", encoding="utf-8")
     _, (report,) = OwnSeries(paths=(str(tmp_path / "a.csv"),)).read()
