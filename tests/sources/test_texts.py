@@ -39,6 +39,19 @@ def test_nothing_is_lost_or_moved(contents):
     assert joined(splits["train"] + splits["valid"] + splits["test"]) == "".join(contents)
 
 
+@pytest.mark.parametrize("lines", [["The title\n", "w" * 990 + "\n"], ["p" * 333 + "\n"] * 3, ["x" * 1000]])
+def test_a_long_line_is_cut_before_too_much_is_held_out(lines):
+    splits = hold_out_end({"train": [Example("", "".join(lines))], "valid": [], "test": []})
+    assert joined(splits["train"] + splits["valid"] + splits["test"]) == "".join(lines)
+    assert [len(joined(splits[name])) for name in ("valid", "test")] == [50, 50]
+
+
+def test_a_line_is_held_out_whole_if_that_is_no_more_than_twice_as_much():
+    lines = [f"{number}" * 99 + "\n" for number in range(10)]
+    splits = hold_out_end({"train": [Example("", "".join(lines))], "valid": [], "test": []})
+    assert [joined(splits[name]) for name in ("valid", "test")] == lines[-2:]
+
+
 def test_a_text_is_known_by_its_whole_path(tmp_path):
     (tmp_path / "book.txt").write_text("".join(LINES), encoding="utf-8")
     splits = OwnTexts(paths=(str(tmp_path / "book.txt"),)).splits()
