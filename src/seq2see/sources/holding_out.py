@@ -46,7 +46,7 @@ def hold_out(
     splits["valid"] += valid or []
     splits["test"] += test or []
     if test is not None and not allow_overlap:
-        _check_overlap(splits["train"], test)
+        _check_overlap(examples, test)  # with those to validate on, too: a model is chosen by them
     return splits
 
 
