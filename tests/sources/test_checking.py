@@ -90,6 +90,7 @@ def test_too_few_to_hold_any_out_are_told_before_they_are_trained_on(tmp_path):
     labels = write(tmp_path / "b.tsv", "".join(f"text {number}\tlabel {number}\n" for number in range(9)))
     words = write(tmp_path / "a.conll", "I PRON\n\nsee VERB\n\nup ADV\n\nso CONJ\n")
     for corpus, told in (
+        (OwnFiles(paths=(write(tmp_path / "a.de", "a\n"), write(tmp_path / "a.en", "x\n"))), "There are 1 different"),
         (OwnFiles(paths=(pairs,)), "There are 2 different sources, and at least 3 are needed"),
         (OwnLabelled(paths=(labels,)), "Of 9 examples only 0 share their label"),
         (OwnTagged(paths=(words,)), "Of 4 examples only 0 share their label or tags"),
@@ -101,6 +102,7 @@ def test_too_few_to_hold_any_out_are_told_before_they_are_trained_on(tmp_path):
         first, second = report.summary()[1:]
         assert first.startswith("warning: nothing to hold out, 1 found. Give more")
         assert told in second
+        assert second.startswith(f"    {corpus.paths[0]}: ")
 
 
 def test_too_few_pictures_to_hold_any_out_are_told_before_they_are_trained_on(tmp_path):
@@ -117,8 +119,11 @@ def test_what_is_wrong_with_a_whole_set_is_no_share_of_its_pictures(tmp_path):
     (tmp_path / "cat").mkdir()
     for number in range(5):
         Image.new("RGB", (40, 40), (40 * number, 7, 7)).save(tmp_path / "cat" / f"{number}.png")
+    (tmp_path / "cat" / "text.png").write_text("text")
     (report,) = OwnPictures(paths=(str(tmp_path),)).check()
-    assert report.summary()[1].startswith("error: one class, 1 found. Give pictures")
+    single, whole = [line for line in report.summary() if line.startswith("error")]
+    assert single.startswith("error: no picture, 1 found (16.67% of the pictures). Save it")
+    assert whole.startswith("error: one class, 1 found. Give pictures")
 
 
 def test_the_ten_columns_are_told_apart(tmp_path):
