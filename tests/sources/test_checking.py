@@ -92,8 +92,8 @@ def test_too_few_to_hold_any_out_are_told_before_they_are_trained_on(tmp_path):
     for corpus, told in (
         (OwnFiles(paths=(write(tmp_path / "a.de", "a\n"), write(tmp_path / "a.en", "x\n"))), "There are 1 different"),
         (OwnFiles(paths=(pairs,)), "There are 2 different sources, and at least 3 are needed"),
-        (OwnLabelled(paths=(labels,)), "Of 9 examples only 0 share their label"),
-        (OwnTagged(paths=(words,)), "Of 4 examples only 0 share their label or tags"),
+        (OwnLabelled(paths=(labels,)), "Of 9 different examples only 0 share their label"),
+        (OwnTagged(paths=(words,)), "Of 4 different examples only 0 share their label or tags"),
     ):
         with pytest.raises(UserError, match=told):
             corpus.read()

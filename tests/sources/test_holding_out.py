@@ -61,7 +61,9 @@ def test_labels_that_all_are_learnt_anyway_change_nothing():
 @pytest.mark.parametrize("same", [0, 3])
 def test_labels_that_nearly_all_occur_once_are_refused(same):
     examples = [Example(f"s{number}", f"t{max(number, same)}") for number in range(100)]
-    with pytest.raises(UserError, match=rf"Of 100 examples only {same + 1 if same else 0} share .* Give more"):
+    with pytest.raises(
+        UserError, match=rf"Of 100 different examples only {same + 1 if same else 0} share .* Give more"
+    ):
         hold_out(examples, labels=lambda example: (example.target,))
     given = hold_out(examples, numbered(2), numbered(3), allow_overlap=True, labels=lambda example: (example.target,))
     assert given["train"] == examples  # nothing has to be held out
@@ -70,7 +72,7 @@ def test_labels_that_nearly_all_occur_once_are_refused(same):
 @pytest.mark.parametrize(("alone", "refused"), [(51, True), (50, False)])
 def test_half_of_the_labels_must_be_shared(alone, refused):
     examples = [Example(f"s{number}", f"t{min(number, alone)}") for number in range(100)]
-    with pytest.raises(UserError, match="Of 100 examples only 49") if refused else nullcontext():
+    with pytest.raises(UserError, match="Of 100 different examples only 49") if refused else nullcontext():
         hold_out(examples, labels=lambda example: (example.target,))
 
 

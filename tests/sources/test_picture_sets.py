@@ -17,7 +17,7 @@ from whole_sets import read_picture_set
 
 from picture_shelf import numbers_file
 from seq2see.core.errors import UserError
-from seq2see.sources import picture_folders
+from seq2see.sources import picture_folders, picture_reading
 from seq2see.sources.complaints import DataReport, OnBad
 from seq2see.sources.packed_pictures import CIFAR_NAMES, Packed
 from seq2see.sources.picture_reading import side_by_side
@@ -144,10 +144,11 @@ class TestFolders:
         for name in ("a/.DS_Store", "a/._001.png", "b/Thumbs.db", "README.md", ".hidden.png"):
             (tmp_path / name).write_bytes(b"x")
         save(tmp_path / ".ipynb_checkpoints" / "001.png")
+        save(tmp_path / "__MACOSX" / "001.png")
         save(tmp_path / "a" / ".ipynb_checkpoints" / "001.png")
         splits, report = read_picture_set(tmp_path, side=8)
         assert account(report) == (11, 6, 5, 0)
-        assert dict(report.counts) == {"other file": 7}
+        assert dict(report.counts) == {"other file": 8}
         assert sum(map(len, splits.values())) == 6
 
     def test_a_pipe_is_not_waited_for(self, tmp_path):
@@ -471,6 +472,11 @@ class TestLists:
         (tmp_path / "list.tsv").write_text(lines)
         assert look_through_set(tmp_path / "list.tsv", 8).splits["train"].examples.labels == ("a",) * 4
 
+    def test_a_name_without_an_ending_promises_nothing(self, tmp_path):
+        save(tmp_path / "a.png", 1).rename(tmp_path / "a")
+        (tmp_path / "list.csv").write_text("a,one\n")
+        assert not look_through_set(tmp_path / "list.csv", 8).report.counts
+
     def test_a_name_with_a_backslash_in_it_is_a_name(self, tmp_path):
         save(tmp_path / "a\\b.png", 1)
         (tmp_path / "list.csv").write_text("a\\b.png,one\n")
@@ -573,6 +579,7 @@ class TestMnist:
             (lambda content: content[:10], "Expected at least 16 bytes, found 10."),
             (lambda content: b"\0\0\x0d\3" + content[4:], "the bytes 00 00 08 03, found 00 00 0d 03"),
             (lambda content: content[:4] + b"\xff" * 12, "claims to hold 4,294,967,295 x"),
+            (lambda content: content[:4] + b"\0" * 4 + content[8:16], "claims to hold 0 x"),
             (lambda content: b"", "Expected at least 16 bytes, found 0."),
         ],
     )
@@ -586,10 +593,11 @@ class TestMnist:
             read_picture_set(tmp_path)
         assert caught.value.where == str(path)
 
-    def test_labels_of_another_set(self, tmp_path):
+    @pytest.mark.parametrize("count", [8, 10])
+    def test_labels_of_another_set(self, tmp_path, count):
         self.write(tmp_path)
-        (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(numbers_file(np.zeros(8, np.uint8)))
-        with pytest.raises(UserError, match="It has 8 labels, but t10k-images-idx3-ubyte has 9 pictures"):
+        (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(numbers_file(np.zeros(count, np.uint8)))
+        with pytest.raises(UserError, match=f"It has {count} labels, but t10k-images-idx3-ubyte has 9 pictures"):
             read_picture_set(tmp_path)
 
     @pytest.mark.parametrize("missing", ["train-labels-idx1-ubyte", "t10k-images-idx3-ubyte"])
@@ -662,7 +670,7 @@ class TestCifar:
                 r"Expected 12,292 bytes \(4 pictures of 3,073\), found 12,287",
             ),
             ("test_batch.bin", lambda content: b"", "Expected 3,073 bytes"),
-            ("data_batch_2.bin", lambda content: b"\x0b" + content[1:], "Picture 0 has the label 11, but there are 10"),
+            ("data_batch_2.bin", lambda content: b"\x0a" + content[1:], "Picture 0 has the label 10, but there are 10"),
         ],
     )
     def test_what_is_wrong_with_a_batch(self, tmp_path, name, change, words):
@@ -702,10 +710,11 @@ class TestCifar:
         with pytest.raises(UserError, match=r"There is no train_labels.json"):
             read_picture_set(tmp_path)
 
-    def test_sprites_of_another_size(self, tmp_path):
+    @pytest.mark.parametrize(("width", "told"), [(9, "9"), (33 * 33, "1,089"), (33 * 32, "1,056")])
+    def test_sprites_of_another_size(self, tmp_path, width, told):
         self.write_sprites(tmp_path, "labels")
-        save(tmp_path / "data_batch_1.png")
-        with pytest.raises(UserError, match="rows of 1,024 pixels, a picture each, found 9"):
+        noise(0, (width, 32)).save(tmp_path / "data_batch_1.png")
+        with pytest.raises(UserError, match=f"rows of 1,024 pixels, a picture each, found {told}"):
             read_picture_set(tmp_path)
 
     def test_a_broken_sprite(self, tmp_path):
@@ -724,6 +733,11 @@ class TestSideBySide:
             return number
 
         assert list(side_by_side(work, range(300), "counting")) == list(range(300))
+
+    def test_none_is_done_twice_however_many_are_handed_out_at_a_time(self, monkeypatch):
+        monkeypatch.setattr(picture_reading, "AT_ONCE", 100)
+        monkeypatch.setattr(picture_reading, "FEW", 7)
+        assert list(side_by_side(lambda item: item, range(2001), "counting")) == list(range(2001))
 
     def test_even_a_few_are_shared_out(self):
         meeting = threading.Barrier(2, timeout=10)

@@ -52,6 +52,12 @@ def test_a_line_is_held_out_whole_if_that_is_no_more_than_twice_as_much():
     assert [joined(splits[name]) for name in ("valid", "test")] == lines[-2:]
 
 
+def test_a_text_that_fits_is_held_out_whole():
+    texts = [Example("", "a\n" * 45, place="a"), Example("", "b\nb\n.", place="b"), Example("", "c\nc\n.", place="c")]
+    splits = hold_out_end({"train": texts, "valid": [], "test": []})
+    assert splits == {"train": texts[:1], "valid": texts[1:2], "test": texts[2:]}
+
+
 def test_a_text_is_known_by_its_whole_path(tmp_path):
     (tmp_path / "book.txt").write_text("".join(LINES), encoding="utf-8")
     splits = OwnTexts(paths=(str(tmp_path / "book.txt"),)).splits()

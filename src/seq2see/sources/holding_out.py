@@ -136,8 +136,8 @@ class _Stock:
         self.left = Counter(label for some in self.of.values() for label in some)
         if (spared := sum(map(self.spares, self.of))) < len(self.of) / 2:
             raise UserError(
-                f"Of {len(self.of):,} examples only {spared:,} share their label or tags with another, so that it "
-                "could be learnt from one and asked for with the other.",
+                f"Of {len(self.of):,} different examples only {spared:,} share their label or tags with another, so "
+                "that it could be learnt from one and asked for with the other.",
                 remedy="Give more examples of each label, or files for valid and test.",
             )
 

@@ -93,13 +93,10 @@ def read_column(path: Path, column: str) -> tuple[list[float], DataReport]:
         if len(cells) == columns and _is_number(cells[place]):
             found.append(float(cells[place]))
             continue
-        if len(cells) > columns:
-            report.complain("wrong column count", line.place(), f"Expected {columns} columns, found {len(cells)}.")
-        elif line.sound:  # else it has been said what is wrong with it
-            cell = cells[place].strip() if len(cells) == columns else ""
-            what = f"'{cell}' is not a number." if cell else "There is no number in this line."
-            report.complain("no number", line.place(), what, text=line.text)
         report.rejected += 1
+        if line.sound:  # else it has been said what is wrong with it
+            kind, what = _fault(cells, columns, place)
+            report.complain(kind, line.place(), what, text=line.text)
     if not found and report.first_error is None:
         what, remedy = "There is not one number in it.", "Write one number a line."
         report.complain("empty file", Place(report.files[0]), what, remedy=remedy)
@@ -117,6 +114,14 @@ def _names(rows: Sequence[tuple[Line, list[str]]], column: str) -> list[str]:
     if column and column not in names:
         raise unknown("column", column, names, where=f"{line.file}:{line.number}")
     return names
+
+
+def _fault(cells: Sequence[str], columns: int, place: int) -> tuple[str, str]:
+    """The kind of what is wrong with a line, and words about it."""
+    if len(cells) > columns:
+        return "wrong column count", f"Expected {columns} columns, found {len(cells)}."
+    cell = cells[place].strip() if len(cells) == columns else ""
+    return "no number", f"'{cell}' is not a number." if cell else "There is no number in this line."
 
 
 def _usual_number(rows: Iterable[list[str]]) -> int:
