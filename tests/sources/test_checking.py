@@ -34,10 +34,17 @@ def write(path: Path, content: str | bytes) -> str:
         ("a.csv", "image,caption\na.png,一只猫\n", OwnCaptions),
         ("a.png", "one picture is no set, and is told so by whoever reads sets", OwnPictures),
         ("a.csv", "file,label,text\na.txt,good,well done\n", OwnFiles),
+        ("a.csv", "file,label,sentence\na.txt,good,well done\n", OwnFiles),
+        ("a.csv", "file,label,source,target\na.txt,good,well,done\n", OwnFiles),
     ],
 )
 def test_what_a_file_is_follows_from_its_name_and_from_its_tabs(tmp_path, name, content, kind):
     assert type(guess_kind([Path(write(tmp_path / name, content))])) is kind
+
+
+def test_two_files_are_tagged_words_if_both_are_called_so(tmp_path):
+    for names, kind in ((("a.conll", "b.conllu"), OwnTagged), (("a.conll", "a.de"), OwnFiles)):
+        assert type(guess_kind([tmp_path / name for name in names])) is kind
 
 
 def test_a_folder_is_pictures(tmp_path):

@@ -52,6 +52,12 @@ def test_a_line_is_held_out_whole_if_that_is_no_more_than_twice_as_much():
     assert [joined(splits[name]) for name in ("valid", "test")] == lines[-2:]
 
 
+def test_short_texts_are_held_out_in_their_order():
+    contents = ["a\n" * 100, "b\n", "c\n", "d\n"]
+    splits = hold_out_end({"train": [Example("", text) for text in contents], "valid": [], "test": []})
+    assert [each.target for each in splits["test"]] == ["a\na\n", "b\n", "c\n", "d\n"]
+
+
 def test_a_text_that_fits_is_held_out_whole():
     texts = [Example("", "a\n" * 45, place="a"), Example("", "b\nb\n.", place="b"), Example("", "c\nc\n.", place="c")]
     splits = hold_out_end({"train": texts, "valid": [], "test": []})
