@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -55,6 +57,11 @@ def test_of_all_tokens_fifteen_per_cent_are_asked_for_and_of_these_eighty_are_ma
     assert kept == pytest.approx(0.1 + 0.1 / (MASK - UNK - 1), abs=0.02)
     changed = seen[asked & (seen != MASK) & (seen != ids)]
     assert set(changed) == set(range(UNK + 1, MASK))  # any piece, and never what controls
+
+
+def test_what_stands_in_is_never_the_mask():
+    seen, _ = hide(np.array([[BOS, 10, EOS]]), chances([0.5] * 3, [0.95] * 3, [1 - 2**-53] * 3), MASK)
+    assert seen[0, 1] == MASK - 1
 
 
 def test_a_short_text_is_asked_for_one_token_and_what_controls_or_is_unknown_for_none():
@@ -125,6 +132,30 @@ def test_a_pair_is_cut_where_a_line_ends_and_says_whether_it_follows():
             assert first + second in TEXT * 20
     assert 0.3 < np.mean(follow) < 0.8  # of three lines that take turns, one in three follows by chance
     assert set(batch.labels[:, 0].tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("coin", "other", "second", "follows"),
+    [(0.49, 0.9, "bb\nccc\ndddd\n", 1), (0.5, 0.4, "ccc\ndddd\n", 0), (0.5, 0.0, "bb\nccc\ndddd\n", 1)],
+)
+def test_a_pair_by_hand(coin, other, second, follows):
+    """The first text is shorter than half of a window; what follows by chance follows all the same."""
+    text = "a\nbb\nccc\ndddd\n"
+    pairs = BlankedPairs([Example("", text)], with_mask(train_tokeniser(Characters(), [text])), 30)
+    drawn = np.full((4, 1, pairs.room), 0.5)
+    drawn[0, 0, :4] = (1, 0, coin, other)
+    batch = pairs.blanked(np.array([0]), np.array([0]), drawn, short=0.0)
+    whole = torch.where(batch.asked, batch.labels, batch.source.values)[0, 1 : batch.source.lengths[0]].tolist()
+    parts = [pairs.tokeniser.decode(whole[: whole.index(EOS)]), pairs.tokeniser.decode(whole[whole.index(EOS) + 1 :])]
+    assert (*parts, int(batch.labels[0, 0])) == ("a\n", second, follows)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_pairs_need_three_lines(count):
+    text = "a line\n" * count
+    tokeniser = with_mask(train_tokeniser(Characters(), [text]))
+    with pytest.raises(UserError, match="fewer than three lines") if count < 3 else nullcontext():
+        BlankedPairs([Example("", text)], tokeniser, 8)
 
 
 def test_pairs_need_lines():
