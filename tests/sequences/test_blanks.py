@@ -185,6 +185,7 @@ def test_a_mask_takes_the_space_before_it_where_pieces_do():
     byte_pairs = with_mask(train_tokeniser(BytePairs(size=320), [TEXT]))
     ids = read_blanks("the [MASK] sat", byte_pairs)
     assert ids == [*byte_pairs.encode("the"), byte_pairs.mask, *byte_pairs.encode(" sat")]
+    assert read_blanks("the [MASK] ", byte_pairs)[-1:] == byte_pairs.encode(" ")  # no mask takes the last one
     characters = with_mask(train_tokeniser(Characters(), [TEXT]))
     assert read_blanks("on [MASK]he", characters) == [
         *characters.encode("on "),
@@ -213,4 +214,5 @@ def test_of_a_long_text_the_part_around_its_masks_is_read():
     assert around_blanks([MASK, *ids], MASK, 22) == [MASK, *range(10, 30), MASK]
     with pytest.raises(UserError, match="there are 22 tokens, and 21 are read"):
         around_blanks([MASK, *ids], MASK, 21)
+    assert around_blanks([1, 2, 3, MASK], MASK, 3) == [2, 3, MASK]
     assert around_blanks([MASK, 1, 2, 3], MASK, 2) == [MASK, 1]
