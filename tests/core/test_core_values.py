@@ -193,3 +193,16 @@ def test_kernels_need_triton_and_a_compiler_that_it_finds(monkeypatch, compilers
     assert devices.finds_triton(environment) == found
     monkeypatch.setattr(devices, "find_spec", lambda name: None)
     assert not devices.finds_triton(environment)
+
+
+def test_kernels_are_used_on_a_gpu_unless_they_are_not_allowed(monkeypatch):
+    monkeypatch.setattr(devices, "TRITON", True)
+    gpu, cpu = torch.device("cuda"), torch.device("cpu")
+    with devices.kernels(False):
+        assert not devices.kernels_on(gpu)
+        with devices.kernels(True):
+            assert devices.kernels_on(gpu)
+        assert not devices.kernels_on(gpu)
+    assert (devices.kernels_on(gpu), devices.kernels_on(cpu)) == (True, False)
+    monkeypatch.setattr(devices, "TRITON", False)
+    assert not devices.kernels_on(gpu)
