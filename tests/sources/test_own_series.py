@@ -58,6 +58,8 @@ def test_what_is_wrong_with_a_line_is_told_once(tmp_path: Path):
     found, report = read_column(tmp_path / "a.csv", "")
     assert (found, dict(report.counts)) == ([1, 3], {"invalid UTF-8": 2})
     assert (report.read, report.kept, report.skipped, report.rejected) == (4, 2, 0, 2)
+    (tmp_path / "a.csv").write_bytes(b"1\n\xff,2\n\xff,2\n")  # nor does it say how many columns there are
+    assert read_column(tmp_path / "a.csv", "")[0] == [1]
 
 
 @pytest.mark.parametrize("cell", ["abc", "nan", "inf", "1_000", "十"])
@@ -79,6 +81,8 @@ def test_a_line_that_is_too_short_is_named(tmp_path: Path):
         ("price\n1\n2,5\n", "a.csv:3: Expected 1 columns, found 2"),  # two and a half, as some write it
         ("1\n2,5\n3\n", "a.csv:2: Expected 1 columns, found 2"),
         ("day,price\n1,10\n2,11,7\n", "a.csv:3: Expected 2 columns, found 3"),
+        ("day,price\n1\n2\n", "a.csv:2: There is no number in this line"),  # the names say how many there are
+        ("1\n2,5\n", "a.csv:2: Expected 1 columns, found 2"),  # one against one: the smaller number
     ],
 )
 def test_no_other_column_is_taken_for_the_last(tmp_path: Path, text, told):
@@ -95,7 +99,8 @@ def test_the_line_that_names_the_columns_may_come_behind_blank_ones(tmp_path: Pa
 
 def test_why_there_is_no_number_is_told(tmp_path: Path):
     (tmp_path / "a.csv").write_bytes(b"\xff\n")
-    assert list(read_column(tmp_path / "a.csv", "")[1].counts) == ["invalid UTF-8"]
+    _, report = read_column(tmp_path / "a.csv", "")
+    assert (list(report.counts), report.skipped, report.rejected) == (["invalid UTF-8"], 0, 1)
     (tmp_path / "a.csv").write_bytes(b"price\n")
     assert list(read_column(tmp_path / "a.csv", "")[1].counts) == ["empty file"]
 

@@ -58,6 +58,13 @@ def test_short_texts_are_held_out_in_their_order():
     assert [each.target for each in splits["test"]] == ["a\na\n", "b\n", "c\n", "d\n"]
 
 
+def test_of_a_text_of_one_line_something_is_left_or_nothing():
+    contents = ["a\n" * 100, "b" * 15]
+    splits = hold_out_end({"train": [Example("", text) for text in contents], "valid": [], "test": []})
+    assert joined(splits["test"]) == "b" * 10
+    assert all(each.target for examples in splits.values() for each in examples)
+
+
 def test_a_text_that_fits_is_held_out_whole():
     texts = [Example("", "a\n" * 45, place="a"), Example("", "b\nb\n.", place="b"), Example("", "c\nc\n.", place="c")]
     splits = hold_out_end({"train": texts, "valid": [], "test": []})
