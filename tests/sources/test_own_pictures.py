@@ -161,7 +161,8 @@ def test_of_a_label_and_a_caption_each_task_takes_its_own(tmp_path):
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     lines = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
     (tmp_path / "a.csv").write_text("\n".join(lines), encoding="utf-8")
-    for name in ("a.jsonl", "a.csv"):
+    (tmp_path / "a.tsv").write_text("\n".join(lines).replace(",", "\t"), encoding="utf-8")
+    for name in ("a.jsonl", "a.csv", "a.tsv"):
         captions, labels = (
             {
                 example.target
@@ -172,6 +173,17 @@ def test_of_a_label_and_a_caption_each_task_takes_its_own(tmp_path):
         )
         assert captions == {f"图 {number}" for number in range(6)}
         assert labels == {"a", "b"}
+
+
+def test_a_caption_behind_a_label_is_told_at_its_column(tmp_path):
+    photos(tmp_path, {"p": 2})
+    (tmp_path / "a.tsv").write_text("file\tlabel\tcaption\np/0.png\ta\tone\np/1.png\tb\t\n")
+    (report,) = OwnCaptions(paths=(str(tmp_path / "a.tsv"),)).check()
+    (finding,) = report.findings["empty side"]
+    (tmp_path / "b.tsv").write_text("file\tlabel\tcaption\np/0.png\ta\np/1.png\tb\n")
+    (other,) = OwnCaptions(paths=(str(tmp_path / "b.tsv"),)).check()
+    assert other.findings["wrong column count"][0].what == "Expected 3 columns, found 2."
+    assert (str(finding.place), finding.what) == (f"{tmp_path / 'a.tsv'}:3:11", "The caption is empty.")
 
 
 def test_a_folder_of_captioned_pictures_has_its_list_in_it(captions):

@@ -112,26 +112,34 @@ def usual_number(numbers: Iterable[int]) -> int:
 def read_tsv(path: Path, intake: Intake) -> None:
     """Columns between tabs: source, target, and further ones that are ignored (attributions). No quoting.
 
-    A first line that only names these two is left out: else `label` would be learnt as one of the labels.
+    A first line that names these two is left out: else `label` would be learnt as one of the labels. Where it names
+    others that are looked for before them, such as a caption behind a label, those are read.
     """
     lines = read_lines(path, intake.report)
     sample = list(islice(lines, SAMPLE))
-    named = tuple(cell.strip().lower() for cell in sample[0].text.split("\t", 2)[:2]) if sample else ()
-    if sides := next((sides for sides in intake.names if sides == named), None):
-        intake.sides = sides
+    named, places = [cell.strip().lower() for cell in sample[0].text.split("\t")] if sample else [], (0, 1)
+    if tuple(named[:2]) in intake.names and (sides := sides_among(named, intake.names)):
+        intake.sides, places = sides, (named.index(sides[0]), named.index(sides[1]))
         sample.pop(0)
-    expected = usual_number(line.text.count("\t") + 1 for line in sample if line.sound and not is_blank(line.text))
+    usual = usual_number(line.text.count("\t") + 1 for line in sample if line.sound and not is_blank(line.text))
+    expected = max(usual, max(places) + 1)
     for line in chain(sample, lines):
         text = line.text
         if not line.sound:
             intake.reject()
         elif (found := text.count("\t") + 1) == expected:
-            source, target = text.split("\t", 2)[:2]
-            intake.take((source, target), (line, line), (1, len(source) + 2))
+            intake.take(*_cells(line, places))
         elif is_blank(text):
             intake.skip(line)
         else:
             complain_of_columns(intake, line, expected, found)
+
+
+def _cells(line: Line, places: tuple[int, int]) -> tuple[tuple[str, str], tuple[Line, Line], tuple[int, int]]:
+    """The two cells at these places, and where each begins."""
+    cells = line.text.split("\t", max(places) + 1)
+    first, second = (1 + sum(len(cell) + 1 for cell in cells[:place]) for place in places)
+    return (cells[places[0]], cells[places[1]]), (line, line), (first, second)
 
 
 def complain_of_columns(intake: Intake, line: Line, expected: int, found: int) -> None:
