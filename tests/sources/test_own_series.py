@@ -58,8 +58,8 @@ def test_what_is_wrong_with_a_line_is_told_once(tmp_path: Path):
     found, report = read_column(tmp_path / "a.csv", "")
     assert (found, dict(report.counts)) == ([1, 3], {"invalid UTF-8": 2})
     assert (report.read, report.kept, report.skipped, report.rejected) == (4, 2, 0, 2)
-    (tmp_path / "a.csv").write_bytes(b"1\n\xff,2\n\xff,2\n")  # nor does it say how many columns there are
-    assert read_column(tmp_path / "a.csv", "")[0] == [1]
+    (tmp_path / "a.tsv").write_bytes(b"1\n\xff\t2\n\xff\t2\n")  # nor does it say how many columns there are
+    assert read_column(tmp_path / "a.tsv", "")[0] == [1]
 
 
 @pytest.mark.parametrize("cell", ["abc", "nan", "inf", "1_000", "十"])

@@ -62,6 +62,8 @@ def test_a_first_line_that_names_the_columns_is_no_pair(tsv, head):
 def test_a_first_line_that_names_one_column_is_a_pair(tsv):
     examples, _ = read_pairs([write(tsv, "text\tTexte\na\tb\n")])
     assert len(examples) == 2
+    examples, _ = read_pairs([write(tsv, "word\ttext\tlabel\na\tb\tc\n")])  # the first two count
+    assert [(example.source, example.target) for example in examples] == [("word", "text"), ("a", "b")]
 
 
 def test_a_tsv_knows_no_quotes(tsv):
