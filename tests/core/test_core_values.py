@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2see.core import devices
-from seq2see.core.batch import NOT_ASKED, Batch, Sequences
+from seq2see.core.batch import NOT_ASKED, Batch, Films, Pictures, Sequences
 from seq2see.core.devices import autocast
-from seq2see.core.errors import UserError, nearest, no_file
+from seq2see.core.errors import UserError, nearest, no_file, unknown
 from seq2see.core.files import sha256, write_bytes, write_json
-from seq2see.core.rows import fork, pick_rows, repeat_rows
+from seq2see.core.rows import OF_INPUT, fork, move_rows, pick_rows, repeat_rows, tensors_of
 from seq2see.core.seeds import chance, generator, mix, permutation, seed_torch
 
 ROWS = st.lists(st.lists(st.integers(0, 99), max_size=5), min_size=1, max_size=5)
@@ -44,6 +44,14 @@ def test_real_marks_data_and_asked_marks_questions():
     assert batch.to("cpu").source is not None
 
 
+def test_all_that_a_batch_holds_moves_with_it():
+    sequences, pictures = Sequences.of([[5, 6], [7]]), Pictures(torch.zeros(2, 3, 4, 4))
+    for source in (sequences, pictures, Films(torch.zeros(2, 5, 3, 4, 4))):
+        moved = Batch(source, sequences, torch.zeros(2, 2), torch.arange(2)).to("meta")
+        assert {tensor.device.type for tensor in tensors_of(moved)} == {"meta"}
+        assert type(moved.source) is type(source)
+
+
 @dataclass(frozen=True)
 class State:
     values: torch.Tensor
@@ -60,6 +68,22 @@ def test_rows_are_picked_everywhere_in_a_state():
     assert picked.values.tolist() == [[4, 5], [0, 1], [0, 1]]
     assert picked.pair[0].tolist() == [30, 10, 10]
     assert (picked.pair[1], picked.width) == (None, 7)
+
+
+@dataclass(frozen=True)
+class Remembering:
+    said: torch.Tensor
+    read: torch.Tensor = field(metadata=OF_INPUT)
+
+
+def test_what_is_of_the_input_stays_where_it_is_when_rows_move():
+    before = Remembering(torch.tensor([1, 2]), torch.tensor([10, 20]))
+    moved = move_rows(before, torch.tensor([1, 1]))
+    assert moved.said.tolist() == [2, 2]
+    assert moved.read is before.read
+    assert pick_rows(before, torch.tensor([1, 1])).read.tolist() == [20, 20]
+    assert [each.tolist() for each in tensors_of(before)] == [[1, 2], [10, 20]]
+    assert [each.tolist() for each in tensors_of(before, but_of_input=True)] == [[1, 2]]
 
 
 def test_repeated_rows_stand_beside_each_other():
@@ -102,7 +126,7 @@ def test_torch_is_seeded_by_purpose():
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    path = tmp_path / "new" / "a.json"
+    path = tmp_path / "new" / "folder" / "a.json"
     write_json(path, {"字": 1})
     assert path.read_text(encoding="utf-8") == '{\n  "字": 1\n}\n'
 
@@ -140,6 +164,7 @@ def test_a_missing_file_suggests_its_neighbour(tmp_path: Path):
     assert "Did you mean" in str(no_file(tmp_path / "pair.tsv"))
     assert "Check the path" in str(no_file(tmp_path / "nowhere" / "x"))
     assert nearest("zzz", ["abc"]) is None
+    assert str(unknown("word", "zzz", ["b", "a"])) == "There is no word 'zzz'. There are: a, b."
     assert str(UserError("It broke.", where="a:1", remedy="Mend it.")) == "a:1: It broke. Mend it."
 
 
@@ -168,3 +193,16 @@ def test_kernels_need_triton_and_a_compiler_that_it_finds(monkeypatch, compilers
     assert devices.finds_triton(environment) == found
     monkeypatch.setattr(devices, "find_spec", lambda name: None)
     assert not devices.finds_triton(environment)
+
+
+def test_kernels_are_used_on_a_gpu_unless_they_are_not_allowed(monkeypatch):
+    monkeypatch.setattr(devices, "TRITON", True)
+    gpu, cpu = torch.device("cuda"), torch.device("cpu")
+    with devices.kernels(False):
+        assert not devices.kernels_on(gpu)
+        with devices.kernels(True):
+            assert devices.kernels_on(gpu)
+        assert not devices.kernels_on(gpu)
+    assert (devices.kernels_on(gpu), devices.kernels_on(cpu)) == (True, False)
+    monkeypatch.setattr(devices, "TRITON", False)
+    assert not devices.kernels_on(gpu)

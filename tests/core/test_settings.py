@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from seq2see.core.errors import UserError
-from seq2see.core.settings import Settings, explanations, parse_assignment, read_toml, read_tree, walk
+from seq2see.core.settings import Settings, explanations, parse_assignment, read_toml, read_tree, usually, walk
 
 
 class Boat(Settings):
@@ -30,6 +30,12 @@ class Train(Settings):
     """How long it is."""
     wagons: int = 9
     """How many wagons."""
+
+
+def _heavy(weight: int) -> int:
+    if weight < 5:
+        raise ValueError("it does not hold")
+    return weight
 
 
 class Trip(Settings):
@@ -144,10 +150,45 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path):
         ('a="3"', "a", "3"),
         ('a=["x", "y"]', "a", ["x", "y"]),
         ("a=b=c", "a", "b=c"),
+        ("a = 3", "a", 3),
+        ("a.kind = word", "a.kind", "word"),
+        ("a=", "a", ""),
     ],
 )
 def test_assignments_are_read_as_toml_or_as_a_word(text: str, path: str, value: object):
     assert parse_assignment(text) == (path, value)
+
+
+@pytest.mark.parametrize("text", ["training.steps", "=200", ""])
+def test_what_assigns_nothing_is_told(text: str):
+    with pytest.raises(UserError, match=f"'{text}' is not a setting.*path=value"):
+        parse_assignment(text)
+
+
+class Ferry(Settings):
+    """A ferry."""
+
+    vehicle: Annotated[Boat | Train, Field(discriminator="kind"), usually("train")] = Boat()
+    spare: Boat | None = None
+    anchor: Annotated[int, AfterValidator(_heavy)] = 9
+
+
+def test_a_kind_that_is_not_named_is_the_usual_one():
+    assert read_tree(Ferry, {"vehicle": {"length": 5}}).vehicle == Train(length=5)
+    assert read_tree(Ferry, {"vehicle": {"kind": "boat", "length": 5}}).vehicle == Boat(length=5)
+
+
+def test_what_is_not_there_has_no_settings():
+    with pytest.raises(UserError, match=r"This recipe has no spare, so 'spare\.oars' cannot be set\."):
+        Ferry().with_(**{"spare.oars": 3})
+    assert Ferry().with_(spare=Boat(oars=3)).spare == Boat(oars=3)
+    assert "spare" not in [path for path, *_ in walk(Ferry())]
+
+
+def test_a_rule_of_our_own_is_told_with_the_setting_it_is_about():
+    with pytest.raises(UserError) as caught:
+        read_tree(Ferry, {"anchor": 1})
+    assert str(caught.value) == "anchor: it does not hold."
 
 
 def test_every_setting_is_listed_with_its_explanation():
@@ -155,11 +196,14 @@ def test_every_setting_is_listed_with_its_explanation():
     assert rows["vehicle"] == (Boat, "A boat.")
     assert rows["vehicle.oars"] == (2, "How many oars.")
     assert rows["spare.oars"] == (1, "How many oars.")
+    assert rows["price"] == (None, "What it costs.")
 
 
 class Sailing(Boat):
     """A boat that the wind moves."""
 
+    length: int = 9
+    """How long it is above the water."""
     sails: int = 1
     """How many sails, and:
 
@@ -172,7 +216,11 @@ class Sailing(Boat):
 def test_explanations_are_inherited_and_read_only_when_asked_for():
     # Whoever reads the source of a class when it is defined reads it for everybody who imports it.
     assert all(field.description is None for field in Sailing.model_fields.values())
-    told = {"length": "How long it is.", "oars": "How many oars.", "sails": "How many sails, and:\n\nhow large."}
+    told = {
+        "length": "How long it is above the water.",
+        "oars": "How many oars.",
+        "sails": "How many sails, and:\n\nhow large.",
+    }
     assert explanations(Sailing) == told
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 import torch
@@ -60,7 +61,8 @@ def test_a_few_pieces_are_no_fair_trial():
     assert slow.crew.speeds == {}
     slow.run(1)
     assert slow.ways[-1] == Arrangement(1, 1)
-    slow.run(6)
+    slow.run(4)  # two for each is fair
+    assert list(slow.crew.speeds) == [Arrangement(2, 1)]
     slow.run(3)  # the other way waits for a fair trial
     assert [way.workers for way in slow.ways[-2:]] == [2, 2]
 
@@ -108,3 +110,19 @@ def test_an_error_in_the_work_is_an_error_of_the_crew(cores: int):
     with pytest.raises(ValueError, match="0"):
         list(Crew(0).run(Arrangement(cores, 1), fail, range(50), lambda result: 1))
     assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_after_an_error_only_what_is_being_done_is_finished(workers: int):
+    begun = []
+
+    def work(piece: int) -> int:
+        begun.append(piece)
+        if piece == 0:
+            raise ValueError("stop")
+        time.sleep(0.01)
+        return piece
+
+    with pytest.raises(ValueError, match="stop"):
+        list(Crew(0).run(Arrangement(workers, 1), work, range(50), lambda result: 1))
+    assert len(begun) < 25

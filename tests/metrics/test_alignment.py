@@ -34,6 +34,7 @@ def test_all_sure_links_and_only_possible_ones_are_perfect():
     assert alignment_error_rate([{(0, 0)}], [gold]) == 0
     assert alignment_error_rate([{(0, 0), (1, 1)}], [gold]) == 0
     assert alignment_error_rate([{(1, 0)}], [gold]) == 1
+    assert alignment_error_rate([set()], [gold]) == 1
 
 
 def test_counts_are_summed_over_sentences_before_dividing():
@@ -66,6 +67,15 @@ def test_target_words_without_counterpart_and_words_cut_off_get_no_link():
     sentence = Attended(torch.eye(3), source_words=[0, 1, 2], target_words=[0, 1, 2])
     gold = Gold.of(sure=[(0, 0)], possible=[(1, 2), (0, 5)])
     assert align(sentence, gold) == {(0, 0), (2, 2)}
+
+
+def test_a_sentence_without_source_words_is_linked_to_nothing():
+    assert align(Attended(torch.ones(2, 1), source_words=[None], target_words=[0, 1]), Gold.of([(0, 0)])) == set()
+
+
+def test_one_map_is_aligned_at_a_time():
+    with pytest.raises(ValueError, match="one attention map"):
+        align(Attended(np.ones((2, 4, 3, 3)), range(3), range(3)), Gold.of([(0, 0)]))
 
 
 def test_maps_of_another_size_than_the_pieces_are_refused():
@@ -103,6 +113,13 @@ def test_two_heads_that_each_know_half_are_found_together():
     choice = choose_heads([sentence], [Gold.of([(word, word) for word in range(words)])])
     assert set(choice.heads) == {1, 3}
     assert choice.error_rate == 0
+    alone = choose_heads([sentence], [Gold.of([(word, word) for word in range(words)])], most_heads=1)
+    assert alone.heads in ((1,), (3,))
+
+
+def test_of_equally_good_heads_the_first_of_the_first_layer_is_taken():
+    sentence = Attended(np.broadcast_to(np.eye(3), (2, 2, 3, 3)), range(3), range(3))
+    assert choose_heads([sentence], [Gold.of([(0, 0)])]) == HeadChoice(0, (0,), 0.0)
 
 
 def test_the_mean_of_all_heads_is_a_candidate():
@@ -124,7 +141,10 @@ def test_the_choice_agrees_with_aligning_sentence_by_sentence():
         Attended(np.roll(s.weights, number % 3, axis=-2), s.source_words, s.target_words)
         for number, s in enumerate(sentences)
     ]
-    golds = [Gold.of(gold.sure, [(0, 1), (0, 99)]) for gold in golds]
+    golds = [Gold.of(gold.sure, [(0, 1), (0, 99), (99, 1)]) for gold in golds]
+    # Of these nothing is left to link, and their gold links are missed all the same.
+    sentences += [Attended(np.ones((2, 4, 1, 1)), [0], [None]), Attended(np.ones((2, 4, 1, 1)), [None], [0])]
+    golds += [Gold.of([(0, 0)]), Gold.of([(0, 0)])]
     choice = HeadChoice(0, (1, 3), 0.0)
     links = [
         align(dataclasses.replace(s, weights=s.weights[0, [1, 3]].mean(axis=0)), gold)

@@ -39,6 +39,13 @@ def test_a_plainly_better_system_has_a_small_p_value():
     assert result.first.low < result.first.mean < result.first.high
 
 
+def test_where_no_long_run_of_words_is_right_the_score_is_smoothed_as_ever():
+    outputs, references = ["a b c d e f"], ["a b x d e y"]
+    result = paired_bootstrap(outputs, references, references, seed=7, samples=10)
+    assert result.first.score == pytest.approx(corpus_bleu(outputs, references).value)
+    assert result.first.score > 0
+
+
 def test_the_order_of_the_systems_only_turns_the_sign():
     first, references = make_outputs(0.3, seed=2)
     second, _ = make_outputs(0.3, seed=3)
@@ -90,6 +97,8 @@ class TestSeveralRuns:
         scores = [corpus_bleu(run, references).value for run in runs]
         assert result.first.score == pytest.approx(sum(scores) / 3)
         assert result.second.score == pytest.approx(corpus_bleu(other, references).value)
+        alone = [paired_bootstrap(run, other, references, seed=7, samples=40).first.mean for run in runs]
+        assert result.first.mean == pytest.approx(sum(alone) / 3)
 
     def test_the_same_run_three_times_is_that_run(self):
         first, references = make_outputs(0.3, seed=2)
@@ -122,6 +131,13 @@ def test_accuracies_are_compared_as_the_normal_law_says():
     assert width == pytest.approx(2 * 1.96 * 100 * math.sqrt(60 - 0.36) / 400, rel=0.03)
     assert paired_accuracy(other, one, seed=3, samples=20_000).difference.score == -3.0
     assert paired_accuracy(one, one, seed=3).p_value == 1.0
+
+
+def test_a_sample_in_which_nothing_was_asked_has_nothing_right():
+    """Of two examples only one has an answer, and it is not in every sample."""
+    found = paired_accuracy(np.array([(0, 0), (1, 1)]), np.array([(0, 0), (0, 1)]), seed=3, samples=50)
+    assert (found.first.score, found.second.score) == (100.0, 0.0)
+    assert 0 < found.first.mean < 100
 
 
 def test_words_of_one_sentence_are_drawn_together():

@@ -38,6 +38,10 @@ def test_a_label_that_does_not_occur_at_all_does_not_count_in_the_mean():
     assert Confusion.of(["a", "z"], ["a"], ["a"]).macro_f1 == 1
 
 
+def test_a_label_that_is_only_answered_counts_in_the_mean():
+    assert Confusion.of(["a", "z"], ["a", "a"], ["a", "z"]).macro_f1 == pytest.approx((2 / 3 + 0) / 2)
+
+
 def test_a_strange_label_is_told():
     with pytest.raises(UserError, match="'x' is none"):
         Confusion.of(["a"], ["a"], ["x"])

@@ -30,7 +30,16 @@ def test_a_span_counts_only_if_it_is_whole_and_of_its_kind():
     assert SpanScore.of([["O"]], [["O"]]).figures.f1 == 0
 
 
+def test_spans_that_were_answered_and_spans_that_are_there_are_told_apart():
+    found = SpanScore.of([["B-PER", "O", "O"]], [["B-PER", "B-LOC", "B-LOC"]])
+    assert (found.right, found.answered, found.there) == (1, 3, 1)
+    assert (found.figures.precision, found.figures.recall, found.figures.count) == (pytest.approx(1 / 3), 1, 1)
+
+
 def test_parts_of_speech_are_no_spans():
     assert are_spans(["B-PER", "I-PER", "O"])
     assert not are_spans(["NOUN", "O"])
+    assert not are_spans(["O"])
+    assert not are_spans(["B-PER", "I-PER"])
+    assert not are_spans(["O", "I-PER"])
     assert not are_spans(["O", "B-PER", "NOUN"])

@@ -31,5 +31,9 @@ def test_head_and_tail_have_slopes_of_their_own():
     assert zipf_slope(counts, times) < -1
 
 
+def test_there_are_no_ranks_behind_the_last():
+    assert zipf_slope([9, 4, 1], [1, 2, 3], 1, 1000) == zipf_slope([9, 4, 1], [1, 2, 3])
+
+
 def test_one_kind_has_no_slope():
     assert math.isnan(zipf_slope([7], [1]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -55,6 +57,11 @@ def test_of_all_tokens_fifteen_per_cent_are_asked_for_and_of_these_eighty_are_ma
     assert kept == pytest.approx(0.1 + 0.1 / (MASK - UNK - 1), abs=0.02)
     changed = seen[asked & (seen != MASK) & (seen != ids)]
     assert set(changed) == set(range(UNK + 1, MASK))  # any piece, and never what controls
+
+
+def test_what_stands_in_is_never_the_mask():
+    seen, _ = hide(np.array([[BOS, 10, EOS]]), chances([0.5] * 3, [0.95] * 3, [1 - 2**-53] * 3), MASK)
+    assert seen[0, 1] == MASK - 1
 
 
 def test_a_short_text_is_asked_for_one_token_and_what_controls_or_is_unknown_for_none():
@@ -127,6 +134,30 @@ def test_a_pair_is_cut_where_a_line_ends_and_says_whether_it_follows():
     assert set(batch.labels[:, 0].tolist()) == {0, 1}
 
 
+@pytest.mark.parametrize(
+    ("coin", "other", "second", "follows"),
+    [(0.49, 0.9, "bb\nccc\ndddd\n", 1), (0.5, 0.4, "ccc\ndddd\n", 0), (0.5, 0.0, "bb\nccc\ndddd\n", 1)],
+)
+def test_a_pair_by_hand(coin, other, second, follows):
+    """The first text is shorter than half of a window; what follows by chance follows all the same."""
+    text = "a\nbb\nccc\ndddd\n"
+    pairs = BlankedPairs([Example("", text)], with_mask(train_tokeniser(Characters(), [text])), 30)
+    drawn = np.full((4, 1, pairs.room), 0.5)
+    drawn[0, 0, :4] = (1, 0, coin, other)
+    batch = pairs.blanked(np.array([0]), np.array([0]), drawn, short=0.0)
+    whole = torch.where(batch.asked, batch.labels, batch.source.values)[0, 1 : batch.source.lengths[0]].tolist()
+    parts = [pairs.tokeniser.decode(whole[: whole.index(EOS)]), pairs.tokeniser.decode(whole[whole.index(EOS) + 1 :])]
+    assert (*parts, int(batch.labels[0, 0])) == ("a\n", second, follows)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_pairs_need_three_lines(count):
+    text = "a line\n" * count
+    tokeniser = with_mask(train_tokeniser(Characters(), [text]))
+    with pytest.raises(UserError, match="fewer than three lines") if count < 3 else nullcontext():
+        BlankedPairs([Example("", text)], tokeniser, 8)
+
+
 def test_pairs_need_lines():
     text = "one line without an end " * 50
     with pytest.raises(UserError, match=r"short\.txt: Pairs .* fewer than three lines"):
@@ -154,6 +185,7 @@ def test_a_mask_takes_the_space_before_it_where_pieces_do():
     byte_pairs = with_mask(train_tokeniser(BytePairs(size=320), [TEXT]))
     ids = read_blanks("the [MASK] sat", byte_pairs)
     assert ids == [*byte_pairs.encode("the"), byte_pairs.mask, *byte_pairs.encode(" sat")]
+    assert read_blanks("the [MASK] ", byte_pairs)[-1:] == byte_pairs.encode(" ")  # no mask takes the last one
     characters = with_mask(train_tokeniser(Characters(), [TEXT]))
     assert read_blanks("on [MASK]he", characters) == [
         *characters.encode("on "),
@@ -182,4 +214,5 @@ def test_of_a_long_text_the_part_around_its_masks_is_read():
     assert around_blanks([MASK, *ids], MASK, 22) == [MASK, *range(10, 30), MASK]
     with pytest.raises(UserError, match="there are 22 tokens, and 21 are read"):
         around_blanks([MASK, *ids], MASK, 21)
+    assert around_blanks([1, 2, 3, MASK], MASK, 3) == [2, 3, MASK]
     assert around_blanks([MASK, 1, 2, 3], MASK, 2) == [MASK, 1]

@@ -44,6 +44,11 @@ def test_every_epoch_takes_the_next_caption_and_all_batches_are_equally_wide():
     assert len({row[1] for row in told}) == 1
 
 
+def test_lengths_are_those_of_the_first_captions():
+    assert some()[0].lengths.tolist() == [[3], [4], [3]]
+    assert some()[0].characters == len("a cat") + len("两 只 狗") + len("a bird")
+
+
 def test_what_is_too_long_is_told():
     captions, examples, tokeniser = some()
     assert captions.warnings() == []

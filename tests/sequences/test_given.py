@@ -16,8 +16,9 @@ from torch.testing import assert_close
 from real_folders import tokeniser_file
 from seq2see.core.errors import UserError
 from seq2see.core.files import sha256
-from seq2see.sequences.given import GivenTokeniser, Renumbered, byte_level
-from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, Given
+from seq2see.sequences import given as given_vocabularies
+from seq2see.sequences.given import GivenTokeniser, Renumbered, byte_level, read_given, word_pieces
+from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT, PAD, UNK, Given
 from seq2see.sequences.vocabularies import train_tokeniser
 from seq2see.sequences.windows import TextSet
 from seq2see.sources.examples import Example
@@ -117,6 +118,60 @@ def test_numbers_can_be_cut_into_digits(tokeniser):
     whole, apart = (GivenTokeniser(byte_level(pieces, merges, (), digits), numbers) for digits in (False, True))
     assert len(whole.encode("123")) == 2
     assert len(apart.encode("123")) == 3
+
+
+def test_the_fingerprint_is_of_the_pieces_and_of_their_numbers(tokeniser):
+    content, size = tokeniser._content, len(tokeniser.numbers.theirs) - len(tokeniser.numbers.missing)
+    others = [
+        GivenTokeniser(content, Renumbered.of(size, beginning=end, end=end, padding=None, unknown=None)).fingerprint
+        for end in (0, 1)
+    ]
+    assert others[0] == tokeniser.fingerprint != others[1]
+
+
+def test_the_unknown_is_called_as_ours_is():
+    pieces = {piece: number for number, piece in enumerate(["[UNK]", "a", "b"])}
+    numbers = Renumbered.of(3, beginning=1, end=2, padding=None, unknown=0)
+    assert GivenTokeniser(byte_level(pieces, [], ("[UNK]",)), numbers).pieces([UNK]) == ["<unk>"]
+
+
+def test_a_text_that_the_library_does_not_change_is_cut_as_it_is(tokeniser):
+    split = "e\u0301t\u00e9"
+    assert tokeniser.normalise(split) == split
+
+
+@pytest.mark.parametrize("lstrip", [True, False])
+def test_the_file_tells_whether_the_mask_takes_the_space_before_it(lstrip):
+    content = word_pieces(["[UNK]", "a", MASK_TEXT])
+    for added in content["added_tokens"]:
+        added["lstrip"] = lstrip and added["content"] == MASK_TEXT
+    numbers = Renumbered.of(3, beginning=1, end=None, padding=None, unknown=0, mask=2)
+    assert GivenTokeniser(content, numbers).mask_takes_space is lstrip
+
+
+class TestFolders:
+    def test_byte_pairs_as_they_were_first_given_out(self, tmp_path):
+        (tmp_path / "vocab.json").write_text(json.dumps({"a": 0, "b": 1, "ab": 2}))
+        (tmp_path / "merges.txt").write_text("#version: 0.2\na b\n")
+        assert read_given(tmp_path)["model"]["merges"] == [["a", "b"]]
+
+    @pytest.mark.parametrize("told, lower", [(None, True), ({}, True), ({"do_lower_case": False}, False)])
+    def test_word_pieces_as_they_were_first_given_out(self, tmp_path, told, lower):
+        (tmp_path / "vocab.txt").write_bytes(b"[PAD]\r\n[UNK]\r\ncat\r\n")
+        if told is not None:
+            (tmp_path / "tokenizer_config.json").write_text(json.dumps(told))
+        found = read_given(tmp_path)
+        assert found["model"]["vocab"] == {"[PAD]": 0, "[UNK]": 1, "cat": 2}
+        assert found["normalizer"]["lowercase"] is lower
+
+    def test_what_is_no_table_or_too_large_is_refused(self, tmp_path, monkeypatch):
+        path = tmp_path / "tokenizer.json"
+        path.write_text("[1]")
+        with pytest.raises(UserError, match="it is no table"):
+            read_given(tmp_path)
+        monkeypatch.setattr(given_vocabularies, "MOST_BYTES", 1)
+        with pytest.raises(UserError, match="it is larger than"):
+            read_given(tmp_path)
 
 
 @pytest.fixture(scope="module")

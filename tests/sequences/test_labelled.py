@@ -51,9 +51,17 @@ def test_a_label_that_was_not_learnt_is_refused_with_its_place():
         LabelledTexts([Example("a", "ugly", place="x.tsv:7")], TOKENISER, ("bad", "good"), 9)
 
 
+@pytest.mark.parametrize(("count", "told"), [(10, "g, h, i, j."), (11, "g, h, i, j, ....")])
+def test_of_many_labels_ten_are_told(count, told):
+    with pytest.raises(UserError) as caught:
+        LabelledTexts([Example("a", "ugly")], TOKENISER, "abcdefghijk"[:count], 9)
+    assert caught.value.what.endswith(told)
+
+
 def test_labels_count_in_the_fingerprint():
     other = LabelledTexts([*EXAMPLES[:2], Example("猫狗", "bad")], TOKENISER, ("bad", "good"), 9)
     assert texts().fingerprint == texts().fingerprint != other.fingerprint
+    assert texts(limit=2).fingerprint != texts().fingerprint  # and so do texts
 
 
 def test_a_batch_can_be_filled_up_to_one_shape():

@@ -92,6 +92,7 @@ def test_long_texts_are_cut_and_that_is_said():
         "example 1, example 2, example 3, example 4, example 5, ...",
         "1 target texts are longer than 2 tokens and were cut: my.tsv:3.",
     ]
+    assert pairs([Example("aaaa", "ab")] * 5, limit=2).warnings()[0].endswith("example 4, example 5.")
     assert pairs(limit=3).warnings() == []
 
 

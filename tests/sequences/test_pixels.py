@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from seq2see.core.errors import UserError
-from seq2see.sequences.pixels import PictureSet, Pixels, Rounds
+from seq2see.sequences.pixels import PictureSet, Pixels, Rounds, pixels_on
 from seq2see.sources.picture_examples import PictureExamples
 
 
@@ -59,6 +59,24 @@ def test_fingerprints_tell_pixels_labels_and_order_apart():
     found = {each.fingerprint for each in [examples, *others]}
     assert len(found) == 4
     assert PictureExamples(examples.pixels.copy(), examples.labels, ("x",) * 7).fingerprint in found
+
+
+def test_the_numbers_of_the_labels_count_in_the_fingerprint():
+    prints = {PictureSet(some(), labels, torch.device("cpu")).fingerprint for labels in ("ab", "ba", "ab")}
+    assert len(prints) == 2
+
+
+def test_each_frame_of_a_film_has_its_channels_first():
+    pixels = np.arange(2 * 5 * 3 * 4 * 3, dtype=np.uint8).reshape(2, 5, 3, 4, 3)
+    found = pixels_on(PictureExamples(pixels, ("a", "b"), ("1", "2")), torch.device("cpu"))
+    assert found.shape == (2, 5, 3, 3, 4)
+    assert torch.equal(found[1, 4], torch.from_numpy(pixels[1, 4]).permute(2, 0, 1))
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 3), (4, 4), (4, 4, 1)])
+def test_what_is_no_picture_is_refused(shape):
+    with pytest.raises(UserError, match=r"These pixels are uint8 of shape .* height x width x 3"):
+        Pixels(4, 3).look(np.zeros(shape, np.uint8))
 
 
 def test_examples_are_names_and_labels_to_whoever_does_not_look():

@@ -9,7 +9,7 @@ from PIL import Image, ImageEnhance, ImageOps
 
 from seq2see.sequences.augment import GREY
 from seq2see.sequences.draws import Draws
-from seq2see.sequences.rand_augment import CHANGES, RandAugment, changed
+from seq2see.sequences.rand_augment import CHANGES, MOVE, RandAugment, changed
 
 STRENGTH = 0.5
 
@@ -34,6 +34,21 @@ def by_pillow(pixels: torch.Tensor, do) -> torch.Tensor:
 
 def gap(one: torch.Tensor, other: torch.Tensor) -> int:
     return int((one.int() - other.int()).abs().max())
+
+
+@pytest.mark.parametrize(("name", "moved"), [("move-right", (2, 0)), ("move-down", (0, 1))])
+def test_a_picture_moves_by_a_share_of_the_side_it_moves_along(name, moved):
+    pixels = torch.arange(5 * 10, dtype=torch.uint8).view(1, 1, 5, 10)
+    found = change(pixels, name, strength=0.2 / MOVE)
+    right, down = moved
+    assert torch.equal(found[..., down:, right:], pixels[..., : 5 - down, : 10 - right])
+    assert (found[..., :down, :] == GREY).all()
+    assert (found[..., :right] == GREY).all()
+
+
+def test_at_full_strength_every_level_is_turned_into_its_negative():
+    pixels = torch.arange(256, dtype=torch.uint8).view(1, 1, 16, 16)
+    assert torch.equal(change(pixels, "negative", strength=1.0), 255 - pixels)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])

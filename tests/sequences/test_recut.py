@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from seq2see.core.settings import read_tree
 from seq2see.sequences.buckets import Buckets, bucket_widths
+from seq2see.sequences.labelled import LabelledTexts
 from seq2see.sequences.merges import Merges
 from seq2see.sequences.pairs import PairSet, Side, even
 from seq2see.sequences.recut import FEWEST, MOST, Pools, RecutPairs, RecutSide
@@ -46,6 +47,14 @@ def test_choosing_cuts_by_hand():
     assert found.lengths.tolist() == [6, 1, 4]
     # A text without room keeps its usual cut; a text that just fits does not.
     assert written(side.cut(draws, room=np.array([5, 9, 4]))) == [[7, 7, EOS], [EOS], [4, 6, 5, EOS]]
+
+
+def test_there_is_room_for_what_stands_in_front_of_a_text():
+    labelled = LabelledTexts([Example(text, "a") for text in SENTENCES], TOKENISER, ["a"], 100)
+    recut = RecutPairs(labelled, {"source": 0.2}, seed=1)
+    assert (recut.lengths >= labelled.lengths).all()
+    for epoch in range(3):
+        assert (recut.epoch(epoch).lengths[:, 0] <= bucket_widths(recut.lengths)).all()
 
 
 def test_room_by_hand():

@@ -57,6 +57,13 @@ class TestSeriesSet:
         batch = found.batch(np.arange(len(found)))
         asked = batch.labels[batch.asked].numpy() * 2 + 10
         assert sorted(asked.round().astype(int)) == list(range(shown + 1, size))
+        assert batch.asked.any(dim=1).all()
+        assert (found.lengths > shown).all()
+
+    def test_a_window_is_at_most_half_as_wide_as_the_series_is_long(self):
+        assert series(range(11), width=64).width == 5
+        Windows(series(range(11), width=64), tokens=5, seed=1)  # which reads two of them, begun anywhere
+        assert series(range(11), width=4).width == 4
 
     def test_what_is_asked_for_is_the_value_behind_what_is_fed(self):
         found = series(range(20), shown=2)

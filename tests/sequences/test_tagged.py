@@ -54,6 +54,24 @@ def test_a_tag_that_was_not_learnt_is_refused_with_its_place():
         TaggedTexts([sentence("a", "ADJ", "x.conllu:3")], LETTERS, TAGS, 9)
 
 
+def test_words_and_tags_count_in_the_fingerprint():
+    prints = [
+        TaggedTexts(examples, LETTERS, TAGS, 9).fingerprint
+        for examples in (
+            EXAMPLES,
+            [EXAMPLES[0], sentence("猫 f", "NOUN VERB")],
+            [EXAMPLES[0], sentence("狗 f", "NOUN NOUN")],
+        )
+    ]
+    assert len(set(prints)) == 3
+
+
+def test_a_sentence_that_just_fits_is_not_cut():
+    whole = TaggedTexts(EXAMPLES, LETTERS, TAGS, 5)
+    assert whole.warnings() == []
+    assert whole.lengths.tolist() == [[7], [4]]
+
+
 def test_a_batch_that_is_filled_up_keeps_its_words():
     batch = even(TaggedTexts(EXAMPLES, LETTERS, TAGS, 9).batch(np.array([0])), rows=2, width=12)
     assert batch.source.words.shape == batch.source.values.shape == batch.labels.shape == (2, 12)

@@ -53,6 +53,12 @@ def test_fingerprints_tell_vocabularies_apart():
     assert len({tokeniser.fingerprint for tokeniser in [*others, *TRAINED.values()]}) == 2 * len(KINDS)
 
 
+def test_the_order_of_merges_counts_in_the_fingerprint(file):
+    content = content_of("bpe", file)
+    content["model"]["merges"].reverse()
+    assert Tokeniser("bpe", content).fingerprint != TRAINED["bpe"].fingerprint
+
+
 def swap_numbers(content, one, other):
     vocabulary = content["model"]["vocab"]
     vocabulary[one], vocabulary[other] = vocabulary[other], vocabulary[one]
@@ -74,11 +80,13 @@ DAMAGES = {
     "no table": ("words", lambda c: c["model"].update(vocab=7)),
     "a byte missing": ("bpe", lambda c: swap_numbers(c, "<0x00>", "<0x01>")),
     "a merge of nothing": ("bpe", lambda c: c["model"]["merges"].append(["q", "q"])),
+    "a merge into nothing": ("bpe", lambda c: c["model"]["merges"].append(["<0x00>", "<0x01>"])),
     "a merge of three": ("bpe", lambda c: c["model"]["merges"].append(["t", "h", "e"])),
     "merges that are none": ("bpe", lambda c: c["model"].update(merges="the")),
     "a piece twice": ("unigram", lambda c: c["model"]["vocab"].append(["t", -1.0])),
     "a score that is none": ("unigram", lambda c: c["model"]["vocab"].append(["zz", None])),
     "a score without end": ("unigram", lambda c: c["model"]["vocab"].append(["zz", float("inf")])),
+    "no score at all": ("unigram", lambda c: c["model"]["vocab"].append(["zz", float("nan")])),
     "another unknown": ("unigram", lambda c: c["model"].update(unk_id=0)),
     "no model": ("bpe", lambda c: c.pop("model")),
     "another model": ("bpe", lambda c: c["model"].update(type="WordPiece")),

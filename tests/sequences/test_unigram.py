@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seq2see.sequences.unigram import Lattice, learn_unigram
+from seq2see.sequences.unigram import Lattice, _candidates, learn_unigram
 
 
 def test_the_chance_of_a_text_is_summed_over_all_ways_to_cut_it():
@@ -22,6 +22,12 @@ def test_a_piece_does_not_replace_itself():
     replaced = Lattice(pieces, pieces, skip_whole=True).whole(np.array([0.5, 0.25, 0.125, 0.125]))
     # a letter cannot be replaced; ab by a b; aba by a b a or ab a
     assert replaced.tolist() == [0, 0, 0.125, 0.125]
+
+
+def test_candidates_are_seen_twice_and_the_one_that_covers_most_comes_first():
+    assert _candidates({"abc": 2, "cab": 1}, 9) == ["ab", "abc", "bc"]  # 3 x 2, 2 x 3, 2 x 2 letters
+    assert _candidates({"abc": 2, "cab": 1}, 2) == ["ab", "abc"]
+    assert _candidates({"xabcd": 2}, 1) == ["xabcd"]
 
 
 def test_the_pieces_that_explain_most_text_stay():

@@ -91,6 +91,15 @@ class TestTextSet:
         assert texts("abcx" * 10, tokeniser=tokeniser).warnings() == ["25.0% of the characters are unknown."]
         assert texts("abc" * 10, tokeniser=tokeniser).warnings() == []
 
+    def test_only_where_words_are_cut_already_is_the_name_of_the_unknown_a_word(self):
+        characters, words = (train_tokeniser(kind, ["a b c"]) for kind in (Characters(), Spaced()))
+        assert texts("<unk>", tokeniser=characters).unknown == 1
+        assert texts("<unk> a x", tokeniser=words).unknown == 1 / 3
+
+    def test_files_are_told_once_and_what_has_none_is_not(self):
+        examples = [Example("", "a", place=place) for place in ("a.txt", "", "b.txt", "a.txt")]
+        assert TextSet(examples, train_tokeniser(Characters(), ["a"]), 5).where == "a.txt, b.txt"
+
 
 class TestWindows:
     def test_an_epoch_reads_every_window_once_and_the_next_begins_elsewhere(self):
@@ -110,6 +119,13 @@ class TestWindows:
             assert len(numbers) - windows.whole < windows.rows  # a last batch is filled up
         assert seen[0] != seen[1]
         assert begins[0] != begins[1]
+
+    def test_a_last_batch_is_filled_up_from_the_beginning_of_its_epoch(self):
+        windows = Windows(texts(TEXT * 20, width=7), tokens=28, seed=3)
+        assert (windows.whole, windows.rows, windows.per_epoch) == (44, 4, 11)
+        windows = Windows(texts(TEXT * 20, width=7), tokens=49, seed=3)
+        first, last = windows.batch_at(0).indices.tolist(), windows.batch_at(windows.per_epoch - 1).indices.tolist()
+        assert last[44 % 7 :] == first[: 7 - 44 % 7]
 
     def test_batches_are_full_and_of_one_shape(self):
         windows = Windows(texts(TEXT * 20, width=7), tokens=21, seed=3)
@@ -132,6 +148,15 @@ class TestWindows:
             Windows(found, tokens=20, seed=1)
         Windows(texts(TEXT, width=8), tokens=20, seed=1)  # the remedy helps
 
+    @pytest.mark.parametrize(
+        ("text", "remedy"), [("abcd", "longer text, or set target.longest to 2 or less."), ("abc", "longer text.")]
+    )
+    def test_a_window_of_one_token_is_no_remedy(self, text, remedy):
+        with pytest.raises(UserError) as caught:
+            Windows(texts(text, width=3), tokens=20, seed=1)
+        assert caught.value.remedy == f"Give a {remedy}"
+
     def test_a_batch_that_is_too_small_is_refused(self):
         with pytest.raises(UserError, match="too small for windows of 5"):
             Windows(texts(TEXT), tokens=4, seed=1)
+        assert Windows(texts(TEXT), tokens=5, seed=1).rows == 1

@@ -133,6 +133,12 @@ def test_a_damaged_file_is_different_and_no_traceback(captions):
         get("multi30k")
 
 
+def test_a_file_that_unpacks_to_too_much_is_different(captions, monkeypatch):
+    monkeypatch.setattr(holdings, "MOST_BYTES", 10)  # of a bomb no more is looked at
+    assert {checked.verdict for checked in check("multi30k")} == {"different"}
+    assert "unpacks to more than 10 bytes" in check("multi30k")[0].found
+
+
 def test_the_list_says_where_each_corpus_is(captions):
     found = {row.name: row.found for row in list_corpora()}
     assert found == dict.fromkeys(CATALOGUE, "") | {"multi30k": str(captions)}
@@ -199,6 +205,31 @@ def test_in_the_users_own_folder_nothing_is_written(tmp_path, monkeypatch):
     assert sum(map(len, CataloguedCorpus(name="tatoeba-zh-en").splits().values())) == 40
     assert check("tatoeba-zh-en")[0].verdict == "nothing to compare with"
     assert [entry.name for entry in path.parent.iterdir()] == ["cmn-eng.zip"]
+
+
+def test_the_users_own_folder_comes_before_the_cache(tmp_path, monkeypatch):
+    put_zip(tmp_path / "cache" / "seq2see" / "data")
+    own = put_zip(tmp_path / "own")
+    monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path / "own"))
+    assert get("tatoeba-zh-en").paths == [own]
+
+
+def test_only_what_is_missing_is_fetched(captions, monkeypatch, tmp_path):
+    monkeypatch.delenv("SEQ2SEE_DATA")
+    cache = tmp_path / "cache" / "seq2see" / "data" / "multi30k"
+    cache.parent.mkdir(parents=True)
+    captions.rename(cache)
+    missing = (cache / "val.de.gz").read_bytes()
+    (cache / "val.de.gz").unlink()
+    fetched = []
+
+    def fetch(wanted):
+        wanted.path.write_bytes(missing)
+        fetched.append(wanted.path)
+
+    monkeypatch.setattr(holdings, "fetch", fetch)
+    assert get("multi30k").folder == cache.parent
+    assert fetched == [cache / "val.de.gz"]
 
 
 def test_what_is_missing_is_fetched_from_its_home_and_recorded(tmp_path, monkeypatch):

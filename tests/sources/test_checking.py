@@ -34,10 +34,17 @@ def write(path: Path, content: str | bytes) -> str:
         ("a.csv", "image,caption\na.png,一只猫\n", OwnCaptions),
         ("a.png", "one picture is no set, and is told so by whoever reads sets", OwnPictures),
         ("a.csv", "file,label,text\na.txt,good,well done\n", OwnFiles),
+        ("a.csv", "file,label,sentence\na.txt,good,well done\n", OwnFiles),
+        ("a.csv", "file,label,source,target\na.txt,good,well,done\n", OwnFiles),
     ],
 )
 def test_what_a_file_is_follows_from_its_name_and_from_its_tabs(tmp_path, name, content, kind):
     assert type(guess_kind([Path(write(tmp_path / name, content))])) is kind
+
+
+def test_two_files_are_tagged_words_if_both_are_called_so(tmp_path):
+    for names, kind in ((("a.conll", "b.conllu"), OwnTagged), (("a.conll", "a.de"), OwnFiles)):
+        assert type(guess_kind([tmp_path / name for name in names])) is kind
 
 
 def test_a_folder_is_pictures(tmp_path):
@@ -90,9 +97,10 @@ def test_too_few_to_hold_any_out_are_told_before_they_are_trained_on(tmp_path):
     labels = write(tmp_path / "b.tsv", "".join(f"text {number}\tlabel {number}\n" for number in range(9)))
     words = write(tmp_path / "a.conll", "I PRON\n\nsee VERB\n\nup ADV\n\nso CONJ\n")
     for corpus, told in (
+        (OwnFiles(paths=(write(tmp_path / "a.de", "a\n"), write(tmp_path / "a.en", "x\n"))), "There are 1 different"),
         (OwnFiles(paths=(pairs,)), "There are 2 different sources, and at least 3 are needed"),
-        (OwnLabelled(paths=(labels,)), "Of 9 examples only 0 share their label"),
-        (OwnTagged(paths=(words,)), "Of 4 examples only 0 share their label or tags"),
+        (OwnLabelled(paths=(labels,)), "Of 9 different examples only 0 share their label"),
+        (OwnTagged(paths=(words,)), "Of 4 different examples only 0 share their label or tags"),
     ):
         with pytest.raises(UserError, match=told):
             corpus.read()
@@ -101,6 +109,7 @@ def test_too_few_to_hold_any_out_are_told_before_they_are_trained_on(tmp_path):
         first, second = report.summary()[1:]
         assert first.startswith("warning: nothing to hold out, 1 found. Give more")
         assert told in second
+        assert second.startswith(f"    {corpus.paths[0]}: ")
 
 
 def test_too_few_pictures_to_hold_any_out_are_told_before_they_are_trained_on(tmp_path):
@@ -117,8 +126,11 @@ def test_what_is_wrong_with_a_whole_set_is_no_share_of_its_pictures(tmp_path):
     (tmp_path / "cat").mkdir()
     for number in range(5):
         Image.new("RGB", (40, 40), (40 * number, 7, 7)).save(tmp_path / "cat" / f"{number}.png")
+    (tmp_path / "cat" / "text.png").write_text("text")
     (report,) = OwnPictures(paths=(str(tmp_path),)).check()
-    assert report.summary()[1].startswith("error: one class, 1 found. Give pictures")
+    single, whole = [line for line in report.summary() if line.startswith("error")]
+    assert single.startswith("error: no picture, 1 found (16.67% of the pictures). Save it")
+    assert whole.startswith("error: one class, 1 found. Give pictures")
 
 
 def test_the_ten_columns_are_told_apart(tmp_path):

@@ -93,6 +93,7 @@ def test_the_summary_shows_totals_then_the_first_of_each_kind(bad):
     assert lines[1].startswith("error: empty side, 3 found (42.86% of the pairs).")
     assert lines[2] == f"    {bad}:2:3: The target is empty. | c\\t"
     assert lines[4] == "    ... and 1 more"
+    assert not any("more" in line for line in check([bad]).summary(shown=3))
 
 
 def test_everything_is_counted_but_the_list_has_an_end():

@@ -83,3 +83,27 @@ def test_sentences_are_held_out(tmp_path):
     splits, reports = OwnTagged(paths=(str(path),)).read()
     assert {name: len(examples) for name, examples in splits.items()} == {"train": 36, "valid": 2, "test": 2}
     assert reports[0].read == 40
+
+
+def test_a_sentence_may_be_said_again_in_the_test(tmp_path):
+    path = write(tmp_path, "a.conll", "".join(f"word{n} NOUN\nis VERB\n\n" for n in range(40)))
+    splits, _ = OwnTagged(paths=(str(path),), test=(str(path),)).read()
+    assert {name: len(examples) for name, examples in splits.items()} == {"train": 38, "valid": 2, "test": 40}
+
+
+@pytest.mark.parametrize("name", ["a.conll", "a.conllu"])
+def test_a_line_of_spaces_parts_sentences(tmp_path, name):
+    line = "1\t{}\t_\t{}\t_\t_\t_\t_\t_\t_\n" if name.endswith("u") else "{} {}\n"
+    examples, _ = read_tagged(write(tmp_path, name, line.format("I", "PRON") + " \t \n" + line.format("see", "VERB")))
+    assert [each.source_words for each in examples] == [("I",), ("see",)]
+
+
+def test_a_word_with_a_space_inside_is_one_word(tmp_path):
+    ((first, _), _) = read_tagged(write(tmp_path, "a.conllu", UNIVERSAL.replace("\tgo\tgo", "\t1 000\tgo")))
+    assert first.source_words == ("Do", "n't", "1\u00a0000")
+    assert first.source.split(" ") == list(first.source_words)
+
+
+def test_accents_written_in_two_ways_are_told(tmp_path):
+    _, report = read_tagged(write(tmp_path, "a.conll", "\u00e9t\u00e9 NOUN\ne\u0301te\u0301 NOUN\n"))
+    assert report.findings["mixed normal forms"][0].place.line == 2

@@ -11,6 +11,7 @@ from hypothesis import strategies as some
 from whole_files import check
 
 from seq2see.core.errors import UserError
+from seq2see.sources import csv_table
 from seq2see.sources.complaints import DataReport
 from seq2see.sources.csv_table import records, split_fields
 from seq2see.sources.lines import Line
@@ -122,6 +123,24 @@ def test_a_bad_byte_inside_a_record_of_two_lines_rejects_the_record_once(table):
     assert (report.read, report.kept, report.rejected) == (3, 2, 1)
     assert [str(finding.place) for finding in report.findings["invalid UTF-8"]] == [f"{table}:3:1"]
     assert list(report.counts) == ["invalid UTF-8"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "kept"), [(csv_table.MOST_LINES, 2), (csv_table.MOST_LINES + 1, csv_table.MOST_LINES)]
+)
+def test_a_record_of_more_lines_than_anybody_means_is_a_forgotten_quote(table, lines, kept):
+    middle = "x,y\n" * (lines - 2)
+    report = check([write(table, f'a,"b\n{middle}c"\nd,e\n')])
+    assert report.kept == kept
+    assert bool(report.findings.get("bare quote")) == (lines > csv_table.MOST_LINES)
+
+
+def test_a_record_of_more_bytes_than_a_line_may_have_is_a_forgotten_quote(table, monkeypatch):
+    monkeypatch.setattr(csv_table, "MOST_BYTES", 20)
+    text = 'a,"b\n' + "x,y\n" * 9 + 'c"\n'
+    assert str(check([write(table, text)]).findings["bare quote"][0].place) == f"{table}:1:3"
+    monkeypatch.setattr(csv_table, "MOST_BYTES", 40)
+    assert "bare quote" not in check([table]).findings
 
 
 def test_a_header_alone_is_no_pair(table):

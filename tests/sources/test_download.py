@@ -35,6 +35,8 @@ class Home:
     breaks: list[int] = field(default_factory=list)
     """For each answer in turn the bytes after which the connection breaks."""
     knows_range: bool = True
+    sends_from: int = 0
+    """How many bytes too late an answer to a Range starts."""
     tells_length: bool = True
     status: int = 200
     location: str = ""
@@ -52,6 +54,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         home, wanted = self.home, self.headers.get("Range", "")
         home.asked.append(wanted)
         start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and home.knows_range else 0
+        start += home.sends_from if start else 0
         status = home.status if home.status != 200 or not start else 206
         if start >= len(home.content):
             status = 416
@@ -124,6 +127,22 @@ def test_a_server_that_ignores_range_makes_us_start_again(home, tmp_path):
     fetch(wanted(home, tmp_path))
     assert (tmp_path / "deep" / "corpus.bin").read_bytes() == CONTENT
     assert home.asked == ["", "bytes=100000-"]
+
+
+def test_an_answer_that_starts_elsewhere_is_not_appended(home, tmp_path):
+    home.breaks, home.sends_from = [100_000], 7
+    fetch(wanted(home, tmp_path))
+    assert (tmp_path / "deep" / "corpus.bin").read_bytes() == CONTENT
+    assert home.asked == ["", "bytes=100000-", ""]
+
+
+def test_a_version_that_is_no_longer_told_is_not_continued(home, tmp_path):
+    home.content, home.breaks = b"x" * 5000, [1000, 0, 0]
+    with pytest.raises(UserError):
+        fetch(wanted(home, tmp_path, expected=""))
+    home.content, home.etag, home.breaks = CONTENT, "", []
+    fetch(wanted(home, tmp_path, expected=""))
+    assert (tmp_path / "deep" / "corpus.bin").read_bytes() == CONTENT
 
 
 def test_a_file_that_changed_in_between_is_fetched_from_the_start(home, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain
 
@@ -60,10 +61,36 @@ def test_labels_that_all_are_learnt_anyway_change_nothing():
 @pytest.mark.parametrize("same", [0, 3])
 def test_labels_that_nearly_all_occur_once_are_refused(same):
     examples = [Example(f"s{number}", f"t{max(number, same)}") for number in range(100)]
-    with pytest.raises(UserError, match=rf"Of 100 examples only {same + 1 if same else 0} share .* Give more"):
+    with pytest.raises(
+        UserError, match=rf"Of 100 different examples only {same + 1 if same else 0} share .* Give more"
+    ):
         hold_out(examples, labels=lambda example: (example.target,))
     given = hold_out(examples, numbered(2), numbered(3), allow_overlap=True, labels=lambda example: (example.target,))
     assert given["train"] == examples  # nothing has to be held out
+
+
+@pytest.mark.parametrize(("alone", "refused"), [(51, True), (50, False)])
+def test_half_of_the_labels_must_be_shared(alone, refused):
+    examples = [Example(f"s{number}", f"t{min(number, alone)}") for number in range(100)]
+    with pytest.raises(UserError, match="Of 100 different examples only 49") if refused else nullcontext():
+        hold_out(examples, labels=lambda example: (example.target,))
+
+
+def many(source, times, labels):
+    return [Example(source, label) for label in labels] * times
+
+
+def test_where_no_source_fits_the_smallest_that_can_be_spared_is_held_out():
+    examples = many("x", 10, ["x"]) + many("a", 11, ["a"]) + many("b", 12, ["a"]) + many("c", 13, ["a"])
+    splits = hold_out(examples, labels=lambda example: (example.target,))
+    assert [{example.source for example in splits[name]} for name in ("test", "valid")] == [{"a"}, {"b"}]
+
+
+def test_what_one_split_was_given_is_not_spared_for_the_other():
+    # When b is tested on, a is the only one left with the label a.
+    examples = many("b", 20, ["a"]) + many("a", 11, ["a", "b"]) + many("c", 24, ["b"])
+    splits = hold_out(examples, labels=lambda example: (example.target,))
+    assert [{example.source for example in splits[name]} for name in ("test", "valid")] == [{"b"}, {"c"}]
 
 
 def test_equal_sources_of_several_labels_spare_them_all_or_stay():
@@ -122,6 +149,19 @@ def test_a_test_source_among_the_training_data_is_an_error_unless_allowed():
     assert "1 of 2 test sources" in caught.value.what
     assert "train.tsv:2" in caught.value.what
     assert hold_out(train, [Example("v", "w")], test, allow_overlap=True)["train"] == train
+
+
+def test_the_first_of_equal_training_sources_is_told():
+    train = [Example("c", target, place=f"train.tsv:{number}") for number, target in enumerate("def", 1)]
+    with pytest.raises(UserError, match=r"the first stands at train\.tsv:1\."):
+        hold_out(train, [Example("v", "w")], [Example("c", "e")])
+
+
+def test_what_is_held_out_to_validate_on_is_not_tested_on_either():
+    examples = numbered(40)
+    validated = hold_out(examples, test=[Example("t", "1")])["valid"]
+    with pytest.raises(UserError, match="2 of 2 test sources are in the training data"):
+        hold_out(examples, test=validated)
 
 
 def turned(examples):

@@ -66,6 +66,7 @@ def test_a_number_as_a_label_is_the_text_it_is_written_as(table, number):
         ('{"Source": "a", "target": "b"}', "2:1", "missing key", "'source' is missing"),
         ('{"source": "a", "target": "b", "source": "c"}', "2:32", "duplicate key", "'source'"),
         ('{"source": "a", "target": "b", "x": 1, "x": 1}', "2:40", "duplicate key", "'x'"),
+        ('{"source": "a", "target": "b", "键": 1, "键": 1}', "2:40", "duplicate key", "'键'"),
         ('{"source": "a\\u0000b", "target": "b"}', "2:2", "NUL character", "In 'source'"),
         ('{"source": "a", "target": "b\\ufeff"}', "2:17", "byte order mark inside", "In 'target'"),
         ('{"source": "a\\ud800", "target": "b"}', "2:2", "lone surrogate", "In 'source'"),
@@ -99,11 +100,19 @@ def test_blank_lines_and_empty_texts_follow_the_common_rules(table):
     assert report.findings["empty side"][0].place.line == 3
 
 
+def test_a_byte_order_mark_alone_in_a_text_is_nothing(table):
+    report = check([write(table, GOOD, '{"source": "\\ufeff", "target": ""}', '{"source": "a", "target": "\\ufeff "}')])
+    assert dict(report.counts) == {"blank pair": 1, "empty side": 1}
+
+
 def test_one_list_of_objects_is_answered_with_the_line_that_turns_it_into_lines(table):
     for text in (f"[{GOOD}]", f"[\n{GOOD}\n]"):
         with pytest.raises(UserError) as caught:
             read_pairs([write(table, text)])
         assert caught.value.remedy.endswith(f"jq -c '.[]' {table} > pairs.jsonl")
+    with pytest.raises(UserError) as caught:
+        read_pairs([write(table, GOOD, "[1]")])
+    assert "jq" not in caught.value.remedy  # one line that is a list is no list of all objects
 
 
 def test_a_line_break_in_a_text_is_told(table):

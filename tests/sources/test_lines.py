@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from seq2see.sources.complaints import DataReport
-from seq2see.sources.lines import MOST_BYTES, cut, is_blank, read_lines, wide_encoding
+from seq2see.sources.lines import MOST_BYTES, cut, is_blank, lines_in, read_lines, wide_encoding
 
 
 def read(path, content):
@@ -63,7 +63,10 @@ def test_one_carriage_return_belongs_to_the_line_end_and_is_counted(path):
     assert report.counts["CRLF line ends"] == 2
 
 
-@pytest.mark.parametrize("content, line", [(b"a\nb\r\nc\n", 2), (b"a\r\nb\r\nc\nd\r\n", 3), (b"a\r\nb\nc\nd", 1)])
+@pytest.mark.parametrize(
+    "content, line",
+    [(b"a\nb\r\nc\n", 2), (b"a\r\nb\r\nc\nd\r\n", 3), (b"a\r\nb\nc\nd", 1), (b"a\nb\r\nc\r\nd\ne\r\n", 1)],
+)
 def test_mixed_line_ends_are_told_at_the_first_of_the_rarer_kind(path, content, line):
     _, report = read(path, content)
     assert report.findings["mixed line ends"][0].place.line == line
@@ -141,7 +144,16 @@ def test_a_nul_is_an_error_at_its_column(path, content, line, column):
     lines, report = read(path, content)
     finding = only(report, "NUL character")
     assert str(finding.place) == f"{path}:{line}:{column}"
+    assert content[finding.place.offset] == 0
     assert not lines[line - 1].sound
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"), [("a\0\ufeff\n", "NUL character"), ("a\ufeff\0\n", "byte order mark inside")]
+)
+def test_of_two_forbidden_characters_the_first_is_told(path, content, kind):
+    _, report = read(path, content.encode())
+    assert only(report, kind).place.column == 2
 
 
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf"])
@@ -168,6 +180,28 @@ def test_a_line_over_the_limit_is_an_error_and_reading_goes_on(path, end):
     assert [(line.number, line.sound) for line in lines] == [(1, True), (2, False), (3, True)]
     assert lines[2].text == "b"
     assert lines[2].offset == 1 + MOST_BYTES + 1 + 2 * len(end)
+
+
+def test_the_carriage_return_of_a_longest_line_may_come_in_a_piece_of_its_own():
+    longest = b"x" * MOST_BYTES
+    for pieces in ([longest, b"\r\nnext\n"], [longest + b"\r", b"\nnext\n"], [longest, b"\r", b"\nnext\n"]):
+        report = DataReport()
+        lines = list(lines_in(iter(pieces), "a", report))
+        assert [(line.sound, len(line.text), line.offset) for line in lines] == [
+            (True, MOST_BYTES, 0),
+            (True, 4, MOST_BYTES + 2),
+        ]
+
+
+def test_what_is_kept_of_a_huge_line_does_not_decide_how_it_ends(path):
+    _, report = read(path, b"x" * 999 + b"\r" + b"x" * (2 * MOST_BYTES) + b"\n")
+    assert f"The line has {2 * MOST_BYTES + 1000:,} bytes" in only(report, "over-long line").what
+    assert "CRLF line ends" not in report.counts
+
+
+def test_a_last_line_of_white_space_is_a_line(path):
+    lines, _ = read(path, b"a\n  ")
+    assert [line.text for line in lines] == ["a", "  "]
 
 
 def test_a_huge_line_does_not_fill_the_memory(path):

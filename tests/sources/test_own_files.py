@@ -12,6 +12,7 @@ from hypothesis import strategies as some
 from whole_files import check
 
 from seq2see.core.errors import UserError
+from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
 from seq2see.sources.own_files import read_pairs
 
 FORMATS = {
@@ -78,3 +79,28 @@ def test_check_survives_any_bytes(tmp_path_factory, content, name):
     report = check([path])
     assert report.read == report.kept + report.skipped + report.rejected
     assert report.kept or report.first_error
+
+
+def test_a_test_file_that_was_learnt_from_is_refused_unless_that_is_allowed(tmp_path):
+    (tmp_path / "a.tsv").write_text("".join(f"source {number}\ttarget\n" for number in range(9)))
+    files = {"paths": (str(tmp_path / "a.tsv"),), "test": (str(tmp_path / "a.tsv"),)}
+    with pytest.raises(UserError, match=r"9 of 9 test sources .*corpus\.overlap=allow"):
+        OwnFiles(**files).splits()
+    assert len(OwnFiles(**files, overlap="allow").splits()["test"]) == 9
+
+
+def test_so_many_bad_pairs_are_left_out_as_is_said(tmp_path):
+    (tmp_path / "a.tsv").write_text("".join(f"source {number}\ttarget\n" for number in range(9)) + "odd\nodd\n")
+    files = {"paths": (str(tmp_path / "a.tsv"),), "bad": "skip"}
+    assert sum(map(len, OwnFiles(**files, most_bad=2).splits().values())) == 9
+    with pytest.raises(UserError, match="2 pairs are bad and at most 1 may be skipped"):
+        OwnFiles(**files, most_bad=1).splits()
+
+
+def test_of_labels_it_is_not_told_that_they_are_short(tmp_path):
+    (tmp_path / "a.tsv").write_text(
+        "".join(f"a long text of {number} words{'.' * 20}\t{'ab'[number % 2]}\n" for number in range(9))
+    )
+    for kind, told in ((OwnFiles, 9), (OwnLabelled, 0)):
+        _, (report,) = kind(paths=(str(tmp_path / "a.tsv"),)).read()
+        assert report.counts["length ratio"] == told

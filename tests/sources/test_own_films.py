@@ -88,6 +88,12 @@ def test_what_is_bad_is_named_with_its_line(films, capsys):
         OwnFilms(paths=(str(films),), most_bad=2).films(6, 3, 4)
 
 
+def test_a_list_without_a_header_speaks_of_films_and_captions(films):
+    (films / "a.tsv").write_text("影片5.gif\t\n\tnothing\n", encoding="utf-8")
+    (report,) = OwnFilms(paths=(str(films / "a.tsv"),)).check()
+    assert [each.what for each in report.findings["empty side"]] == ["The caption is empty.", "The film is empty."]
+
+
 def test_hidden_frames_are_left_out_and_one_frame_is_told(films):
     (films / "frames" / "影片2" / "._0.png").write_bytes(b"what a file system leaves behind")
     (films / "one.png").write_bytes((films / "frames" / "影片2" / "3.png").read_bytes())

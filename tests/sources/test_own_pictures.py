@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from PIL import Image
 from seq2see.cli.app import run
 from seq2see.core.errors import UserError
 from seq2see.sources import picture_reading
+from seq2see.sources.captioned_pictures import CaptionedPictures
 from seq2see.sources.own_pictures import OwnCaptions, OwnPictures
 
 
@@ -125,6 +127,65 @@ def test_a_caption_list_is_checked_with_its_lines(captions, capsys):
     assert "two labels" not in told
 
 
+@pytest.mark.parametrize(
+    ("name", "lines", "told", "remedy"),
+    [
+        ("a.csv", "p/0.png,a cat\np/1.png,\n", "a.csv:2: The caption is empty.", "Fill it in"),
+        ("a.csv", "p/0.png,a cat\n,a dog\n", "a.csv:2: The file is empty.", "Fill it in"),
+        ("a.tsv", "p/0.png\ta cat\np/1.png\t\n", "a.tsv:2:9: The caption is empty.", "Fill it in"),
+        ("a.jsonl", '{"image": "p/0.png"}\n', "a.jsonl:1:1: The key 'caption' is missing.", "keys image and caption."),
+        ("a.jsonl", '{"caption": "a cat"}\n', "a.jsonl:1:1: The key 'file' is missing.", "keys file and caption."),
+        ("a.jsonl", "{\n", "a.jsonl:1:2: This is not JSON", 'a line: {"file": "...", "caption": "..."}.'),
+        ("a.jsonl", "1\n", "a.jsonl:1:1: Expected an object", 'in quotes: {"file": "...", "caption": "..."}.'),
+    ],
+)
+def test_without_a_header_the_columns_are_called_as_they_are_for_pictures(tmp_path, name, lines, told, remedy):
+    photos(tmp_path, {"p": 2})
+    (tmp_path / name).write_text(lines)
+    (report,) = OwnCaptions(paths=(str(tmp_path / name),)).check()
+    (found,) = (each for kind in report.findings for each in report.findings[kind] if each == report.first_error)
+    assert f"{found.place}: {found.what}".removeprefix(f"{tmp_path}/").startswith(told)
+    assert found.remedy.endswith(remedy) or found.remedy.startswith(remedy)
+
+
+def test_a_list_of_labels_without_a_header_speaks_of_labels(tmp_path):
+    photos(tmp_path, {"p": 2})
+    (tmp_path / "a.csv").write_text("p/0.png,cat\np/1.png,\n")
+    (report,) = OwnPictures(paths=(str(tmp_path / "a.csv"),)).check()
+    assert report.findings["empty side"][0].what == "The label is empty."
+
+
+def test_of_a_label_and_a_caption_each_task_takes_its_own(tmp_path):
+    photos(tmp_path, {"p": 6})
+    rows = [{"path": f"p/{number}.png", "label": "ab"[number % 2], "caption": f"图 {number}"} for number in range(6)]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    lines = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
+    (tmp_path / "a.csv").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "a.tsv").write_text("\n".join(lines).replace(",", "\t"), encoding="utf-8")
+    for name in ("a.jsonl", "a.csv", "a.tsv"):
+        captions, labels = (
+            {
+                example.target
+                for split in kind(paths=(str(tmp_path / name),)).pictures(8, 3)[0].values()
+                for example in split
+            }
+            for kind in (OwnCaptions, OwnPictures)
+        )
+        assert captions == {f"图 {number}" for number in range(6)}
+        assert labels == {"a", "b"}
+
+
+def test_a_caption_behind_a_label_is_told_at_its_column(tmp_path):
+    photos(tmp_path, {"p": 2})
+    (tmp_path / "a.tsv").write_text("file\tlabel\tcaption\np/0.png\ta\tone\np/1.png\tb\t\n")
+    (report,) = OwnCaptions(paths=(str(tmp_path / "a.tsv"),)).check()
+    (finding,) = report.findings["empty side"]
+    (tmp_path / "b.tsv").write_text("file\tlabel\tcaption\np/0.png\ta\np/1.png\tb\n")
+    (other,) = OwnCaptions(paths=(str(tmp_path / "b.tsv"),)).check()
+    assert other.findings["wrong column count"][0].what == "Expected 3 columns, found 2."
+    assert (str(finding.place), finding.what) == (f"{tmp_path / 'a.tsv'}:3:11", "The caption is empty.")
+
+
 def test_a_folder_of_captioned_pictures_has_its_list_in_it(captions):
     folder = captions.parent
     with pytest.raises(UserError, match="no list of captions"):
@@ -137,6 +198,25 @@ def test_a_folder_of_captioned_pictures_has_its_list_in_it(captions):
     (folder / "captions.tsv").write_text("a.png\tb\n")
     with pytest.raises(UserError, match=r"several lists .*: Captions.csv, captions.tsv"):
         OwnCaptions(paths=(str(folder),)).check()
+
+
+def test_what_the_list_in_a_folder_names_is_not_told_to_be_left_out(captions):
+    folder = captions.parent
+    captions.rename(folder / "captions.csv")
+    (folder / "p" / "0.png").rename(folder / "a.png")
+    (folder / "captions.csv").write_text("file,caption\np/../a.png,one\np/1.png,two\n")
+    for name in ("._a.png", "stray.png"):
+        (folder / name).write_bytes((folder / "a.png").read_bytes())
+    (report,) = OwnCaptions(paths=(str(folder),)).check()
+    assert [each.place.file for each in report.findings["not on the list"]] == [str(folder / "stray.png")]
+    assert (report.read, report.kept, report.skipped) == (3, 2, 1)
+
+
+def test_a_picture_without_captions_is_a_mistake_of_ours():
+    pixels = np.zeros((2, 4, 4, 3), np.uint8)
+    for captions in ((("a",),), (("a",), ())):
+        with pytest.raises(ValueError, match="every picture needs captions"):
+            CaptionedPictures(pixels, ("a", "b"), ("1.png", "2.png"), captions)
 
 
 def test_more_pictures_than_fit_are_refused_before_they_are_read(tmp_path, monkeypatch):

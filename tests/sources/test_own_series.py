@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from seq2see.core.errors import UserError
-from seq2see.sources.series import OwnSeries, Waves
+from seq2see.sources.series import OwnSeries, Waves, read_column
 
 
 def values(splits, name: str) -> list[float]:
@@ -43,6 +44,24 @@ def test_a_column_is_found_by_its_name(tmp_path: Path):
         own(tmp_path / "b.csv", "day,price\n1,10\n", column="prise")
 
 
+def test_a_column_may_be_called_by_a_number(tmp_path: Path):
+    assert own(tmp_path / "a.csv", "2019,2020\n1,10\n2,11\n", column="2019") == [1, 2]
+
+
+def test_a_packed_table_is_parted_as_its_name_says(tmp_path: Path):
+    (tmp_path / "a.tsv.gz").write_bytes(gzip.compress(b"1\t10\n2\t11\n"))
+    assert read_column(tmp_path / "a.tsv.gz", "")[0] == [10, 11]
+
+
+def test_what_is_wrong_with_a_line_is_told_once(tmp_path: Path):
+    (tmp_path / "a.csv").write_bytes(b"1\n\xff\n\xff,2\n3\n")
+    found, report = read_column(tmp_path / "a.csv", "")
+    assert (found, dict(report.counts)) == ([1, 3], {"invalid UTF-8": 2})
+    assert (report.read, report.kept, report.skipped, report.rejected) == (4, 2, 0, 2)
+    (tmp_path / "a.tsv").write_bytes(b"1\n\xff\t2\n\xff\t2\n")  # nor does it say how many columns there are
+    assert read_column(tmp_path / "a.tsv", "")[0] == [1]
+
+
 @pytest.mark.parametrize("cell", ["abc", "nan", "inf", "1_000", "十"])
 def test_a_cell_that_is_no_number_is_named_with_its_line(tmp_path: Path, cell):
     with pytest.raises(UserError, match=rf"a\.csv:3: '{cell}' is not a number\. .*12\.5"):
@@ -52,6 +71,38 @@ def test_a_cell_that_is_no_number_is_named_with_its_line(tmp_path: Path, cell):
 def test_a_line_that_is_too_short_is_named(tmp_path: Path):
     with pytest.raises(UserError, match=r"a\.csv:3: There is no number in this line"):
         own(tmp_path / "a.csv", "day,price\n1,10\n2\n", column="price")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("day,price\n1,10\n2\n", "a.csv:3: There is no number in this line"),  # and 2 is no price
+        ("1,10\n2,11\n3\n", "a.csv:3: There is no number in this line"),
+        ("price\n1\n2,5\n", "a.csv:3: Expected 1 columns, found 2"),  # two and a half, as some write it
+        ("1\n2,5\n3\n", "a.csv:2: Expected 1 columns, found 2"),
+        ("day,price\n1,10\n2,11,7\n", "a.csv:3: Expected 2 columns, found 3"),
+        ("day,price\n1\n2\n", "a.csv:2: There is no number in this line"),  # the names say how many there are
+        ("1\n2,5\n", "a.csv:2: Expected 1 columns, found 2"),  # one against one: the smaller number
+    ],
+)
+def test_no_other_column_is_taken_for_the_last(tmp_path: Path, text, told):
+    with pytest.raises(UserError) as caught:
+        own(tmp_path / "a.csv", text)
+    assert str(caught.value).removeprefix(f"{tmp_path}/").startswith(told)
+
+
+def test_the_line_that_names_the_columns_may_come_behind_blank_ones(tmp_path: Path):
+    assert own(tmp_path / "a.csv", "\n\nday,price\n1,10\n", column="price") == [10]
+    with pytest.raises(UserError, match=r"a\.csv:3: There is no column 'prise'"):
+        own(tmp_path / "a.csv", "\n\nday,price\n1,10\n", column="prise")
+
+
+def test_why_there_is_no_number_is_told(tmp_path: Path):
+    (tmp_path / "a.csv").write_bytes(b"\xff\n")
+    _, report = read_column(tmp_path / "a.csv", "")
+    assert (list(report.counts), report.skipped, report.rejected) == (["invalid UTF-8"], 0, 1)
+    (tmp_path / "a.csv").write_bytes(b"price\n")
+    assert list(read_column(tmp_path / "a.csv", "")[1].counts) == ["empty file"]
 
 
 def test_the_books_are_kept(tmp_path: Path):

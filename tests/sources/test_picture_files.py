@@ -56,6 +56,11 @@ def test_a_photo_is_close_to_what_went_in():
     assert np.abs(pixels.astype(int) - np.array(corner((64, 64)))).mean() < 3
 
 
+def test_a_photo_with_a_preview_is_one_picture():
+    photo = look_at(stored(corner((64, 64)), "MPO", save_all=True, append_images=[corner((16, 16))]), "x")
+    assert (photo.format, photo.remarks, photo.pixels.shape) == ("JPEG", (), (64, 64, 3))
+
+
 @pytest.mark.parametrize("ending", [".PNG", ".jpg", ".Jpeg", ""])
 def test_what_a_file_is_follows_from_its_bytes_and_chinese_names_are_names(tmp_path, ending):
     path = tmp_path / f"猫和狗{ending}"
@@ -258,9 +263,10 @@ def header(size: tuple[int, int]) -> bytes:
 
 
 class TestFitting:
-    def test_the_middle_square_is_taken(self):
-        image = Image.new("RGB", (30, 10), "black")
-        image.paste("red", (10, 0, 20, 10))
+    @pytest.mark.parametrize(("size", "middle"), [((30, 10), (10, 0, 20, 10)), ((10, 30), (0, 10, 10, 20))])
+    def test_the_middle_square_is_taken(self, size, middle):
+        image = Image.new("RGB", size, "black")
+        image.paste("red", middle)
         assert (decode_picture(stored(image), side=10) == RED).all()
 
     @pytest.mark.parametrize("size", [(1, 40_000), (40_000, 1)])

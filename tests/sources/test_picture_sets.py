@@ -17,11 +17,11 @@ from whole_sets import read_picture_set
 
 from picture_shelf import numbers_file
 from seq2see.core.errors import UserError
-from seq2see.sources import picture_folders
-from seq2see.sources.complaints import OnBad
-from seq2see.sources.packed_pictures import CIFAR_NAMES
+from seq2see.sources import picture_folders, picture_reading
+from seq2see.sources.complaints import DataReport, OnBad
+from seq2see.sources.packed_pictures import CIFAR_NAMES, Packed
 from seq2see.sources.picture_reading import side_by_side
-from seq2see.sources.picture_sets import compare, look_through_set, moved_up
+from seq2see.sources.picture_sets import compare, in_size, look_through_set, moved_up
 
 STRICT = OnBad("error")
 
@@ -109,6 +109,13 @@ class TestFolders:
         splits, _ = read_picture_set(photos(tmp_path, {"test": 5, "exam": 5}), side=8)
         assert set(splits["train"].labels) == {"test", "exam"}
 
+    def test_what_lies_beside_splits_is_told(self, tmp_path):
+        for place, name in enumerate(("train", "test", "more")):
+            photos(tmp_path / name, {"a": 2, "b": 2}, 10 * place)
+        report = look(tmp_path)
+        assert [each.place.file for each in report.findings["other file"]] == [str(tmp_path / "more")]
+        assert account(report) == (8, 8, 0, 0)
+
     def test_two_folders_for_one_split(self, tmp_path):
         for name in ("train", "val", "valid"):
             photos(tmp_path / name, {"a": 2, "b": 2})
@@ -137,10 +144,11 @@ class TestFolders:
         for name in ("a/.DS_Store", "a/._001.png", "b/Thumbs.db", "README.md", ".hidden.png"):
             (tmp_path / name).write_bytes(b"x")
         save(tmp_path / ".ipynb_checkpoints" / "001.png")
+        save(tmp_path / "__MACOSX" / "001.png")
         save(tmp_path / "a" / ".ipynb_checkpoints" / "001.png")
         splits, report = read_picture_set(tmp_path, side=8)
         assert account(report) == (11, 6, 5, 0)
-        assert dict(report.counts) == {"other file": 7}
+        assert dict(report.counts) == {"other file": 8}
         assert sum(map(len, splits.values())) == 6
 
     def test_a_pipe_is_not_waited_for(self, tmp_path):
@@ -327,6 +335,11 @@ class TestClasses:
             read_picture_set(tmp_path, side=8)
         assert "folder of its class" in caught.value.remedy
 
+    def test_where_nothing_is_learnt_from_no_class_is_strange(self, tmp_path):
+        photos(tmp_path / "test", {"a": 2})
+        (tmp_path / "train").mkdir()
+        assert list(look(tmp_path).counts) == ["no pictures"]
+
     def test_no_pictures(self, tmp_path):
         with pytest.raises(UserError, match="not one picture"):
             read_picture_set(tmp_path, side=8)
@@ -452,6 +465,23 @@ class TestLists:
         assert dict(report.counts) == {"duplicate picture": 1}
         assert account(report) == (7, 7, 0, 0)
 
+    def test_spaces_around_a_label_make_no_other_class(self, tmp_path):
+        lines = "".join(
+            f"{save(tmp_path / f'{number}.png', number).name}\ta{' ' * (number % 2)}\n" for number in range(4)
+        )
+        (tmp_path / "list.tsv").write_text(lines)
+        assert look_through_set(tmp_path / "list.tsv", 8).splits["train"].examples.labels == ("a",) * 4
+
+    def test_a_name_without_an_ending_promises_nothing(self, tmp_path):
+        save(tmp_path / "a.png", 1).rename(tmp_path / "a")
+        (tmp_path / "list.csv").write_text("a,one\n")
+        assert not look_through_set(tmp_path / "list.csv", 8).report.counts
+
+    def test_a_name_with_a_backslash_in_it_is_a_name(self, tmp_path):
+        save(tmp_path / "a\\b.png", 1)
+        (tmp_path / "list.csv").write_text("a\\b.png,one\n")
+        assert account(look_through_set(tmp_path / "list.csv", 8).report) == (1, 1, 0, 0)
+
     def test_labels_in_two_normal_forms_are_one(self, tmp_path):
         forms = ("NFC", "NFD")
         lines = [f"{number}.png\t{unicodedata.normalize(forms[number % 2], 'café')}\n" for number in range(4)]
@@ -529,6 +559,14 @@ class TestMnist:
         assert splits["train"].pixels.shape == (38, 12, 12, 3)
         assert (splits["train"].pixels[..., 0] == splits["train"].pixels[..., 2]).all()
 
+    def test_what_looks_alike_in_the_wanted_size_is_alike(self):
+        pixels = np.zeros((2, 28, 28, 1), np.uint8)
+        pixels[1, 3, 3] = 1  # too little to be seen when it is shrunk
+        packed = Packed(pixels, ("0", "0"), "train-images")
+        small, whole = (in_size(packed, side, 1, DataReport()) for side in (4, 28))
+        assert len(set(small.stored)) == len(set(whole.stored)) == len(set(whole.seen)) == 2
+        assert len(set(small.seen)) == 1
+
     def test_the_size_changes_nobodys_split(self, tmp_path):
         self.write(tmp_path)
         assert read_picture_set(tmp_path)[0]["valid"].names == read_picture_set(tmp_path, 9)[0]["valid"].names
@@ -541,6 +579,7 @@ class TestMnist:
             (lambda content: content[:10], "Expected at least 16 bytes, found 10."),
             (lambda content: b"\0\0\x0d\3" + content[4:], "the bytes 00 00 08 03, found 00 00 0d 03"),
             (lambda content: content[:4] + b"\xff" * 12, "claims to hold 4,294,967,295 x"),
+            (lambda content: content[:4] + b"\0" * 4 + content[8:16], "claims to hold 0 x"),
             (lambda content: b"", "Expected at least 16 bytes, found 0."),
         ],
     )
@@ -554,10 +593,11 @@ class TestMnist:
             read_picture_set(tmp_path)
         assert caught.value.where == str(path)
 
-    def test_labels_of_another_set(self, tmp_path):
+    @pytest.mark.parametrize("count", [8, 10])
+    def test_labels_of_another_set(self, tmp_path, count):
         self.write(tmp_path)
-        (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(numbers_file(np.zeros(8, np.uint8)))
-        with pytest.raises(UserError, match="It has 8 labels, but t10k-images-idx3-ubyte has 9 pictures"):
+        (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(numbers_file(np.zeros(count, np.uint8)))
+        with pytest.raises(UserError, match=f"It has {count} labels, but t10k-images-idx3-ubyte has 9 pictures"):
             read_picture_set(tmp_path)
 
     @pytest.mark.parametrize("missing", ["train-labels-idx1-ubyte", "t10k-images-idx3-ubyte"])
@@ -630,7 +670,7 @@ class TestCifar:
                 r"Expected 12,292 bytes \(4 pictures of 3,073\), found 12,287",
             ),
             ("test_batch.bin", lambda content: b"", "Expected 3,073 bytes"),
-            ("data_batch_2.bin", lambda content: b"\x0b" + content[1:], "Picture 0 has the label 11, but there are 10"),
+            ("data_batch_2.bin", lambda content: b"\x0a" + content[1:], "Picture 0 has the label 10, but there are 10"),
         ],
     )
     def test_what_is_wrong_with_a_batch(self, tmp_path, name, change, words):
@@ -670,10 +710,11 @@ class TestCifar:
         with pytest.raises(UserError, match=r"There is no train_labels.json"):
             read_picture_set(tmp_path)
 
-    def test_sprites_of_another_size(self, tmp_path):
+    @pytest.mark.parametrize(("width", "told"), [(9, "9"), (33 * 33, "1,089"), (33 * 32, "1,056")])
+    def test_sprites_of_another_size(self, tmp_path, width, told):
         self.write_sprites(tmp_path, "labels")
-        save(tmp_path / "data_batch_1.png")
-        with pytest.raises(UserError, match="rows of 1,024 pixels, a picture each, found 9"):
+        noise(0, (width, 32)).save(tmp_path / "data_batch_1.png")
+        with pytest.raises(UserError, match=f"rows of 1,024 pixels, a picture each, found {told}"):
             read_picture_set(tmp_path)
 
     def test_a_broken_sprite(self, tmp_path):
@@ -692,6 +733,11 @@ class TestSideBySide:
             return number
 
         assert list(side_by_side(work, range(300), "counting")) == list(range(300))
+
+    def test_none_is_done_twice_however_many_are_handed_out_at_a_time(self, monkeypatch):
+        monkeypatch.setattr(picture_reading, "AT_ONCE", 100)
+        monkeypatch.setattr(picture_reading, "FEW", 7)
+        assert list(side_by_side(lambda item: item, range(2001), "counting")) == list(range(2001))
 
     def test_even_a_few_are_shared_out(self):
         meeting = threading.Barrier(2, timeout=10)

@@ -97,6 +97,14 @@ def test_any_bytes_are_accounted_for(tmp_path_factory, content):
     assert report.read == report.kept + report.skipped + report.rejected
 
 
+def test_a_line_that_is_no_text_is_rejected_and_told_once(tmp_path):
+    (tmp_path / "a.dict").write_bytes(b"c\xffat K AE1 T\n")
+    report = DataReport()
+    assert not read_dictionary(tmp_path / "a.dict", report)
+    assert (report.read, report.skipped, report.rejected) == (1, 0, 1)
+    assert list(report.counts) == ["invalid UTF-8"]
+
+
 def test_there_are_39_sounds_and_15_of_them_are_stressed_in_three_ways():
     assert len(PHONEMES) == 24 + 3 * 15
     assert len({phoneme.rstrip("012") for phoneme in PHONEMES}) == 39

@@ -71,8 +71,11 @@ def test_the_length_split_is_longer_than_anything_in_training(corpus):
     def size(example):
         return max(map(len, example.source.split("+"))) if puzzle == "add" else len(example.source_words)
 
-    longest = max(size(example) for name in ("train", "valid", "test") for example in splits[name])
-    assert longest < min(size(example) for example in splits["length"])
+    short = {size(example) for name in ("train", "valid", "test") for example in splits[name]}
+    long = {size(example) for example in splits["length"]}
+    assert (short, long) == (
+        ({*range(1, 5)}, {*range(5, 9)}) if puzzle == "add" else ({*range(2, 11)}, {*range(11, 21)})
+    )
 
 
 def test_the_other_splits_do_not_depend_on_the_size_of_training(corpus):
@@ -80,6 +83,17 @@ def test_the_other_splits_do_not_depend_on_the_size_of_training(corpus):
     smaller = PuzzleCorpus(puzzle=puzzle, size=101).splits()
     assert smaller["train"] == splits["train"][:101]
     assert all(smaller[name] == splits[name] for name in ("valid", "test", "length"))
+
+
+def test_the_division_is_fixed_once_and_for_all():
+    splits = PuzzleCorpus(puzzle="add", size=1).splits()
+    # Another version of seq2see must test on the same examples.
+    ends = {name: (splits[name][0].source, splits[name][-1].source) for name in ("valid", "test", "length")}
+    assert ends == {
+        "valid": ("9403+2", "9754+1567"),
+        "test": ("95+695", "292+8232"),
+        "length": ("769978+5", "19313+71490"),
+    }
 
 
 def test_a_misspelt_puzzle_is_told_in_words():

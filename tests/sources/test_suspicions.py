@@ -83,6 +83,8 @@ def test_honest_accents_are_no_mojibake(tmp_path, text):
         ("y" * 28, "abc", True),
         ("你", "x" * 27, False),  # three bytes, as much as a short word
         ("你", "x" * 28, True),
+        ("你你你你", "x", True),
+        ("你你你", "x", False),
     ],
 )
 def test_a_length_ratio_over_nine_is_told(tmp_path, source, target, told):
@@ -114,6 +116,20 @@ def test_accents_written_in_two_ways_are_told_at_the_first_decomposed_text(tmp_p
     split = unicodedata.normalize("NFD", "été")
     assert findings_of(tmp_path, ("a", "b"), ("summer", split), ("spring", split)) == {"mixed normal forms": ["5"]}
     assert check([tmp_path / "a.tsv"]).counts["mixed normal forms"] == 2
+
+
+def test_what_is_written_in_one_way_only_hides_no_mixture(tmp_path):
+    """`CLEAN` has an é of one letter; behind it stands what has no accents at all."""
+    assert findings_of(tmp_path, ("summer", unicodedata.normalize("NFD", "été")), ("cat", "猫")) == {
+        "mixed normal forms": ["4"]
+    }
+
+
+def test_where_a_text_stands_in_other_letters_no_column_is_told(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('a,"say ""<eos>"""\n', encoding="utf-8")
+    (finding,) = check([path]).findings["special token text"]
+    assert str(finding.place) == f"{path}:1"
 
 
 def test_one_normal_form_throughout_is_no_mixture(tmp_path):

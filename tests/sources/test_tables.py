@@ -6,8 +6,8 @@ import pytest
 from whole_files import check
 
 from seq2see.core.errors import UserError
-from seq2see.sources.complaints import OnBad
-from seq2see.sources.own_files import read_pairs
+from seq2see.sources.complaints import DataReport, OnBad
+from seq2see.sources.own_files import look_through, read_pairs
 from seq2see.sources.tables import parting_line
 
 
@@ -62,6 +62,8 @@ def test_a_first_line_that_names_the_columns_is_no_pair(tsv, head):
 def test_a_first_line_that_names_one_column_is_a_pair(tsv):
     examples, _ = read_pairs([write(tsv, "text\tTexte\na\tb\n")])
     assert len(examples) == 2
+    examples, _ = read_pairs([write(tsv, "word\ttext\tlabel\na\tb\tc\n")])  # the first two count
+    assert [(example.source, example.target) for example in examples] == [("word", "text"), ("a", "b")]
 
 
 def test_a_tsv_knows_no_quotes(tsv):
@@ -85,6 +87,33 @@ def test_a_wrong_number_of_columns_is_an_error_at_its_line(tsv, text, line, expe
         read_pairs([write(tsv, text)])
     assert caught.value.where == f"{tsv}:{line}"
     assert caught.value.what == f"Expected {expected} columns, found {found}."
+
+
+def test_what_cannot_be_read_does_not_decide_how_many_columns_there_are(tsv):
+    report = check([write(tsv, "a\0\tb\tc\n" * 3 + "\t\t\n" * 3 + "a\tb\nc\td\n")])
+    assert books(report) == (8, 2, 3, 3)
+    assert dict(report.counts) == {"NUL character": 3, "blank pair": 3}
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
+def test_a_side_is_called_as_the_header_calls_it(tmp_path, name):
+    lines = ["Text,label", "a,b", "c,", ",d"]
+    text = "\n".join(lines).replace(",", "\t" if name == "a.tsv" else ",")
+    told = [finding.what for finding in check([write(tmp_path / name, text)]).findings["empty side"]]
+    assert told == ["The label is empty.", "The text is empty."]
+
+
+def test_of_two_files_with_nothing_in_them_the_first_is_told(sides):
+    report = check([write(path, "\n\n") for path in sides])
+    assert report.findings["no pairs"][0].place.file == str(sides[0])
+
+
+def test_a_file_with_nothing_in_it_is_told_whatever_was_wrong_with_another(tmp_path):
+    report = DataReport()
+    look_through([write(tmp_path / "a.tsv", "a\tb\nc\n")], report)
+    look_through([write(tmp_path / "b.tsv", "source\ttarget\n")], report)
+    assert dict(report.counts) == {"wrong column count": 1, "no pairs": 1}
+    assert report.findings["no pairs"][0].place.file == str(tmp_path / "b.tsv")
 
 
 def test_columns_are_counted_beyond_the_sample(tsv):

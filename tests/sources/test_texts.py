@@ -39,6 +39,38 @@ def test_nothing_is_lost_or_moved(contents):
     assert joined(splits["train"] + splits["valid"] + splits["test"]) == "".join(contents)
 
 
+@pytest.mark.parametrize("lines", [["The title\n", "w" * 990 + "\n"], ["p" * 333 + "\n"] * 3, ["x" * 1000]])
+def test_a_long_line_is_cut_before_too_much_is_held_out(lines):
+    splits = hold_out_end({"train": [Example("", "".join(lines))], "valid": [], "test": []})
+    assert joined(splits["train"] + splits["valid"] + splits["test"]) == "".join(lines)
+    assert [len(joined(splits[name])) for name in ("valid", "test")] == [50, 50]
+
+
+def test_a_line_is_held_out_whole_if_that_is_no_more_than_twice_as_much():
+    lines = [f"{number}" * 99 + "\n" for number in range(10)]
+    splits = hold_out_end({"train": [Example("", "".join(lines))], "valid": [], "test": []})
+    assert [joined(splits[name]) for name in ("valid", "test")] == lines[-2:]
+
+
+def test_short_texts_are_held_out_in_their_order():
+    contents = ["a\n" * 100, "b\n", "c\n", "d\n"]
+    splits = hold_out_end({"train": [Example("", text) for text in contents], "valid": [], "test": []})
+    assert [each.target for each in splits["test"]] == ["a\na\n", "b\n", "c\n", "d\n"]
+
+
+def test_of_a_text_of_one_line_something_is_left_or_nothing():
+    contents = ["a\n" * 100, "b" * 15]
+    splits = hold_out_end({"train": [Example("", text) for text in contents], "valid": [], "test": []})
+    assert joined(splits["test"]) == "b" * 10
+    assert all(each.target for examples in splits.values() for each in examples)
+
+
+def test_a_text_that_fits_is_held_out_whole():
+    texts = [Example("", "a\n" * 45, place="a"), Example("", "b\nb\n.", place="b"), Example("", "c\nc\n.", place="c")]
+    splits = hold_out_end({"train": texts, "valid": [], "test": []})
+    assert splits == {"train": texts[:1], "valid": texts[1:2], "test": texts[2:]}
+
+
 def test_a_text_is_known_by_its_whole_path(tmp_path):
     (tmp_path / "book.txt").write_text("".join(LINES), encoding="utf-8")
     splits = OwnTexts(paths=(str(tmp_path / "book.txt"),)).splits()

@@ -203,6 +203,32 @@ def test_any_data_can_be_checked(name, content, task, told, code, folder: Path, 
     assert "length ratio" not in printed
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "task", "told"),
+    [
+        ("a.txt", "To be, or not to be,\n" * 4, ["--for", "write"], "has 76 tokens: too few for two windows of 128."),
+        ("a.txt", "To be, or not to be,\n" * 4, [], "has 76 tokens: too few for two windows of 128."),
+        ("a.txt", "猫和狗\n", [], "of 4 characters nothing is left to validate or test on."),
+        ("a.csv", "1\n2\n3\n", ["--for", "waves"], "There are 3 values"),
+    ],
+)
+def test_what_is_too_short_is_told_by_a_check_as_by_training(name, content, task, told, folder: Path, capsys):
+    (folder / name).write_text(content, encoding="utf-8")
+    assert run(["train", *(task[1:] or ["write"]), name]) == 2
+    assert told in capsys.readouterr().err
+    assert run(["data", "check", name, *task]) == 0
+    assert told in capsys.readouterr().out
+
+
+def test_what_is_too_short_is_not_told_of_what_cannot_be_read(folder: Path, capsys: pytest.CaptureFixture[str]):
+    (folder / "a.txt").write_bytes(b"fine\n" * 9)
+    (folder / "b.txt").write_bytes(b"caf\xe9\n")
+    assert run(["data", "check", "a.txt", "b.txt", "--for", "write"]) == 2
+    printed = capsys.readouterr().out
+    assert "b.txt:1:4: The byte 0xE9 is not UTF-8 here" in printed
+    assert "nothing to hold out" not in printed
+
+
 @pytest.mark.parametrize("content", [b"\xef\xbb\xbf", b""], ids=["with BOM", "without"])
 def test_line_ends_and_marks_are_repaired_and_counted(content: bytes, folder: Path):
     text = (folder / "my.tsv").read_bytes().replace(b"\n", b"\r\n")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from seq2see.sources.checking import OwnData
+    from seq2see.sources.complaints import DataReport
 
 data = typer.Typer(help="Real corpora: list, get or check them; or check your own files.", no_args_is_help=True)
 
@@ -75,7 +79,20 @@ def _check_files(paths: list[Path], task: str) -> None:
         corpus = guess_kind(paths)
     print(f"checked as {NAMES[corpus.kind]}{'' if task else ' (--for TASK: as another task reads it)'}")
     reports = corpus.check()
+    if corpus.kind in ("texts", "series") and all(report.first_error is None for report in reports):
+        _try_windows(corpus, task or "write", reports[0])
     for report in reports:
         print("\n".join(report.summary()))
     if any(report.number_of("error") for report in reports):
         raise typer.Exit(2)
+
+
+def _try_windows(corpus: OwnData, task: str, report: DataReport) -> None:
+    """Tell what is too short for the windows that a recipe reads, as its training would."""
+    from seq2see.api import resolve
+    from seq2see.sources.holding_out import try_holding_out
+    from seq2see.workbench.prepare import prepare
+    from seq2see.workbench.train import check_length
+
+    recipe = resolve(task, corpus.paths, {})
+    try_holding_out(lambda: check_length(recipe, prepare(recipe, lambda said: None)), report)

@@ -85,7 +85,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     try:
         return path.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
-        return path.strip(), value
+        return path.strip(), value.strip()
 
 
 def walk(node: Settings, prefix: str = "") -> Iterator[tuple[str, Any, str]]:

@@ -242,8 +242,7 @@ def _read_word_pieces(folder: Path) -> dict[str, Any]:
     path, told = folder / "tokenizer_config.json", dict[str, Any]()
     if path.exists():
         told = _json(path)
-    pieces = [line.removesuffix("\r") for line in _lines(folder / "vocab.txt")]
-    return word_pieces(pieces, told.get("do_lower_case", True), told.get("strip_accents"))
+    return word_pieces(_lines(folder / "vocab.txt"), told.get("do_lower_case", True), told.get("strip_accents"))
 
 
 def _lines(path: Path) -> list[str]:

@@ -104,8 +104,8 @@ class SeriesSet(TextSet):
     """A series in windows one behind the other: fed x(1) .. x(n), asked for x(2) .. x(n+1).
 
     The first `shown` places of each window are fed and not asked: there a model that sees so many values more does not
-    yet see all that it can. Every value behind the first `shown` + 1 is asked for once. A short series is cut into
-    two windows at least.
+    yet see all that it can. Every value behind the first `shown` + 1 is asked for once. A window is at most half
+    as wide as the series is long: training needs room for two.
     """
 
     ids: Values  # type: ignore[assignment]  # numbers where texts have ids

@@ -132,7 +132,7 @@ def read_document(path: Path) -> tuple[str, dict[str, Any]]:
         if path.stat().st_size > MOST_BYTES:
             raise _broken(path, f"it is larger than {MOST_BYTES >> 20} MB")
         text = path.read_bytes().decode("utf-8")
-        content = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
+        content = json.loads(text, object_pairs_hook=_without_repeats)
         kind = _kind(content)
     except OSError as error:
         raise UserError(f"The tokeniser cannot be read: {error.strerror}.", where=str(path)) from None
@@ -158,10 +158,6 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         repeated = next(name for place, name in enumerate(names) if name in names[:place])
         raise ValueError(f"{repeated!r} stands there twice")
     return found
-
-
-def _no_constant(word: str) -> float:
-    raise ValueError(f"{word} is not a number")
 
 
 def _kind(content: Any) -> str | None:

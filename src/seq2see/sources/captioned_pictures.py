@@ -95,8 +95,9 @@ def look_through_list(path: Path, unit: str, read: Callable[[Sequence[Wanted], D
         raise no_file(path)
     found = FoundSet(path, report=DataReport(unit=unit))
     places = caption_folders(path, found.report) if path.is_dir() else {"train": path}
+    sides = ("film" if unit == "films" else "file", "caption")
     for split, place in places.items():
-        rows = listed(list_in(place) if place.is_dir() else place, found.report)
+        rows = listed(list_in(place) if place.is_dir() else place, found.report, sides)
         if place.is_dir():
             _leave_out_others(place, rows, found.report)
         captions: dict[str, list[str]] = {}

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
 from seq2see.sources.lines import MOST_BYTES, Line, is_blank, read_lines
-from seq2see.sources.tables import SAMPLE, Intake, complain_of_columns, sides_among, usual_number
+from seq2see.sources.tables import SAMPLE, Intake, Sides, complain_of_columns, sides_among, usual_number
 
 MOST_LINES = 1000
 """The most lines of one record; a quote that is still open then was forgotten."""
@@ -90,7 +90,7 @@ def _rest_of_record(line: Line, waiting: deque[Line], lines: Iterator[Line]) -> 
     """Lines up to the one that makes the number of quotes even, which closes the record."""
     ahead: list[Line] = []
     quotes, size = line.text.count('"'), len(line.text)
-    while quotes % 2 and len(ahead) < MOST_LINES and size <= MOST_BYTES:
+    while quotes % 2 and len(ahead) < MOST_LINES - 1 and size <= MOST_BYTES:
         following = _next(waiting, lines)
         if following is None:
             break
@@ -111,11 +111,11 @@ def read_csv(path: Path, intake: Intake) -> None:
     """Source and target by the names in a header row, in any order; without one, the first two columns."""
     rows = records(read_lines(path, intake.report))
     sample = list(islice(rows, SAMPLE))
-    header = _header(sample[0]) if sample else None
+    header = _header(sample[0], intake.names) if sample else None
     expected = len(header) if header else usual_number(len(row.fields) for row in sample if row.fields)
     if header and not _header_is_clear(header, sample.pop(0), intake):
         return
-    sides = sides_among(header) if header else None
+    sides = sides_among(header, intake.names) if header else None
     intake.sides = sides or intake.sides
     source, target = (header.index(side) for side in sides) if header and sides else (0, 1)
     for row in chain(sample, rows):
@@ -133,15 +133,15 @@ def read_csv(path: Path, intake: Intake) -> None:
             complain_of_columns(intake, line, expected, len(fields))
 
 
-def _header(row: Record) -> list[str] | None:
+def _header(row: Record, known: Iterable[Sides]) -> list[str] | None:
     """The names of the columns, if the first record is a header."""
     names = [field.strip().lower() for field in row.fields or []]
-    return names if sides_among(names) else None
+    return names if sides_among(names, known) else None
 
 
 def _header_is_clear(header: list[str], row: Record, intake: Intake) -> bool:
     """Two columns of one name leave open which is meant, so nothing can be read."""
-    for side in sides_among(header) or ():
+    for side in sides_among(header, intake.names) or ():
         if header.count(side) > 1:
             what = f"Two columns are called '{side}'."
             intake.report.complain("ambiguous header", row.line.place(), what, text=row.line.text)

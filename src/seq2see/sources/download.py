@@ -72,7 +72,7 @@ class _Version:
 
     def continues(self, other: _Version | None) -> bool:
         """Whether bytes of this version may follow bytes of the other."""
-        if other is None or self.url != other.url:
+        if other is None:
             return False
         # An ETag decides where there is one: mirrors of one home often differ in the time only.
         return self.etag == other.etag if self.etag or other.etag else self.modified == other.modified

@@ -46,7 +46,7 @@ def hold_out(
     splits["valid"] += valid or []
     splits["test"] += test or []
     if test is not None and not allow_overlap:
-        _check_overlap(splits["train"], test)
+        _check_overlap(examples, test)  # with those to validate on, too: a model is chosen by them
     return splits
 
 
@@ -136,8 +136,8 @@ class _Stock:
         self.left = Counter(label for some in self.of.values() for label in some)
         if (spared := sum(map(self.spares, self.of))) < len(self.of) / 2:
             raise UserError(
-                f"Of {len(self.of):,} examples only {spared:,} share their label or tags with another, so that it "
-                "could be learnt from one and asked for with the other.",
+                f"Of {len(self.of):,} different examples only {spared:,} share their label or tags with another, so "
+                "that it could be learnt from one and asked for with the other.",
                 remedy="Give more examples of each label, or files for valid and test.",
             )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from seq2see.sources.complaints import escape
 from seq2see.sources.lines import FORBIDDEN, Line, file_name, is_blank, read_lines
-from seq2see.sources.tables import SIDES, Intake, half_named, sides_among
+from seq2see.sources.tables import Intake, Sides, half_named, sides_among
 
 
 class _Fault(Exception):
@@ -35,7 +35,7 @@ def read_jsonl(path: Path, intake: Intake) -> None:
             intake.skip(line)
         else:
             try:
-                texts, intake.sides = _texts_of(line)
+                texts, intake.sides = _texts_of(line, intake.names)
             except _Fault as fault:
                 place, remedy = line.place(fault.column), _remedy(path, line) or fault.remedy
                 intake.report.complain(fault.kind, place, fault.what, text=line.text, remedy=remedy)
@@ -50,25 +50,31 @@ def _remedy(path: Path, line: Line) -> str:
     return f"Write one object a line: jq -c '.[]' {file_name(path)} > pairs.jsonl" if is_list else ""
 
 
-def _texts_of(line: Line) -> tuple[tuple[str, str], tuple[str, str]]:
+def _texts_of(line: Line, known: tuple[Sides, ...]) -> tuple[tuple[str, str], Sides]:
     """The two texts, and what they are called."""
-    found = _parse(line.text)
+    found = _parse(line.text, f"Write one object a line: {_written(known[0])}.")
     if not isinstance(found, dict):
-        raise _Fault("wrong type", 1, f"Expected an object, found {_json_name(found)}.")
-    sides = sides_among(found) or half_named(found) or SIDES
+        remedy = f"Write texts in quotes: {_written(known[0])}."
+        raise _Fault("wrong type", 1, f"Expected an object, found {_json_name(found)}.", remedy)
+    sides = sides_among(found, known) or half_named(found, known) or known[0]
     for key in sides:
         if key not in found:
             remedy = f"Every object needs the keys {' and '.join(sides)}."
             raise _Fault("missing key", 1, f"The key '{key}' is missing.", remedy)
         if not isinstance(found[key], str) or (isinstance(found[key], _Number) and key != "label"):
             what = f"'{key}' must be a text, but is {_json_name(found[key])}."
-            remedy = f'Write texts in quotes: {{"{sides[0]}": "...", "{sides[1]}": "..."}}.'
+            remedy = f"Write texts in quotes: {_written(sides)}."
             raise _Fault("wrong type", _column_of(line.text, key), what, remedy)
         _check_text(found[key], key, line)
     return (str(found[sides[0]]), str(found[sides[1]])), sides
 
 
-def _parse(text: str) -> Any:
+def _written(sides: Sides) -> str:
+    """An object with these two keys."""
+    return f'{{"{sides[0]}": "...", "{sides[1]}": "..."}}'
+
+
+def _parse(text: str, remedy: str) -> Any:
     def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         for key, count in Counter(key for key, _ in pairs).items():
             if count > 1:
@@ -79,9 +85,9 @@ def _parse(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=without_duplicates, parse_int=_Number, parse_float=_Number)
     except json.JSONDecodeError as error:
-        raise _Fault("broken JSON", error.pos + 1, f"This is not JSON: {error.msg}.") from None
+        raise _Fault("broken JSON", error.pos + 1, f"This is not JSON: {error.msg}.", remedy) from None
     except RecursionError:
-        raise _Fault("broken JSON", 1, "The brackets are nested too deeply.") from None
+        raise _Fault("broken JSON", 1, "The brackets are nested too deeply.", remedy) from None
 
 
 def _check_text(text: str, key: str, line: Line) -> None:

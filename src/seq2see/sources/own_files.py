@@ -15,7 +15,7 @@ from seq2see.sources.compression import bare_name
 from seq2see.sources.csv_table import read_csv
 from seq2see.sources.examples import Example
 from seq2see.sources.json_table import read_jsonl
-from seq2see.sources.tables import Intake, read_aligned, read_tsv
+from seq2see.sources.tables import NAMES, Intake, Sides, read_aligned, read_tsv
 
 TABLES: dict[str, Callable[[Path, Intake], None]] = {
     ".tsv": read_tsv,
@@ -41,10 +41,15 @@ def wrong_number(count: int) -> UserError:
     )
 
 
-def look_through(paths: Sequence[Path], report: DataReport | None = None) -> tuple[list[Example], DataReport]:
-    """The pairs that can be used, and everything there is to say about the files; nothing is judged yet."""
+def look_through(
+    paths: Sequence[Path], report: DataReport | None = None, names: tuple[Sides, ...] = NAMES
+) -> tuple[list[Example], DataReport]:
+    """The pairs that can be used, and everything there is to say about the files; nothing is judged yet.
+
+    `names` are what the two sides may be called.
+    """
     report = report or DataReport()
-    intake = Intake(report)
+    intake = Intake(report, names)
     suffixes = [bare_name(path).suffix.lower() for path in paths]
     if len(paths) == 1:
         if suffixes[0] not in TABLES:

@@ -27,6 +27,7 @@ from seq2see.sources.picture_examples import PictureExamples
 from seq2see.sources.picture_folders import called_like_a_picture, find_pictures
 from seq2see.sources.picture_reading import AT_ONCE, Gathered, Wanted, digest, gather, room_for, side_by_side
 from seq2see.sources.pictures import fit
+from seq2see.sources.tables import NAMES, PICTURE_NAMES, Sides
 
 USUAL_SIDE = 32
 """The size that picture files are brought to where nothing is said."""
@@ -81,15 +82,17 @@ def look_through_set(path: Path, side: int | None = None, channels: int | None =
     return found
 
 
-def listed(path: Path, report: DataReport) -> list[Wanted]:
-    """The pictures that a list names."""
+def listed(path: Path, report: DataReport, sides: Sides = ("file", "label")) -> list[Wanted]:
+    """The pictures that a list names; `sides` are what its two columns are usually called."""
     if called_like_a_picture(path):
         remedy = "Give a folder with a folder a class, or a list (.csv, .tsv, .jsonl)."
         raise UserError("This is one picture, not a set of them.", where=file_name(path), remedy=remedy)
     if bare_name(path).suffix.lower() not in TABLES:
         remedy = f"Give a folder, or a list: {', '.join(TABLES)}."
         raise UserError("The name does not say which kind of list this is.", where=file_name(path), remedy=remedy)
-    rows, _ = look_through([path], report)
+    # A list may have a label and a caption of each picture: what is wanted here is looked for first.
+    names = (sides, *((picture, sides[1]) for picture in PICTURE_NAMES), *NAMES)
+    rows, _ = look_through([path], report, names)
     report.forget("length ratio")  # a label is short
     report.forget("duplicate pair")  # pictures are compared by what they show
     report.read -= len(rows)  # whoever reads the pictures counts them
@@ -188,7 +191,7 @@ def hold_out_pictures(given: Mapping[str, Gathered]) -> Splits:
     The memory of what is given is used again for what is left of it, because a second copy may not fit.
     """
     train = given["train"]
-    wanted = [name for name in ("test", "valid") if not (name in given and given[name].stored)]
+    wanted = [name for name in ("test", "valid") if name not in given]
     if not wanted:
         return {name: each.examples for name, each in given.items()}
     # Equal pictures are known by how they look, but named by what is stored: so the size that all are brought to
@@ -205,7 +208,7 @@ def hold_out_pictures(given: Mapping[str, Gathered]) -> Splits:
     places = divide(range(len(groups)), groups, wanted, labels)
     held = {name: pick(train.examples, rows) for name, rows in places.items() if name != "train"}
     splits = {"train": pick(train.examples, places["train"], moved_up), **held}
-    return splits | {name: each.examples for name, each in given.items() if name != "train" and each.stored}
+    return splits | {name: each.examples for name, each in given.items() if name != "train"}
 
 
 def pick(

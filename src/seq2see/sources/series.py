@@ -7,7 +7,8 @@ held out: the first 60 % are learnt from, the next 20 % are validated on and the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -83,28 +84,50 @@ def read_column(path: Path, column: str) -> tuple[list[float], DataReport]:
     """The numbers of one column; a cell that is no number is complained of with its place."""
     report = DataReport(unit="lines")
     rows = list(_rows(path, report))
-    found, place = list[float](), -1
-    for number, (line, cells) in enumerate(rows):
-        if number == 0 and line.sound and (column or not _is_number(cells[-1])):
-            names = [cell.strip() for cell in cells]
-            if column and column not in names:
-                raise unknown("column", column, names, where=f"{line.file}:1")
-            place = names.index(column) if column else -1
-            continue
-        if place >= len(cells) or not _is_number(cells[place]):
-            cell = cells[place].strip() if place < len(cells) else ""
-            what = f"'{cell}' is not a number." if cell else "There is no number in this line."
-            if line.sound:  # else it has been said what is wrong with it
-                report.complain("no number", line.place(), what, text=line.text)
-            report.rejected += 1
-        else:
+    names = _names(rows, column)
+    # A line with fewer or more cells than the others has another column last, or a comma in its number.
+    columns = len(names) or _usual_number(cells for line, cells in rows if line.sound)
+    place = names.index(column) if column and names else columns - 1
+    found = list[float]()
+    for line, cells in rows[bool(names) :]:
+        if len(cells) == columns and _is_number(cells[place]):
             found.append(float(cells[place]))
+            continue
+        report.rejected += 1
+        if line.sound:  # else it has been said what is wrong with it
+            kind, what = _fault(cells, columns, place)
+            report.complain(kind, line.place(), what, text=line.text)
     if not found and report.first_error is None:
         what, remedy = "There is not one number in it.", "Write one number a line."
         report.complain("empty file", Place(report.files[0]), what, remedy=remedy)
     report.kept = len(found)
     report.skipped = report.read - report.kept - report.rejected  # blank lines, and the names of the columns
     return found, report
+
+
+def _names(rows: Sequence[tuple[Line, list[str]]], column: str) -> list[str]:
+    """What the columns are called, if the first line says so: one is asked for by its name, or no number ends it."""
+    if not rows or not rows[0][0].sound or not (column or not _is_number(rows[0][1][-1])):
+        return []
+    line, cells = rows[0]
+    names = [cell.strip() for cell in cells]
+    if column and column not in names:
+        raise unknown("column", column, names, where=f"{line.file}:{line.number}")
+    return names
+
+
+def _fault(cells: Sequence[str], columns: int, place: int) -> tuple[str, str]:
+    """The kind of what is wrong with a line, and words about it."""
+    if len(cells) > columns:
+        return "wrong column count", f"Expected {columns} columns, found {len(cells)}."
+    cell = cells[place].strip() if len(cells) == columns else ""
+    return "no number", f"'{cell}' is not a number." if cell else "There is no number in this line."
+
+
+def _usual_number(rows: Iterable[list[str]]) -> int:
+    """How many cells most lines have; of two equally frequent numbers the smaller."""
+    counts = Counter(map(len, rows))
+    return min(counts, key=lambda number: (-counts[number], number), default=1)
 
 
 def _rows(path: Path, report: DataReport) -> Iterator[tuple[Line, list[str]]]:

@@ -18,12 +18,13 @@ from seq2see.sources.examples import Example
 from seq2see.sources.lines import Line, file_name, is_blank, read_lines
 from seq2see.sources.suspicions import Suspicions
 
+Sides = tuple[str, str]
 SIDES = ("source", "target")
 PICTURE_NAMES = ("file", "path", "image", "file_name", "filename", "film")
 PICTURES = tuple((picture, said) for said in ("label", "caption") for picture in PICTURE_NAMES)
 """What the columns of a list of pictures may be called."""
-NAMES = (SIDES, ("text", "label"), ("sentence", "label"), *PICTURES)
-"""What the two sides may be called, in a header and as keys."""
+NAMES: tuple[Sides, ...] = (SIDES, ("text", "label"), ("sentence", "label"), *PICTURES)
+"""What the two sides may be called, in a header and as keys; without either they are called as the first."""
 
 SAMPLE = 1000
 """How many lines decide how many columns a table has, so that one bad first line does not."""
@@ -32,11 +33,11 @@ SAMPLE = 1000
 class Intake:
     """The door to the corpus: read = kept + skipped + rejected holds after every pair."""
 
-    def __init__(self, report: DataReport):
-        self.report = report
+    def __init__(self, report: DataReport, names: tuple[Sides, ...] = NAMES):
+        self.report, self.names = report, names
         self.examples: list[Example] = []
         self.suspicions = Suspicions(report)
-        self.sides = SIDES  # what the two are called, where a file says so
+        self.sides = names[0]  # what the two are called, unless a file says otherwise
         self.known = len(report.files), report.number_of("error")
 
     def reject(self) -> None:
@@ -80,22 +81,22 @@ class Intake:
             self.report.complain("no pairs", where, f"There is not one {one} in it.")
 
 
-def sides_among(names: Collection[str]) -> tuple[str, str] | None:
-    """What the two sides are called here, if all these names are of columns.
+def sides_among(names: Collection[str], known: Iterable[Sides] = NAMES) -> Sides | None:
+    """What the two sides are called here, if all these names are of columns; of several the first that is known.
 
     >>> sides_among(["id", "label", "text"]), sides_among(["text", "Quelle"])
     (('text', 'label'), None)
     """
-    return next((sides for sides in NAMES if set(sides) <= set(names)), None)
+    return next((sides for sides in known if set(sides) <= set(names)), None)
 
 
-def half_named(names: Collection[str]) -> tuple[str, str] | None:
+def half_named(names: Collection[str], known: Iterable[Sides] = NAMES) -> Sides | None:
     """What the two sides are called where only the first of them is there.
 
     >>> half_named(["id", "image"]), half_named(["label"])
     (('image', 'label'), None)
     """
-    return next((sides for sides in NAMES if sides[0] in names), None)
+    return next((sides for sides in known if sides[0] in names), None)
 
 
 def usual_number(numbers: Iterable[int]) -> int:
@@ -111,26 +112,34 @@ def usual_number(numbers: Iterable[int]) -> int:
 def read_tsv(path: Path, intake: Intake) -> None:
     """Columns between tabs: source, target, and further ones that are ignored (attributions). No quoting.
 
-    A first line that only names these two is left out: else `label` would be learnt as one of the labels.
+    A first line that names these two is left out: else `label` would be learnt as one of the labels. Where it names
+    others that are looked for before them, such as a caption behind a label, those are read.
     """
     lines = read_lines(path, intake.report)
     sample = list(islice(lines, SAMPLE))
-    named = tuple(cell.strip().lower() for cell in sample[0].text.split("\t", 2)[:2]) if sample else ()
-    if sides := next((sides for sides in NAMES if sides == named), None):
-        intake.sides = sides
+    named, places = [cell.strip().lower() for cell in sample[0].text.split("\t")] if sample else [], (0, 1)
+    if tuple(named[:2]) in intake.names and (sides := sides_among(named, intake.names)):
+        intake.sides, places = sides, (named.index(sides[0]), named.index(sides[1]))
         sample.pop(0)
-    expected = usual_number(line.text.count("\t") + 1 for line in sample if line.sound and not is_blank(line.text))
+    usual = usual_number(line.text.count("\t") + 1 for line in sample if line.sound and not is_blank(line.text))
+    expected = max(usual, max(places) + 1)
     for line in chain(sample, lines):
         text = line.text
         if not line.sound:
             intake.reject()
         elif (found := text.count("\t") + 1) == expected:
-            source, target = text.split("\t", 2)[:2]
-            intake.take((source, target), (line, line), (1, len(source) + 2))
+            intake.take(*_cells(line, places))
         elif is_blank(text):
             intake.skip(line)
         else:
             complain_of_columns(intake, line, expected, found)
+
+
+def _cells(line: Line, places: tuple[int, int]) -> tuple[tuple[str, str], tuple[Line, Line], tuple[int, int]]:
+    """The two cells at these places, and where each begins."""
+    cells = line.text.split("\t", max(places) + 1)
+    first, second = (1 + sum(len(cell) + 1 for cell in cells[:place]) for place in places)
+    return (cells[places[0]], cells[places[1]]), (line, line), (first, second)
 
 
 def complain_of_columns(intake: Intake, line: Line, expected: int, found: int) -> None:

@@ -151,7 +151,11 @@ def hold_out_end(given: Splits) -> Splits:
 
 
 def _cut(texts: Sequence[Example], wanted: int) -> tuple[list[Example], list[Example]]:
-    """Texts without their end, and the end: so many characters, and what is left of the line they begin in."""
+    """Texts without their end, and the end: so many characters, and the line that they begin in from its beginning.
+
+    A line that would make it more than twice as many is cut instead: else a text that has few ends of lines would be
+    held out as a whole.
+    """
     kept, held = list(texts), list[Example]()
     while kept and wanted >= len(kept[-1].target):
         wanted -= len(kept[-1].target)
@@ -159,7 +163,9 @@ def _cut(texts: Sequence[Example], wanted: int) -> tuple[list[Example], list[Exa
     if kept and wanted:
         last = kept.pop()
         middle = len(last.target) - wanted
-        place = last.target.rfind("\n", 0, middle) + 1 or middle  # a text of one line is cut in the line
+        place = last.target.rfind("\n", 0, middle) + 1
+        if place == 0 or middle - place > wanted:
+            place = middle
         kept.append(Example("", last.target[:place], place=last.place))
         held.insert(0, Example("", last.target[place:], place=last.place))
     return kept, held

@@ -53,7 +53,7 @@ def train_recipe(recipe: Recipe, out: Path | None = None, audience: Audience | N
     waking()
     run = folder_for(recipe, out)
     prepared = prepare(recipe, audience.say)
-    _check_length(recipe, prepared)
+    check_length(recipe, prepared)
     _open_folder(run, recipe, prepared)
     learn = count_recipe if isinstance(recipe.decoder, CountingSettings) else take_steps
     try:
@@ -181,7 +181,7 @@ def _name_batch(error: NonFinite, prepared: Prepared, run: RunFolder) -> UserErr
     return UserError(what, where=str(run), remedy=error.remedy)
 
 
-def _check_length(recipe: Recipe, prepared: Prepared) -> None:
+def check_length(recipe: Recipe, prepared: Prepared) -> None:
     """Refuse a text that is too short to be learnt from, before there is a folder for it."""
     if isinstance(prepared.train, TextSet):
         if isinstance(recipe.decoder, CountingSettings):
