@@ -61,7 +61,9 @@ def written(path: Path, folder: Path, model, **changes) -> None:
             theirs = f"blk.{where[2]}.{BACK['.'.join([*where[3:], part])]}.{ending}"
         else:
             theirs = f"{BACK['.'.join([*where, part])]}.{ending}"
-        writer.add_tensor(theirs, weight.numpy())
+        writer.add_tensor(theirs, weight.to(changes.get("kinds", {}).get(name, weight.dtype)).numpy())
+    for name, value in changes.get("told", {}).items():
+        {int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}[type(value)](name, value)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -110,6 +112,37 @@ def test_what_we_have_no_part_for_is_told(changes, told, tmp_path):
     written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA), **changes)
     with pytest.raises(UserError, match=rf"it\.gguf.*{told}"):
         read_gguf(tmp_path / "it.gguf")
+
+
+def test_weights_that_cannot_be_computed_with_are_told_by_name(tmp_path):
+    model = real_folder(tmp_path / "it", LLAMA)
+    written(tmp_path / "it.gguf", tmp_path / "it", model, kinds={"model.norm.weight": torch.float64})
+    with pytest.raises(UserError, match=r"it\.gguf: The weight 'model\.norm\.weight' is in F64.*Q8_0"):
+        read_gguf(tmp_path / "it.gguf")
+    model.model.norm.weight.data[1] = float("inf")
+    written(tmp_path / "it.gguf", tmp_path / "it", model)
+    with pytest.raises(UserError, match=r"'model\.norm\.weight' holds something that is no finite number"):
+        read_gguf(tmp_path / "it.gguf")
+
+
+@pytest.mark.parametrize(
+    "name, value, told",
+    [
+        ("llama.rope.dimension_count", 4, "head_dim=4"),
+        ("llama.rope.scale_linear", 2.0, "rope_type='linear'"),
+        ("llama.rope.scaling.type", "yarn", "rope_type='yarn'"),
+    ],
+)
+def test_angles_that_we_do_not_have_are_refused(name, value, told, tmp_path):
+    written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA), told={name: value})
+    with pytest.raises(UserError, match=rf"it\.gguf: We have no part for {told}"):
+        read_gguf(tmp_path / "it.gguf")
+
+
+def test_angles_that_are_told_as_they_are_anyway_are_no_mistake(tmp_path):
+    told = {"llama.rope.dimension_count": 6, "llama.rope.scale_linear": 1.0, "llama.rope.scaling.type": "none"}
+    written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA), told=told)
+    assert read_gguf(tmp_path / "it.gguf").settings.decoder.heads == 4
 
 
 @pytest.mark.parametrize("content", [b"", b"GGUF", b"no such thing" * 100])
