@@ -149,9 +149,10 @@ class TestRefused:
         assert run(["predict", str(gpt2), "the cat"]) == 2
         assert re.search(r"config\.json: This cannot be read.*Get the file again", capsys.readouterr().err, re.DOTALL)
 
-    def test_pickles_with_a_remedy(self, gpt2):
-        (gpt2 / "model.safetensors").rename(gpt2 / "pytorch_model.bin")
-        with pytest.raises(UserError, match=r"pytorch_model\.bin is a pickle.*save_pretrained"):
+    @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.pth", "last.ckpt"])
+    def test_pickles_with_a_remedy(self, gpt2, name):
+        (gpt2 / "model.safetensors").rename(gpt2 / name)
+        with pytest.raises(UserError, match=rf"{name} is a pickle.*save_pretrained"):
             read_real(gpt2)
 
     def test_a_folder_without_weights(self, gpt2):
