@@ -88,6 +88,14 @@ def test_vectors_are_of_length_one_and_stand_in_the_order_of_the_texts(body, tmp
     assert len(told["vector"]) == 24
 
 
+def test_a_text_of_nothing_to_see_has_a_vector_of_zeros(body, capsys):
+    assert run(["vectors", str(body), "--json", "the cat", "\u200b\ufeff"]) == 0
+    captured = capsys.readouterr()
+    lengths = [np.linalg.norm(json.loads(line)["vector"]) for line in captured.out.splitlines()]
+    assert lengths == pytest.approx([1, 0], abs=1e-5)
+    assert "its vector is all zeros" in captured.err
+
+
 def test_a_model_that_fills_blanks_gives_vectors_too(fill):
     alone, together = load(fill).vectors(["the cat"]), load(fill).vectors(["a dog ran after the cats", "the cat"])
     assert alone[0] == pytest.approx(together[1], abs=1e-5)
