@@ -296,7 +296,14 @@ class TestGoingOn:
             answer(some_lines(500), unfinished)
 
     @pytest.mark.parametrize(
-        "note", ["", "[]", '{"format": 2}', '{"format": 1, "made_by": {}, "window": {"start": "a"}}']
+        "note",
+        [
+            "",
+            "[]",
+            '{"format": 2}',
+            '{"format": 1, "made_by": {}, "window": {"start": "a"}}',
+            '{"format": 1, "made_by": {}, "window": {"start": 64, "end": 192}}',
+        ],
     )
     def test_an_unreadable_note_is_refused(self, note: str, unfinished: Path):
         unfinished.with_name("out.txt.progress.json").write_text(note)
