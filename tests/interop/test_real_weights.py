@@ -77,10 +77,11 @@ def test_the_fingerprint_is_of_every_file(gpt2):
 
 def test_the_folders_own_ways_of_decoding_hold(gpt2):
     told = {"do_sample": True, "temperature": 0.5, "max_new_tokens": 3, "length_penalty": 2.0, "unheard_of": 1}
+    told |= {"early_stopping": True}
     (gpt2 / "generation_config.json").write_text(json.dumps(told))
     decoding = load(gpt2).config.decoding
     assert (decoding.do_sample, decoding.temperature, decoding.max_new_tokens) == (True, 0.5, 3)
-    assert decoding.length_penalty.kind == "none"
+    assert (decoding.length_penalty.kind, decoding.early_stopping) == ("none", False)
     (gpt2 / "generation_config.json").write_text('{"temperature": -1.0}')
     with pytest.raises(UserError, match=r"generation_config\.json.*temperature"):
         load(gpt2)
@@ -217,9 +218,11 @@ class TestRefused:
             ({"model_type": "distilbert"}, r"no layers for the model_type 'distilbert'"),
             ({"n_embd": None}, "no 'n_embd'"),
             ({"n_head": "three"}, "'n_head' is 'three'"),
+            ({"n_layer": 0}, "'n_layer' is 0"),
             ({"n_head": 5}, "multiple of twice its 5 heads"),
             ({"activation_function": "silu"}, "activation_function='silu'"),
             ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx=True"),
+            ({"scale_attn_weights": False}, "scale_attn_weights=False"),
             ({"add_cross_attention": True}, "add_cross_attention=True"),
             ({"vocab_size": 100}, "ends before 100"),
             ({"eos_token_id": 290}, "'eos_token_id' is 290"),

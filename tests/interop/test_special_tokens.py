@@ -44,7 +44,7 @@ def test_minus_one_is_no_token(folder):
 @pytest.mark.parametrize("wrong", [2.0, "7", -2])
 def test_what_is_no_number_of_a_token_is_refused(folder, wrong):
     change_config(folder, pad_token_id=wrong)
-    with pytest.raises(UserError, match="'pad_token_id' is .*no number of a token"):
+    with pytest.raises(UserError, match=r"'pad_token_id' is .*no number of a token"):
         read_real(folder)
 
 
