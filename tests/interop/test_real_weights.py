@@ -105,6 +105,16 @@ def test_a_head_that_is_stored_although_it_is_tied_is_left_alone(gpt2):
     assert load(gpt2).score("the", " cat") == expected
 
 
+def test_masks_and_angles_that_are_stored_are_passed_over(gpt2, llama):
+    for folder, names in (
+        (gpt2, ("transformer.h.0.attn.bias", "transformer.h.1.attn.masked_bias")),
+        (llama, ("model.layers.0.self_attn.rotary_emb.inv_freq", "model.rotary_emb.inv_freq")),
+    ):
+        expected = load(folder).score("the", " cat")
+        with_weights(folder, lambda tensors, names=names: tensors.update({name: torch.ones(3) for name in names}))
+        assert load(folder).score("the", " cat") == expected
+
+
 def test_vocabulary_and_merges_will_do(gpt2):
     expected = load(gpt2).tokenisers.target.encode("the cat 你好")
     content = json.loads((gpt2 / "tokenizer.json").read_text(encoding="utf-8"))

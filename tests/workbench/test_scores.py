@@ -53,6 +53,12 @@ def test_what_is_told_fits_into_80_columns(capsys):
     assert f"  {signature}" in lines
 
 
+def test_of_several_right_answers_any_will_do():
+    exact = german().model_copy(update={"metrics": ("exact",)})
+    answers = [("a cat", "one cat"), ("a dog",)]
+    assert score_outputs(exact, ["a cat", "a dog"], ["one cat", "a cat"], answers) == {"pairs": 2, "exact": 50}
+
+
 def test_without_its_package_a_metric_is_left_out(monkeypatch):
     monkeypatch.setattr(evaluate, "has_moses", lambda: False)
     assert score_outputs(german(), REFERENCES, OUTPUTS).keys() == {"pairs", "bleu"}
