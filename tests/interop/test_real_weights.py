@@ -17,7 +17,7 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import sha256
 from seq2see.interop import real_weights
 from seq2see.interop.real_weights import read_real
-from seq2see.workbench import reading
+from seq2see.workbench import evaluate, reading
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.evaluate import judge_texts
 from seq2see.workbench.model_folder import fingerprint_of
@@ -329,6 +329,20 @@ class TestEval:
         assert told["bits_per_character"] * 12 * math.log(2) == pytest.approx(
             -model.score("", "the cat sat\n"), abs=1e-4
         )
+        batch = model.reading("", "the cat sat\n").batch  # with one token more, which nobody knows
+        right = model.module(batch)[0, :count].argmax(-1) == batch.labels[0, :count]
+        assert told["token_accuracy"] == pytest.approx(100 * float(right.float().mean()))
+
+    def test_a_window_is_no_wider_than_memory_allows(self, gpt2, tmp_path, monkeypatch):
+        (tmp_path / "book.txt").write_text("the cat sat on the mat\n", encoding="utf-8")
+        monkeypatch.setattr(evaluate, "WIDEST", 5)
+        widths = []
+        monkeypatch.setattr(
+            evaluate, "read_with_truth", lambda module, texts, watch: widths.append(texts.width) or 1 / 0
+        )
+        with pytest.raises(ZeroDivisionError):
+            judge_texts(load(gpt2), [tmp_path / "book.txt"])
+        assert widths == [5]
 
     def test_without_a_text_nothing_can_be_told(self, gpt2, capsys):
         assert run(["eval", str(gpt2)]) == 2
