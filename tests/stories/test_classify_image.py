@@ -127,6 +127,8 @@ def test_a_model_looks_at_pictures_in_other_sizes_and_says_so(run: RunFolder, tm
     assert "pictures were seen in 20 x 20 pixels" in capsys.readouterr().out
     scores = json.loads((run.evaluation / "scores.json").read_text())
     assert scores["seen"] == {"side": 20}
+    assert command(["eval", str(run.path), str(run.path)]) == 0  # runs are compared by what each sees of itself
+    assert "seen" not in json.loads((run.evaluation / "scores.json").read_text())
     assert scores["test"]["accuracy"] > 80
 
 
