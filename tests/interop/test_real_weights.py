@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from real_folders import change_config, real_folder
 from seq2see.cli.app import run
+from seq2see.cli.predict import converse
 from seq2see.core.errors import UserError
 from seq2see.core.files import sha256
 from seq2see.interop import real_weights
@@ -48,6 +49,14 @@ def test_a_text_is_gone_on_from(gpt2, capsys):
     assert first.startswith("the cat")
     assert second.startswith("我有")
     assert len(first) > len("the cat")
+
+
+def test_dots_go_on_from_all_that_stands_there(gpt2, monkeypatch):
+    model, asked, typed = load(gpt2), [], iter(["the cat", "...", ""])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    monkeypatch.setattr(model, "stream", lambda text, **settings: asked.append(text) or iter([" sat"]))
+    converse(model, {"prefix": ""})
+    assert asked == ["the cat", "the cat sat"]
 
 
 def test_it_shows_where_it_looks(gpt2):
