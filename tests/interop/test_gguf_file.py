@@ -109,6 +109,7 @@ def test_texts_are_cut_as_the_file_says(pre, digits, tmp_path):
     if digits:
         theirs.pre_tokenizer = Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
     assert [ours.numbers.theirs[each] for each in ours.encode(text)] == theirs.encode(text).ids
+    assert ours.decode(ours.encode(text)) == text
     assert (ours.numbers.theirs[EOS], ours.numbers.theirs[PAD]) == (3, 9)
 
 

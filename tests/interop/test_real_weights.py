@@ -18,6 +18,8 @@ from seq2see.core.errors import UserError
 from seq2see.core.files import sha256
 from seq2see.interop import real_weights
 from seq2see.interop.real_weights import read_real
+from seq2see.metrics.accuracy import Accuracy
+from seq2see.metrics.perplexity import Perplexity
 from seq2see.workbench import evaluate, reading
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.evaluate import judge_texts
@@ -338,9 +340,12 @@ class TestEval:
         assert told["bits_per_character"] * 12 * math.log(2) == pytest.approx(
             -model.score("", "the cat sat\n"), abs=1e-4
         )
-        batch = model.reading("", "the cat sat\n").batch  # with one token more, which nobody knows
-        right = model.module(batch)[0, :count].argmax(-1) == batch.labels[0, :count]
-        assert told["token_accuracy"] == pytest.approx(100 * float(right.float().mean()))
+
+    def test_how_many_tokens_are_guessed_is_told_in_per_cent(self, gpt2, tmp_path, monkeypatch):
+        (tmp_path / "book.txt").write_text("the cat sat\n", encoding="utf-8")
+        found = Perplexity(2.0, 4, "token", 12), Accuracy(1, 4)
+        monkeypatch.setattr(evaluate, "read_with_truth", lambda module, texts, watch: found)
+        assert judge_texts(load(gpt2), [tmp_path / "book.txt"])["perplexity"]["token_accuracy"] == 25
 
     def test_a_window_is_no_wider_than_memory_allows(self, gpt2, tmp_path, monkeypatch):
         (tmp_path / "book.txt").write_text("the cat sat on the mat\n", encoding="utf-8")
