@@ -23,7 +23,7 @@ from seq2see.metrics.perplexity import Perplexity
 from seq2see.workbench import evaluate, reading
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.evaluate import judge_texts
-from seq2see.workbench.model_folder import fingerprint_of
+from seq2see.workbench.model_folder import fingerprint_of, read_model, write_model
 from seq2see.workbench.predict import load
 
 
@@ -84,6 +84,20 @@ def test_the_fingerprint_is_of_every_file(gpt2):
     assert fingerprint_of(gpt2) == first
     with_weights(gpt2, lambda tensors: tensors["transformer.wpe.weight"].add_(1))
     assert fingerprint_of(gpt2) != first
+
+
+def test_the_fingerprint_is_of_texts_too(gpt2):
+    (gpt2 / "merges.txt").write_text("a b\n")
+    before = fingerprint_of(gpt2)
+    (gpt2 / "merges.txt").write_text("b a\n")
+    assert fingerprint_of(gpt2) != before
+
+
+def test_what_a_kill_left_behind_is_no_part_of_a_model(gpt2, tmp_path):
+    (tmp_path / ".model.tmp").mkdir()
+    (tmp_path / ".model.tmp" / "half.safetensors").write_bytes(b"torn")
+    write_model(tmp_path / "model", read_model(gpt2, torch.device("cpu")))
+    assert not (tmp_path / "model" / "half.safetensors").exists()
 
 
 def test_the_folders_own_ways_of_decoding_hold(gpt2):
