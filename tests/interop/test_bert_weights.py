@@ -88,6 +88,14 @@ def test_vectors_are_of_length_one_and_stand_in_the_order_of_the_texts(body, tmp
     assert len(told["vector"]) == 24
 
 
+def test_a_text_of_nothing_to_see_has_a_vector_of_zeros(body, capsys):
+    assert run(["vectors", str(body), "--json", "the cat", "\u200b\ufeff"]) == 0
+    captured = capsys.readouterr()
+    lengths = [np.linalg.norm(json.loads(line)["vector"]) for line in captured.out.splitlines()]
+    assert lengths == pytest.approx([1, 0], abs=1e-5)
+    assert "its vector is all zeros" in captured.err
+
+
 def test_a_model_that_fills_blanks_gives_vectors_too(fill):
     alone, together = load(fill).vectors(["the cat"]), load(fill).vectors(["a dog ran after the cats", "the cat"])
     assert alone[0] == pytest.approx(together[1], abs=1e-5)
@@ -103,9 +111,27 @@ def test_the_folder_says_which_vector_stands_for_a_text(body):
     assert model.config.model.source.longest == 10
     first = model.vectors(["the cat"])
     assert np.abs(first - mean).max() > 0.01
-    told.write_text(json.dumps({"pooling_mode_max_tokens": True}))
-    with pytest.raises(UserError, match="pooling_mode_max_tokens"):
-        load(body)
+    for most in (3, 1000, "12", True):  # too few for a text, more than there are places, or no number at all
+        (body / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": most}))
+        assert load(body).config.model.source.longest == 38
+    (body / "sentence_bert_config.json").write_text("[]")
+    assert load(body).config.model.source.longest == 38
+    both = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}
+    for strange in ({"pooling_mode_max_tokens": True}, {"pooling_mode": "lasttoken"}, both):
+        told.write_text(json.dumps(strange))
+        with pytest.raises(UserError, match=" with ".join(strange)):
+            load(body)
+
+
+def test_a_config_that_names_no_architecture_is_of_a_body_alone(body):
+    change_config(body, architectures=None)
+    assert read_real(body).settings.target.kind == "vector"
+
+
+@pytest.mark.parametrize("name, longest", [("fill", 38), ("fill and pairs", 37)])
+def test_what_stands_around_texts_has_room_too(tmp_path, name, longest):
+    bert_folder(tmp_path / "it", name)
+    assert read_real(tmp_path / "it").settings.source.longest == longest
 
 
 def test_who_cannot_be_asked_for_vectors_is_told(body, tmp_path, capsys):
@@ -135,9 +161,12 @@ def test_the_first_names_of_norms_are_known(fill):
 
 
 def test_heads_that_nobody_asks_are_left_where_they_are(fill):
-    more = {"bert.pooler.dense.weight": torch.zeros(24, 24), "cls.seq_relationship.bias": torch.zeros(2)}
+    expected = load(fill)("the [MASK] sat").guesses
+    heads = ("bert.pooler.dense", "cls.predictions.decoder", "cls.seq_relationship")
+    more = {f"{name}.{part}": torch.ones(2) for name in heads for part in ("weight", "bias")}
+    more["bert.embeddings.position_ids"] = torch.arange(40)
     with_weights(fill, lambda tensors: tensors | more)
-    read_real(fill)
+    assert load(fill)("the [MASK] sat").guesses == expected
     with_weights(fill, lambda tensors: tensors | {"bert.adapter.weight": torch.zeros(2)})
     with pytest.raises(UserError, match=r"bert\.adapter\.weight.*no place"):
         read_real(fill)
@@ -150,6 +179,7 @@ def test_heads_that_nobody_asks_are_left_where_they_are(fill):
         ({"position_embedding_type": "relative_key"}, "relative_key"),
         ({"type_vocab_size": 1}, "type_vocab_size=1"),
         ({"is_decoder": True}, "is_decoder"),
+        ({"add_cross_attention": True}, "add_cross_attention"),
         ({"tie_word_embeddings": False}, "tie_word_embeddings"),
         ({"architectures": ["BertForQuestionAnswering"]}, "BertForQuestionAnswering"),
         ({"architectures": ["BertForTokenClassification"]}, "labels"),

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from tokenizers import Tokenizer
+from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
 from torch.testing import assert_close
 
 from real_folders import END, real_folder
@@ -14,7 +16,7 @@ from seq2see.cli.app import run
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.interop.gguf_file import NAMES, halves_apart, read_gguf
-from seq2see.sequences.tokenisers import BOS
+from seq2see.sequences.tokenisers import BOS, EOS, PAD
 from seq2see.workbench.model_folder import fingerprint_of
 
 gguf = pytest.importorskip("gguf")
@@ -42,7 +44,7 @@ def written(path: Path, folder: Path, model, **changes) -> None:
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
     content = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     pieces = sorted(content["model"]["vocab"], key=content["model"]["vocab"].get)
-    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_model(changes.get("pieces", "gpt2"))
     writer.add_tokenizer_pre(changes.get("pre", "gpt-2"))
     writer.add_token_list(pieces)
     writer.add_token_types([3 if piece == END else 1 for piece in pieces])
@@ -61,7 +63,9 @@ def written(path: Path, folder: Path, model, **changes) -> None:
             theirs = f"blk.{where[2]}.{BACK['.'.join([*where[3:], part])]}.{ending}"
         else:
             theirs = f"{BACK['.'.join([*where, part])]}.{ending}"
-        writer.add_tensor(theirs, weight.numpy())
+        writer.add_tensor(theirs, weight.to(changes.get("kinds", {}).get(name, weight.dtype)).numpy())
+    for name, value in changes.get("told", {}).items():
+        {int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}[type(value)](name, value)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -96,6 +100,19 @@ def test_a_token_that_is_always_put_first_begins_every_text(tmp_path):
     assert read_gguf(tmp_path / "it.gguf").tokeniser.numbers.beginning == 7
 
 
+@pytest.mark.parametrize("pre, digits", [("gpt-2", False), ("default", False), ("smollm", True)])
+def test_texts_are_cut_as_the_file_says(pre, digits, tmp_path):
+    told = {"tokenizer.ggml.padding_token_id": 9}
+    written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA), pre=pre, told=told)
+    ours, text = read_gguf(tmp_path / "it.gguf").tokeniser, "the cat 我有 1234"
+    theirs = Tokenizer.from_file(str(tmp_path / "it" / "tokenizer.json"))
+    if digits:
+        theirs.pre_tokenizer = Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
+    assert [ours.numbers.theirs[each] for each in ours.encode(text)] == theirs.encode(text).ids
+    assert ours.decode(ours.encode(text)) == text
+    assert (ours.numbers.theirs[EOS], ours.numbers.theirs[PAD]) == (3, 9)
+
+
 def test_a_file_that_is_none_is_told_with_a_remedy(tmp_path):
     (tmp_path / "it.gguf").write_bytes(b"GGUF is how it begins, and then it is something else")
     with pytest.raises(UserError, match=r"it\.gguf: This GGUF file cannot be read.*Get the file again"):
@@ -104,12 +121,47 @@ def test_a_file_that_is_none_is_told_with_a_remedy(tmp_path):
 
 @pytest.mark.parametrize(
     "changes, told",
-    [({"kind": "qwen2"}, r"this is of qwen2\. Give a file"), ({"pre": "llama-bpe"}, r"gpt2, llama-bpe\. Give the")],
+    [
+        ({"kind": "qwen2"}, r"this is of qwen2\. Give a file"),
+        ({"pre": "llama-bpe"}, r"gpt2, llama-bpe\. Give the"),
+        ({"pieces": "llama"}, r"llama, gpt-2\. Give the"),
+    ],
 )
 def test_what_we_have_no_part_for_is_told(changes, told, tmp_path):
     written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA), **changes)
     with pytest.raises(UserError, match=rf"it\.gguf.*{told}"):
         read_gguf(tmp_path / "it.gguf")
+
+
+def test_weights_that_cannot_be_computed_with_are_told_by_name(tmp_path):
+    model = real_folder(tmp_path / "it", LLAMA)
+    written(tmp_path / "it.gguf", tmp_path / "it", model, kinds={"model.norm.weight": torch.float64})
+    with pytest.raises(UserError, match=r"it\.gguf: The weight 'model\.norm\.weight' is in F64.*Q8_0"):
+        read_gguf(tmp_path / "it.gguf")
+    model.model.norm.weight.data[1] = float("inf")
+    written(tmp_path / "it.gguf", tmp_path / "it", model)
+    with pytest.raises(UserError, match=r"'model\.norm\.weight' holds something that is no finite number"):
+        read_gguf(tmp_path / "it.gguf")
+
+
+@pytest.mark.parametrize(
+    "name, value, told",
+    [
+        ("llama.rope.dimension_count", 4, "head_dim=4"),
+        ("llama.rope.scale_linear", 2.0, "rope_type='linear'"),
+        ("llama.rope.scaling.type", "yarn", "rope_type='yarn'"),
+    ],
+)
+def test_angles_that_we_do_not_have_are_refused(name, value, told, tmp_path):
+    written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA), told={name: value})
+    with pytest.raises(UserError, match=rf"it\.gguf: We have no part for {told}"):
+        read_gguf(tmp_path / "it.gguf")
+
+
+def test_angles_that_are_told_as_they_are_anyway_are_no_mistake(tmp_path):
+    told = {"llama.rope.dimension_count": 6, "llama.rope.scale_linear": 1.0, "llama.rope.scaling.type": "none"}
+    written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA), told=told)
+    assert read_gguf(tmp_path / "it.gguf").settings.decoder.heads == 4
 
 
 @pytest.mark.parametrize("content", [b"", b"GGUF", b"no such thing" * 100])

@@ -13,14 +13,17 @@ from safetensors.torch import load_file, save_file
 
 from real_folders import change_config, real_folder
 from seq2see.cli.app import run
+from seq2see.cli.predict import converse
 from seq2see.core.errors import UserError
 from seq2see.core.files import sha256
 from seq2see.interop import real_weights
 from seq2see.interop.real_weights import read_real
-from seq2see.workbench import reading
+from seq2see.metrics.accuracy import Accuracy
+from seq2see.metrics.perplexity import Perplexity
+from seq2see.workbench import evaluate, reading
 from seq2see.workbench.attention import TextAttention
 from seq2see.workbench.evaluate import judge_texts
-from seq2see.workbench.model_folder import fingerprint_of
+from seq2see.workbench.model_folder import fingerprint_of, read_model, write_model
 from seq2see.workbench.predict import load
 
 
@@ -50,6 +53,14 @@ def test_a_text_is_gone_on_from(gpt2, capsys):
     assert len(first) > len("the cat")
 
 
+def test_dots_go_on_from_all_that_stands_there(gpt2, monkeypatch):
+    model, asked, typed = load(gpt2), [], iter(["the cat", "...", ""])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    monkeypatch.setattr(model, "stream", lambda text, **settings: asked.append(text) or iter([" sat"]))
+    converse(model, {"prefix": ""})
+    assert asked == ["the cat", "the cat sat"]
+
+
 def test_it_shows_where_it_looks(gpt2):
     shown = TextAttention.of(load(gpt2).trace("the", " cat"))
     assert shown.source[0] == "<bos>"
@@ -75,13 +86,27 @@ def test_the_fingerprint_is_of_every_file(gpt2):
     assert fingerprint_of(gpt2) != first
 
 
+def test_the_fingerprint_is_of_texts_too(gpt2):
+    (gpt2 / "merges.txt").write_text("a b\n")
+    before = fingerprint_of(gpt2)
+    (gpt2 / "merges.txt").write_text("b a\n")
+    assert fingerprint_of(gpt2) != before
+
+
+def test_what_a_kill_left_behind_is_no_part_of_a_model(gpt2, tmp_path):
+    (tmp_path / ".model.tmp").mkdir()
+    (tmp_path / ".model.tmp" / "half.safetensors").write_bytes(b"torn")
+    write_model(tmp_path / "model", read_model(gpt2, torch.device("cpu")))
+    assert not (tmp_path / "model" / "half.safetensors").exists()
+
+
 def test_the_folders_own_ways_of_decoding_hold(gpt2):
     told = {"do_sample": True, "temperature": 0.5, "max_new_tokens": 3, "length_penalty": 2.0, "unheard_of": 1}
-    told["repetition_penalty"] = 1.1  # theirs is laid on logits
+    told |= {"early_stopping": True, "repetition_penalty": 1.1}  # these mean something else there
     (gpt2 / "generation_config.json").write_text(json.dumps(told))
     decoding = load(gpt2).config.decoding
     assert (decoding.do_sample, decoding.temperature, decoding.max_new_tokens) == (True, 0.5, 3)
-    assert (decoding.length_penalty.kind, decoding.repetition_penalty) == ("none", 1.0)
+    assert (decoding.length_penalty.kind, decoding.early_stopping, decoding.repetition_penalty) == ("none", False, 1.0)
     (gpt2 / "generation_config.json").write_text('{"temperature": -1.0}')
     with pytest.raises(UserError, match=r"generation_config\.json.*temperature"):
         load(gpt2)
@@ -103,6 +128,16 @@ def test_a_head_that_is_stored_although_it_is_tied_is_left_alone(gpt2):
     expected = load(gpt2).score("the", " cat")
     with_weights(gpt2, lambda tensors: tensors.update({"lm_head.weight": torch.zeros(289, 24)}))
     assert load(gpt2).score("the", " cat") == expected
+
+
+def test_masks_and_angles_that_are_stored_are_passed_over(gpt2, llama):
+    for folder, names in (
+        (gpt2, ("transformer.h.0.attn.bias", "transformer.h.1.attn.masked_bias")),
+        (llama, ("model.layers.0.self_attn.rotary_emb.inv_freq", "model.rotary_emb.inv_freq")),
+    ):
+        expected = load(folder).score("the", " cat")
+        with_weights(folder, lambda tensors, names=names: tensors.update({name: torch.ones(3) for name in names}))
+        assert load(folder).score("the", " cat") == expected
 
 
 def test_vocabulary_and_merges_will_do(gpt2):
@@ -150,9 +185,10 @@ class TestRefused:
         assert run(["predict", str(gpt2), "the cat"]) == 2
         assert re.search(r"config\.json: This cannot be read.*Get the file again", capsys.readouterr().err, re.DOTALL)
 
-    def test_pickles_with_a_remedy(self, gpt2):
-        (gpt2 / "model.safetensors").rename(gpt2 / "pytorch_model.bin")
-        with pytest.raises(UserError, match=r"pytorch_model\.bin is a pickle.*save_pretrained"):
+    @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.pth", "last.ckpt"])
+    def test_pickles_with_a_remedy(self, gpt2, name):
+        (gpt2 / "model.safetensors").rename(gpt2 / name)
+        with pytest.raises(UserError, match=rf"{name} is a pickle.*save_pretrained"):
             read_real(gpt2)
 
     def test_a_folder_without_weights(self, gpt2):
@@ -217,9 +253,11 @@ class TestRefused:
             ({"model_type": "distilbert"}, r"no layers for the model_type 'distilbert'"),
             ({"n_embd": None}, "no 'n_embd'"),
             ({"n_head": "three"}, "'n_head' is 'three'"),
+            ({"n_layer": 0}, "'n_layer' is 0"),
             ({"n_head": 5}, "multiple of twice its 5 heads"),
             ({"activation_function": "silu"}, "activation_function='silu'"),
             ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx=True"),
+            ({"scale_attn_weights": False}, "scale_attn_weights=False"),
             ({"add_cross_attention": True}, "add_cross_attention=True"),
             ({"vocab_size": 100}, "ends before 100"),
             ({"eos_token_id": 290}, "'eos_token_id' is 290"),
@@ -316,6 +354,23 @@ class TestEval:
         assert told["bits_per_character"] * 12 * math.log(2) == pytest.approx(
             -model.score("", "the cat sat\n"), abs=1e-4
         )
+
+    def test_how_many_tokens_are_guessed_is_told_in_per_cent(self, gpt2, tmp_path, monkeypatch):
+        (tmp_path / "book.txt").write_text("the cat sat\n", encoding="utf-8")
+        found = Perplexity(2.0, 4, "token", 12), Accuracy(1, 4)
+        monkeypatch.setattr(evaluate, "read_with_truth", lambda module, texts, watch: found)
+        assert judge_texts(load(gpt2), [tmp_path / "book.txt"])["perplexity"]["token_accuracy"] == 25
+
+    def test_a_window_is_no_wider_than_memory_allows(self, gpt2, tmp_path, monkeypatch):
+        (tmp_path / "book.txt").write_text("the cat sat on the mat\n", encoding="utf-8")
+        monkeypatch.setattr(evaluate, "WIDEST", 5)
+        widths = []
+        monkeypatch.setattr(
+            evaluate, "read_with_truth", lambda module, texts, watch: widths.append(texts.width) or 1 / 0
+        )
+        with pytest.raises(ZeroDivisionError):
+            judge_texts(load(gpt2), [tmp_path / "book.txt"])
+        assert widths == [5]
 
     def test_without_a_text_nothing_can_be_told(self, gpt2, capsys):
         assert run(["eval", str(gpt2)]) == 2

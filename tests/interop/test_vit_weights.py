@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from torch.testing import assert_close
 from seq2see.core.batch import Batch, Pictures
 from seq2see.core.errors import UserError
 from seq2see.interop.npz_file import NpzFile
+from seq2see.interop.vit_layouts import BIG_VISION, TIMM, VISION_TRANSFORMER, hugging_face, vit_places
 from seq2see.interop.vit_weights import toned
 from seq2see.layers.patches import Tones, cut
 from seq2see.workbench.model_folder import fingerprint_of, read_model
@@ -45,6 +47,7 @@ def changed(folder, **changes) -> None:
         ({"num_hidden_layers": 1}, "has no place"),
         ({"num_hidden_layers": 3}, "is missing"),
         ({"image_size": 24}, "positions, but 36 patches"),
+        ({"image_size": 16}, "positions, but 16 patches"),
         ({"image_size": 22}, "multiple"),
         ({"patch_size": 5}, "should be"),
         ({"image_size": [20, 20]}, "whole number"),
@@ -78,12 +81,40 @@ def test_a_weight_that_is_missing_or_damaged_is_named(folder):
     [
         ("{", "cannot be read"), ('{"image_mean": [0.5]}', "not the numbers of 3 channels"),
         ('{"do_rescale": false}', "other numbers"), ('{"image_mean": "grey"}', "cannot be read"),
+        ('{"rescale_factor": 1}', "other numbers"), ('{"image_mean": [0.5, NaN, 0.5]}', "not the numbers of 3"),
+        ('{"image_std": [0.5, 0, 0.5]}', "cannot be divided by"),
     ],
 )  # fmt: skip
 def test_a_preprocessor_that_cannot_be_followed_is_refused(folder, told, said):
     (folder / "preprocessor_config.json").write_text(told)
     with pytest.raises(UserError, match=said):
         read_model(folder, CPU)
+
+
+def test_what_nobody_asks_is_passed_over(folder):
+    weights = load_file(folder / "model.safetensors")
+    unused = {"vit.embeddings.mask_token": torch.ones(1, 1, WIDTH), "vit.pooler.dense.bias": torch.ones(WIDTH)}
+    save_file(weights | unused, folder / "model.safetensors")
+    assert len(read_model(folder, CPU).tokenisers.labels) == 5
+
+
+@pytest.mark.parametrize("names", [hugging_face("vit.", False), TIMM, BIG_VISION, VISION_TRANSFORMER])
+def test_every_place_leads_there_and_back(folder, names):
+    settings = read_model(folder, CPU).config.model
+    for place in vit_places(names, settings, 26, 5):
+        theirs = {name: torch.randn(shape) for name, shape in zip(place.theirs, place.shapes, strict=True)}
+        back = place.part(place.join(list(theirs.values())))
+        assert {name: back[name].tolist() for name in back} == {name: theirs[name].tolist() for name in theirs}
+
+
+def test_a_token_without_its_position_is_told(tmp_path):
+    vit_folder(tmp_path / "it", "deit, taught")
+    weights = load_file(tmp_path / "it" / "model.safetensors")
+    name = "deit.embeddings.position_embeddings"
+    weights[name] = weights[name][:, 1:].clone()  # 25 patches and one of two tokens
+    save_file(weights, tmp_path / "it" / "model.safetensors")
+    with pytest.raises(UserError, match="26 positions, but 25 patches and 2 tokens"):
+        read_model(tmp_path / "it", CPU)
 
 
 def test_tones_go_into_the_product_exactly():
@@ -115,6 +146,29 @@ def test_timms_other_summaries_are_refused(tmp_path):
     timm_folder(tmp_path / "it", like_others())
     changed(tmp_path / "it", global_pool="avg")
     with pytest.raises(UserError, match="global_pool='avg'"):
+        read_model(tmp_path / "it", CPU)
+
+
+def test_how_timms_model_was_made_is_followed_or_refused(tmp_path):
+    timm_folder(tmp_path / "it", like_others())
+    changed(tmp_path / "it", num_heads=None, model_args={"num_heads": 3, "depth": 2, "drop_path_rate": 0.1})
+    assert read_model(tmp_path / "it", CPU).config.model.encoder.heads == 3
+    changed(tmp_path / "it", model_args={"num_heads": 3, "act_layer": "quick_gelu"})
+    with pytest.raises(UserError, match=r"model_args\.act_layer='quick_gelu'"):
+        read_model(tmp_path / "it", CPU)
+
+
+@pytest.mark.parametrize(
+    "told, said",
+    [
+        ({"mean": [0.5]}, "not the numbers of 3 channels"), ({"std": [0.5, 0, 0.5]}, "cannot be divided by"),
+        ({"mean": 0.5}, "cannot be read"), ({"input_size": [20]}, "cannot be read"),
+        ({"input_size": None}, "input_size"),
+    ],
+)  # fmt: skip
+def test_timms_pixels_that_cannot_be_followed_are_refused(tmp_path, told, said):
+    timm_folder(tmp_path / "it", like_others(), **told)
+    with pytest.raises(UserError, match=said):
         read_model(tmp_path / "it", CPU)
 
 
@@ -208,6 +262,34 @@ def test_bfloat16_is_read_though_numpy_does_not_know_it(arrays, tmp_path):
     assert file.shapes() == {"it": (5, 3), "other": (2,)}
 
 
+@pytest.mark.parametrize("kind", ["int8", "uint16", "bool"])
+def test_weights_in_whole_numbers_are_refused_by_name(arrays, tmp_path, kind):
+    arrays["head/bias"] = arrays["head/bias"].astype(kind)
+    np.savez(tmp_path / "it.npz", **arrays)
+    with pytest.raises(UserError, match=rf"it\.npz: The weight 'head/bias' is in whole numbers \({kind}\).*float32"):
+        read_model(tmp_path / "it.npz", CPU)
+
+
+def test_weights_that_are_no_numbers_are_refused_by_name(arrays, tmp_path):
+    arrays["head/bias"][1] = np.nan
+    np.savez(tmp_path / "it.npz", **arrays)
+    with pytest.raises(UserError, match=r"'head/bias' holds something that is no finite number"):
+        read_model(tmp_path / "it.npz", CPU)
+
+
+def test_rarer_forms_of_an_npz_are_read(tmp_path):
+    """A long header has another version; an archive may hold other files; a number is no stack of blocks."""
+    arrays = {"long": np.arange(6.0).reshape(2, 3), "Transformer/encoderblock/step": np.array(7.0)}
+    with zipfile.ZipFile(tmp_path / "it.npz", "w") as archive:
+        archive.writestr("licence.txt", "free")
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w") as file:
+                np.lib.format.write_array(file, array, version=(2, 0))
+    file = NpzFile(tmp_path / "it.npz")
+    assert file.shapes() == {"long": (2, 3), "Transformer/encoderblock/step": ()}
+    assert torch.equal(file.read("long"), torch.arange(6.0).reshape(2, 3))
+
+
 def test_a_pickle_in_an_npz_is_not_opened(tmp_path):
     np.savez(tmp_path / "it.npz", **{"embedding/kernel": np.array([{"a": 1}], dtype=object)})
     with pytest.raises(UserError, match=r"cannot be read.*allow_pickle"):
@@ -218,9 +300,10 @@ def test_files_that_are_no_vit_are_refused(arrays, tmp_path):
     (tmp_path / "text.npz").write_text("no archive")
     with pytest.raises(UserError, match="cannot be read"):
         read_model(tmp_path / "text.npz", CPU)
-    np.savez(tmp_path / "other.npz", weights=np.ones(3))
-    with pytest.raises(UserError, match="no ViT"):
-        read_model(tmp_path / "other.npz", CPU)
+    for strange in ({"weights": np.ones(3)}, {"embedding/kernel": np.ones((4, 4, 24))}):
+        np.savez(tmp_path / "other.npz", **strange)
+        with pytest.raises(UserError, match="no ViT"):
+            read_model(tmp_path / "other.npz", CPU)
     np.savez(tmp_path / "more.npz", **arrays, strange=np.ones(3))
     with pytest.raises(UserError, match="'strange' has no place"):
         read_model(tmp_path / "more.npz", CPU)

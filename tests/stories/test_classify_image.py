@@ -17,6 +17,7 @@ from seq2see.cli.predict import converse
 from seq2see.core.errors import UserError
 from seq2see.models.packing import pack_model
 from seq2see.sources.shapes.scenes import Scenes
+from seq2see.workbench.answer_file import AnswerFile
 from seq2see.workbench.dry import dry_run
 from seq2see.workbench.evaluate import evaluate
 from seq2see.workbench.predict import load
@@ -127,6 +128,8 @@ def test_a_model_looks_at_pictures_in_other_sizes_and_says_so(run: RunFolder, tm
     assert "pictures were seen in 20 x 20 pixels" in capsys.readouterr().out
     scores = json.loads((run.evaluation / "scores.json").read_text())
     assert scores["seen"] == {"side": 20}
+    assert command(["eval", str(run.path), str(run.path)]) == 0  # runs are compared by what each sees of itself
+    assert "seen" not in json.loads((run.evaluation / "scores.json").read_text())
     assert scores["test"]["accuracy"] > 80
 
 
@@ -138,6 +141,34 @@ def test_sizes_that_nothing_can_be_seen_in_are_refused_without_blaming_the_pictu
         error = capsys.readouterr().err
         assert told in error
         assert "x.png" not in error
+
+
+def test_a_damaged_picture_among_others_leaves_its_line_empty_and_shows_in_the_exit_code(run, tmp_path, capsys):
+    names = [str(tmp_path / name) for name in ("a.png", "bad.png", "b.png")]
+    for name in names[::2]:
+        painted(COLOURS["blue"], 3).save(name)
+    Path(names[1]).write_text("no picture")
+    (tmp_path / "names.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
+    for asked in (names, ["--file", str(tmp_path / "names.txt")]):
+        assert command(["predict", str(run.path), *asked]) == 2
+        captured = capsys.readouterr()
+        assert [line[:4] for line in captured.out.splitlines()] == ["blue", "", "blue"]
+        assert "bad.png" in captured.err
+
+
+def test_going_on_in_another_size_is_refused(run: RunFolder, tmp_path: Path, capsys, monkeypatch):
+    painted(COLOURS["blue"], 3).save(tmp_path / "a.png")
+    asked = ["predict", str(run.path), str(tmp_path / "a.png"), "--out", str(tmp_path / "out.txt")]
+
+    def stopped(answers: AnswerFile) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AnswerFile, "finish", stopped)
+        assert command(asked) == 130
+    assert command([*asked, "--set", "source.side=24"]) == 2
+    assert "begun with side = null, and now it is 24" in capsys.readouterr().err
+    assert command(asked) == 0
 
 
 def test_the_command_line_answers_and_names_what_is_no_picture(run: RunFolder, tmp_path: Path, capsys):

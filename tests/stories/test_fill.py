@@ -21,6 +21,7 @@ from seq2see.workbench.ensemble import make_ensemble
 from seq2see.workbench.evaluate import evaluate
 from seq2see.workbench.fill import Fill
 from seq2see.workbench.predict import load
+from seq2see.workbench.reordering import reordering
 from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder
 from seq2see.workbench.train import train_recipe
@@ -93,6 +94,13 @@ def test_a_long_text_is_read_around_its_blank(run: RunFolder):
     assert found.truncated
     assert found.text.endswith("the cat sat")
     assert not load(run.path)("the c[MASK]t").truncated
+
+
+def test_a_long_text_without_a_blank_is_reordered_as_far_as_it_is_read(run: RunFolder):
+    model = load(run.path)
+    text = "the cat " * 100
+    assert reordering(model, text).ids == model.reading(text, None).batch.source.values[0].tolist()
+    assert len(reordering(model, text).ids) == model.config.model.read.longest + 2
 
 
 def test_neighbours_do_not_matter(run: RunFolder):

@@ -18,6 +18,7 @@ from tiny import ANIMALS, COLOURS, tiny_recipe, write_pairs
 
 from seq2see.cli.app import run
 from seq2see.cli.meter import Meter
+from seq2see.workbench import model_folder
 from seq2see.workbench.answer_file import AnswerFile
 from seq2see.workbench.predict import load
 from seq2see.workbench.streaming import Progress
@@ -125,7 +126,7 @@ def test_a_pipe_gives_what_a_file_gives(folder: Path, whole: bytes, capsysbinary
     assert capsysbinary.readouterr().out == whole
 
 
-def test_going_on_with_another_setting_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_going_on_with_another_setting_is_refused(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch):
     out = folder / "other.txt"
     child = start(predict(folder, "other.txt"))
     wait_for_more(out, child)
@@ -138,6 +139,12 @@ def test_going_on_with_another_setting_is_refused(folder: Path, capsys: pytest.C
     )
     assert run(predict(folder, "other.txt", "--prefix", "the")) == 2
     assert run(predict(folder, "other.txt", "--json")) == 2
+    assert run(predict(folder, "other.txt", "--engine", "ct2")) == 2
+    assert 'begun with engine = "own", and now it is "ct2"' in capsys.readouterr().err
+    with monkeypatch.context() as patch:
+        patch.setattr(model_folder, "fingerprint_of", lambda folder: "another")
+        assert run(predict(folder, "other.txt")) == 2
+    assert 'and now it is "another"' in capsys.readouterr().err
     (folder / "others.txt").write_text("猫\n" * 3000, encoding="utf-8")
     assert run(predict(folder, "other.txt", lines="others.txt")) == 2
     assert "The lines to be answered are not those of the last time." in capsys.readouterr().err

@@ -23,7 +23,7 @@ from seq2see.workbench.compare import compare
 from seq2see.workbench.evaluate import bleu_tokenise, evaluate
 from seq2see.workbench.predict import load
 from seq2see.workbench.report_texts import read_table
-from seq2see.workbench.run_folder import RunFolder, find_run, folder_for
+from seq2see.workbench.run_folder import RunFolder, find_run, folder_for, read_scores
 from seq2see.workbench.train import train_recipe
 
 
@@ -181,6 +181,8 @@ def test_evaluation_scores_keeps_every_prediction_and_compares_runs(run: RunFold
     rows = (run.evaluation / "test.tsv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == scores["test"]["pairs"] + 1
     assert json.loads((run.evaluation / "scores.json").read_text()) == scores
+    assert not {"train", "valid"} & scores.keys()  # nobody is praised for what was learnt
+    assert [path.name for path in run.evaluation.glob("*.tsv")] == ["test.tsv"]
     other = train_recipe(tiny_recipe(pairs), tmp_path / "untaught")
     with pytest.raises(UserError, match="not evaluated"):
         compare(run, other)
@@ -188,6 +190,16 @@ def test_evaluation_scores_keeps_every_prediction_and_compares_runs(run: RunFold
     comparison = compare(run, other)
     assert comparison.first.score == pytest.approx(scores["test"]["bleu"]["value"])
     assert compare(run, run).difference.score == 0
+
+
+def test_runs_are_compared_by_predictions_of_their_own_settings_or_of_those_that_are_given(run: RunFolder):
+    evaluate(run, num_beams=2)
+    assert read_scores(run)["decoding"] == {"num_beams": 2}
+    assert command(["eval", str(run), str(run)]) == 0
+    assert "decoding" not in read_scores(run)
+    assert command(["eval", str(run), str(run), "--set", "decoding.num_beams=3"]) == 0
+    assert read_scores(run)["decoding"] == {"num_beams": 3}
+    evaluate(run)
 
 
 def test_a_carriage_return_in_a_text_is_no_line_end_of_a_table(pairs: Path, tmp_path: Path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,8 @@ def test_a_folder_of_test_pictures_that_has_vanished_is_not_replaced_by_learnt_o
     shutil.move(tmp_path / "photos", tmp_path / "moved")
     moved = resolve("classify-image", [tmp_path / "moved"], {"source.side": 8})
     assert changed(run, moved) == []
+    labelled = read_corpus(recipe.with_(corpus=moved.corpus))[0]["test"]
+    assert stamp_of(replace(labelled, labels=labelled.labels[::-1])) != stamp_of(labelled)
     shutil.rmtree(tmp_path / "moved" / "test")
     with pytest.raises(UserError, match=r"6 examples then, 1 example now.*may have been learnt"):
         changed(run, moved)

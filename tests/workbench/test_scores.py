@@ -6,15 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from seq2see.api import resolve
 from seq2see.cli.scores import in_brief, print_scores
 from seq2see.core.errors import UserError
 from seq2see.metrics.tokenised_bleu import has_moses
 from seq2see.recipes.table import recipe
 from seq2see.sources.catalogue import CataloguedCorpus
-from seq2see.workbench import evaluate
+from seq2see.workbench import evaluate, prepare
 from seq2see.workbench.compare import changed_most, compare_answers
 from seq2see.workbench.evaluate import score_outputs, target_language
+from seq2see.workbench.prepare import read_corpus
 from seq2see.workbench.run_folder import RunFolder
+from seq2see.workbench.train import train_recipe
 
 OUTPUTS, REFERENCES = ["ein mann singt im regen ."], ["Ein Mann singt im Regen."]
 
@@ -51,6 +54,12 @@ def test_what_is_told_fits_into_80_columns(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert f"  {signature}" in lines
+
+
+def test_of_several_right_answers_any_will_do():
+    exact = german().model_copy(update={"metrics": ("exact",)})
+    answers = [("a cat", "one cat"), ("a dog",)]
+    assert score_outputs(exact, ["a cat", "a dog"], ["one cat", "a cat"], answers) == {"pairs": 2, "exact": 50}
 
 
 def test_without_its_package_a_metric_is_left_out(monkeypatch):
@@ -134,3 +143,28 @@ def test_what_was_not_judged_or_has_no_answers_is_not_compared(tmp_path):
     run = answered(tmp_path / "one", "sst2-lstm", [("a", "x", "x")])
     with pytest.raises(UserError, match="not evaluated yet"):
         compare_answers(run, RunFolder(tmp_path / "nothing"))
+
+
+def test_answers_to_other_references_are_not_compared(tmp_path):
+    first, second = (evaluated(tmp_path / name, [("猫", "a cat", 50.0)]) for name in ("first", "second"))
+    table = second.evaluation / "test.tsv"
+    table.write_text(table.read_text(encoding="utf-8").replace("\treference\ta", "\tanother\ta"), encoding="utf-8")
+    with pytest.raises(UserError, match="not tested on the same examples"):
+        changed_most(first, second)
+
+
+def test_heads_are_chosen_on_validation_and_judged_on_test(tmp_path, monkeypatch):
+    few = {"encoder.width": 16, "decoder.width": 16, "encoder.depth": 1, "decoder.depth": 1, "training.steps": 1}
+    settings = resolve("pocket-transformer", [], {"corpus.size": 40, **few})
+    splits = {name: examples[:5] for name, examples in read_corpus(settings)[0].items()}
+    for module in (prepare, evaluate):
+        monkeypatch.setattr(module, "read_corpus", lambda recipe: (splits, []))
+    run, read, asked = train_recipe(settings, tmp_path / "run"), evaluate.read_attention, []
+
+    def watched(module, pairs, tokenisers):
+        asked.append(list(pairs.examples))
+        return read(module, pairs, tokenisers)
+
+    monkeypatch.setattr(evaluate, "read_attention", watched)
+    evaluate.evaluate(run, max_new_tokens=2)
+    assert asked == [splits["valid"], splits["test"]]

@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2see.core.errors import UserError
+from seq2see.sources.pictures import BadPicture
 from seq2see.workbench import answer_file
 from seq2see.workbench.answer_file import AnswerFile
-from seq2see.workbench.lines import LARGEST, Lines, lines_from, lines_of, window_size, windows
+from seq2see.workbench.lines import LARGEST, Lines, blamed, lines_from, lines_of, window_size, windows
 from seq2see.workbench.predict import Answer, Prediction
 from seq2see.workbench.streaming import Manner, Printed, Progress, answer_lines
 
@@ -41,6 +42,22 @@ class Shouting:
     def one(self, text: str, number: int, answers: int = 1) -> Prediction:
         found = [Answer(f"{number} {text.upper()}{'!' * more}", -1.0, -1.0, True, 3) for more in range(answers)]
         return Prediction(text, tuple(found), len(text) > 90, lambda source, target: None)
+
+
+class Frail(Shouting):
+    """The same of pictures: one called x is damaged, and nothing can be said of one called y."""
+
+    def predict(self, texts: list[str], many: bool, watch: Any, **settings: Any) -> list[Prediction]:
+        for text in texts:
+            self.remarks(text)
+        return super().predict(texts, many, watch, **settings)
+
+    def remarks(self, text: str) -> tuple[str, ...]:
+        if text == "x":
+            raise BadPicture("unreadable picture", "It is torn.", text)
+        if text == "y":
+            raise UserError("There is nothing to say.")
+        return ()
 
 
 def some_lines(count: int) -> list[str]:
@@ -185,6 +202,23 @@ class TestAnswers:
         assert [text for each in heard for text in each.cut] == ["x" * 91]
 
 
+class TestBadPictures:
+    def test_they_stop_nothing_unless_all_that_come_first_are_bad(self):
+        output, heard = io.StringIO(), list[Progress]()
+        lines = ["a"] * 63 + ["x"] + ["x"] * 3
+        answer_lines(Frail(), Lines(lines), Printed(output), Manner(), heard.append)
+        assert output.getvalue().split("\n") == [*(f"{number} A" for number in range(63)), *[""] * 5]
+        assert sum(each.lines for each in heard) == 67
+        assert ["torn" in told for each in heard for told in each.bad] == [True] * 4
+        with pytest.raises(BadPicture, match="x: It is torn"):
+            answer_lines(Frail(), Lines(["x"] * 3), Printed(output), Manner())
+
+    def test_what_has_a_name_is_blamed_by_it_and_what_has_none_by_its_line(self):
+        for error, where in ((UserError("No.", where="cat.png"), "cat.png"), (UserError("No."), "line 8")):
+            with pytest.raises(UserError, match=f"{where}: No"), blamed([5, 7], 1):
+                raise error
+
+
 @pytest.mark.parametrize(("count", "many"), [(63, [False]), (65, [True, True])])
 def test_the_first_window_decides_whether_there_are_many(count: int, many: list[bool], tmp_path: Path):
     assert answer(["a"] * count, tmp_path / "out.txt").many == many
@@ -249,6 +283,22 @@ class TestGoingOn:
         assert path.read_bytes() == whole
         assert model.asked <= sum(map(bool, lines)) - sum(map(bool, first.texts))  # what is done is not done again
 
+    def test_an_error_keeps_what_is_answered_and_what_was_there_and_leaves_nothing_else(self, tmp_path: Path):
+        def ask(path: Path, lines: list[str]) -> None:
+            with pytest.raises(UserError, match="nothing to say"), AnswerFile(path, MADE_BY) as sink:
+                answer_lines(Frail(), Lines(lines), sink, Manner())
+
+        ask(tmp_path / "begun.txt", ["a"] * 64 + ["y"])
+        assert (tmp_path / "begun.txt").read_text().count("\n") == 64
+        (tmp_path / "empty.txt").touch()
+        ask(tmp_path / "empty.txt", ["y"])
+        ask(tmp_path / "new.txt", ["y"])
+        assert {path.name for path in tmp_path.glob("*.txt")} == {"begun.txt", "empty.txt"}
+
+    def test_half_a_character_is_written_as_it_is(self, tmp_path: Path):
+        answer(["a\udc80"], tmp_path / "out.txt")
+        assert (tmp_path / "out.txt").read_bytes() == b"0 A\xed\xb2\x80\n"
+
     def test_a_note_without_an_answer_binds_nobody(self, tmp_path: Path, monkeypatch):
         path = tmp_path / "out.txt"
         assert answer_until(3, ["a"], path, monkeypatch)
@@ -296,7 +346,14 @@ class TestGoingOn:
             answer(some_lines(500), unfinished)
 
     @pytest.mark.parametrize(
-        "note", ["", "[]", '{"format": 2}', '{"format": 1, "made_by": {}, "window": {"start": "a"}}']
+        "note",
+        [
+            "",
+            "[]",
+            '{"format": 2}',
+            '{"format": 1, "made_by": {}, "window": {"start": "a"}}',
+            '{"format": 1, "made_by": {}, "window": {"start": 64, "end": 192}}',
+        ],
     )
     def test_an_unreadable_note_is_refused(self, note: str, unfinished: Path):
         unfinished.with_name("out.txt.progress.json").write_text(note)

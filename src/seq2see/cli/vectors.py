@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,11 +21,10 @@ def vectors(
     json_: Annotated[bool, typer.Option("--json", help="One JSON object a text, with its vector.")] = False,
 ) -> None:
     """Give a vector for each text; without --out or --json, tell how alike every two texts are."""
-    import json
-
     from seq2see.cli.meter import waiting
     from seq2see.cli.predict import lines_asked
     from seq2see.core.errors import UserError
+    from seq2see.sources.lines import is_blank
     from seq2see.workbench.ask import Asker
     from seq2see.workbench.predict import load
     from seq2see.workbench.terminal import Terminal
@@ -37,7 +37,7 @@ def vectors(
     if not isinstance(model, Asker):
         raise UserError("Only a model that reads gives a vector for a text; this one writes.", where=run)
     asked = list(lines_asked(texts, file).each)
-    if not all(text.strip() for text in asked):
+    if any(map(is_blank, asked)):
         print("seq2see: there is nothing to read in an empty text, and its vector is all zeros", file=sys.stderr)
     if len(asked) > SHOWN and out is None and not json_:
         what = f"There are {len(asked):,} texts, and a table of every two can be shown of {SHOWN}."

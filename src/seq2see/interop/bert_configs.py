@@ -81,7 +81,7 @@ def _target(config: Config, folder: Path) -> dict[str, Any]:
 def _summary(folder: Path) -> str:
     """Which vector of many stands for the text: sentence encoders tell it in a file of their own; else the mean."""
     path = folder / "1_Pooling" / "config.json"
-    told = [name for name, value in _told(path).items() if name.startswith("pooling_mode") and value is True]
+    told = [name for name, value in _told(path).items() if name.startswith("pooling_mode") and value]
     if len(told) > 1 or not SUMMARIES.keys() >= set(told):
         what = f"We have no part for {' with '.join(told)}."
         raise UserError(what, where=str(path), remedy=f"There are {' and '.join(SUMMARIES)}, one at a time.")

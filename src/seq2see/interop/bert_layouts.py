@@ -73,7 +73,7 @@ def _head(settings: ModelSettings, size: int, answers: int) -> Iterator[Place]:
         yield Place(f"{inner}.common", ("cls.predictions.bias",), ((size,),), by_token=True)
         yield from _matrix("rethink.project", ("cls.predictions.transform.dense",), width, width)
         yield from norm_places("rethink.norm", "cls.predictions.transform.LayerNorm", width)
-    if isinstance(target, BlanksAndPairs) or (isinstance(target, Label) and target.summary == "first"):
+    if isinstance(target, BlanksAndPairs | Label):
         yield from _matrix("sum_up", (f"{BODY}pooler.dense",), width, width)
     if isinstance(target, BlanksAndPairs):  # they count "yes, it follows" first
         yield Place("head.follows.project.weight", ("cls.seq_relationship.weight",), ((2, width),), flipped=True)

@@ -20,6 +20,7 @@ from seq2see.interop.causal_configs import Config
 from seq2see.interop.folders import need
 from seq2see.interop.hugging_face_tokeniser import template
 from seq2see.interop.real_weights import TOKENS, RealModel, assemble
+from seq2see.interop.weight_files import finite
 from seq2see.sequences.given import AGAIN, byte_level
 
 NAMES = {
@@ -42,6 +43,7 @@ CONFIG = {
     "num_hidden_layers": "block_count",
     "num_attention_heads": "attention.head_count",
     "num_key_value_heads": "attention.head_count_kv",
+    "head_dim": "rope.dimension_count",  # so many numbers of a head are turned: with us all of them
     "max_position_embeddings": "context_length",
     "rms_norm_eps": "attention.layer_norm_rms_epsilon",
     "rope_theta": "rope.freq_base",
@@ -89,7 +91,12 @@ class GgufTensors:
         from gguf.quants import dequantize
 
         tensor = self._tensors[name]
-        weight = torch.from_numpy(dequantize(tensor.data, tensor.tensor_type).copy())
+        try:
+            numbers = dequantize(tensor.data, tensor.tensor_type)
+        except NotImplementedError:
+            what = f"The weight '{name}' is in {tensor.tensor_type.name}, which we cannot read."
+            raise UserError(what, where=self.where, remedy="Give the file in another form, F16 or Q8_0 say.") from None
+        weight = finite(torch.from_numpy(numbers.copy()), name, self.where)
         heads = self._heads.get(name.split(".")[-2])
         return weight if heads is None else halves_apart(weight, heads)
 
@@ -120,8 +127,11 @@ def _config(path: Path, told: dict[str, Any], tensors: GgufTensors) -> Config:
         "vocab_size": len(told.get("tokenizer.ggml.tokens", [])),
         "tie_word_embeddings": "lm_head.weight" not in tensors.shapes(),
     }
-    if told.get("llama.rope.scaling.type") not in (None, "none"):
-        tree["rope_scaling"] = {"type": told["llama.rope.scaling.type"]}
+    stretched = told.get("llama.rope.scaling.type", "none")
+    if told.get("llama.rope.scale_linear", 1) != 1:  # how older files say it
+        stretched = "linear"
+    if stretched != "none":
+        tree["rope_scaling"] = {"type": stretched}
     return Config(tree, str(path))
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from seq2see.core.errors import UserError
+from seq2see.interop.weight_files import finite, whole_numbers
 from seq2see.sequences.given import AGAIN
 
 ENDING = ".npy"
@@ -52,10 +53,14 @@ class NpzFile:
         except UNREADABLE as error:
             what = f"The weight '{name}' cannot be read: {error}."
             raise UserError(what, where=self.where, remedy=AGAIN) from None
-        array = array if layer is None else np.ascontiguousarray(array[layer])
+        array = array if layer is None else array[layer]
         if array.dtype == np.dtype("V2"):  # bfloat16, which numpy does not know
-            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16).float()
-        return torch.from_numpy(np.ascontiguousarray(array, np.float32))
+            weight = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16).float()
+        elif array.dtype.kind == "f":
+            weight = torch.from_numpy(np.ascontiguousarray(array, np.float32))
+        else:
+            raise whole_numbers(name, array.dtype.name, self.where)
+        return finite(weight, name, self.where)
 
     def _unstacked(
         self, shapes: dict[str, tuple[int, ...]]

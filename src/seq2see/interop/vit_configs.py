@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from math import isfinite, isqrt
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,10 @@ IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and spread of the channels of its pictures, which many models take away and divide by."""
 FLAX_EPSILON = 1e-6
 """JAX's and timm's layer norms add so much."""
+ARGUMENTS = (
+    "img_size", "patch_size", "in_chans", "num_classes", "embed_dim", "depth", "num_heads", "mlp_ratio", "global_pool"
+)  # fmt: skip
+"""What may be said when a model of timm's is made: the weights tell it as well, or we look at it."""
 WIDE_HEADS = {"huge": 80, "giant": 88, "gigantic": 104, "so400m": 72}
 """Numbers of a head where they are not 64, by a word in the name of a ViT (Zhai et al. 2022, table 2)."""
 
@@ -70,7 +75,8 @@ def hugging_face_vit(folder: Path, config: Config, weights: Tensors) -> ViTFile:
 def _tones(folder: Path, kind: str, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """What is taken away from pixels and what they are divided by, as the preprocessor's file says."""
     path = folder / "preprocessor_config.json"
-    usual = IMAGENET if kind == "deit" else (HALF, HALF)
+    # A file that names none means a half; where there is no file, DeiT saw ImageNet's own.
+    usual = IMAGENET if kind == "deit" and not path.exists() else (HALF, HALF)
     try:
         told = json.loads(path.read_bytes()) if path.exists() else {}
         if not told.get("do_rescale", True) or abs(told.get("rescale_factor", 1 / 255) * 255 - 1) > 1e-3:
@@ -78,7 +84,7 @@ def _tones(folder: Path, kind: str, channels: int) -> tuple[tuple[float, ...], t
         if not told.get("do_normalize", True):
             return (0.0,) * channels, (1.0,) * channels
         mean, spread = (told.get(name, each) for name, each in zip(("image_mean", "image_std"), usual, strict=True))
-        return _numbers(mean, channels), _numbers(spread, channels)
+        return _numbers(mean, channels), _divisors(spread, channels)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise UserError(f"This cannot be read: {error}.", where=str(path), remedy=AGAIN) from None
 
@@ -86,9 +92,17 @@ def _tones(folder: Path, kind: str, channels: int) -> tuple[tuple[float, ...], t
 def _numbers(values: Any, channels: int) -> tuple[float, ...]:
     """A number for each channel; of a grey picture the first counts."""
     numbers = [float(value) for value in values][:channels]
-    if len(numbers) != channels:
+    if len(numbers) != channels or not all(map(isfinite, numbers)):
         raise ValueError(f"{values} are not the numbers of {channels} channels")
     return tuple(numbers)
+
+
+def _divisors(values: Any, channels: int) -> tuple[float, ...]:
+    """The same, of what pixels are divided by."""
+    numbers = _numbers(values, channels)
+    if 0 in numbers:
+        raise ValueError(f"pixels cannot be divided by {values}")
+    return numbers
 
 
 def timm_vit(config: Config, weights: Tensors) -> ViTFile:
@@ -97,10 +111,8 @@ def timm_vit(config: Config, weights: Tensors) -> ViTFile:
     if not name.startswith(("vit_", "deit_")):
         what = f"We have no layers for timm's '{name}'; there are those that begin with vit_ or deit_."
         raise UserError(what, where=config.where)
-    known = Config({**config.tree, **config.get("pretrained_cfg", {})}, config.where)
-    known.check({"global_pool": "token"})
+    known = _told_by_timm(config)
     width, channels, size, _ = _shape(shapes, "patch_embed.proj.weight", 4, config.where)
-    side = known.get("input_size", [channels, 0, 0])[1]
     encoder = _stack(shapes, r"blocks\.(\d+)\.", "blocks.0.mlp.fc1.bias", width, config.where) | {
         "heads": width // next((wide for word, wide in WIDE_HEADS.items() if word in name), 64),
         "think": "gelu",
@@ -108,13 +120,33 @@ def timm_vit(config: Config, weights: Tensors) -> ViTFile:
     heads = known.get("num_heads", None)
     encoder |= {"heads": heads} if heads else {}
     summary = "distilled" if "dist_token" in shapes else "class-token"
-    settings = vit_settings((int(side), size, channels), encoder, summary, config.where)
+    side, mean, spread = _timm_tones(known, channels)
+    settings = vit_settings((side, size, channels), encoder, summary, config.where)
     named = known.get("label_names", None)
     count = shapes.get("head.bias", (0,))[0]
     told = {"id2label": {str(number): label for number, label in enumerate(named)}} if named else {}
     labels = bert_labels(Config(told, config.where), count)
-    mean, spread = (_numbers(known.get(*each), channels) for each in (("mean", IMAGENET[0]), ("std", IMAGENET[1])))
     return ViTFile(weights, TIMM, settings, labels, mean, spread)
+
+
+def _told_by_timm(config: Config) -> Config:
+    """All that timm's file says in one table; what we have no part for is refused."""
+    arguments = config.table("model_args")
+    for name, value in arguments.items():
+        if name not in ARGUMENTS and not name.endswith("_rate"):  # a rate of dropping matters in training alone
+            raise config.refuse(f"model_args.{name}", value, f"there are {', '.join(ARGUMENTS)}")
+    known = Config({**config.tree, **config.table("pretrained_cfg"), **arguments}, config.where)
+    known.check({"global_pool": "token"})
+    return known
+
+
+def _timm_tones(known: Config, channels: int) -> tuple[int, tuple[float, ...], tuple[float, ...]]:
+    """The side of a picture, what is taken away from its pixels and what they are divided by."""
+    try:
+        side, (mean, spread) = int(known.need("input_size")[1]), IMAGENET
+        return side, _numbers(known.get("mean", mean), channels), _divisors(known.get("std", spread), channels)
+    except (ValueError, TypeError, LookupError) as error:
+        raise UserError(f"This cannot be read: {error}.", where=known.where, remedy=AGAIN) from None
 
 
 def google_vit(path: Path) -> ViTFile:
@@ -129,7 +161,7 @@ def google_vit(path: Path) -> ViTFile:
     encoder = _stack(shapes, r"encoderblock_(\d+)/", f"{first}{names.widen}/bias", width, where)
     encoder |= {"heads": heads, "think": "gelu-tanh"}
     summary = _summary(names, shapes)
-    grid = round((positions - (names is VISION_TRANSFORMER and "cls" in shapes)) ** 0.5)
+    grid = isqrt(positions)  # one that is no square has a class token among them
     settings = vit_settings((grid * size, size, channels), encoder, summary, where)
     count = shapes.get("head/bias", (0,))[0]
     labels = bert_labels(Config({}, where), count) if summary else ()

@@ -50,18 +50,26 @@ class WeightFiles:
         return {name: tuple(opened.get_slice(name).get_shape()) for name, opened in self._files.items()}
 
     def read(self, name: str) -> Tensor:
-        """One tensor, in float32; what is no number would become answers that mean nothing."""
+        """One tensor, in float32."""
         tensor = self._files[name].get_tensor(name)
         if not tensor.is_floating_point():
-            kind = str(tensor.dtype).removeprefix("torch.")
-            remedy = "Give the model in float32, float16 or bfloat16."
-            raise UserError(f"The weight '{name}' is in whole numbers ({kind}).", where=self.where, remedy=remedy)
-        tensor = tensor.float()
-        if not tensor.isfinite().all():
-            what = f"The weight '{name}' holds something that is no finite number."
-            remedy = "The model was spoilt when it was trained or saved: get another."
-            raise UserError(what, where=self.where, remedy=remedy)
-        return tensor
+            raise whole_numbers(name, str(tensor.dtype).removeprefix("torch."), self.where)
+        return finite(tensor.float(), name, self.where)
+
+
+def whole_numbers(name: str, kind: str, where: str) -> UserError:
+    """The error for a weight whose numbers mean something else than they say: they were made of others, somehow."""
+    remedy = "Give the model in float32, float16 or bfloat16."
+    return UserError(f"The weight '{name}' is in whole numbers ({kind}).", where=where, remedy=remedy)
+
+
+def finite(weight: Tensor, name: str, where: str) -> Tensor:
+    """The weight, if it can be computed with: what is no number would become answers that mean nothing."""
+    if not weight.isfinite().all():
+        what = f"The weight '{name}' holds something that is no finite number."
+        remedy = "The model was spoilt when it was trained or saved: get another."
+        raise UserError(what, where=where, remedy=remedy)
+    return weight
 
 
 def _files(folder: Path) -> list[Path]:

@@ -133,6 +133,7 @@ class AnswerFile:
             assert note["format"] == FORMAT
             assert isinstance(note["made_by"], dict)
             assert {type(note["window"][key]) for key in ("start", "end")} == {int}
+            assert isinstance(note["window"]["sha256"], str)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, LookupError, TypeError, AssertionError):

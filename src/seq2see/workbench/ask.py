@@ -76,18 +76,15 @@ class Asker(Model):
 
     def reading(self, source: Any, target: str | None) -> Reading:
         """A text or a picture as the model reads it; it writes nothing, so a target has no meaning."""
-        return self._reading(
-            self._seen_whole(source) if self._asks_nothing(source) else self.question.read(self.stored, source)
-        )
+        return self._reading(self.seen(source))
 
-    def _asks_nothing(self, text: Any) -> bool:
-        """Whether it is a text without a blank, of a model that fills them: there is something to read all the same."""
-        return isinstance(self.question, Fill) and MASK_TEXT not in text
-
-    def _seen_whole(self, text: str) -> Seen:
-        ids = self.tokenisers.source.encode(text)
+    def seen(self, source: Any) -> Seen:
+        """A text or a picture as numbers; where blanks are filled, a text without one can be read all the same."""
+        if not isinstance(self.question, Fill) or MASK_TEXT in source:
+            return self.question.read(self.stored, source)
+        ids = self.tokenisers.source.encode(source)
         kept = ids[: self.config.model.read.longest]
-        return Seen(text, [BOS, *kept, EOS], len(kept) < len(ids))
+        return Seen(source, [BOS, *kept, EOS], len(kept) < len(ids))
 
     def _reading(self, seen: Seen) -> Reading:
         batch = batch_of([seen]).to(self.device)

@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from seq2see.core.errors import UserError
 from seq2see.inspection.orders import moved
 from seq2see.inspection.positions import without_positions
-from seq2see.sequences.tokenisers import BOS, EOS, MASK_TEXT, PAD
+from seq2see.sequences.tokenisers import BOS, EOS, PAD
 from seq2see.workbench.ask import Asker
 from seq2see.workbench.engines import Asked
-from seq2see.workbench.fill import Fill
 from seq2see.workbench.model_folder import StoredModel
 from seq2see.workbench.predict import Choice, Model, opened
-from seq2see.workbench.questions import Seen, batch_of
+from seq2see.workbench.questions import batch_of
 
 LONGEST_ANSWER = 40
 """Tokens that a model goes on by when it shows what another order makes of its answer."""
@@ -55,7 +54,7 @@ class Reordering:
         """What the model says to this order; one that only reads, also what else is likely."""
         model, turned = self.model, [self.ids[place] for place in self.order]
         if isinstance(model, Asker):
-            seen = replace(_seen(model, self.text), ids=turned)
+            seen = replace(model.seen(self.text), ids=turned)
             scores = model.module(batch_of([seen]).to(model.device)).float().log_softmax(-1)[0].cpu()
             found = model.question.answer(model.stored, seen, scores, LIKELY)
             return found.text, found.guesses
@@ -96,12 +95,5 @@ def whole_order(ids: list[int], order: Sequence[int]) -> list[int]:
 def _ids(model: Model, text: str) -> list[int]:
     """The tokens of a text as its model reads them."""
     if isinstance(model, Asker):
-        return _seen(model, text).ids
+        return model.seen(text).ids
     return model.read(text) if model.reads else [BOS, *model.read(text)]
-
-
-def _seen(model: Asker, text: str) -> Seen:
-    """A text as a model reads it that answers nothing but questions; without a [MASK] none is asked, and it is read."""
-    if isinstance(model.question, Fill) and MASK_TEXT not in text:
-        return Seen(text, [BOS, *model.tokenisers.source.encode(text), EOS], False)
-    return model.question.read(model.stored, text)

@@ -21,6 +21,7 @@ from seq2see.models.picture_settings import Picture
 from seq2see.models.reader import Reader
 from seq2see.models.settings import Tags
 from seq2see.sources.examples import Example
+from seq2see.sources.lines import is_blank
 from seq2see.workbench.classify import Classify
 from seq2see.workbench.classify_pictures import ClassifyPictures
 from seq2see.workbench.model_folder import StoredModel
@@ -64,13 +65,8 @@ def vectors_of(stored: StoredModel, texts: Sequence[str], watch: Callable[[int],
     """
     if not isinstance(stored.module, Reader):
         raise UserError("Only a model that reads gives a vector for a text; this one writes.")
-    device = device_of(stored.module)
-    reads: Classify | Tag = (
-        Tag() if isinstance(stored.config.model.target, Tags) else Classify()
-    )  # it knows words alone
-    if isinstance(stored.config.model.source, Picture):
-        reads = ClassifyPictures()
-    seen = {place: reads.read(stored, text) for place, text in enumerate(texts) if text.strip()}
+    device, reads = device_of(stored.module), _reader(stored)
+    seen = {place: reads.read(stored, text) for place, text in enumerate(texts) if not is_blank(text)}
     assert stored.config.model.encoder is not None
     side_by_side = getattr(getattr(stored.module, "pool", None), "vectors", 1)
     found = np.zeros((len(texts), side_by_side * stored.config.model.encoder.width), np.float32)
@@ -82,6 +78,13 @@ def vectors_of(stored: StoredModel, texts: Sequence[str], watch: Callable[[int],
         found[places] = meaning(stored.module, source).float().cpu().numpy()
         watch(len(places))
     return found
+
+
+def _reader(stored: StoredModel) -> Classify:
+    """What turns a text, or a picture, into what its model reads."""
+    if isinstance(stored.config.model.source, Picture):
+        return ClassifyPictures()
+    return Tag() if isinstance(stored.config.model.target, Tags) else Classify()  # who gives tags knows words alone
 
 
 def likeness(vectors: Vectors) -> Vectors:
