@@ -83,12 +83,19 @@ def test_a_line_that_is_too_short_is_named(tmp_path: Path):
         ("day,price\n1,10\n2,11,7\n", "a.csv:3: Expected 2 columns, found 3"),
         ("day,price\n1\n2\n", "a.csv:2: There is no number in this line"),  # the names say how many there are
         ("1\n2,5\n", "a.csv:2: Expected 1 columns, found 2"),  # one against one: the smaller number
+        ("0,5\n1,25\n0,05\n", "a.csv:3: A comma stands where a number has its point"),
+        ("0,5\n-0,25\n", "a.csv:2: A comma stands where a number has its point"),
     ],
 )
 def test_no_other_column_is_taken_for_the_last(tmp_path: Path, text, told):
     with pytest.raises(UserError) as caught:
         own(tmp_path / "a.csv", text)
     assert str(caught.value).removeprefix(f"{tmp_path}/").startswith(told)
+
+
+def test_of_columns_that_are_named_one_may_begin_with_a_nought(tmp_path: Path):
+    assert own(tmp_path / "a.csv", "year,month\n2024,11\n2025,02\n", column="year") == [2024, 2025]
+    assert own(tmp_path / "a.csv", "1,10\n2,20\n") == [10, 20]
 
 
 def test_the_line_that_names_the_columns_may_come_behind_blank_ones(tmp_path: Path):

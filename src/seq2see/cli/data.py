@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from seq2see.sources.checking import OwnData
     from seq2see.sources.complaints import DataReport
 
+ROOM_FOR_ALL = 1_000_000
+"""Bytes that are enough for the windows of any recipe."""
+
 data = typer.Typer(help="Real corpora: list, get or check them; or check your own files.", no_args_is_help=True)
 
 
@@ -79,7 +82,8 @@ def _check_files(paths: list[Path], task: str) -> None:
         corpus = guess_kind(paths)
     print(f"checked as {NAMES[corpus.kind]}{'' if task else ' (--for TASK: as another task reads it)'}")
     reports = corpus.check()
-    if corpus.kind in ("texts", "series") and all(report.first_error is None for report in reports):
+    short = corpus.kind in ("texts", "series") and sum(path.stat().st_size for path in paths) < ROOM_FOR_ALL
+    if short and all(report.first_error is None for report in reports):
         _try_windows(corpus, task or "write", reports[0])
     for report in reports:
         print("\n".join(report.summary()))

@@ -7,6 +7,7 @@ held out: the first 60 % are learnt from, the next 20 % are validated on and the
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +31,8 @@ HELD_OUT = 0.2
 """The share of the values that is validated on, and the share that is tested on, where nothing else is given."""
 SLOW = 0.01
 """How far the sine turns from one value to the next."""
+DECIMAL_COMMA = re.compile(r"\s*(-0,\d+|[-+]?\d+,0\d+)\s*")
+"""A line that is one number with a comma for its point, and surely not two: nobody writes -0 or 07 for a whole one."""
 
 
 class Waves(Settings):
@@ -90,13 +93,15 @@ def read_column(path: Path, column: str) -> tuple[list[float], DataReport]:
     place = names.index(column) if column and names else columns - 1
     found = list[float]()
     for line, cells in rows[bool(names) :]:
-        if len(cells) == columns and _is_number(cells[place]):
+        one_number = not names and DECIMAL_COMMA.fullmatch(line.text)
+        if len(cells) == columns and _is_number(cells[place]) and not one_number:
             found.append(float(cells[place]))
             continue
         report.rejected += 1
         if line.sound:  # else it has been said what is wrong with it
             kind, what = _fault(cells, columns, place)
-            report.complain(kind, line.place(), what, text=line.text)
+            what = "A comma stands where a number has its point." if one_number else what
+            report.complain("no number" if one_number else kind, line.place(), what, text=line.text)
     if not found and report.first_error is None:
         what, remedy = "There is not one number in it.", "Write one number a line."
         report.complain("empty file", Place(report.files[0]), what, remedy=remedy)

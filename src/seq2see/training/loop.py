@@ -202,7 +202,8 @@ class Trainer:
 
     def put(self, weights: dict[str, Tensor]) -> None:
         """Overwrite weights of the model, or running means, with these."""
-        self.model.load_state_dict(weights, strict=False)
+        unknown = self.model.load_state_dict(weights, strict=False).unexpected_keys
+        assert not unknown, f"the model has no {unknown}"
 
     def judge(self, loss: float) -> None:
         """Remember the best weights by validation loss, if patience is limited; begin to average if it is time to."""
