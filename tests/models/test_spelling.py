@@ -74,7 +74,7 @@ def test_the_number_of_a_word_by_hand():
 
 def test_the_vector_of_a_word_by_hand():
     frontend = NgramFrontend(rows=1000, width=2, longest=2, left_out=0.0, dropout=0.0)
-    torch.nn.init.ones_(frontend.ngrams.weight)
+    torch.nn.init.ones_(frontend.hashed.weight)
     vectors = frontend(worded([CAT, A]))
     assert vectors.lengths.tolist() == [3]
     # c, a, t, ca and at are five n-grams; "a" is one, and time 0 is no word.
@@ -84,7 +84,7 @@ def test_the_vector_of_a_word_by_hand():
 def test_a_word_that_is_left_out_is_still_known_by_its_ngrams():
     torch.manual_seed(1)
     frontend = NgramFrontend(rows=1000, width=1, longest=1, left_out=0.5, dropout=0.0)
-    torch.nn.init.ones_(frontend.ngrams.weight)
+    torch.nn.init.ones_(frontend.hashed.weight)
     source = worded([A] * 20)
     assert {*frontend(source).values[0, 1:, 0].tolist()} == {1.0, 3.0}  # left out, or twice as loud
     assert {*frontend.eval()(source).values[0, 1:, 0].tolist()} == {2.0}

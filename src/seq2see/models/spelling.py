@@ -100,23 +100,23 @@ class NgramFrontend(nn.Module):
 
     def __init__(self, rows: int, width: int, longest: int, left_out: float, dropout: float):
         super().__init__()
-        self.ngrams = nn.Embedding(rows, width)
+        self.hashed = nn.Embedding(rows, width)
         self.longest = longest
         self.left_out, self.dropout = Dropout(left_out), Dropout(dropout)
 
     def forward(self, letters: Sequences) -> Sequences:
         """A vector for each word."""
         assert isinstance(letters, Worded), "n-grams need words"
-        words, rows = letters.words, self.ngrams.num_embeddings
+        words, rows = letters.words, self.hashed.num_embeddings
         # Asking a GPU how many words there are would hold it up, so there rows are as wide as their letters.
         width = words.size(1) if words.is_cuda else int(words.max()) + 1
         hashes, found = ngrams(letters.values, words, self.longest)
-        shares = found.to(self.ngrams.weight.dtype)
+        shares = found.to(self.hashed.weight.dtype)
         parts = functional.embedding_bag(
-            (hashes % rows).flatten(0, 1), self.ngrams.weight, mode="sum", per_sample_weights=shares.flatten(0, 1)
+            (hashes % rows).flatten(0, 1), self.hashed.weight, mode="sum", per_sample_weights=shares.flatten(0, 1)
         ).unflatten(0, words.shape)
         counts = add_up(shares.sum(-1, keepdim=True), words, width)
-        own = self.ngrams(whole_words(letters.values, words, width) % rows)
+        own = self.hashed(whole_words(letters.values, words, width) % rows)
         stays = self.left_out((counts > 0).to(own.dtype))  # nothing but a word has a vector of its own
         vectors = stays * own + add_up(parts, words, width) / counts.clamp(min=1).sqrt()
         return Sequences(self.dropout(vectors), words.amax(1) + 1)
