@@ -99,6 +99,7 @@ WORDS = {
     "12,000 steps, beside the ResNet": "12,000 步，与 ResNet 同时运行",
     "16,000 steps, beside two others": "16,000 步，另有两个同时运行",
     "beside the hybrid": "与混合模型同时运行", "beside three others": "另有三个同时运行",
+    "a table of 32,768 rows": "表有 32,768 行", "a table of 65,536 rows": "表有 65,536 行",
     "R-Drop of weight 1, 1,500 steps": "R-Drop 权重为 1，1,500 步",
     "model": "模型", "search": "搜索", "greedy": "贪心", "beam 4": "束宽 4", "bleu": "BLEU",
     "same as float32": "与 float32 相同（%）", "rows": "行数", "same answers": "答案相同", "target": "目标值",

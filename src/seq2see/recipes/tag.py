@@ -38,7 +38,9 @@ def tag_zh() -> Recipe:
 
 def ud_english_ewt() -> Recipe:
     """Parts of speech of English on the web (Universal Dependencies), from whole words and their n-grams."""
-    text = Text(tokeniser=Characters(min_count=2), frontend=Ngrams(letters=4, rows=32_768, left_out=0.25), longest=1024)
+    text = Text(
+        tokeniser=Characters(min_count=2), frontend=Ngrams(letters=4, rows=131_072, left_out=0.25), longest=1024
+    )
     base = _treebank("ud-english-ewt").model_copy(update={"source": text})
     # Four letters and a bit are a word, so a step reads as many words as one of pieces would.
     wide = {"encoder.width": 384, "encoder.depth": 2, "encoder.dropout": 0.33}
