@@ -36,7 +36,7 @@ def test_data_are_read_and_weights_drawn_meanwhile_and_no_step_is_taken_before(m
 
     monkeypatch.setattr(train, "waking", cache(lambda: meanwhile(wake)))
     monkeypatch.setattr(train, "prepare", prepare)
-    monkeypatch.setattr(train, "_check_length", lambda recipe, data: None)
+    monkeypatch.setattr(train, "check_length", lambda recipe, data: None)
     monkeypatch.setattr(train, "_open_folder", lambda run, recipe, data: None)
     monkeypatch.setattr(train, "new_trainer", new_trainer)
     monkeypatch.setattr(train, "resume", resume)
