@@ -304,6 +304,11 @@ def test_the_best_model_has_the_running_means_of_its_evaluation(average):
     assert torch.equal(one.model.eval()(BATCH), expected)
 
 
+def test_what_a_model_does_not_have_cannot_be_put_into_it():
+    with pytest.raises(AssertionError, match="nowhere"):
+        trainer().put({"nowhere.weight": torch.zeros(1)})
+
+
 def test_the_best_weights_are_those_that_would_be_used():
     one = trainer(patience=2, average=MovingAverage(decay=0.3))
     one.advance(BATCH)
