@@ -70,7 +70,15 @@ def test_a_module_is_a_command_too(tmp_path):
     assert ended(tmp_path, ["--version"], by=("-m", "command")) == (0, "registered\n")
 
 
-def test_who_reads_no_more_is_told_as_ever(tmp_path):
-    call = "import os; os.close(1); os.dup2(os.open('/dev/full', os.O_WRONLY), 1); sys.exit(main())"
-    code, _ = ended(tmp_path, ["--version"], call=call)
+FULL = "import os; os.close(1); os.dup2(os.open('/dev/full', os.O_WRONLY), 1)"
+
+
+def test_what_cannot_be_printed_is_an_error(tmp_path):
+    code, _ = ended(tmp_path, ["--version"], call=f"{FULL}; sys.exit(main())")
+    assert code == 2
+
+
+def test_what_others_print_in_the_end_and_cannot_be_printed_is_told_as_ever(tmp_path):
+    """Behind the command itself, by what was registered to be done before it ends."""
+    code, _ = ended(tmp_path, ["--version"], call=f"import atexit; atexit.register(lambda: exec({FULL!r})); main()")
     assert code == 120

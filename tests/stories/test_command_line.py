@@ -115,7 +115,12 @@ def test_a_path_that_cannot_be_is_told(verb: str, folder: Path, capsys: pytest.C
     assert "Check the path" in printed
 
 
-def test_closed_and_full_streams_end_in_no_traceback(folder: Path):
+AT_ONCE = pytest.mark.parametrize("at_once", ["1", ""], ids=["printed at once", "kept back"])
+
+
+@AT_ONCE
+def test_closed_and_full_streams_end_in_no_traceback(at_once: str, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTHONUNBUFFERED", at_once)
     assert run(["train", "translate", "my.tsv", *settings()]) == 0
 
     def shell(command: str) -> tuple[int, str]:
@@ -242,11 +247,14 @@ def test_line_ends_and_marks_are_repaired_and_counted(content: bytes, folder: Pa
     assert "\ufeff" not in predictions
 
 
-def test_whoever_stops_reading_is_no_mistake():
+@AT_ONCE
+@pytest.mark.parametrize("verb", ["recipes", "show pocket-gru", "--version"])
+def test_whoever_stops_reading_is_no_mistake(verb: str, at_once: str, monkeypatch: pytest.MonkeyPatch):
     """As `seq2see recipes | head -1`: the reader goes away before all is said."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", at_once)
     reader, writer = os.pipe()
     os.close(reader)
-    found = subprocess.run([sys.executable, "-m", "seq2see", "recipes"], stdout=writer, stderr=-1, timeout=60)
+    found = subprocess.run([sys.executable, "-m", "seq2see", *verb.split()], stdout=writer, stderr=-1, timeout=60)
     os.close(writer)
     assert (found.returncode, found.stderr) == (0, b"")
 

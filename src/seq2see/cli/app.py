@@ -81,13 +81,18 @@ def _options(version: bool = typer.Option(False, "--version", callback=_version,
 def run(arguments: list[str]) -> int:
     """Run one command; gives its exit code."""
     try:
-        return app(args=arguments, prog_name="seq2see", standalone_mode=False) or 0
+        code = app(args=arguments, prog_name="seq2see", standalone_mode=False) or 0
+        sys.stdout.flush()  # what goes into a file or a pipe is kept back: here it is told if it cannot be written
+        return code
     except UserError as error:
         print(f"seq2see: {error}", file=sys.stderr)
         return USER_ERROR
     except SystemExit as end:
         if end.code != UNHEARD:
             raise
+        _print_no_more()
+        return 0
+    except BrokenPipeError:
         _print_no_more()
         return 0
     except OSError as error:  # a disk is full, a folder is locked, a name too long
