@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -259,8 +260,20 @@ def test_what_cannot_be_started_from_is_told(table: Path, filler: RunFolder, run
         new_trainer(wide, prepare(wide, lambda text: None))
     with pytest.raises(UserError, match="only models that read can start"):
         resolve("pocket-transformer", [], {"start": str(filler.path)})
-    dropped = resolve("classify-text", [table], {"start": str(filler.path), "encoder.dropout": 0.4})
-    assert new_trainer(dropped, prepare(dropped, lambda text: None)).step == 0
+    free = {"encoder.dropout": 0.4, "encoder.skip": 0.1, "source.longest": 20}
+    others = resolve("classify-text", [table], {"start": str(filler.path), **free})
+    assert new_trainer(others, prepare(others, lambda text: None)).step == 0
+
+
+def test_a_run_that_is_not_finished_cannot_be_started_from(table: Path, filler: RunFolder, tmp_path: Path):
+    shutil.copytree(filler.path, tmp_path / "half", ignore=shutil.ignore_patterns("model"))
+    with pytest.raises(UserError, match="not finished, so nothing can start from it"):
+        resolve("classify-text", [table], {"start": str(tmp_path / "half")})
+
+
+def test_what_it_started_from_is_remembered_wherever_one_stands(table: Path, filler: RunFolder, monkeypatch):
+    monkeypatch.chdir(filler.path.parent)
+    assert resolve("classify-text", [table], {"start": filler.path.name}).start == str(filler.path)
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,11 @@ import torch
 from tiny import fingerprint, tiny_recipe, write_pairs
 
 from seq2see.core.errors import UserError
+from seq2see.models.packing import pack_model
 from seq2see.training import resume as training_resume
-from seq2see.training.checkpoints import DiskFull, found
+from seq2see.training.checkpoints import DiskFull, found, load
 from seq2see.training.signals import Interrupted
+from seq2see.workbench.model_folder import read_model
 from seq2see.workbench.train import Nobody, train_recipe
 
 FLAVOURS: dict[str, dict[str, object]] = {
@@ -299,3 +301,21 @@ if __name__ == "__main__":
     write_pairs(place / "pairs.tsv")
     train_recipe(tiny_recipe(place / "pairs.tsv", **{"training.steps": 60}), place / "whole")
     print(kills(place, seed=7, count=int(sys.argv[2])), "kills")
+
+
+def test_the_model_of_a_run_is_the_mean_of_its_last_checkpoints(pairs: Path, tmp_path: Path):
+    run = train_recipe(tiny_recipe(pairs, **FLAVOURS["last checkpoints"]), tmp_path / "run")
+    last = [load(path).tensors("model") for _, path in found(run.checkpoints)[:2]]
+    model = pack_model(read_model(run.model, torch.device("cpu")).module)
+    for name, weight in model.items():
+        torch.testing.assert_close(weight, (last[0][name] + last[1][name]) / 2)
+    assert any(not torch.equal(weight, each[name]) for name, weight in model.items() for each in last)
+
+
+def test_the_model_of_a_run_with_patience_is_its_best(pairs: Path, tmp_path: Path):
+    run = train_recipe(tiny_recipe(pairs, **FLAVOURS["patience"]), tmp_path / "run")
+    (_, last), *_ = found(run.checkpoints)
+    best = load(last).tensors("best")
+    assert any(not torch.equal(weight, best[name]) for name, weight in load(last).tensors("model").items())
+    model = pack_model(read_model(run.model, torch.device("cpu")).module)
+    assert all(torch.equal(weight, best[name]) for name, weight in model.items())
