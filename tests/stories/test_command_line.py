@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tiny import write_pairs
 
+from seq2see.cli import app as command
 from seq2see.cli.app import run
 
 TINY = ["training.steps=3", "training.save_every=2", "training.tokens=256"]
@@ -113,6 +114,14 @@ def test_a_path_that_cannot_be_is_told(verb: str, folder: Path, capsys: pytest.C
     printed = capsys.readouterr().err
     assert printed.startswith("seq2see: aaa")
     assert "Check the path" in printed
+
+
+def test_whoever_stops_a_command_by_hand_is_told_so_by_its_code(monkeypatch: pytest.MonkeyPatch):
+    def stopped(**words: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "app", stopped)
+    assert run(["recipes"]) == 130  # as shells say it: 128 and the number of the signal
 
 
 AT_ONCE = pytest.mark.parametrize("at_once", ["1", ""], ids=["printed at once", "kept back"])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tiny import stop_and_go_on, tiny_recipe
 
 from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.cli.scores import print_scores
+from seq2see.core.batch import NOT_ASKED
 from seq2see.core.errors import UserError
 from seq2see.sequences.blanks import around_blanks, read_blanks
 from seq2see.sources.examples import Example
@@ -21,6 +23,7 @@ from seq2see.workbench.ensemble import make_ensemble
 from seq2see.workbench.evaluate import evaluate
 from seq2see.workbench.fill import Fill
 from seq2see.workbench.predict import load
+from seq2see.workbench.prepare import encode, read_corpus
 from seq2see.workbench.reordering import reordering
 from seq2see.workbench.report import write_report
 from seq2see.workbench.run_folder import RunFolder
@@ -197,8 +200,11 @@ def test_pairs_are_judged_by_whether_they_follow(tmp_path: Path, capsys):
     changes = {"source.longest": 32, "training.steps": 12, "source.tokeniser.kind": "characters"}
     run = train_recipe(tiny_recipe(tmp_path / "pairs.txt", "fill-bert", **SMALL | changes), tmp_path / "run")
     scores = evaluate(run)
-    assert scores["follows"]["rows"] > 0
-    assert scores["hidden"]["tokens"] > scores["follows"]["rows"]
+    stored, splits = load(run.path).stored, read_corpus(run.recipe())[0]
+    test = encode(run.recipe(), stored.tokenisers, splits["test"])
+    asked = test.batch(np.arange(len(test))).labels != NOT_ASKED
+    assert scores["follows"]["rows"] == asked[:, 0].sum() == len(test)
+    assert scores["hidden"]["tokens"] == asked[:, 1:].sum()
     print_scores(run, scores)
     assert "whether a text follows another" in capsys.readouterr().out
     assert load(run.path)("Ann [MASK]ees").text[4:5].strip() != "["

@@ -73,18 +73,33 @@ def test_it_writes_on_beyond_its_window(run: RunFolder):
         model("the cat", max_new_tokens=13, num_beams=2, num_return_sequences=2)
 
 
+def test_the_shortest_answer_is_counted_over_all_stretches(run: RunFolder):
+    model, ending = load(run.path), {"max_new_tokens": 40, "do_sample": True, "temperature": 100.0}
+    found = [model("猫", seed=seed, min_new_tokens=20, **ending).answers[0] for seed in range(12)]
+    ended = [len(each.tokens) - 2 for each in found if each.finished]  # less the text, and the end
+    assert min(ended) >= 20
+    assert min(ended) < 24  # as soon as it may, in the second stretch
+
+
 def test_stretches_of_a_long_sample_are_drawn_apart(run: RunFolder):
     settings = {"do_sample": True, "temperature": 100.0, "max_new_tokens": 36}
     tokens = [each.text for each in load(run.path)("the cat sat o", seed=1, **settings).answers[0].tokens[-36:]]
     assert tokens[12:24] != tokens[24:]
 
 
-@pytest.mark.parametrize("settings", [{}, {"do_sample": True}, {"num_beams": 3}, {"max_new_tokens": 40}], ids=str)
+LONG_DRAWS = {"do_sample": True, "temperature": 100.0, "max_new_tokens": 40, "min_new_tokens": 40}
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"do_sample": True}, {"num_beams": 3}, {"max_new_tokens": 40}, LONG_DRAWS], ids=str
+)
 def test_an_answer_can_be_read_as_it_comes(run: RunFolder, settings):
     model = load(run.path)
     pieces = list(model.stream("猫坐在垫", seed=3, **settings))
     assert "猫坐在垫" + "".join(pieces) == model.predict(["猫坐在垫"], seed=3, **settings)[0].text
     assert len(pieces) == 1 if "num_beams" in settings else len(pieces) > 5
+    if settings == LONG_DRAWS:
+        assert len(pieces) == 40
 
 
 def test_every_token_is_told_with_its_probability(run: RunFolder):

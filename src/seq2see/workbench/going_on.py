@@ -15,7 +15,7 @@ from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
 from seq2see.decoding.engine import stream
 from seq2see.decoding.hypotheses import Hypothesis
-from seq2see.decoding.settings import chooser_of, limits_of, rules_of
+from seq2see.decoding.settings import Decoding, chooser_of, limits_of, rules_of
 from seq2see.sequences.tokenisers import EOS, PAD, Tokeniser
 from seq2see.workbench.engines import Asked, Engine, OwnEngine, Watch
 
@@ -51,7 +51,7 @@ def answer_at_length(engine: Engine, asked: Asked, half: int, watch: Watch) -> l
     if asked.decoding.num_return_sequences > 1:
         what = f"Several answers at once have at most {half} tokens each, half of what the model sees."
         raise UserError(what, remedy=f"Set decoding.max_new_tokens={half} or decoding.num_return_sequences=1.")
-    first = replace(asked, decoding=asked.decoding.with_(max_new_tokens=half))
+    first = replace(asked, decoding=_stretch(asked.decoding, 0, half))
     written = [found[0] for found in engine.answer(first, watch)]
     for stretch in range(1, -(-wanted // half)):
         unfinished = [place for place, text in enumerate(written) if not text.finished]
@@ -60,13 +60,20 @@ def answer_at_length(engine: Engine, asked: Asked, half: int, watch: Watch) -> l
         following = Asked(
             [list(written[place].tokens[-half:]) for place in unfinished],
             [asked.numbers[place] for place in unfinished],
-            asked.decoding.with_(max_new_tokens=min(half, wanted - stretch * half)),
+            _stretch(asked.decoding, stretch * half, half),
             seed=asked.seed + stretch * APART,
             many=asked.many,
         )
         for place, found in zip(unfinished, engine.answer(following, lambda count: None), strict=True):
             written[place] = _joined(written[place], found[0], half)
     return [[text] for text in written]
+
+
+def _stretch(decoding: Decoding, written: int, half: int) -> Decoding:
+    """How the next tokens of an answer are made, of which so many are written: `half` of them at most."""
+    count = min(half, decoding.max_new_tokens - written)
+    least = min(max(decoding.min_new_tokens - written, 0), count)
+    return decoding.with_(max_new_tokens=count, min_new_tokens=least)
 
 
 def _joined(before: Hypothesis, after: Hypothesis, shown: int) -> Hypothesis:
@@ -105,12 +112,12 @@ def as_it_comes(model: Model, text: str, seed: int = 0, prefix: str = "", **sett
             said = len(now)
 
 
-def _tokens(model: Model, ids: list[int], decoding: Any, seed: int) -> Iterator[int]:
+def _tokens(model: Model, ids: list[int], decoding: Decoding, seed: int) -> Iterator[int]:
     """The tokens of an answer; half a window at a time if a language model with a window writes."""
-    left, half = decoding.max_new_tokens, model.config.sight
+    written, half = 0, decoding.max_new_tokens if model.reads else model.config.sight
     source = Sequences.of([ids]).to(model.device) if model.reads else None
-    while left > 0:
-        stretch = decoding.with_(max_new_tokens=left if model.reads else min(left, half))
+    while written < decoding.max_new_tokens:
+        stretch = _stretch(decoding, written, half)
         prompt = None if model.reads else Sequences.of([ids]).to(model.device)
         for step in stream(
             model.module,  # type: ignore[arg-type]
@@ -121,5 +128,5 @@ def _tokens(model: Model, ids: list[int], decoding: Any, seed: int) -> Iterator[
                 return
             yield token
             ids = [*ids, token]
-        left -= stretch.max_new_tokens
+        written += stretch.max_new_tokens
         ids, seed = ids[-half:], seed + APART
