@@ -5,16 +5,21 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tiny import write_pairs
 
 from seq2see.cli import app as command
 from seq2see.cli.app import run
+from seq2see.sources import catalogue
+from seq2see.training.signals import Interrupted
+from seq2see.workbench import train as training
 
 TINY = ["training.steps=3", "training.save_every=2", "training.tokens=256"]
 TINY += [f"{side}.{key}" for side in ("encoder", "decoder") for key in ("width=16", "depth=1")]
@@ -122,6 +127,27 @@ def test_whoever_stops_a_command_by_hand_is_told_so_by_its_code(monkeypatch: pyt
 
     monkeypatch.setattr(command, "app", stopped)
     assert run(["recipes"]) == 130  # as shells say it: 128 and the number of the signal
+
+
+def test_a_training_that_was_asked_to_stop_says_how_to_go_on_and_by_which_signal(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def stopped(*anything: object) -> None:
+        raise Interrupted(signal.SIGTERM, 7)
+
+    monkeypatch.setattr(training, "train_recipe", stopped)
+    assert run(["train", "translate", "my.tsv", *settings()]) == 128 + signal.SIGTERM
+    assert "stopped at step 7" in capsys.readouterr().out
+
+
+def test_a_corpus_with_a_file_that_is_not_the_published_one_ends_with_two(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    for verdict, code in (("right", 0), ("missing", 0), ("different", 2)):
+        found = [SimpleNamespace(verdict="right", path="a"), SimpleNamespace(verdict=verdict, path="b")]
+        monkeypatch.setattr(catalogue, "check", lambda name, found=found: found)
+        assert run(["data", "check", "multi30k"]) == code
+        assert f"{verdict:<10} b" in capsys.readouterr().out
 
 
 AT_ONCE = pytest.mark.parametrize("at_once", ["1", ""], ids=["printed at once", "kept back"])
