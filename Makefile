@@ -67,7 +67,7 @@ docs: .venv/.dev
 # About three quarters of an hour, and only worth something while nothing else runs. What needs a GPU is run by hand:
 # kernels_gpu.py, train_gpu.py, gpt2_gpu.py, vit_gpu.py, decode_gpu.py, pocket.py, multi30k.py, rows.py, texts.py; and what needs the
 # catalogue's texts: ngrams.py; and what needs packages that nobody installs: vit_cpu.py. What measures no speed is run by hand too: series.py,
-# embeddings.py, shapes.py, pictures.py. What needs Chromium is run by hand as well: explorer.py.
+# embeddings.py, shapes.py, images.py. What needs Chromium is run by hand as well: explorer.py.
 bench: .venv/.dev
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/threads.py

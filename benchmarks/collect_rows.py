@@ -17,12 +17,12 @@ from row_files import SPLITS, Row, read_rows, same_seeds
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
-from seq2see.metrics.bleu import corpus_bleu, row_chrf
-from seq2see.metrics.bootstrap import PairedBootstrap, bootstrap_of_runs, paired_bootstrap
+from seq2see.metrics.bleu import corpus_bleu, sentence_chrf
+from seq2see.metrics.bootstrap import PairedBootstrap, paired_bootstrap, paired_bootstrap_of_runs
 
 BINS = ((1, 8), (9, 10), (11, 12), (13, 15), (16, 19), (20, 10_000))
 """Sentences by their number of source words; on Multi30k's test_2016 174, 238, 222, 221, 101 and 44 of them."""
-FEW_WORDS = 16
+MAX_EXAMPLE_WORDS = 16
 """An example that is shown should be taken in at a glance."""
 Table = dict[str, list[dict[str, Any]]]
 
@@ -37,18 +37,18 @@ class Corpus:
 
 def collect(rows: Sequence[Row], ladder: Sequence[str], test: Corpus) -> dict[str, Any]:
     """Everything that the docs tell, from all rows; a rung without rows is left out."""
-    rungs = {name: [row for row in rows if row.recipe == name and not row.label] for name in ladder}
-    rungs = {name: found for name, found in rungs.items() if found}
+    systems = {name: [row for row in rows if row.recipe == name and not row.label] for name in ladder}
+    systems = {name: found for name, found in systems.items() if found}
     return {
         "environment": environment_of(rows),
         "signatures": {name: text for row in rows for name, text in row.signatures.items()},
         "tables": {
-            "ladder": ladder_table(rungs, test),
-            "neighbours": neighbours_table(rungs, test),
+            "ladder": ladder_table(systems, test),
+            "neighbors": neighbors_table(systems, test),
             "ablation": ablation_table(rows, test),
-            "lengths": lengths_table(rungs, test),
+            "lengths": lengths_table(systems, test),
         },
-        "examples": examples(rungs, test),
+        "examples": examples(systems, test),
     }
 
 
@@ -61,11 +61,11 @@ def environment_of(rows: Sequence[Row]) -> dict[str, Any]:
     return found
 
 
-Shown = dict[str, tuple[tuple[str, ...], tuple[str, ...]]]
+TableSpec = dict[str, tuple[tuple[str, ...], tuple[str, ...]]]
 """Tables by their titles: recipes in the order in which a page shows them, and what it shows of them."""
 
 
-def gather_tables(folder: Path, results: Path, command: str, shown: Shown, make: Callable[..., Any]) -> None:
+def gather_tables(folder: Path, results: Path, command: str, shown: TableSpec, make: Callable[..., Any]) -> None:
     """The rows of a folder into a results file; a recipe and change that were measured before are replaced.
 
     What the file has besides stays, so that one machine can add what another has measured. A row that no table shows is
@@ -74,18 +74,18 @@ def gather_tables(folder: Path, results: Path, command: str, shown: Shown, make:
     rows = read_rows(folder)
     for row in rows:
         if not any(row.recipe in names for names, _ in shown.values()):
-            raise UserError(f"No table shows {row.recipe}.", where=str(folder), remedy="Take its row away.")
+            raise UserError(f"No table shows {row.recipe}.", location=str(folder), hint="Take its row away.")
     before = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {"environment": {}, "tables": {}}
     tables = {}
-    for title, (names, metrics) in shown.items():
-        new = make([row for row in rows if row.recipe in names], metrics)
-        tables[title] = _beside(before["tables"].get(title), new, names)
-    environment = _both(before["environment"], environment_of(rows))
+    for title, (names, shown_metrics) in shown.items():
+        new = make([row for row in rows if row.recipe in names], shown_metrics)
+        tables[title] = _merge_rows(before["tables"].get(title), new, names)
+    environment = _merge_environments(before["environment"], environment_of(rows))
     write_json(results, {"command": command, "environment": environment, "tables": tables})
     print(f"{results}: {len(rows)} rows")
 
 
-def _beside(before: Table | None, new: Table, recipes: Sequence[str]) -> Table:
+def _merge_rows(before: Table | None, new: Table, recipes: Sequence[str]) -> Table:
     """New rows and those of before that were not measured again, by recipe; all columns that there are."""
     measured = {(row["recipe"], row["change"]) for row in new["rows"]}
     stay = [row for row in before["rows"] if (row["recipe"], row["change"]) not in measured] if before else []
@@ -94,7 +94,7 @@ def _beside(before: Table | None, new: Table, recipes: Sequence[str]) -> Table:
     return {"columns": max([new["columns"], *([before["columns"]] if before else [])], key=len), "rows": rows}
 
 
-def _both(before: dict[str, str], new: dict[str, str]) -> dict[str, str]:
+def _merge_environments(before: dict[str, str], new: dict[str, str]) -> dict[str, str]:
     """The machines of before, and those of now."""
     told = {key: {*before.get(key, new[key]).split(", "), *new[key].split(", ")} - {""} for key in new}
     return {key: ", ".join(sorted(values)) for key, values in told.items()}
@@ -105,7 +105,7 @@ def column(key: str, title: str, digits: int | None = None, sign: bool = False) 
     return {"key": key, "title": title, "digits": digits, **({"sign": True} if sign else {})}
 
 
-METRICS = {
+METRIC_TITLES = {
     "loss": "loss",
     "bits_per_character": "bits per character",
     "perplexity": "perplexity",
@@ -113,30 +113,32 @@ METRICS = {
     "macro_f1": "macro F1 %",
     "spans_f1": "F1 of spans %",
     "bleu": "BLEU",
-    "bleu-tokenised": "BLEU, lower-cased and tokenised",
+    "bleu-tokenized": "BLEU, lower-cased and tokenized",
     "chrf": "chrF2",
     "exact": "exact %",
-    "word_errors": "words wrong %",
-    "phoneme_errors": "phonemes wrong %",
-    "word_errors_with_stress": "words wrong %, with stress",
-    "phoneme_errors_with_stress": "phonemes wrong %, with stress",
+    "word_error_rate": "words wrong %",
+    "phoneme_error_rate": "phonemes wrong %",
+    "word_error_rate_with_stress": "words wrong %, with stress",
+    "phoneme_error_rate_with_stress": "phonemes wrong %, with stress",
 }
 """How a metric is called in a table; figures that are not here are kept in the results and not shown."""
 DIGITS = {"accuracy": 2, "loss": 4, "bits_per_character": 3, "perplexity": 2}
 """How many digits of it matter, if not one."""
 
 
-def figures_table(rows: Sequence[Row], metrics: Sequence[str] = tuple(METRICS)) -> Table:
+def metrics_table(rows: Sequence[Row], shown_metrics: Sequence[str] = tuple(METRIC_TITLES)) -> Table:
     """A row for each recipe and change, with all its figures; some of the metrics get a column."""
     systems: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         systems.setdefault((row.recipe, row.label), []).append(row)
     told = [
-        {"recipe": recipe, "change": label, "seeds": len(found), **_figures(found)}
+        {"recipe": recipe, "change": label, "seeds": len(found), **_metrics(found)}
         for (recipe, label), found in systems.items()
     ]
     scores = [
-        column(f"{split}_{key}", f"{split} {METRICS[key]}", DIGITS.get(key, 1)) for key in metrics for split in SPLITS
+        column(f"{split}_{key}", f"{split} {METRIC_TITLES[key]}", DIGITS.get(key, 1))
+        for key in shown_metrics
+        for split in SPLITS
     ]
     present = {key for row in told for key in row}
     return {
@@ -153,14 +155,14 @@ SCORES = [
     column("valid_bleu", "valid BLEU", 1),
     column("test_bleu", "test BLEU", 1),
     column("test_chrf", "test chrF2", 1),
-    column("test_bleu-tokenised", "test BLEU, lower-cased and tokenised", 1),
+    column("test_bleu-tokenized", "test BLEU, lower-cased and tokenized", 1),
 ]
 
 
-def _figures(rows: Sequence[Row]) -> dict[str, Any]:
+def _metrics(rows: Sequence[Row]) -> dict[str, Any]:
     """The figures of one system: a list with a value for each seed, or the one value all seeds share."""
-    names = dict.fromkeys(name for row in rows for name in row.figures)
-    lists = {name: [round(row.figures[name], 4) for row in rows if name in row.figures] for name in names}
+    names = dict.fromkeys(name for row in rows for name in row.metrics)
+    lists = {name: [round(row.metrics[name], 4) for row in rows if name in row.metrics] for name in names}
     return {name: values[0] if name == "weights" else values for name, values in lists.items()}
 
 
@@ -168,15 +170,15 @@ def _outputs(rows: Sequence[Row]) -> list[list[str]]:
     return [row.outputs["test"] for row in rows]
 
 
-def ladder_table(rungs: dict[str, list[Row]], test: Corpus) -> Table:
+def ladder_table(systems: dict[str, list[Row]], test: Corpus) -> Table:
     """A row for each rung, with its significance against the one below it."""
     rows, below = [], None
-    for name, found in rungs.items():
-        told = _figures(found)
+    for name, found in systems.items():
+        told = _metrics(found)
         keys = ("weights", "steps", "seconds", *(each["key"] for each in SCORES))
         row = {"recipe": name, "seeds": len(found), **{key: told[key] for key in keys if key in told}}
         if below:
-            row["p"] = bootstrap_of_runs(_outputs(below), _outputs(found), test.references, seed=1).p_value
+            row["p"] = paired_bootstrap_of_runs(_outputs(below), _outputs(found), test.references, seed=1).p_value
         rows.append(row)
         below = found
     columns = [
@@ -186,14 +188,14 @@ def ladder_table(rungs: dict[str, list[Row]], test: Corpus) -> Table:
     return {"columns": columns, "rows": rows}
 
 
-def neighbours_table(rungs: dict[str, list[Row]], test: Corpus) -> Table:
+def neighbors_table(systems: dict[str, list[Row]], test: Corpus) -> Table:
     """What each rung gains over the one below: as a whole, and seed against seed."""
-    rows, names = [], list(rungs)
+    rows, names = [], list(systems)
     for first, second in pairwise(names):
-        whole = bootstrap_of_runs(_outputs(rungs[first]), _outputs(rungs[second]), test.references, seed=1)
-        seeds = same_seeds(rungs[first], rungs[second])
+        whole = paired_bootstrap_of_runs(_outputs(systems[first]), _outputs(systems[second]), test.references, seed=1)
+        seeds = same_seeds(systems[first], systems[second])
         each = [paired_bootstrap(a.outputs["test"], b.outputs["test"], test.references, seed=1) for a, b in seeds]
-        rows.append({"first": first, "second": second, **_gain(whole), "p_of_seeds": _several(each)})
+        rows.append({"first": first, "second": second, **_gain(whole), "p_of_seeds": _p_values(each)})
     columns = [
         column("first", "from"), column("second", "to"), column("difference", "test BLEU gained", 1, sign=True),
         column("interval", "95 % interval"), column("p", "p", 3), column("p_of_seeds", "p of each seed"),
@@ -207,7 +209,7 @@ def _gain(told: PairedBootstrap) -> dict[str, Any]:
     return {"difference": round(gained.score, 4), "interval": interval, "p": round(told.p_value, 4)}
 
 
-def _several(told: Sequence[PairedBootstrap]) -> str:
+def _p_values(told: Sequence[PairedBootstrap]) -> str:
     return ", ".join(f"{each.p_value:.3f}" for each in told)
 
 
@@ -221,7 +223,7 @@ def ablation_table(rows: Sequence[Row], test: Corpus) -> Table:
             for label in dict.fromkeys(row.label for row in rows if row.recipe == recipe and row.label)
         ]
         if whole:
-            found.append({"recipe": recipe, "change": "as it is", **_shown(whole)})
+            found.append({"recipe": recipe, "change": "as it is", **_bleu_columns(whole)})
         told = [_variant(recipe, whole, variant, test) for variant in variants]
         found += sorted(told, key=lambda each: each.get("valid_difference", 0))
     columns = [
@@ -232,53 +234,53 @@ def ablation_table(rows: Sequence[Row], test: Corpus) -> Table:
     return {"columns": columns, "rows": found}
 
 
-def _shown(rows: Sequence[Row]) -> dict[str, Any]:
-    told = _figures(rows)
+def _bleu_columns(rows: Sequence[Row]) -> dict[str, Any]:
+    told = _metrics(rows)
     return {"seeds": len(rows), **{key: told[key] for key in ("valid_bleu", "test_bleu") if key in told}}
 
 
 def _variant(recipe: str, whole: list[Row], variant: list[Row], test: Corpus) -> dict[str, Any]:
     """A variant's scores, and how they differ from the recipe's with the same seeds."""
     settings = variant[0].overrides
-    row = {"recipe": recipe, "change": variant[0].label, "settings": settings, **_shown(variant)}
+    row = {"recipe": recipe, "change": variant[0].label, "settings": settings, **_bleu_columns(variant)}
     pairs = same_seeds(whole, variant)
     if not pairs:
         return row
-    gains = [b.figures["valid_bleu"] - a.figures["valid_bleu"] for a, b in pairs]
+    gains = [b.metrics["valid_bleu"] - a.metrics["valid_bleu"] for a, b in pairs]
     before, after = [_outputs(side) for side in zip(*pairs, strict=True)]
-    told = _gain(bootstrap_of_runs(before, after, test.references, seed=1))
+    told = _gain(paired_bootstrap_of_runs(before, after, test.references, seed=1))
     return {**row, "valid_difference": round(sum(gains) / len(gains), 4), **told}
 
 
-def lengths_table(rungs: dict[str, list[Row]], test: Corpus) -> Table:
+def lengths_table(systems: dict[str, list[Row]], test: Corpus) -> Table:
     """BLEU by the number of source words, one column for each rung."""
     rows = []
     for low, high in BINS:
         inside = [index for index, text in enumerate(test.sources) if low <= len(text.split()) <= high]
         if inside:
             words = f"{low}–{high}" if high < BINS[-1][1] else f"{low}+"
-            scores = {name: [_part(row, inside, test) for row in found] for name, found in rungs.items()}
+            scores = {name: [_bleu_of_subset(row, inside, test) for row in found] for name, found in systems.items()}
             rows.append({"words": words, "pairs": len(inside), **scores})
     columns = [column("words", "source words"), column("pairs", "sentences", 0)]
-    return {"columns": columns + [column(name, name, 1) for name in rungs], "rows": rows}
+    return {"columns": columns + [column(name, name, 1) for name in systems], "rows": rows}
 
 
-def _part(row: Row, inside: list[int], test: Corpus) -> float:
+def _bleu_of_subset(row: Row, inside: list[int], test: Corpus) -> float:
     """A run's BLEU on some of the sentences."""
     outputs = [row.outputs["test"][index] for index in inside]
     return round(corpus_bleu(outputs, [test.references[index] for index in inside]).value, 4)
 
 
-def examples(rungs: dict[str, list[Row]], test: Corpus) -> list[dict[str, Any]]:
-    """Sentences that changed most between neighbours: where each rung gained most, and where the last lost most.
+def examples(systems: dict[str, list[Row]], test: Corpus) -> list[dict[str, Any]]:
+    """Sentences that changed most between neighbors: where each rung gained most, and where the last lost most.
 
     Outputs are those of the first seed; the measure is chrF2 of the sentence.
     """
-    texts = {name: found[0].outputs["test"] for name, found in rungs.items()}
-    scores = {name: row_chrf(outputs, test.references) for name, outputs in texts.items()}
-    short = [index for index, text in enumerate(test.sources) if len(text.split()) <= FEW_WORDS]
+    texts = {name: found[0].outputs["test"] for name, found in systems.items()}
+    scores = {name: sentence_chrf(outputs, test.references) for name, outputs in texts.items()}
+    short = [index for index, text in enumerate(test.sources) if len(text.split()) <= MAX_EXAMPLE_WORDS]
     chosen: dict[int, str] = {}
-    names = list(rungs)
+    names = list(systems)
     pairs = list(pairwise(names))
     for first, second in [*pairs, *(pair[::-1] for pair in pairs[-1:])]:
         gains = {index: scores[second][index] - scores[first][index] for index in short if index not in chosen}

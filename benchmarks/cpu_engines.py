@@ -1,6 +1,6 @@
 """Engines that translate on a CPU, each behind the same function: sources as numbers in, answers as numbers out.
 
-An engine is made in the process that uses it. How it shares the cores is its `Way`: one worker whose products are
+An engine is made in the process that uses it. How it shares the cores is its `WorkerLayout`: one worker whose products are
 split over threads, or several workers with a thread each, which are threads or processes of their own.
 """
 
@@ -20,18 +20,18 @@ from typing import Any
 import torch
 
 from seq2see.core.batch import Sequences
-from seq2see.sequences.tokenisers import EOS
+from seq2see.sequences.tokenizers import EOS
 
-LONGEST = 64
+MAX_NEW_TOKENS = 64
 """Tokens of an answer, at most."""
 
-Numbers = list[list[int]]
-Engine = Callable[[Numbers, int], Numbers]
+TokenIds = list[list[int]]
+Engine = Callable[[TokenIds, int], TokenIds]
 """(sources, each with its <eos>; beams) -> answers, without <eos>. The sources are one batch."""
 
 
 @dataclass(frozen=True)
-class Way:
+class WorkerLayout:
     """How many workers, with how many threads each, and whether the workers are processes."""
 
     workers: int
@@ -49,7 +49,7 @@ class Competitor:
 
     engine: str
     precision: str
-    way: Way
+    layout: WorkerLayout
 
     @property
     def name(self) -> str:
@@ -61,47 +61,49 @@ def competitors(cores: int) -> list[Competitor]:
     """Everyone in every way that may be the best: CTranslate2 has workers of its own, HF gets processes, ours is
     measured in the ways in which `seq2see predict` runs it.
     """
-    together, alone = Way(1, cores), Way(1, 1)
-    apart, processes = Way(cores, 1), Way(cores, 1, processes=True)
-    found = [Competitor("hf", "float32", way) for way in (together, processes)]
-    found += [Competitor("ct2", kind, way) for kind in ("float32", "int8") for way in (together, apart)]
+    together, alone = WorkerLayout(1, cores), WorkerLayout(1, 1)
+    apart, processes = WorkerLayout(cores, 1), WorkerLayout(cores, 1, processes=True)
+    found = [Competitor("hf", "float32", layout) for layout in (together, processes)]
+    found += [Competitor("ct2", kind, layout) for kind in ("float32", "int8") for layout in (together, apart)]
     for kind in ("float32", "bf16", "int8"):
-        found += [Competitor("seq2see", kind, way) for way in (together, alone, apart)]
+        found += [Competitor("seq2see", kind, layout) for layout in (together, alone, apart)]
     return list(dict.fromkeys(found))
 
 
-def hugging_face(folder: Path, precision: str, way: Way) -> Engine:
+def hugging_face(folder: Path, precision: str, layout: WorkerLayout) -> Engine:
     """`generate`, as its users call it."""
     from transformers import AutoModelForSeq2SeqLM
 
     model = AutoModelForSeq2SeqLM.from_pretrained(folder / "hf").eval()
 
-    def run(sources: Numbers, beams: int) -> Numbers:
+    def run(sources: TokenIds, beams: int) -> TokenIds:
         batch = Sequences.of(sources)
         more = {"num_beams": beams, "length_penalty": 1.0, "early_stopping": True} if beams > 1 else {"num_beams": 1}
         with torch.inference_mode():
             found = model.generate(
                 input_ids=batch.values, attention_mask=batch.real.long(), do_sample=False,
-                max_new_tokens=LONGEST, **more,
+                max_new_tokens=MAX_NEW_TOKENS, **more,
             )  # fmt: skip
-        return [_until_end(row[1:]) for row in found.tolist()]
+        return [_until_eos(row[1:]) for row in found.tolist()]
 
     return run
 
 
-def seq2see(folder: Path, precision: str, way: Way) -> Engine:
+def seq2see(folder: Path, precision: str, layout: WorkerLayout) -> Engine:
     """Our own loop over the quickest twin there is."""
     from seq2see.decoding.engine import decode
-    from seq2see.decoding.quick import quicken
-    from seq2see.decoding.settings import Decoding, chooser_of, limits_of
-    from seq2see.workbench.model_folder import read_model
+    from seq2see.decoding.optimize import optimize_for_inference
+    from seq2see.decoding.settings import Decoding, make_limits, make_sampler
+    from seq2see.runs.model_folder import read_model
 
-    twin = quicken(read_model(folder / "ours", torch.device("cpu")).module, precision, way.threads)  # type: ignore[arg-type]
-    settings = {"max_new_tokens": LONGEST, "early_stopping": True, "length_penalty": {"kind": "average"}}
+    optimized = optimize_for_inference(
+        read_model(folder / "ours", torch.device("cpu")).module, precision, layout.threads
+    )  # type: ignore[arg-type]
+    settings = {"max_new_tokens": MAX_NEW_TOKENS, "early_stopping": True, "length_penalty": {"kind": "average"}}
 
-    def run(sources: Numbers, beams: int) -> Numbers:
+    def run(sources: TokenIds, beams: int) -> TokenIds:
         decoding = Decoding(**settings, num_beams=beams)  # type: ignore[arg-type]
-        found = decode(twin, Sequences.of(sources), chooser_of(decoding), limits_of(decoding))
+        found = decode(optimized, Sequences.of(sources), make_sampler(decoding), make_limits(decoding))
         return [list(row[0].tokens) for row in found]
 
     return run
@@ -110,60 +112,60 @@ def seq2see(folder: Path, precision: str, way: Way) -> Engine:
 class CTranslate2:
     """Takes all sources at once: it cuts them into batches and shares these out by itself."""
 
-    def __init__(self, folder: Path, precision: str, way: Way):
+    def __init__(self, folder: Path, precision: str, layout: WorkerLayout):
         import ctranslate2
 
         from seq2see.interop.ct2_engine import COMPUTE_TYPES
 
         self.translator = ctranslate2.Translator(
             str(folder / "ct2"), device="cpu", compute_type=COMPUTE_TYPES[precision],
-            inter_threads=way.workers, intra_threads=way.threads,
+            inter_threads=layout.workers, intra_threads=layout.threads,
         )  # fmt: skip
         self.words = json.loads((folder / "ct2" / "shared_vocabulary.json").read_text(encoding="utf-8"))
-        self.numbers = {word: number for number, word in enumerate(self.words)}
+        self.token_ids = {word: number for number, word in enumerate(self.words)}
 
-    def __call__(self, batches: Sequence[Numbers], beams: int) -> Numbers:
+    def __call__(self, batches: Sequence[TokenIds], beams: int) -> TokenIds:
         """The answers to all of them, in order."""
         sources = [[self.words[number] for number in source[:-1]] for batch in batches for source in batch]
         found = self.translator.translate_batch(
             sources, beam_size=beams, max_batch_size=len(batches[0]), length_penalty=1 if beams > 1 else 0,
-            max_decoding_length=LONGEST, max_input_length=0,
+            max_decoding_length=MAX_NEW_TOKENS, max_input_length=0,
         )  # fmt: skip
-        return [[self.numbers[word] for word in each.hypotheses[0]] for each in found]
+        return [[self.token_ids[word] for word in each.hypotheses[0]] for each in found]
 
 
-ENGINES: dict[str, Callable[[Path, str, Way], Engine]] = {"hf": hugging_face, "seq2see": seq2see}
-_mine: list[Engine] = []  # a worker process makes its engine once
+ENGINES: dict[str, Callable[[Path, str, WorkerLayout], Engine]] = {"hf": hugging_face, "seq2see": seq2see}
+_worker_engines: list[Engine] = []  # a worker process makes its engine once
 
 
-def _begin(folder: Path, competitor: Competitor) -> None:
-    torch.set_num_threads(competitor.way.threads)
-    _mine.append(ENGINES[competitor.engine](folder, competitor.precision, competitor.way))
+def _start_worker(folder: Path, competitor: Competitor) -> None:
+    torch.set_num_threads(competitor.layout.threads)
+    _worker_engines.append(ENGINES[competitor.engine](folder, competitor.precision, competitor.layout))
 
 
-def _go_on(batch: Numbers, beams: int) -> Numbers:
-    return _mine[0](batch, beams)
+def _run_batch(batch: TokenIds, beams: int) -> TokenIds:
+    return _worker_engines[0](batch, beams)
 
 
 @contextmanager
-def at_work(folder: Path, competitor: Competitor) -> Iterator[Callable[[Sequence[Numbers], int], Numbers]]:
+def running(folder: Path, competitor: Competitor) -> Iterator[Callable[[Sequence[TokenIds], int], TokenIds]]:
     """A competitor with its engine made and its workers waiting."""
-    way = competitor.way
+    layout = competitor.layout
     if competitor.engine == "ct2":
-        yield CTranslate2(folder, competitor.precision, way)
+        yield CTranslate2(folder, competitor.precision, layout)
         return
-    if way.processes:
-        os.environ["OMP_NUM_THREADS"] = str(way.threads)
-        pool: Any = ProcessPoolExecutor(way.workers, get_context("spawn"), _begin, (folder, competitor))
+    if layout.processes:
+        os.environ["OMP_NUM_THREADS"] = str(layout.threads)
+        pool: Any = ProcessPoolExecutor(layout.workers, get_context("spawn"), _start_worker, (folder, competitor))
     else:
-        _begin(folder, competitor)
+        _start_worker(folder, competitor)
         # Torch counts threads for each thread that calls it, so every worker sets its own number.
-        pool = ThreadPoolExecutor(way.workers, initializer=torch.set_num_threads, initargs=(way.threads,))
+        pool = ThreadPoolExecutor(layout.workers, initializer=torch.set_num_threads, initargs=(layout.threads,))
     with pool:
         yield lambda batches, beams: list(
-            itertools.chain.from_iterable(pool.map(_go_on, batches, itertools.repeat(beams)))
+            itertools.chain.from_iterable(pool.map(_run_batch, batches, itertools.repeat(beams)))
         )
 
 
-def _until_end(tokens: list[int]) -> list[int]:
+def _until_eos(tokens: list[int]) -> list[int]:
     return tokens[: tokens.index(EOS)] if EOS in tokens else tokens

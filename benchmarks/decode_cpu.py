@@ -24,7 +24,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cpu_engines import Competitor, Way, at_work, competitors
+from cpu_engines import Competitor, WorkerLayout, competitors, running
 from random_translator import SHAPES, sentences, store
 
 from seq2see.core.devices import describe_machine
@@ -49,10 +49,10 @@ TITLES = {
 }  # fmt: skip
 
 
-def once(folder: Path, competitor: Competitor, vocabulary: int, repeats: int) -> list[dict[str, Any]]:
+def measure_here(folder: Path, competitor: Competitor, vocabulary: int, repeats: int) -> list[dict[str, Any]]:
     """All cells of one competitor, in this process."""
     cells = []
-    with at_work(folder, competitor) as translate:
+    with running(folder, competitor) as translate:
         for batch, beams in CELLS:
             # Sentences of like length go together, as every engine would have it.
             sources = sorted(sentences(COUNTS[batch], vocabulary), key=len)
@@ -68,18 +68,19 @@ def once(folder: Path, competitor: Competitor, vocabulary: int, repeats: int) ->
     return cells
 
 
-def alone(folder: Path, model: str, competitor: Competitor, repeats: int) -> list[dict[str, Any]]:
+def measure_in_subprocess(folder: Path, model: str, competitor: Competitor, repeats: int) -> list[dict[str, Any]]:
     """The same in a process of its own."""
     asked = {"folder": str(folder), "vocabulary": SHAPES[model].vocabulary, "repeats": repeats, **asdict(competitor)}
-    environment = {"OMP_NUM_THREADS": str(competitor.way.threads), "TOKENIZERS_PARALLELISM": "false"}
+    environment = {"OMP_NUM_THREADS": str(competitor.layout.threads), "TOKENIZERS_PARALLELISM": "false"}
     done = subprocess.run(
         [sys.executable, __file__, "--once", json.dumps(asked)],
         env=os.environ | environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
-        raise SystemExit(f"{competitor.name} ({competitor.way}) failed:\n{done.stderr[-2000:]}")
+        raise SystemExit(f"{competitor.name} ({competitor.layout}) failed:\n{done.stderr[-2000:]}")
     return [
-        {"model": model, "name": competitor.name, "way": str(competitor.way)} | cell for cell in json.loads(done.stdout)
+        {"model": model, "name": competitor.name, "way": str(competitor.layout)} | cell
+        for cell in json.loads(done.stdout)
     ]
 
 
@@ -88,12 +89,12 @@ def rate(run: dict[str, Any]) -> float:
     return run["tokens"] / statistics.median(run["seconds"])
 
 
-def spread(run: dict[str, Any]) -> float:
+def relative_range(run: dict[str, Any]) -> float:
     """The slowest less the fastest repeat, as a share of the median."""
     return (max(run["seconds"]) - min(run["seconds"])) / statistics.median(run["seconds"])
 
 
-def summarise(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def summarize(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """One row a cell: every engine at its best, what ours is to the others, and how many answers are the same."""
     rows = []
     for model, batch, beams in dict.fromkeys((run["model"], run["batch"], run["beams"]) for run in runs):
@@ -108,14 +109,16 @@ def summarise(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         }
         for peer in ("hf", "ct2"):
             if f"{peer}_float32" in best and "seq2see_float32" in best:
-                row[f"same_as_{peer}"] = shared(best["seq2see_float32"]["answers"], best[f"{peer}_float32"]["answers"])
+                row[f"same_as_{peer}"] = same_percentage(
+                    best["seq2see_float32"]["answers"], best[f"{peer}_float32"]["answers"]
+                )
         row["ways"] = {name: run["way"] for name, run in best.items()}
-        row["spreads"] = {name: round(spread(run), 3) for name, run in best.items()}
+        row["spreads"] = {name: round(relative_range(run), 3) for name, run in best.items()}
         rows.append(row)
     return rows
 
 
-def shared(mine: list[list[int]], theirs: list[list[int]]) -> float:
+def same_percentage(mine: list[list[int]], theirs: list[list[int]]) -> float:
     """How many answers in a hundred are the same to the last token."""
     return 100 * sum(one == other for one, other in zip(mine, theirs, strict=True)) / len(mine)
 
@@ -141,20 +144,20 @@ def measure(models: Sequence[str], engines: Sequence[str], repeats: int) -> list
             store(model, folder)
             for competitor in competitors(os.cpu_count() or 1):
                 if competitor.name in engines:
-                    runs += alone(folder, model, competitor, repeats)
+                    runs += measure_in_subprocess(folder, model, competitor, repeats)
                     figures = "  ".join(
                         f"{run['batch']}x{run['beams']}: {rate(run):,.0f}" for run in runs[-len(CELLS) :]
                     )
-                    print(f"{model} {competitor.name} ({competitor.way})  {figures}", flush=True)
+                    print(f"{model} {competitor.name} ({competitor.layout})  {figures}", flush=True)
     return runs
 
 
-def cost(name: str) -> list[dict[str, Any]]:
+def precision_cost(name: str) -> list[dict[str, Any]]:
     """The scores of a trained run on its test set, decoded in each precision."""
-    from seq2see.workbench.evaluate import score_outputs
-    from seq2see.workbench.predict import load
-    from seq2see.workbench.prepare import read_corpus
-    from seq2see.workbench.run_folder import find_run
+    from seq2see.runs.evaluate import score_outputs
+    from seq2see.runs.model import load
+    from seq2see.runs.prepare import read_corpus
+    from seq2see.runs.run_folder import find_run
 
     model, chosen = load(name), find_run(name).recipe()
     corpus, _ = read_corpus(chosen)
@@ -165,7 +168,9 @@ def cost(name: str) -> list[dict[str, Any]]:
         seconds = time.perf_counter() - began
         texts = [each.text for each in found]
         first = first or texts
-        scores = score_outputs(chosen, [each.target for each in examples], texts, [each.right for each in examples])
+        scores = score_outputs(
+            chosen, [each.target for each in examples], texts, [each.all_references for each in examples]
+        )
         same = 100 * sum(one == other for one, other in zip(texts, first, strict=True)) / len(texts)
         rows.append({
             "recipe": chosen.name, "precision": precision, "bleu": scores["bleu"]["value"],
@@ -192,15 +197,15 @@ def main() -> None:
     parser.add_argument("--bleu", metavar="RUN")
     parser.add_argument("--once", help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    if asked.once:
-        told = json.loads(asked.once)
-        competitor = Competitor(told["engine"], told["precision"], Way(**told["way"]))
-        print(json.dumps(once(Path(told["folder"]), competitor, told["vocabulary"], told["repeats"])))
+    if asked.measure_here:
+        request = json.loads(asked.measure_here)
+        competitor = Competitor(request["engine"], request["precision"], WorkerLayout(**request["way"]))
+        print(json.dumps(measure_here(Path(request["folder"]), competitor, request["vocabulary"], request["repeats"])))
     elif asked.bleu:
-        write(tables={"bleu": {"rows": cost(asked.bleu)}})
+        write(tables={"bleu": {"rows": precision_cost(asked.bleu)}})
     else:
         runs = measure(asked.models, asked.engines, asked.repeats)
-        rows = summarise(runs)
+        rows = summarize(runs)
         print(show(rows))
         if len(sys.argv) == 1:
             write(rows=rows, runs=[{key: each for key, each in run.items() if key != "answers"} for run in runs])

@@ -21,20 +21,20 @@ import torch
 from seq2see.core.batch import Sequences
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
-from seq2see.decoding.beam import Beam, when_full
-from seq2see.decoding.choosers import Greedy
+from seq2see.decoding.beam import BeamSampler, stop_when_full
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.penalties import Average
-from seq2see.decoding.quick import quicken
+from seq2see.decoding.length_penalties import Average
+from seq2see.decoding.optimize import optimize_for_inference
+from seq2see.decoding.samplers import GreedySampler
 from seq2see.decoding.settings import Decoding
-from seq2see.interop.hugging_face import write_hf
+from seq2see.interop.hugging_face_seq2seq import write_seq2seq
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.tokenisers import EOS, Words
-from seq2see.sequences.vocabularies import train_tokeniser
-from seq2see.workbench.model_folder import ModelConfig, StoredModel
-from seq2see.workbench.tokenisers import Tokenisers
+from seq2see.runs.model_folder import ModelConfig, StoredModel
+from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.sequences.tokenizer_training import train_tokenizer
+from seq2see.sequences.tokenizers import EOS, WordLevel
 
 RESULTS = Path(__file__).parent / "results" / "decode_gpu.json"
 VOCABULARY, TIMES, NEW = 32_000, 32, 32
@@ -48,36 +48,36 @@ Decode = Callable[[Sequences, int], list[list[int]]]
 
 def model() -> StoredModel:
     """Transformer-base with random weights and a vocabulary of made-up words."""
-    stack = TransformerSettings(width=512, depth=6, heads=8, order="post")
-    words = train_tokeniser(Words(), [" ".join(f"w{number}" for number in range(VOCABULARY - 4))])
-    pieces = {"tokeniser": Words(), "longest": 128}
+    stack = TransformerSettings(width=512, depth=6, heads=8, norm_order="post")
+    words = train_tokenizer(WordLevel(), [" ".join(f"w{number}" for number in range(VOCABULARY - 4))])
+    pieces = {"tokenizer": WordLevel(), "longest": 128}
     settings = ModelSettings(
         encoder=stack, decoder=stack, source=Text(**pieces), target=TextTarget(**pieces, vocabulary="shared")
     )
     module = fresh_model(settings, (VOCABULARY, VOCABULARY), "xavier", seed=1).eval()
     config = ModelConfig(name="random", step=0, model=settings, decoding=Decoding(max_new_tokens=NEW))
-    return StoredModel(config=config, module=module, tokenisers=Tokenisers(words, words))
+    return StoredModel(config=config, module=module, tokenizers=Tokenizers(words, words))
 
 
-def ours(stored: StoredModel, dtype: torch.dtype) -> Decode:
+def seq2see_decoder(stored: StoredModel, dtype: torch.dtype) -> Decode:
     """Our engine over recorded steps."""
     module = copy.deepcopy(stored.module).to("cuda")
-    graphed = quicken(module, "bf16" if dtype == torch.bfloat16 else "float32")
+    graphed = optimize_for_inference(module, "bf16" if dtype == torch.bfloat16 else "float32")
 
     def run(source: Sequences, beams: int) -> list[list[int]]:
-        chooser = Greedy() if beams == 1 else Beam(beams, Average(), when_full, 1)
-        answers = decode(graphed, source, chooser, Limits(NEW))
+        sampler = GreedySampler() if beams == 1 else BeamSampler(beams, Average(), stop_when_full, 1)
+        answers = decode(graphed, source, sampler, Limits(NEW))
         return [list(answer[0].tokens) for answer in answers]
 
     return run
 
 
-def theirs(stored: StoredModel, dtype: torch.dtype) -> Decode:
+def hugging_face_decoder(stored: StoredModel, dtype: torch.dtype) -> Decode:
     """`generate` of the same weights."""
     from transformers import AutoModelForSeq2SeqLM
 
     with tempfile.TemporaryDirectory() as folder:
-        write_hf(stored, Path(folder) / "hf")
+        write_seq2seq(stored, Path(folder) / "hf")
         peer = AutoModelForSeq2SeqLM.from_pretrained(Path(folder) / "hf", dtype=dtype).to("cuda").eval()
 
     def run(source: Sequences, beams: int) -> list[list[int]]:
@@ -120,7 +120,7 @@ def tokens_per_second(runs: dict[str, Decode], rows: int, beams: int) -> dict[st
 def main() -> None:
     stored, rows = model(), []
     for dtype in (torch.float32, torch.bfloat16):
-        runs = {"Hugging Face generate": theirs(stored, dtype), "seq2see": ours(stored, dtype)}
+        runs = {"Hugging Face generate": hugging_face_decoder(stored, dtype), "seq2see": seq2see_decoder(stored, dtype)}
         for count, beams, target in CELLS:
             if dtype == torch.float32:  # same tokens out: in full precision nothing is left to rounding
                 answers = [run(sources(count), beams) for run in runs.values()]
@@ -130,9 +130,9 @@ def main() -> None:
                 continue
             measured = tokens_per_second(runs, count, beams)
             ratio = measured["seq2see"][0] / measured["Hugging Face generate"][0]
-            for name, (rate, spread) in measured.items():
+            for name, (rate, relative_range) in measured.items():
                 row = {"rows": count, "beams": beams, "precision": "bf16", "name": name, "value": round(rate)}
-                rows.append({**row, "spread": round(spread, 3)})
+                rows.append({**row, "spread": round(relative_range, 3)})
             rows[-1] |= {"ratio": round(ratio, 2), "target": target}
             print(json.dumps(rows[-2:]), flush=True)
     write_json(RESULTS, {"environment": describe_machine(), "command": "python benchmarks/decode_gpu.py", "rows": rows})

@@ -21,48 +21,52 @@ from torch import Tensor
 from seq2see.api import resolve
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json, write_text
-from seq2see.metrics.classes import Confusion
-from seq2see.models.convolutional import WindowEncoderSettings
-from seq2see.models.settings import Tokens
-from seq2see.recipes.table import recipe
-from seq2see.sequences.tokenisers import Words
-from seq2see.sources.pocket.times import PocketTimes
-from seq2see.workbench.classify import Classify
-from seq2see.workbench.model_folder import ModelConfig, StoredModel, read_model
-from seq2see.workbench.prepare import prepare
-from seq2see.workbench.questions import say_all
-from seq2see.workbench.recipe import Recipe
-from seq2see.workbench.run_folder import RunFolder
-from seq2see.workbench.train import batches, new_trainer, train_recipe
+from seq2see.metrics.classification import ConfusionMatrix
+from seq2see.models.convolutional import TextCNNSettings
+from seq2see.models.settings import TokenEmbeddingSettings
+from seq2see.recipes.registry import recipe
+from seq2see.runs.model_folder import ModelConfig, StoredModel, read_model
+from seq2see.runs.prepare import prepare
+from seq2see.runs.recipe import Recipe
+from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.task_protocols import predict_all
+from seq2see.runs.text_classification import TextClassification
+from seq2see.runs.train import batches, new_trainer, train_recipe
+from seq2see.sequences.tokenizers import WordLevel
+from seq2see.sources.pocket.tense import PocketTense
 
 RESULTS = Path(__file__).parent / "results" / "embeddings.json"
 SIZES, SEEDS = (100, 400), (1, 2, 3)
 WIDTH, STEPS = 63, 150
-SETTINGS = {"source.tokeniser": Words(min_count=2), "training.tokens": 512, "training.steps": STEPS}
+SETTINGS = {"source.tokenizer": WordLevel(min_count=2), "training.tokens": 512, "training.steps": STEPS}
 
 Row = dict[str, Any]
 
 
 def pre_trained(folder: Path) -> RunFolder:
     """A model that has filled blanks in sentences, and never saw their labels."""
-    text = "".join(f"{example.source}\n" for example in PocketTimes().splits()["train"])
+    text = "".join(f"{example.source}\n" for example in PocketTense().splits()["train"])
     write_text(folder / "sentences.txt", text)
     changes = SETTINGS | {
-        "source.longest": 64,
+        "source.max_tokens": 64,
         "encoder.kind": "windows",
         "encoder.width": WIDTH,
         "encoder.dropout": 0.0,
     }
-    changes |= {"training.steps": 600, "training.tokens": 1024, "source.frontend": Tokens(positions="none")}
+    changes |= {
+        "training.steps": 600,
+        "training.tokens": 1024,
+        "source.embedding": TokenEmbeddingSettings(positions="none"),
+    }
     return train_recipe(resolve("fill", [folder / "sentences.txt"], changes), folder / "fill")
 
 
 def classifier(run: RunFolder, size: int, seed: int, width: int, vectors: str) -> Recipe:
     """The classifier, with the vocabulary of the run."""
     changes = SETTINGS | {"corpus.size": size, "training.seed": seed, "training.patience": 0}
-    changes["source.frontend"] = Tokens(positions="none", vectors=vectors)
-    base = recipe("classify-text-windows").with_(**changes)
-    encoder = WindowEncoderSettings(width=width, dropout=0.2)
+    changes["source.embedding"] = TokenEmbeddingSettings(positions="none", scale=vectors)
+    base = recipe("classify-text-cnn").with_(**changes)
+    encoder = TextCNNSettings(width=width, dropout=0.2)
     return base.model_copy(update={"start": str(run.path), "encoder": encoder})
 
 
@@ -76,12 +80,12 @@ def accuracy(chosen: Recipe, table: Tensor | None, *, trained: bool = True) -> f
     words.requires_grad_(trained)
     batch_at = batches(chosen, prepared)
     for step in range(1, STEPS + 1):
-        trainer.advance(batch_at(step))
-    stored = StoredModel(ModelConfig.of(chosen, STEPS), trainer.model.eval(), prepared.tokenisers)
+        trainer.train_step(batch_at(step))
+    stored = StoredModel(ModelConfig.of(chosen, STEPS), trainer.model.eval(), prepared.tokenizers)
     test = prepared.splits["test"]
-    said = say_all(Classify(), stored, [example.source for example in test], most=1)
-    labels = prepared.tokenisers.labels
-    found = Confusion.of(labels, [example.target for example in test], [each.text for each in said])
+    answers = predict_all(TextClassification(), stored, [example.source for example in test], top_k=1)
+    labels = prepared.tokenizers.labels
+    found = ConfusionMatrix.of(labels, [example.target for example in test], [each.text for each in answers])
     return 100 * found.accuracy
 
 
@@ -90,8 +94,8 @@ def main(note: str = "") -> None:
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         run = pre_trained(Path(folder))
-        learnt = read_model(run.model, torch.device("cpu")).module.source.table.weight.detach()  # type: ignore[union-attr]
-        vocabulary = len(learnt)
+        learned = read_model(run.model, torch.device("cpu")).module.source.table.weight.detach()  # type: ignore[union-attr]
+        vocabulary = len(learned)
         for size in SIZES:
             row: Row = {"sentences": size, "one-hot": [], "learned": [], "pre-trained": []}
             for seed in SEEDS:
@@ -99,10 +103,10 @@ def main(note: str = "") -> None:
                 row["one-hot"].append(accuracy(wide, torch.eye(vocabulary), trained=False))
                 narrow = classifier(run, size, seed, WIDTH, "scaled")
                 row["learned"].append(accuracy(narrow, None))
-                row["pre-trained"].append(accuracy(narrow, learnt))
+                row["pre-trained"].append(accuracy(narrow, learned))
             rows.append(row)
             print(row, flush=True)
-    columns = [{"key": "sentences", "title": "labelled sentences"}]
+    columns = [{"key": "sentences", "title": "labeled sentences"}]
     columns += [{"key": key, "title": f"{key} %", "digits": 1} for key in ("one-hot", "learned", "pre-trained")]
     write_json(
         RESULTS,

@@ -24,24 +24,24 @@ from playwright.sync_api import sync_playwright
 from seq2see.api import train
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
-from seq2see.explorer.bench import Bench
-from seq2see.explorer.server import serving
+from seq2see.explorer.server import serve_in_thread
+from seq2see.explorer.workspace import Workspace
 
 REPEATS = 9
 RESULTS = Path(__file__).parent / "results" / "explorer.json"
 DRAWN = "section.view:not([aria-busy])"
 TOKENS = 1000
 BUSY = "the machine did other work too: waits are an upper bound"
-PICTURE = ".attention-picture canvas"
+IMAGE = ".attention-image canvas"
 
 # Milliseconds from the moment that the page's script begins to run until the view is drawn.
 SINCE_LOAD = f"""async () => {{
-  while (!document.querySelector("{PICTURE}")?.shown) await new Promise(requestAnimationFrame);
+  while (!document.querySelector("{IMAGE}")?.shown) await new Promise(requestAnimationFrame);
   return performance.now() - performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd;
 }}"""
 # Milliseconds from a movement of the pointer until the cell is told and painted.
 HOVER = f"""async (place) => {{
-  const canvas = document.querySelector("{PICTURE}"), told = document.querySelector(".attention-picture .heat-told");
+  const canvas = document.querySelector("{IMAGE}"), told = document.querySelector(".attention-image .heat-told");
   const box = canvas.getBoundingClientRect(), before = told.textContent, began = performance.now();
   const at = {{ clientX: box.left + box.width * place, clientY: box.top + box.height * place, bubbles: true }};
   canvas.dispatchEvent(new PointerEvent("pointermove", at));
@@ -106,7 +106,10 @@ def measure(folder: str) -> list[dict[str, object]]:
     }
     train("write", book, out=f"{folder}/gpt", set=small)
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    with serving(Bench.open([f"{folder}/pocket", f"{folder}/gpt"])) as keys, sync_playwright() as playwright:
+    with (
+        serve_in_thread(Workspace.open([f"{folder}/pocket", f"{folder}/gpt"])) as keys,
+        sync_playwright() as playwright,
+    ):
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         first = first_views(browser, keys.link)
         page = browser.new_page(viewport={"width": 1280, "height": 900})

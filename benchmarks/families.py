@@ -23,15 +23,15 @@ from typing import Any
 from seq2see.api import resolve
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
-from seq2see.workbench.predict import Model, load
-from seq2see.workbench.terminal import Terminal
-from seq2see.workbench.train import train_recipe
+from seq2see.runs.model import Model, load
+from seq2see.runs.terminal import Terminal
+from seq2see.runs.train import train_recipe
 
 RESULTS = Path(__file__).parent / "results" / "families.json"
 LETTERS, OTHERS = "abcdefgh", "ABCDEFGH"
 TRAIN, TEST = 8000, 200
 STACK = {"width": 64, "depth": 2, "heads": 4, "dropout": 0.0}
-STEPS = {"training.steps": 2500, "training.save_every": 2500, "training.rate": 3e-3}
+STEPS = {"training.steps": 2500, "training.evaluate_every": 2500, "training.learning_rate": 3e-3}
 
 
 def strings(count: int, seed: int) -> list[str]:
@@ -56,11 +56,11 @@ def learn(folder: Path, halves: Sequence[str]) -> dict[str, Model]:
     greedy = {"decoding.do_sample": False, "decoding.num_beams": 1}
     recipes = {
         "Transformer": resolve("translate", [str(pairs)], STEPS | decoder | encoder | greedy | {
-            "source.tokeniser.kind": "characters", "target.tokeniser.kind": "characters", "metrics": [],
+            "source.tokenizer.kind": "characters", "target.tokenizer.kind": "characters", "metrics": [],
             "training.tokens": 1024,
         }),
         "GPT": resolve("write", [str(text)], STEPS | window | decoder | greedy | {"target.longest": 64}),
-        "BERT": resolve("fill-characters", [str(text)], STEPS | window | encoder | {"source.longest": 64}),
+        "BERT": resolve("fill-characters", [str(text)], STEPS | window | encoder | {"source.max_tokens": 64}),
     }  # fmt: skip
     models = {}
     for name, recipe in recipes.items():
@@ -71,28 +71,28 @@ def learn(folder: Path, halves: Sequence[str]) -> dict[str, Model]:
 
 def first_letter(model: Model, half: str) -> bool | None:
     """Whether the hidden first letter is found; GPT can only be asked what it thinks comes first."""
-    if not model.config.model.writes:
-        return model(f"\n[MASK]{half[1:]}.{half[::-1]}\n").guesses[0][0].text == half[0]
-    if model.reads:
+    if not model.config.model.generates:
+        return model(f"\n[MASK]{half[1:]}.{half[::-1]}\n").candidates[0][0].text == half[0]
+    if model.has_source:
         return None
     return model("\n", max_new_tokens=1).text == "\n" + half[0]
 
 
-def write_on(model: Model, half: str) -> bool | None:
+def continuation(model: Model, half: str) -> bool | None:
     """Whether the second half is written and then stopped; a model that only reads would have to be told how long."""
-    if not model.config.model.writes or model.reads:
+    if not model.config.model.generates or model.has_source:
         return None
     return model(f"\n{half}.", max_new_tokens=9).text.startswith(f"\n{half}.{half[::-1]}\n")
 
 
 def other_alphabet(model: Model, half: str) -> bool | None:
     """Whether it is said backwards in the other alphabet."""
-    return model(half).text == backwards(half) if model.config.model.writes and model.reads else None
+    return model(half).text == backwards(half) if model.config.model.generates and model.has_source else None
 
 
-QUESTIONS: dict[str, Callable[[Model, str], bool | None]] = {
+TASKS: dict[str, Callable[[Model, str], bool | None]] = {
     "first letter": first_letter,
-    "write on": write_on,
+    "write on": continuation,
     "other alphabet": other_alphabet,
 }
 
@@ -104,10 +104,10 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         models = learn(Path(folder), halves)
-        for name, question in QUESTIONS.items():
+        for name, task in TASKS.items():
             row: dict[str, Any] = {"question": name}
             for family, model in models.items():
-                right = [question(model, half) for half in unseen]
+                right = [task(model, half) for half in unseen]
                 row[family] = None if right[0] is None else round(100 * sum(map(bool, right)) / len(right), 1)
             rows.append(row)
             print(row, file=sys.stderr)

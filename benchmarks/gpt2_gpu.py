@@ -24,36 +24,38 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from train_gpu import add_ratios, in_turns, measure, our_steps, peer
+from train_gpu import add_ratios, measure, peer, run_in_turns, seq2see_steps
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
-from seq2see.decoding.choosers import Greedy
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.quick import quicken
+from seq2see.decoding.optimize import optimize_for_inference
+from seq2see.decoding.samplers import GreedySampler
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.hugging_face_causal import write_causal
 from seq2see.models.build import fresh_model
 from seq2see.models.language_model import LanguageModel
-from seq2see.models.settings import ModelSettings, TextTarget, Tokens
+from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.tokenisers import Words
-from seq2see.sequences.vocabularies import train_tokeniser
+from seq2see.runs.model_folder import ModelConfig, StoredModel
+from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.sequences.tokenizer_training import train_tokenizer
+from seq2see.sequences.tokenizers import WordLevel
 from seq2see.training.objectives import NextToken
-from seq2see.workbench.model_folder import ModelConfig, StoredModel
-from seq2see.workbench.tokenisers import Tokenisers
 
 RESULTS = Path(__file__).parent / "results" / "gpt2_gpu.json"
 ROWS, TIMES, WIDTH, DEPTH, HEADS, VOCABULARY = 16, 1024, 768, 12, 12, 50_304
-PROMPT, NEW, TURNS = 32, 128, 3
+PROMPT, NEW, ROUNDS = 32, 128, 3
 
 
 def settings() -> ModelSettings:
     """GPT-2's shape: learned positions, plain vectors, pre-norm, a smooth feed-forward part, one table."""
-    stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.0, order="pre", think="gelu-tanh")
-    tokens = Tokens(positions="learned", longest=TIMES, vectors="plain")
-    return ModelSettings(decoder=stack, target=TextTarget(tokeniser=Words(), frontend=tokens, longest=TIMES))
+    stack = TransformerSettings(
+        width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.0, norm_order="pre", activation="gelu-tanh"
+    )
+    tokens = TokenEmbeddingSettings(positions="learned", max_positions=TIMES, scale="plain")
+    return ModelSettings(decoder=stack, target=TextTarget(tokenizer=WordLevel(), frontend=tokens, max_tokens=TIMES))
 
 
 def fresh() -> LanguageModel:
@@ -69,30 +71,30 @@ class Block(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.before, self.between = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.all_three, self.output = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.widen, self.narrow = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.qkv, self.output = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.fc1, self.fc2 = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Look back, then think."""
-        pieces = self.all_three(self.before(vectors)).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
-        found = functional.scaled_dot_product_attention(*pieces, is_causal=True)
+        qkv = self.qkv(self.norm1(vectors)).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        found = functional.scaled_dot_product_attention(*qkv, is_causal=True)
         vectors = vectors + self.output(found.transpose(1, 2).flatten(2))
-        return vectors + self.narrow(functional.gelu(self.widen(self.between(vectors)), approximate="tanh"))
+        return vectors + self.fc2(functional.gelu(self.fc1(self.norm2(vectors)), approximate="tanh"))
 
 
-class ByHand(nn.Module):
+class PlainGPT2(nn.Module):
     """The whole model by hand, tied."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.table, self.places = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(TIMES, WIDTH)
+        self.table, self.positions = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(TIMES, WIDTH)
         self.blocks = nn.Sequential(*(Block() for _ in range(DEPTH)))
-        self.ending = nn.LayerNorm(WIDTH)
+        self.final_norm = nn.LayerNorm(WIDTH)
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean cross-entropy of the next tokens."""
-        hidden = self.ending(self.blocks(self.table(batch.target.values) + self.places.weight))
+        hidden = self.final_norm(self.blocks(self.table(batch.target.values) + self.positions.weight))
         return functional.cross_entropy((hidden @ self.table.weight.T).flatten(0, 1), batch.labels.flatten())
 
 
@@ -112,7 +114,7 @@ class HuggingFace(nn.Module):
         return functional.cross_entropy(logits.flatten(0, 1), batch.labels.flatten())
 
 
-PEERS = {"Hugging Face GPT-2": HuggingFace, "by hand": ByHand}
+PEERS = {"Hugging Face GPT-2": HuggingFace, "by hand": PlainGPT2}
 
 
 def texts() -> Batch:
@@ -125,7 +127,7 @@ def texts() -> Batch:
 
 def training() -> list[dict[str, Any]]:
     """All rows of training."""
-    rows = in_turns([(__file__, name) for name in (*PEERS, "seq2see")])
+    rows = run_in_turns([(__file__, name) for name in (*PEERS, "seq2see")])
     add_ratios(rows)
     return rows
 
@@ -133,37 +135,43 @@ def training() -> list[dict[str, Any]]:
 # --- writing ---
 
 
-def writing() -> list[dict[str, Any]]:
+def generation() -> list[dict[str, Any]]:
     """Tokens per second of one text, and whether both write the same."""
     from transformers import AutoModelForCausalLM
 
-    words = train_tokeniser(Words(), [" ".join(f"w{number}" for number in range(VOCABULARY - 4))])
+    words = train_tokenizer(WordLevel(), [" ".join(f"w{number}" for number in range(VOCABULARY - 4))])
     module = fresh().eval()
     config = ModelConfig(name="random", step=0, model=settings(), decoding=Decoding(max_new_tokens=NEW))
     prompt = torch.randint(4, VOCABULARY, (1, PROMPT), generator=torch.Generator().manual_seed(2)).cuda()
-    begun = torch.cat([torch.ones_like(prompt[:, :1]), prompt], dim=1)  # <bos> is 1 on both sides
+    input_ids = torch.cat([torch.ones_like(prompt[:, :1]), prompt], dim=1)  # <bos> is 1 on both sides
     with tempfile.TemporaryDirectory() as folder:
-        write_causal(StoredModel(config, module, Tokenisers(words, words)), Path(folder) / "hf")
+        write_causal(StoredModel(config, module, Tokenizers(words, words)), Path(folder) / "hf")
         peers = {
             dtype: AutoModelForCausalLM.from_pretrained(Path(folder) / "hf", dtype=dtype).cuda().eval()
             for dtype in (torch.float32, torch.bfloat16)
         }
-    quick = {torch.float32: quicken(copy.deepcopy(module).cuda())}
-    quick[torch.bfloat16] = quicken(copy.deepcopy(module).cuda(), "bf16")
+    optimized = {torch.float32: optimize_for_inference(copy.deepcopy(module).cuda())}
+    optimized[torch.bfloat16] = optimize_for_inference(copy.deepcopy(module).cuda(), "bf16")
 
-    def theirs(dtype: torch.dtype) -> list[int]:
+    def generate_hugging_face(dtype: torch.dtype) -> list[int]:
         with torch.inference_mode():
-            said = peers[dtype].generate(begun, max_new_tokens=NEW, do_sample=False, eos_token_id=None, pad_token_id=0)
-        return said[0, begun.size(1) :].tolist()
+            said = peers[dtype].generate(
+                input_ids, max_new_tokens=NEW, do_sample=False, eos_token_id=None, pad_token_id=0
+            )
+        return said[0, input_ids.size(1) :].tolist()
 
-    def mine(dtype: torch.dtype) -> list[int]:
+    def generate_seq2see(dtype: torch.dtype) -> list[int]:
         found = decode(
-            quick[dtype], None, Greedy(), Limits(NEW), prefix=Sequences(prompt, torch.tensor([PROMPT]).cuda())
+            optimized[dtype],
+            None,
+            GreedySampler(),
+            Limits(NEW),
+            prefix=Sequences(prompt, torch.tensor([PROMPT]).cuda()),
         )
         return list(found[0][0].tokens[PROMPT:])
 
-    same = theirs(torch.float32)[:64] == mine(torch.float32)[:64]
-    rates = {"Hugging Face generate": _rate(theirs), "seq2see": _rate(mine)}
+    same = generate_hugging_face(torch.float32)[:64] == generate_seq2see(torch.float32)[:64]
+    rates = {"Hugging Face generate": _rate(generate_hugging_face), "seq2see": _rate(generate_seq2see)}
     rows = [{"cell": "writing", "name": name, "how": "bf16", "value": round(rate)} for name, rate in rates.items()]
     rows[1]["ratio"] = round(rates["seq2see"] / rates["Hugging Face generate"], 2)
     return [*rows, {"cell": "writing", "name": "the same first 64 tokens in float32", "value": int(same)}]
@@ -171,7 +179,7 @@ def writing() -> list[dict[str, Any]]:
 
 def _rate(run: Callable[[torch.dtype], list[int]]) -> float:
     rates = []
-    for turn in range(TURNS):
+    for turn in range(ROUNDS):
         torch.cuda.synchronize()
         began = time.perf_counter()
         said = len(run(torch.bfloat16))
@@ -186,11 +194,11 @@ if __name__ == "__main__":
         name = sys.argv[1]
         measure(
             {"cell": "training", "name": name},
-            peer(PEERS[name]()) if name in PEERS else our_steps(fresh(), NextToken()),
+            peer(PEERS[name]()) if name in PEERS else seq2see_steps(fresh(), NextToken()),
             texts(),
         )
     else:
-        rows = writing()
+        rows = generation()
         print(json.dumps(rows), flush=True)
         rows += training()
         about = {"environment": describe_machine(), "command": "python benchmarks/gpt2_gpu.py"}

@@ -1,7 +1,7 @@
 """The ladder from a plain RNN to the Transformer on Multi30k, English to German: trained, scored, compared.
 
 python benchmarks/multi30k.py row multi30k-gru --seed 2 --out FOLDER      train and score one run
-python benchmarks/multi30k.py row multi30k-transformer --seed 1 --set objective.agreement=0 \
+python benchmarks/multi30k.py row multi30k-transformer --seed 1 --set objective.r_drop=0 \
     --label "without R-Drop" --out FOLDER                                 the same with changed settings
 python benchmarks/multi30k.py score RUN --out FOLDER                      score a run that is there: an ensemble
 python benchmarks/multi30k.py collect FOLDER                              all rows into results/multi30k.json
@@ -16,12 +16,12 @@ from pathlib import Path
 
 from collect_rows import Corpus, collect
 from row_files import Row, read_rows
-from rows import obey_or_collect
+from rows import run_command_or_collect
 
 from seq2see.core.files import write_json
-from seq2see.metrics.tokenised_bleu import corpus_bleu_tokenised
-from seq2see.recipes.table import recipe
-from seq2see.workbench.prepare import read_corpus
+from seq2see.metrics.tokenized_bleu import corpus_bleu_tokenized
+from seq2see.recipes.registry import recipe
+from seq2see.runs.prepare import read_corpus
 
 RESULTS = Path(__file__).parent / "results" / "multi30k.json"
 COMMAND = "python benchmarks/multi30k.py"
@@ -42,23 +42,23 @@ def gather(folder: Path, results: Path) -> None:
         split: Corpus([each.source for each in splits[split]], [each.target for each in splits[split]])
         for split in ("valid", "test")
     }
-    rows = [with_tokenised(each, corpus) for each in read_rows(folder)]
+    rows = [with_tokenized(each, corpus) for each in read_rows(folder)]
     write_json(results, {"command": COMMAND, **collect(rows, LADDER, corpus["test"])})
     print(f"{results}: {len(rows)} rows, {results.stat().st_size:,} bytes")
 
 
-def with_tokenised(row: Row, corpus: dict[str, Corpus]) -> Row:
-    """The row with its lower-cased tokenised BLEU."""
+def with_tokenized(row: Row, corpus: dict[str, Corpus]) -> Row:
+    """The row with its lower-cased tokenized BLEU."""
     for split, outputs in row.outputs.items():
-        told = corpus_bleu_tokenised(outputs, corpus[split].references, "de")
-        row.figures[f"{split}_bleu-tokenised"] = told.value
-        row.signatures["bleu-tokenised"] = told.signature
+        told = corpus_bleu_tokenized(outputs, corpus[split].references, "de")
+        row.metrics[f"{split}_bleu-tokenized"] = told.value
+        row.signatures["bleu-tokenized"] = told.signature
     return row
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """The command line: that of `rows.py`, and `collect`."""
-    obey_or_collect(__doc__ or "", gather, RESULTS, words)
+    run_command_or_collect(__doc__ or "", gather, RESULTS, words)
 
 
 if __name__ == "__main__":

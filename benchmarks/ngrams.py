@@ -24,17 +24,17 @@ from numpy.typing import NDArray
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
 from seq2see.metrics.zipf import zipf_slope
-from seq2see.models.counting import LONGEST
-from seq2see.recipes.table import recipe
-from seq2see.sequences.ngrams import Grams, count_ngrams
-from seq2see.sequences.tokenisers import BOS, BytePairs, Characters, Spaced
-from seq2see.sequences.vocabularies import train_tokeniser
-from seq2see.sequences.windows import TextSet, lines_of
-from seq2see.sources.catalogued_texts import CataloguedText
-from seq2see.training.smoothing import SMOOTHINGS
-from seq2see.workbench.counting import frequencies, model_of, surprise
-from seq2see.workbench.prepare import encode, learn_tokenisers
-from seq2see.workbench.recipe import Recipe
+from seq2see.models.ngram_lm import MAX_ORDER
+from seq2see.recipes.registry import recipe
+from seq2see.runs.ngram_training import frequencies, ngram_loss, ngram_model
+from seq2see.runs.prepare import encode, learn_tokenizers
+from seq2see.runs.recipe import Recipe
+from seq2see.sequences.ngrams import NgramCounts, count_ngrams
+from seq2see.sequences.tokenizer_training import train_tokenizer
+from seq2see.sequences.tokenizers import BOS, BPE, Characters, Whitespace
+from seq2see.sequences.windows import TextDataset, split_lines
+from seq2see.sources.catalogue_texts import CatalogueText
+from seq2see.training.ngram_smoothing import SMOOTHINGS
 
 RESULTS = Path(__file__).parent / "results" / "ngrams.json"
 REPEATS = 5
@@ -46,24 +46,24 @@ HEAD = 100
 Row = dict[str, Any]
 
 
-def counted(chosen: Recipe, judged: str) -> tuple[TextSet, list[Grams], TextSet]:
+def training_ngrams(chosen: Recipe, split: str) -> tuple[TextDataset, list[NgramCounts], TextDataset]:
     """The training text, its n-grams, and the text they are judged on."""
     splits = chosen.corpus.splits()
-    tokenisers = learn_tokenisers(chosen, splits["train"])
-    train, test = (encode(chosen, tokenisers, splits[name]) for name in ("train", judged))
-    assert isinstance(train, TextSet)
-    assert isinstance(test, TextSet)
-    return train, list(count_ngrams(train.ids, len(train.tokeniser), LONGEST)), test
+    tokenizers = learn_tokenizers(chosen, splits["train"])
+    train, test = (encode(chosen, tokenizers, splits[name]) for name in ("train", split))
+    assert isinstance(train, TextDataset)
+    assert isinstance(test, TextDataset)
+    return train, list(count_ngrams(train.ids, len(train.tokenizer), MAX_ORDER)), test
 
 
-def by_order(chosen: Recipe, grams: list[Grams], test: TextSet) -> list[Row]:
+def by_order(chosen: Recipe, ngrams: list[NgramCounts], test: TextDataset) -> list[Row]:
     """A row for each order: how new the text is, and how well each smoothing guesses it."""
     rows = []
-    for order in range(1, LONGEST + 1):
-        row: Row = {"order": order, "kinds": int((grams[order - 1].counts > 0).sum())}
+    for order in range(1, MAX_ORDER + 1):
+        row: Row = {"order": order, "kinds": int((ngrams[order - 1].counts > 0).sum())}
         for smoothing in SMOOTHINGS:
-            model = model_of(chosen.with_(**{"decoder.smoothing": smoothing}), grams[:order])
-            found = surprise(model.decoder, test, grams[0])
+            model = ngram_model(chosen.with_(**{"decoder.smoothing": smoothing}), ngrams[:order])
+            found = ngram_loss(model.decoder, test, ngrams[0])
             row |= {"unseen": 100 * found.unseen, smoothing: math.exp(found.loss)}
         row["bits"] = found.loss / math.log(2) * len(test.ids) / test.characters
         rows.append(row)
@@ -71,40 +71,40 @@ def by_order(chosen: Recipe, grams: list[Grams], test: TextSet) -> list[Row]:
     return rows
 
 
-def lines_in(texts: TextSet) -> list[NDArray[np.int32]]:
+def lines_in(texts: TextDataset) -> list[NDArray[np.int32]]:
     """The ids of each line, its end among them."""
-    (end,) = texts.tokeniser.encode("\n")
+    (end,) = texts.tokenizer.encode("\n")
     return np.split(texts.ids, np.flatnonzero(texts.ids == end) + 1)[:-1]
 
 
-def count_lines(train: TextSet, order: int) -> Iterator[Grams]:
+def count_lines(train: TextDataset, order: int) -> Iterator[NgramCounts]:
     """n-grams as `count_ngrams` has them, but every line begins with <bos> and none reaches back over it."""
-    size = len(train.tokeniser)
+    size = len(train.tokenizer)
     text = np.concatenate([part for line in lines_in(train) for part in ([BOS], line)]).astype(np.int64)
     times = np.arange(len(text)) - np.maximum.accumulate(np.where(text == BOS, np.arange(len(text)), 0))
     numbers = text
-    yield Grams(1, size, np.arange(size), np.bincount(text[text != BOS], minlength=size), np.arange(size))
+    yield NgramCounts(1, size, np.arange(size), np.bincount(text[text != BOS], minlength=size), np.arange(size))
     for length in range(2, order + 1):
         whole = np.flatnonzero(times >= length - 1)  # where an n-gram ends that lies within its line
         keys, first, found, counts = np.unique(
             numbers[whole - 1] * size + text[whole], return_index=True, return_inverse=True, return_counts=True
         )
-        yield Grams(length, size, keys, counts, numbers[whole][first])
+        yield NgramCounts(length, size, keys, counts, numbers[whole][first])
         numbers = np.zeros_like(text)
         numbers[whole] = found
 
 
-def by_line(chosen: Recipe, train: TextSet, test: TextSet, order: int) -> float:
+def by_line(chosen: Recipe, train: TextDataset, test: TextDataset, order: int) -> float:
     """The perplexity if every line is a text of its own, as the published figures have it."""
-    decoder = model_of(chosen, list(count_lines(train, order))).decoder
+    decoder = ngram_model(chosen, list(count_lines(train, order))).decoder
     loss = sum(float(-decoder.told(torch.from_numpy(line.astype(np.int64)))[0].log().sum()) for line in lines_in(test))
     return math.exp(loss / len(test.ids))
 
 
-def zipf_rows(corpus: str, grams: list[Grams]) -> list[Row]:
+def zipf_rows(corpus: str, ngrams: list[NgramCounts]) -> list[Row]:
     """The slopes of frequency over rank for single tokens, pairs and triples."""
     rows = []
-    for each in grams[:3]:
+    for each in ngrams[:3]:
         found = frequencies(each)
         counts, times = found["counts"], found["times"]
         once = times[-1] if counts[-1] == 1 else 0
@@ -129,17 +129,17 @@ def best(*tasks: Callable[[], object]) -> list[float]:
 
 def speed_row(corpus: str, kind: Any) -> Row:
     """Raw encoding by `tokenizers`, the whole way from a text to an array of ids, and counting."""
-    (example,) = CataloguedText(name=corpus).splits()["train"]
-    tokeniser = train_tokeniser(kind, [example.target])
-    lines = lines_of(example.target)
-    encode_alone = tokeniser._library.encode_batch_fast
-    ids = TextSet([example], tokeniser, width=64).ids
+    (example,) = CatalogueText(name=corpus).splits()["train"]
+    tokenizer = train_tokenizer(kind, [example.target])
+    lines = split_lines(example.target)
+    encode_alone = tokenizer._library.encode_batch_fast
+    ids = TextDataset([example], tokenizer, width=64).ids
     raw, whole, count = best(
         lambda: encode_alone(lines, add_special_tokens=False),
-        lambda: TextSet([example], tokeniser, width=64),
-        lambda: list(count_ngrams(ids, len(tokeniser), 5)),
+        lambda: TextDataset([example], tokenizer, width=64),
+        lambda: list(count_ngrams(ids, len(tokenizer), 5)),
     )
-    row = {"corpus": corpus, "tokeniser": kind.kind, "tokens": len(ids), "raw": len(ids) / raw, "ids": len(ids) / whole}
+    row = {"corpus": corpus, "tokenizer": kind.kind, "tokens": len(ids), "raw": len(ids) / raw, "ids": len(ids) / whole}
     row |= {"share": 100 * raw / whole, "counted": len(ids) / count}
     print(row, flush=True)
     return row
@@ -161,7 +161,7 @@ ZIPF = [
     column("tail", "slope, ranks from 100", 2),
 ]  # fmt: skip
 SPEED = [
-    column("corpus", "corpus"), column("tokeniser", "tokeniser"), column("tokens", "tokens"),
+    column("corpus", "corpus"), column("tokenizer", "tokenizer"), column("tokens", "tokens"),
     column("raw", "tokenizers alone, tokens per second", 0), column("ids", "text to array, tokens per second", 0),
     column("share", "share %", 0), column("counted", "counted to order 5, tokens per second", 0),
 ]  # fmt: skip
@@ -169,9 +169,9 @@ SPEED = [
 
 def main() -> None:
     """Measure all of it and store it."""
-    treebank, plays = recipe("ptb-counting"), recipe("count").with_(corpus=CataloguedText())
-    sentences, words, test = counted(treebank, "test")
-    _, letters, valid = counted(plays, "valid")
+    treebank, plays = recipe("ptb-ngram"), recipe("count").with_(corpus=CatalogueText())
+    sentences, words, test = training_ngrams(treebank, "test")
+    _, letters, valid = training_ngrams(plays, "valid")
     rows = by_order(treebank, words, test)
     for order, figure in PUBLISHED.items():
         rows[order - 1] |= {"by_line": by_line(treebank, sentences, test, order), "published": figure}
@@ -181,10 +181,10 @@ def main() -> None:
         "zipf": {"columns": ZIPF, "rows": [*zipf_rows("ptb", words), *zipf_rows("tinyshakespeare", letters)]},
     }
     kinds = (
-        ("ptb", Spaced()),
-        ("ptb", BytePairs()),
+        ("ptb", Whitespace()),
+        ("ptb", BPE()),
         ("tinyshakespeare", Characters()),
-        ("tinyshakespeare", BytePairs()),
+        ("tinyshakespeare", BPE()),
     )
     tables["speed"] = {"columns": SPEED, "rows": [speed_row(*each) for each in kinds]}
     environment = describe_machine() | ({"note": sys.argv[1]} if len(sys.argv) > 1 else {})

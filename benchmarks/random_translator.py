@@ -15,25 +15,25 @@ from torch import Tensor
 
 from seq2see.core.batch import NOT_ASKED, Batch, Sequences
 from seq2see.core.errors import UserError
-from seq2see.decoding.choosers import Greedy
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.rules import Forbid
+from seq2see.decoding.logits_processors import Forbid
+from seq2see.decoding.samplers import GreedySampler
 from seq2see.decoding.settings import Decoding
 from seq2see.models.build import fresh_model
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.recipes.table import recipe
-from seq2see.sequences.tokenisers import BOS, EOS, Words
-from seq2see.sequences.vocabularies import train_tokeniser
-from seq2see.workbench.model_folder import ModelConfig, StoredModel, write_model
-from seq2see.workbench.prepare import read_corpus
-from seq2see.workbench.tokenisers import Tokenisers
+from seq2see.recipes.registry import recipe
+from seq2see.runs.model_folder import ModelConfig, StoredModel, write_model
+from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.runs.prepare import read_corpus
+from seq2see.sequences.tokenizer_training import train_tokenizer
+from seq2see.sequences.tokenizers import BOS, EOS, WordLevel
 
-LONGEST, WANTED = 64, 25
+MAX_NEW_TOKENS, MEAN_LENGTH = 64, 25
 """Tokens of an answer: at most, and on average."""
-SPECIAL = 4
-LOUDNESS = 6.0
+SPECIAL_TOKENS = 4
+LOGIT_SCALE = 6.0
 """How far the scores of words spread; the best then has about half of the probability, as in a trained model."""
 
 
@@ -56,11 +56,14 @@ def sentences(count: int, vocabulary: int) -> list[list[int]]:
         splits, _ = read_corpus(recipe("multi30k-transformer"))
     except UserError:
         splits, _ = read_corpus(recipe("pocket-transformer"))
-    numbers: dict[str, int] = {}
+    id_of_word: dict[str, int] = {}
     found = []
     for example in splits["test"][:count]:
         words = example.source.split() if " " in example.source else list(example.source)
-        ids = [numbers.setdefault(word, len(numbers)) % (vocabulary - SPECIAL) + SPECIAL for word in words]
+        ids = [
+            id_of_word.setdefault(word, len(id_of_word)) % (vocabulary - SPECIAL_TOKENS) + SPECIAL_TOKENS
+            for word in words
+        ]
         found.append([*ids, EOS])
     return found
 
@@ -68,43 +71,47 @@ def sentences(count: int, vocabulary: int) -> list[list[int]]:
 def make(name: str) -> StoredModel:
     """A model of this size whose answers have 25 tokens on average; the same at every call."""
     shape = SHAPES[name]
-    stack = TransformerSettings(width=shape.width, depth=shape.depth, heads=shape.heads, order="post")
-    words = train_tokeniser(Words(), [" ".join(f"w{number}" for number in range(shape.vocabulary - SPECIAL))])
-    text = {"tokeniser": Words(), "longest": 128}
+    stack = TransformerSettings(width=shape.width, depth=shape.depth, heads=shape.heads, norm_order="post")
+    words = train_tokenizer(
+        WordLevel(), [" ".join(f"w{number}" for number in range(shape.vocabulary - SPECIAL_TOKENS))]
+    )
+    text = {"tokenizer": WordLevel(), "longest": 128}
     target = TextTarget(**text, vocabulary="shared", head="free")
     settings = ModelSettings(encoder=stack, decoder=stack, source=Text(**text), target=target)
     module = fresh_model(settings, (shape.vocabulary, shape.vocabulary), "xavier", seed=1).eval()
-    teach_to_end(module, sentences(64, shape.vocabulary))
-    config = ModelConfig(name=f"random-{name}", step=0, model=settings, decoding=Decoding(max_new_tokens=LONGEST))
-    return StoredModel(config=config, module=module, tokenisers=Tokenisers(words, words))
+    fit_eos(module, sentences(64, shape.vocabulary))
+    config = ModelConfig(
+        name=f"random-{name}", step=0, model=settings, decoding=Decoding(max_new_tokens=MAX_NEW_TOKENS)
+    )
+    return StoredModel(config=config, module=module, tokenizers=Tokenizers(words, words))
 
 
 @torch.no_grad()
-def teach_to_end(model: Seq2Seq, sources: list[list[int]]) -> None:
+def fit_eos(model: Seq2Seq, sources: list[list[int]]) -> None:
     """Give <eos> a score that rises with time, and find the bias with which answers are as long as wanted."""
     source = Sequences.of(sources)
     head = model.head.project
     head.bias.zero_()
     head.weight[EOS] = 0
-    hidden = spoken(model, source)
-    head.weight *= LOUDNESS / (hidden[0] @ head.weight.T).std()
+    hidden = hidden_states(model, source)
+    head.weight *= LOGIT_SCALE / (hidden[0] @ head.weight.T).std()
     times = torch.arange(hidden.size(1)) - 2.0 * source.lengths[:, None]  # 0 where the answer should end
     flat = torch.cat([hidden.flatten(0, 1), torch.ones(times.numel(), 1)], dim=1)
     ramp = torch.linalg.lstsq(flat, times.flatten()[:, None]).solution.flatten()
     best = (hidden @ head.weight.T).amax(dim=-1).mean()
-    head.weight[EOS], offset = LOUDNESS * ramp[:-1], LOUDNESS * ramp[-1] + best
-    low, high = -20.0 * LOUDNESS, 20.0 * LOUDNESS
+    head.weight[EOS], offset = LOGIT_SCALE * ramp[:-1], LOGIT_SCALE * ramp[-1] + best
+    low, high = -20.0 * LOGIT_SCALE, 20.0 * LOGIT_SCALE
     for _ in range(12):
         head.bias[EOS] = offset + (low + high) / 2
-        if mean_length(model, source) > WANTED:
+        if mean_length(model, source) > MEAN_LENGTH:
             low = (low + high) / 2
         else:
             high = (low + high) / 2
 
 
-def spoken(model: Seq2Seq, source: Sequences) -> Tensor:
+def hidden_states(model: Seq2Seq, source: Sequences) -> Tensor:
     """The hidden states (row, time, width) while the model talks on without ever ending."""
-    answers = decode(model, source, Greedy(), Limits(LONGEST), [Forbid((EOS,))])  # type: ignore[arg-type]
+    answers = decode(model, source, GreedySampler(), Limits(MAX_NEW_TOKENS), [Forbid((EOS,))])  # type: ignore[arg-type]
     tokens = torch.tensor([[BOS, *row[0].tokens[:-1]] for row in answers])
     target = Sequences(tokens, torch.full((tokens.size(0),), tokens.size(1)))
     asked = torch.full_like(tokens, NOT_ASKED)
@@ -113,17 +120,17 @@ def spoken(model: Seq2Seq, source: Sequences) -> Tensor:
 
 def mean_length(model: Seq2Seq, source: Sequences) -> float:
     """Tokens of a greedy answer, <eos> among them."""
-    answers = decode(model, source, Greedy(), Limits(LONGEST))  # type: ignore[arg-type]
+    answers = decode(model, source, GreedySampler(), Limits(MAX_NEW_TOKENS))  # type: ignore[arg-type]
     return sum(len(row[0].tokens) + row[0].finished for row in answers) / len(answers)
 
 
 def store(name: str, folder: Path) -> None:
     """Write the model in every form that an engine reads."""
     from seq2see.interop.ctranslate2 import write_ct2
-    from seq2see.interop.hugging_face import write_hf
+    from seq2see.interop.hugging_face_seq2seq import write_seq2seq
 
     stored = make(name)
     folder.mkdir(parents=True)
     write_model(folder / "ours", stored)
-    write_hf(stored, folder / "hf")
+    write_seq2seq(stored, folder / "hf")
     write_ct2(stored, folder / "ct2")

@@ -19,21 +19,21 @@ from seq2see.api import resolve
 from seq2see.core.devices import describe_machine
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
-from seq2see.models.counting import CountingSettings
+from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.settings import Series
-from seq2see.training.journal import read_journal
-from seq2see.workbench.evaluate import asked_of, evaluate, score_outputs, test_size
-from seq2see.workbench.predict import Model, load
-from seq2see.workbench.prepare import encode, read_corpus
-from seq2see.workbench.reading import read_with_truth
-from seq2see.workbench.recipe import Recipe
-from seq2see.workbench.run_folder import RunFolder
-from seq2see.workbench.terminal import Terminal
-from seq2see.workbench.train import count_weights, train_recipe
+from seq2see.runs.evaluate import evaluate, inputs_of, score_outputs, test_size
+from seq2see.runs.model import Model, load
+from seq2see.runs.prepare import encode, read_corpus
+from seq2see.runs.recipe import Recipe
+from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.teacher_forcing import evaluate_teacher_forced
+from seq2see.runs.terminal import Terminal
+from seq2see.runs.train import count_weights, train_recipe
+from seq2see.training.metrics_logger import read_metrics
 
 SPLITS = ("valid", "test")
 """What is judged: everything is chosen on valid, and test is only told."""
-FIGURES = {
+EVALUATION_METRICS = {
     "accuracy": "accuracy",
     "macro_f1": "macro_f1",
     "per_token": "perplexity",
@@ -53,7 +53,7 @@ class Row:
     label: str = ""
     """What was changed, in words; empty for the recipe as it is."""
     overrides: dict[str, Any] = field(default_factory=dict)
-    figures: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
     """steps, weights, seconds (training), and every score of both splits as valid_bleu, test_accuracy, ..."""
     signatures: dict[str, str] = field(default_factory=dict)
     outputs: dict[str, list[str]] = field(default_factory=dict)
@@ -66,41 +66,41 @@ class Row:
         return "-".join(filter(None, [self.recipe, words, f"seed{self.seed}"]))
 
 
-def make_row(asked: Row, out: Path) -> Row:
+def make_row(request: Row, out: Path) -> Row:
     """Train what is asked for (unless its run is there, finished) and score it; gives the completed row."""
-    chosen = resolve(asked.recipe, [], {**asked.overrides, "training.seed": asked.seed})
-    run = RunFolder(out / "runs" / asked.name)
+    chosen = resolve(request.recipe, [], {**request.overrides, "training.seed": request.seed})
+    run = RunFolder(out / "runs" / request.name)
     if not (run.finished and run.recipe() == chosen):
         began = time.monotonic()
         with Terminal("train", chosen.training.steps) as terminal:
             run = train_recipe(chosen, run.path, terminal)
         write_json(run.path / "seconds.json", {"seconds": round(time.monotonic() - began, 3)})
     kept = run.path / "seconds.json"
-    return score_row(asked, run, json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {})
+    return score_row(request, run, json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {})
 
 
-def score_row(asked: Row, run: RunFolder, figures: Mapping[str, float]) -> Row:
+def score_row(request: Row, run: RunFolder, figures: Mapping[str, float]) -> Row:
     """Judge a finished run on valid and test; how long training took is handed in, or read from the run's journal."""
     model, recipe = load(run.path), run.recipe()
     if isinstance(recipe.target, Series):
-        raise UserError("A series has no row here.", remedy="`python benchmarks/series.py` measures series.")
+        raise UserError("A series has no row here.", hint="`python benchmarks/series.py` measures series.")
     known = {**_seconds(run), **figures}
-    if not isinstance(recipe.decoder, CountingSettings):  # it has no weights, and takes no steps to find them
+    if not isinstance(recipe.decoder, NgramSettings):  # it has no weights, and takes no steps to find them
         known |= {"steps": model.config.step, "weights": count_weights(model.module)}
-    done = Row(asked.recipe, asked.seed, asked.label, asked.overrides, known, environment=_trained_on(run))
-    if recipe.writes and recipe.source is not None:
+    done = Row(request.recipe, request.seed, request.label, request.overrides, known, environment=_trained_on(run))
+    if recipe.generates and recipe.source is not None:
         _translate(done, model, recipe)
     else:
-        done.figures.update(_read_valid(model, recipe))
+        done.metrics.update(_read_valid(model, recipe))
         with Terminal("eval", test_size(run)) as terminal:
-            done.figures.update(_told(evaluate(run, terminal.advance)))
+            done.metrics.update(_evaluation_metrics(evaluate(run, terminal.advance)))
     return done
 
 
 def _seconds(run: RunFolder) -> dict[str, float]:
-    """How long training took, stops left out; nothing of a run that learnt in no steps."""
-    journal = run.path / "timing.jsonl"
-    noted = read_journal(journal) if journal.exists() else []
+    """How long training took, stops left out; nothing of a run that learned in no steps."""
+    metrics_logger = run.path / "timing.jsonl"
+    noted = read_metrics(metrics_logger) if metrics_logger.exists() else []
     return {"seconds": round(sum(note["seconds"] for note in noted), 3)} if noted else {}
 
 
@@ -116,32 +116,36 @@ def _translate(row: Row, model: Model, recipe: Recipe) -> None:
     corpus, _ = read_corpus(recipe)
     for split in SPLITS:
         began = time.monotonic()
-        predictions = model.predict(asked_of(corpus[split]))
-        row.figures[f"{split}_decoding_seconds"] = round(time.monotonic() - began, 1)
+        predictions = model.predict(inputs_of(corpus[split]))
+        row.metrics[f"{split}_decoding_seconds"] = round(time.monotonic() - began, 1)
         row.outputs[split] = [prediction.text for prediction in predictions]
-        references, answers = [each.target for each in corpus[split]], [each.right for each in corpus[split]]
+        references, answers = [each.target for each in corpus[split]], [each.all_references for each in corpus[split]]
         scores = score_outputs(recipe, references, row.outputs[split], answers)
-        row.figures.update({f"{split}_{name}": value for name, value in _values(scores)})
+        row.metrics.update({f"{split}_{name}": value for name, value in _values(scores)})
         row.signatures.update({name: score["signature"] for name, score in scores.items() if _is_signed(score)})
 
 
 def _read_valid(model: Model, recipe: Recipe) -> dict[str, float]:
     """What training watched, of the model as it was kept: it may be the best or the mean of several."""
     corpus, _ = read_corpus(recipe)
-    valid = encode(recipe, model.tokenisers, corpus["valid"])
-    perplexity, accuracy = read_with_truth(model.module, valid)
+    valid = encode(recipe, model.tokenizers, corpus["valid"])
+    perplexity, accuracy = evaluate_teacher_forced(model.module, valid)
     found = {"valid_loss": perplexity.loss / perplexity.count, "valid_accuracy": 100 * accuracy.value}
-    if recipe.writes:
+    if recipe.generates:
         found |= {"valid_perplexity": perplexity.value, "valid_bits_per_character": perplexity.bits_per_character}
     return found
 
 
-def _told(scores: dict[str, Any]) -> dict[str, float]:
+def _evaluation_metrics(scores: dict[str, Any]) -> dict[str, float]:
     """The figures of an evaluation, by split."""
     found: dict[str, float] = {}
     for name, part in scores.items():
         split = {"hidden": "test", "follows": "test_follows"}.get(name, part.get("split", name))
-        found |= {f"{split}_{FIGURES[key]}": float(value) for key, value in part.items() if key in FIGURES}
+        found |= {
+            f"{split}_{EVALUATION_METRICS[key]}": float(value)
+            for key, value in part.items()
+            if key in EVALUATION_METRICS
+        }
         if "spans" in part:
             found[f"{split}_spans_f1"] = 100 * part["spans"]["f1"]
     return found

@@ -5,7 +5,7 @@ python benchmarks/rows.py row g2p --set encoder.depth=1 --label "one layer" --ou
 python benchmarks/rows.py score RUN RUN --out FOLDER                          score runs that are there
 python benchmarks/rows.py table FOLDER --results benchmarks/results/g2p.json  all rows as one table
 
-Any recipe goes that learns from texts, pictures or films; its figures are those of `seq2see eval`, and of valid what
+Any recipe goes that learns from texts, images or videos; its figures are those of `seq2see eval`, and of valid what
 training watches.
 Rows are independent of each other, so many can be made side by side (then with --shared, which leaves out how long
 it took); a row that is there is not made again.
@@ -19,12 +19,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from collect_rows import environment_of, figures_table
+from collect_rows import environment_of, metrics_table
 from row_files import Row, make_row, read_rows, score_row, write_row
 
 from seq2see.core.files import write_json
 from seq2see.core.settings import parse_assignment
-from seq2see.workbench.run_folder import find_run
+from seq2see.runs.run_folder import find_run
 
 
 def row(asked: Row, out: Path, shared: bool) -> None:
@@ -35,8 +35,8 @@ def row(asked: Row, out: Path, shared: bool) -> None:
         return
     done = make_row(asked, out)
     if shared:
-        del done.figures["seconds"]
-    print(f"{write_row(done, out)} {json.dumps(done.figures)}")
+        del done.metrics["seconds"]
+    print(f"{write_row(done, out)} {json.dumps(done.metrics)}")
 
 
 def score(name: str, asked: argparse.Namespace, changes: dict[str, Any]) -> None:
@@ -46,15 +46,15 @@ def score(name: str, asked: argparse.Namespace, changes: dict[str, Any]) -> None
     row = Row(recipe.name, recipe.training.seed, asked.label, changes)
     done = score_row(row, run, {})
     if asked.shared:
-        del done.figures["seconds"]
-    print(f"{write_row(done, asked.out)} {json.dumps(done.figures)}")
+        del done.metrics["seconds"]
+    print(f"{write_row(done, asked.out)} {json.dumps(done.metrics)}")
 
 
 def tabulate(folder: Path, results: Path) -> None:
     """All rows of a folder as one table, means and spreads over the seeds."""
     rows = read_rows(folder)
     command = "python benchmarks/rows.py"
-    write_json(results, {"environment": environment_of(rows), "command": command, **figures_table(rows)})
+    write_json(results, {"environment": environment_of(rows), "command": command, **metrics_table(rows)})
     print(f"{results}: {len(rows)} rows")
 
 
@@ -77,7 +77,7 @@ def parser(about: str) -> tuple[argparse.ArgumentParser, Any]:
     return root, verbs
 
 
-def obey(asked: argparse.Namespace) -> None:
+def run_command(asked: argparse.Namespace) -> None:
     """Do what was asked for."""
     if asked.verb == "table":
         tabulate(asked.folder, asked.results)
@@ -90,7 +90,7 @@ def obey(asked: argparse.Namespace) -> None:
             score(name, asked, changes)
 
 
-def obey_or_collect(
+def run_command_or_collect(
     about: str, gather: Callable[[Path, Path], None], results: Path, words: Sequence[str] | None
 ) -> None:
     """The command line of a script that puts the rows of a folder together in a way of its own: `collect`."""
@@ -102,12 +102,12 @@ def obey_or_collect(
     if asked.verb == "collect":
         gather(asked.folder, asked.results)
     else:
-        obey(asked)
+        run_command(asked)
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """The command line."""
-    obey(parser((__doc__ or "").split("\n")[0])[0].parse_args(words))
+    run_command(parser((__doc__ or "").split("\n")[0])[0].parse_args(words))
 
 
 if __name__ == "__main__":

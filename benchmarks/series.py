@@ -15,45 +15,49 @@ from typing import Any
 
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
-from seq2see.metrics.forecasts import AHEAD
-from seq2see.recipes.table import recipe
-from seq2see.workbench.evaluate import evaluate
-from seq2see.workbench.train import train_recipe
+from seq2see.metrics.forecast_errors import HORIZONS
+from seq2see.recipes.registry import recipe
+from seq2see.runs.evaluate import evaluate
+from seq2see.runs.train import train_recipe
 
 RESULTS = Path(__file__).parent / "results" / "series.json"
 SEEDS = (1, 2, 3)
-SEEN = (1, 4, 16)
+CONTEXTS = (1, 4, 16)
 """How many values back the models see."""
-LEARNT = {"waves-linear": "decoder.tau", "waves": "decoder.tau", "waves-gru": "target.longest"}
+CONTEXT_SETTING = {
+    "forecast-autoregressive": "decoder.context",
+    "waves": "decoder.context",
+    "forecast-gru": "target.longest",
+}
 """Which setting says how far back a recipe's model sees."""
 
 Row = dict[str, Any]
 
 
-def learnt(name: str, tau: int, folder: Path) -> tuple[Row, list[Row]]:
+def trained_errors(name: str, context: int, folder: Path) -> tuple[Row, list[Row]]:
     """The errors of a recipe with each seed, and the rows that need no training."""
     errors: dict[str, list[float]] = {}
     for seed in SEEDS:
-        chosen = recipe(name).with_(**{LEARNT[name]: tau, "training.seed": seed})
-        found = evaluate(train_recipe(chosen, folder / f"{name}-{tau}-{seed}"))["series"]["rows"]
+        chosen = recipe(name).with_(**{CONTEXT_SETTING[name]: context, "training.seed": seed})
+        found = evaluate(train_recipe(chosen, folder / f"{name}-{context}-{seed}"))["series"]["rows"]
         for ahead, error in found[0]["errors"].items():
             errors.setdefault(ahead, []).append(error)
-    return {"how": name, "tau": tau, **errors}, found[1:]
+    return {"how": name, "tau": context, **errors}, found[1:]
 
 
 def main(note: str = "") -> None:
     """Train, judge and store."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
-        for name in LEARNT:
-            for tau in SEEN:
-                row, closed = learnt(name, tau, Path(folder))
+        for name in CONTEXT_SETTING:
+            for context in CONTEXTS:
+                row, untrained = trained_errors(name, context, Path(folder))
                 rows.append(row)
                 print(row, flush=True)
     names = {"last": "the last value", "linear": "least squares"}
-    rows += [{"how": names[each["name"]], "tau": each["tau"], **each["errors"]} for each in closed]
+    rows += [{"how": names[each["name"]], "tau": each["tau"], **each["errors"]} for each in untrained]
     columns = [{"key": "how", "title": "forecast by"}, {"key": "tau", "title": "τ"}]
-    columns += [{"key": str(ahead), "title": f"{ahead} ahead", "digits": 3} for ahead in AHEAD]
+    columns += [{"key": str(ahead), "title": f"{ahead} ahead", "digits": 3} for ahead in HORIZONS]
     environment = {**describe_machine(), **({"note": note} if note else {})}
     write_json(
         RESULTS,

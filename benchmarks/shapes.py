@@ -3,7 +3,7 @@
     python benchmarks/shapes.py          about three minutes
     python benchmarks/shapes.py "..."    the same, with a note on what else the machine did meanwhile
 
-The run is kept in runs/shapes. What the recipes reach in the size that they learnt from is told by `pictures.py`.
+The run is kept in runs/shapes. What the recipes reach in the size that they learned from is told by `images.py`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
-from seq2see.recipes.table import recipe
-from seq2see.workbench.evaluate import evaluate
-from seq2see.workbench.train import train_recipe
+from seq2see.recipes.registry import recipe
+from seq2see.runs.evaluate import evaluate
+from seq2see.runs.train import train_recipe
 
 RESULTS = Path(__file__).parent / "results" / "shapes.json"
 RUN = Path("runs") / "shapes" / "classify-image"
@@ -27,7 +27,7 @@ def main(note: str = "") -> None:
     """Train, judge and store."""
     run = train_recipe(recipe("classify-image"), RUN)
     sizes = [{"side": side, "right": evaluate(run, side=side)["test"]["accuracy"]} for side in SIDES]
-    evaluate(run)  # what is left behind is of the size that was learnt
+    evaluate(run)  # what is left behind is of the size that was learned
     write_json(
         RESULTS,
         {

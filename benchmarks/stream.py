@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from seq2see.api import train
 from seq2see.core.devices import describe_machine
 from seq2see.core.files import write_json
-from seq2see.sources.pocket.corpus import PocketCorpus
+from seq2see.sources.pocket.pocket_corpus import PocketCorpus
 
 LINES = 100_000
 RESULTS = Path(__file__).parent / "results" / "stream.json"
@@ -66,7 +66,7 @@ if __name__ == "__main__":
     lines = int(sys.argv[1]) if sys.argv[1:] else LINES
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        train("pocket-transformer", out=folder / "run", set={"training.steps": 300, "training.save_every": 300})
+        train("pocket-transformer", out=folder / "run", set={"training.steps": 300, "training.evaluate_every": 300})
         sources = [example.source for example in PocketCorpus().splits()["train"]]
         (folder / "lines.txt").write_text("".join(f"{text}\n" for text in islice(cycle(sources), lines)))
         rows = [measure(folder, case, lines) for case in CASES]

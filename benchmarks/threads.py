@@ -1,11 +1,11 @@
-"""How the cores are best used: a training step, a sentence, and many lines, alone and beside a busy neighbour.
+"""How the cores are best used: a training step, a sentence, and many lines, alone and beside a busy neighbor.
 
     python benchmarks/threads.py          some minutes; the rows go to results/threads.json
     python benchmarks/threads.py quick    a smaller look, and nothing is stored
 
 OpenMP's threads spin at every barrier in case the others arrive soon. On a machine with as many threads as cores,
-one busy neighbour is enough to make each barrier wait for the scheduler. Workers with a thread each have no
-barriers. `core/threads.py` and `cli/__init__.py` draw the conclusions.
+one busy neighbor is enough to make each barrier wait for the scheduler. Workers with a thread each have no
+barriers. `core/worker_pool.py` and `cli/__init__.py` draw the conclusions.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ Case = tuple[str, str, dict[str, str]]
 
 def time_training(way: str) -> float:
     """Seconds of one training step, the first few not counted."""
-    from seq2see.recipes.table import recipe
-    from seq2see.workbench.prepare import prepare
-    from seq2see.workbench.train import batches, new_trainer
+    from seq2see.recipes.registry import recipe
+    from seq2see.runs.prepare import prepare
+    from seq2see.runs.train import batches, new_trainer
 
     chosen = recipe("pocket-transformer").with_(**{"corpus.size": 3000})
     prepared = prepare(chosen, lambda text: None)
     trainer, batch_at = new_trainer(chosen, prepared), batches(chosen, prepared)
     for step in range(1, 4):
-        trainer.advance(batch_at(step))
+        trainer.train_step(batch_at(step))
     began = time.monotonic()
     for step in range(4, 4 + STEPS):
-        trainer.advance(batch_at(step))
+        trainer.train_step(batch_at(step))
     return (time.monotonic() - began) / STEPS
 
 
@@ -54,18 +54,18 @@ def time_decoding(shape: str, count: int, way: str) -> float:
     """Seconds to decode some sources of 15 tokens into 20 tokens each; the way is "native 2 x 1" or "torch 1 x 2"."""
     import torch
 
-    from seq2see.core.threads import Arrangement, Crew
+    from seq2see.core.worker_pool import ThreadLayout, WorkerPool
     from seq2see.decoding.settings import Decoding
-    from seq2see.workbench.engines import Asked, OwnEngine
+    from seq2see.runs.engines import GenerationRequest, TorchEngine
 
     kind, workers, _, threads = way.split()
     torch.set_num_threads(int(threads))
-    engine = OwnEngine(transformer(*SHAPES[shape]))
-    arrangement = Arrangement(int(workers), int(threads))
-    Crew.arrangement = lambda crew, pieces, exact=False: arrangement  # type: ignore[method-assign,assignment]
-    engine.is_worth_it = lambda asked: kind == "native"  # type: ignore[method-assign,assignment]
+    engine = TorchEngine(transformer(*SHAPES[shape]))
+    arrangement = ThreadLayout(int(workers), int(threads))
+    WorkerPool.choose_layout = lambda pool, items, exact=False: arrangement  # type: ignore[method-assign,assignment]
+    engine.use_optimized = lambda asked: kind == "native"  # type: ignore[method-assign,assignment]
     sources = [[5 + (7 * row + place) % 900 for place in range(15)] + [2] for row in range(count)]
-    asked = Asked(sources, range(count), Decoding(max_new_tokens=20, min_new_tokens=19))
+    asked = GenerationRequest(sources, range(count), Decoding(max_new_tokens=20, min_new_tokens=19))
     engine.answer(asked, lambda done: None)
     repeats = SENTENCES if count == 1 else 1
     began = time.monotonic()
@@ -92,11 +92,11 @@ MEASURES: dict[str, Callable[[str], float]] = {
 }
 
 
-def cases(quick: bool) -> list[Case]:
+def cases(optimized: bool) -> list[Case]:
     """Everything that is measured."""
     cores = os.cpu_count() or 1
-    found: list[Case] = [] if quick else [("training step", name, where) for name, where in TRAINING.items()]
-    for what in list(MEASURES)[1:3] if quick else list(MEASURES)[1:]:
+    found: list[Case] = [] if optimized else [("training step", name, location) for name, location in TRAINING.items()]
+    for what in list(MEASURES)[1:3] if optimized else list(MEASURES)[1:]:
         for kind in ("torch", "native"):
             ways = [f"{kind} 1 x 1", f"{kind} 1 x {cores}"]
             ways += [f"{kind} {cores} x 1"] if "lines" in what else []
@@ -113,19 +113,19 @@ def run(case: Case) -> float:
     return float(subprocess.run(command, env=clean | environment, capture_output=True, check=True).stdout)
 
 
-def measure(quick: bool) -> list[dict[str, object]]:
-    """Each case alone and beside a neighbour, taking turns so that drift hits all alike."""
+def measure(optimized: bool) -> list[dict[str, object]]:
+    """Each case alone and beside a neighbor, taking turns so that drift hits all alike."""
     rows = []
-    for busy in (False,) if quick else (False, True):
-        neighbour = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if busy else None
-        chosen = cases(quick)
-        times = [[run(case) for case in chosen] for _ in range(1 if quick else REPEATS)]
-        if neighbour:
-            neighbour.kill()
+    for busy in (False,) if optimized else (False, True):
+        neighbor = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if busy else None
+        chosen = cases(optimized)
+        times = [[run(case) for case in chosen] for _ in range(1 if optimized else REPEATS)]
+        if neighbor:
+            neighbor.kill()
         for place, (what, way, environment) in enumerate(chosen):
             each = [turn[place] for turn in times]
             case = f"{way}, {'never spin' if environment == PASSIVE else 'spin'}" if what != "training step" else way
-            row = {"what": what, "case": case, "busy neighbour": busy}
+            row = {"message": what, "case": case, "busy neighbor": busy}
             rows.append(row | {"seconds": statistics.median(each), "all": each})
     return rows
 
@@ -137,7 +137,7 @@ if __name__ == "__main__":
         from seq2see.core.devices import describe_machine
         from seq2see.core.files import write_json
 
-        rows = measure(quick=sys.argv[1:] == ["quick"])
+        rows = measure(optimized=sys.argv[1:] == ["quick"])
         print("\n".join(json.dumps(row) for row in rows))
         if not sys.argv[1:]:
             about = {"environment": describe_machine(), "command": "python benchmarks/threads.py"}

@@ -32,17 +32,17 @@ from seq2see.core.seeds import generator
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.pairs import PairSet
-from seq2see.sequences.tokenisers import BytePairs
-from seq2see.sequences.vocabularies import train_tokeniser
-from seq2see.sources.catalogue import CataloguedCorpus
-from seq2see.sources.pocket.corpus import PocketCorpus
+from seq2see.sequences.pair_dataset import PairDataset
+from seq2see.sequences.tokenizer_training import train_tokenizer
+from seq2see.sequences.tokenizers import BPE
+from seq2see.sources.catalogue import CatalogueCorpus
+from seq2see.sources.pocket.pocket_corpus import PocketCorpus
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
 from seq2see.training.settings import Training
 
 RESULTS = Path(__file__).parent / "results" / "train_cpu.json"
-CPU, PAIRS, SHORTEST, LONGEST, PIECES = torch.device("cpu"), 64, 5, 40, 8000
+CPU, PAIRS, MIN_TOKENS, MAX_TOKENS, VOCABULARY = torch.device("cpu"), 64, 5, 40, 8000
 
 Step = Callable[[Batch], Any]
 
@@ -65,13 +65,13 @@ SIZES = {"small": Size(256, 3, 4, 8000, 9, 4), "base": Size(512, 6, 8, 32_000, 3
 def batches() -> dict[str, Batch]:
     """64 pairs as they come, and 64 of like length."""
     try:
-        corpus = CataloguedCorpus(name="multi30k", sides="en-de").splits()["train"]
+        corpus = CatalogueCorpus(name="multi30k", languages="en-de").splits()["train"]
     except UserError:
         corpus = PocketCorpus(size=20_000).splits()["train"]
     texts = [text for example in corpus for text in (example.source, example.target)]
-    tokeniser = train_tokeniser(BytePairs(size=PIECES), texts)
-    pairs = PairSet(corpus, tokeniser, tokeniser, LONGEST)
-    fitting = np.flatnonzero((pairs.lengths >= SHORTEST).all(1) & (pairs.lengths < LONGEST).all(1))
+    tokenizer = train_tokenizer(BPE(vocab_size=VOCABULARY), texts)
+    pairs = PairDataset(corpus, tokenizer, tokenizer, MAX_TOKENS)
+    fitting = np.flatnonzero((pairs.lengths >= MIN_TOKENS).all(1) & (pairs.lengths < MAX_TOKENS).all(1))
     some = generator(1, "benchmark").choice(fitting, PAIRS, replace=False)
     by_length = fitting[np.argsort(pairs.lengths[fitting].max(1), kind="stable")]
     middle = len(by_length) // 2
@@ -85,7 +85,7 @@ class TorchTransformer(nn.Module):
         super().__init__()
         self.table = nn.Embedding(size.vocabulary, size.width)
         nn.init.normal_(self.table.weight, std=size.width**-0.5)
-        self.places = nn.Embedding(LONGEST + 1, size.width)
+        self.positions = nn.Embedding(MAX_TOKENS + 1, size.width)
         shape = (size.width, size.heads, size.depth, size.depth, 4 * size.width)
         self.stack = nn.Transformer(*shape, dropout=0.1, batch_first=True)
 
@@ -93,8 +93,8 @@ class TorchTransformer(nn.Module):
         """Mean cross-entropy of the next tokens."""
         times = batch.target.values.size(1)
         hidden = self.stack(
-            self._vectors(batch.source.values),
-            self._vectors(batch.target.values),
+            self._embed(batch.source.values),
+            self._embed(batch.target.values),
             tgt_mask=torch.ones(times, times, dtype=torch.bool).triu(1),
             tgt_is_causal=True,
             src_key_padding_mask=~batch.source.real,
@@ -103,8 +103,8 @@ class TorchTransformer(nn.Module):
         logits = hidden @ self.table.weight.T
         return nn.functional.cross_entropy(logits.flatten(0, 1).float(), batch.labels.flatten(), ignore_index=NOT_ASKED)
 
-    def _vectors(self, tokens: Tensor) -> Tensor:
-        return self.table(tokens) * self.table.embedding_dim**0.5 + self.places.weight[: tokens.size(1)]
+    def _embed(self, tokens: Tensor) -> Tensor:
+        return self.table(tokens) * self.table.embedding_dim**0.5 + self.positions.weight[: tokens.size(1)]
 
 
 class Marian(nn.Module):
@@ -130,59 +130,59 @@ class Marian(nn.Module):
 def peer(model: Any, precision: str) -> tuple[Step, nn.Module]:
     """A training step as one would write it."""
     weights = list(model.train().parameters())
-    optimiser = torch.optim.AdamW(weights, lr=1e-4, fused=True)
+    optimizer = torch.optim.AdamW(weights, lr=1e-4, fused=True)
 
     def step(batch: Batch) -> None:
         with autocast(CPU, precision):
             loss = model.loss(batch)
         loss.backward()
         nn.utils.clip_grad_norm_(weights, 1.0, foreach=True)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
 
     return step, model
 
 
-def ours(size: Size, precision: Any) -> tuple[Step, nn.Module]:
+def seq2see_step(size: Size, precision: Any) -> tuple[Step, nn.Module]:
     """Our own trainer's step."""
-    stack = TransformerSettings(width=size.width, depth=size.depth, heads=size.heads, dropout=0.1, order="post")
+    stack = TransformerSettings(width=size.width, depth=size.depth, heads=size.heads, dropout=0.1, norm_order="post")
     settings = ModelSettings(source=Text(), encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
     model = fresh_model(settings, (size.vocabulary, size.vocabulary), "xavier", seed=1)
-    training = Training(precision=precision, clip=1.0, steps=10_000, rate=1e-4)
-    return Trainer(model, NextToken(), training, CPU).advance, model
+    training = Training(precision=precision, max_grad_norm=1.0, steps=10_000, learning_rate=1e-4)
+    return Trainer(model, NextToken(), training, CPU).train_step, model
 
 
 MAKERS: dict[str, Callable[[Size], tuple[Step, nn.Module]]] = {
     "HF Marian, float32": lambda size: peer(Marian(size), "float32"),
     "nn.Transformer, float32": lambda size: peer(TorchTransformer(size), "float32"),
-    "seq2see, float32": lambda size: ours(size, "float32"),
+    "seq2see, float32": lambda size: seq2see_step(size, "float32"),
     "HF Marian, bf16": lambda size: peer(Marian(size), "bf16"),
     "nn.Transformer, bf16": lambda size: peer(TorchTransformer(size), "bf16"),
-    "seq2see, bf16": lambda size: ours(size, "bf16"),
+    "seq2see, bf16": lambda size: seq2see_step(size, "bf16"),
 }
 
 
 def measure(name: str, data: dict[str, Batch]) -> list[dict[str, Any]]:
     """Rows of one size: target tokens a second, and how many times those of Marian in the same number format."""
     size = SIZES[name]
-    made = {who: make(size) for who, make in MAKERS.items()}
+    made = {peer_name: make(size) for peer_name, make in MAKERS.items()}
     rates: dict[tuple[str, str], list[float]] = {}
     for turn in range(size.rounds + 1):
         for kind, batch in data.items():
-            for who, (step, _) in made.items():
+            for peer_name, (step, _) in made.items():
                 began = time.perf_counter()
                 for _ in range(size.steps):
                     step(batch)
                 if turn:  # the first round warms up
                     rate = size.steps * int(batch.asked.sum()) / (time.perf_counter() - began)
-                    rates.setdefault((kind, who), []).append(rate)
+                    rates.setdefault((kind, peer_name), []).append(rate)
     rows = []
-    for (kind, who), each in rates.items():
-        peers = statistics.median(rates[kind, f"HF Marian, {who.split(', ')[1]}"])
-        weights = sum(weight.numel() for weight in made[who][1].parameters())
+    for (kind, peer_name), each in rates.items():
+        peers = statistics.median(rates[kind, f"HF Marian, {peer_name.split(', ')[1]}"])
+        weights = sum(weight.numel() for weight in made[peer_name][1].parameters())
         tokens = int(data[kind].asked.sum())
         rows.append(
-            {"size": name, "batch": kind, "name": who, "value": round(statistics.median(each))}
+            {"size": name, "batch": kind, "name": peer_name, "value": round(statistics.median(each))}
             | {"ratio": round(statistics.median(each) / peers, 2), "tokens": tokens, "weights": weights}
             | {"all": [round(rate) for rate in each]}
         )

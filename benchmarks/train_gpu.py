@@ -32,17 +32,17 @@ from seq2see.core.files import write_json
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings, Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.recipes.table import recipe
-from seq2see.sequences.packs import Packs
-from seq2see.training.graphs import GraphedStep
+from seq2see.recipes.registry import recipe
+from seq2see.runs.prepare import prepare
+from seq2see.sequences.packed import PackedSampler
+from seq2see.training.cuda_graphs import GraphedStep
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken, Objective
 from seq2see.training.settings import Training
-from seq2see.workbench.prepare import prepare
 
 RESULTS = Path(__file__).parent / "results" / "train_gpu.json"
 ROWS, TIMES, WIDTH, DEPTH, HEADS, VOCABULARY = 256, 32, 512, 6, 8, 32_000
-LONGEST = 128
+MAX_TOKENS = 128
 ROUNDS, STEPS = 7, 20
 
 GRAPH = "compiled, one CUDA graph"
@@ -50,11 +50,11 @@ GRAPH = "compiled, one CUDA graph"
 Step = Callable[[Batch], Tensor]
 
 
-Both = tuple[Batch, Batch]
+BatchPair = tuple[Batch, Batch]
 """The same examples in rows, and as our trainer lays them."""
 
 
-def full_rows() -> Both:
+def full_rows() -> BatchPair:
     """Random tokens, every row full."""
     draws = torch.Generator().manual_seed(1)
     source, target = torch.randint(4, VOCABULARY, (2, ROWS, TIMES + 1), generator=draws)
@@ -64,10 +64,10 @@ def full_rows() -> Both:
     return batch, batch
 
 
-def real_sentences() -> Both:
+def real_sentences() -> BatchPair:
     """Pairs of Multi30k in the order of an epoch, cut by the recipe's subwords."""
     pairs = prepare(recipe("multi30k-transformer"), say=lambda line: None).train
-    packs = Packs(pairs.lengths, ROWS * TIMES, seed=1)
+    packs = PackedSampler(pairs.lengths, ROWS * TIMES, seed=1)
     indices = packs.indices_at(0)
     return pairs.batch(indices), packs.batch(pairs, indices)
 
@@ -86,19 +86,19 @@ class TorchTransformer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.table = nn.Embedding(VOCABULARY, WIDTH)
-        self.places = nn.Embedding(LONGEST, WIDTH)
+        self.positions = nn.Embedding(MAX_TOKENS, WIDTH)
         self.stack = nn.Transformer(WIDTH, HEADS, DEPTH, DEPTH, 4 * WIDTH, dropout=0.1, batch_first=True)
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean cross-entropy of the next tokens."""
-        vectors = []
+        embedded = []
         for side in (batch.source, batch.target):
-            vectors.append(self.table(side.values) * WIDTH**0.5 + self.places.weight[: side.values.size(1)])
+            embedded.append(self.table(side.values) * WIDTH**0.5 + self.positions.weight[: side.values.size(1)])
         times = batch.target.values.size(1)
-        future = torch.ones(times, times, dtype=torch.bool, device=vectors[1].device).triu(1)
+        future = torch.ones(times, times, dtype=torch.bool, device=embedded[1].device).triu(1)
         hidden_source = None if is_full(batch.source) else ~batch.source.real
         masks = {"src_key_padding_mask": hidden_source, "memory_key_padding_mask": hidden_source}
-        hidden = self.stack(*vectors, tgt_mask=future, tgt_is_causal=True, **masks)
+        hidden = self.stack(*embedded, tgt_mask=future, tgt_is_causal=True, **masks)
         logits = hidden @ self.table.weight.T
         return nn.functional.cross_entropy(logits.flatten(0, 1), batch.labels.flatten())
 
@@ -110,7 +110,12 @@ class Marian(nn.Module):
         super().__init__()
         from transformers import MarianConfig, MarianMTModel
 
-        shape = {"d_model": WIDTH, "encoder_layers": DEPTH, "decoder_layers": DEPTH, "max_position_embeddings": LONGEST}
+        shape = {
+            "d_model": WIDTH,
+            "encoder_layers": DEPTH,
+            "decoder_layers": DEPTH,
+            "max_position_embeddings": MAX_TOKENS,
+        }
         heads = {"encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS}
         inner = {"encoder_ffn_dim": 4 * WIDTH, "decoder_ffn_dim": 4 * WIDTH, "activation_function": "relu"}
         tokens = {"vocab_size": VOCABULARY, "pad_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 1}
@@ -128,7 +133,7 @@ def peer(model: Any) -> tuple[Step, Step]:
     """A training step as people write it: autocast, compiled forward, clip, fused AdamW; and the same as one graph."""
     model = model.cuda().train()
     weights = list(model.parameters())
-    optimiser = torch.optim.AdamW(weights, lr=torch.tensor(1e-4, device="cuda"), fused=True, capturable=True)
+    optimizer = torch.optim.AdamW(weights, lr=torch.tensor(1e-4, device="cuda"), fused=True, capturable=True)
     compiled = torch.compile(model.loss)
 
     def step(batch: Batch) -> Tensor:
@@ -136,33 +141,33 @@ def peer(model: Any) -> tuple[Step, Step]:
             loss = compiled(batch)
         loss.backward()
         nn.utils.clip_grad_norm_(weights, 1.0, foreach=True)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
         return loss.detach()
 
     return step, GraphedStep(step, nullcontext)
 
 
-OURS = {"seq2see": False, "seq2see, compiled": True}
+SEQ2SEE = {"seq2see": False, "seq2see, compiled": True}
 """Ourselves, and whether blocks are compiled; if they are not, the slopes of weights are computed beside the rest."""
 
 
-def ours(compiled: bool) -> tuple[Step, Step]:
+def seq2see_step(compiled: bool) -> tuple[Step, Step]:
     """Our own Transformer of the same shape."""
-    stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.1, order="post")
+    stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.1, norm_order="post")
     settings = ModelSettings(source=Text(), encoder=stack, decoder=stack, target=TextTarget(vocabulary="shared"))
-    return our_steps(fresh_model(settings, (VOCABULARY, VOCABULARY), "xavier", seed=1), NextToken(), compiled)
+    return seq2see_steps(fresh_model(settings, (VOCABULARY, VOCABULARY), "xavier", seed=1), NextToken(), compiled)
 
 
-def our_steps(model: nn.Module, objective: Objective, compiled: bool = False) -> tuple[Step, Step]:
+def seq2see_steps(model: nn.Module, objective: Objective, compiled: bool = False) -> tuple[Step, Step]:
     """A model's step by our own trainer: launched kernel by kernel, and as it runs by default."""
-    training = Training(precision="bf16", compile=compiled, clip=1.0, steps=10_000, rate=1e-4)
+    training = Training(precision="bf16", compile=compiled, max_grad_norm=1.0, steps=10_000, learning_rate=1e-4)
     trainer = Trainer(model, objective, training, torch.device("cuda"))
     trainer.model.train()
 
     def launch(batch: Batch) -> Tensor:
         trainer.launch(batch)
-        return trainer.launched.pop().figures
+        return trainer.pending_steps.pop().figures
 
     return trainer._step, launch
 
@@ -185,33 +190,33 @@ def tokens_per_second(step: Step, data: Batch) -> tuple[float, float]:
 PEERS = {"Hugging Face Marian": Marian, "nn.Transformer": TorchTransformer}
 
 
-def hows(name: str) -> tuple[str, ...]:
+def modes_of(name: str) -> tuple[str, ...]:
     """How a step is taken: as one graph, and kernel by kernel, which nobody does who need not."""
-    ours = {"seq2see": ("one CUDA graph",), "seq2see, compiled": (GRAPH,)}
-    return ours.get(name, (GRAPH, "compiled"))
+    seq2see_step = {"seq2see": ("one CUDA graph",), "seq2see, compiled": (GRAPH,)}
+    return seq2see_step.get(name, (GRAPH, "compiled"))
 
 
 def measure(about: dict[str, Any], steps: tuple[Step, Step], data: Batch) -> None:
     """The process of one of us on one batch: compile, say so, wait for one's turn, and say how fast both ways are."""
     plain, graphed = steps
     # The graph first: torch remembers on which stream a gradient was first added up, and records on another.
-    ways = dict(zip(hows(about["name"]), (graphed, plain), strict=False))
-    for how in list(ways):
+    steps_by_mode = dict(zip(modes_of(about["name"]), (graphed, plain), strict=False))
+    for mode in list(steps_by_mode):
         try:
-            ways[how](data)
+            steps_by_mode[mode](data)
         except Exception as error:  # a peer may not take graphs: that is a result too
-            print(about, how, repr(error)[:300], file=sys.stderr)
-            del ways[how]
+            print(about, mode, repr(error)[:300], file=sys.stderr)
+            del steps_by_mode[mode]
     print("ready", flush=True)
     input()
     rows = []
-    for how, step in ways.items():
-        rate, spread = tokens_per_second(step, data)
-        rows.append({**about, "how": how, "value": round(rate), "spread": round(spread, 3)})
+    for mode, step in steps_by_mode.items():
+        rate, relative_range = tokens_per_second(step, data)
+        rows.append({**about, "how": mode, "value": round(rate), "spread": round(relative_range, 3)})
     print(json.dumps(rows), flush=True)
 
 
-def in_turns(cases: Sequence[tuple[str, ...]]) -> list[dict[str, Any]]:
+def run_in_turns(cases: Sequence[tuple[str, ...]]) -> list[dict[str, Any]]:
     """The rows of all cases (a script and its words), each in a process of its own: nobody inherits the compiler's
     state. All compile at once, and then one after the other is measured while the rest sleep."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -229,14 +234,14 @@ def in_turns(cases: Sequence[tuple[str, ...]]) -> list[dict[str, Any]]:
 
 def add_ratios(rows: list[dict[str, Any]]) -> None:
     """How many times faster we are, each way, than the best of the others in each of theirs."""
-    for row in [row for row in rows if row["name"] in OURS]:
-        for key, how in (("to_compiled", "compiled"), ("to_graphed", GRAPH)):
-            others = [o for o in rows if o["name"] not in OURS and (o["cell"], o["how"]) == (row["cell"], how)]
+    for row in [row for row in rows if row["name"] in SEQ2SEE]:
+        for key, mode in (("to_compiled", "compiled"), ("to_graphed", GRAPH)):
+            others = [o for o in rows if o["name"] not in SEQ2SEE and (o["cell"], o["how"]) == (row["cell"], mode)]
             row[key] = round(row["value"] / max(other["value"] for other in others), 2) if others else None
 
 
 def main() -> None:
-    rows = in_turns([(__file__, name, cell) for cell in BATCHES for name in (*PEERS, *OURS)])
+    rows = run_in_turns([(__file__, name, cell) for cell in BATCHES for name in (*PEERS, *SEQ2SEE)])
     add_ratios(rows)
     write_json(RESULTS, {"environment": describe_machine(), "command": "python benchmarks/train_gpu.py", "rows": rows})
 
@@ -244,7 +249,7 @@ def main() -> None:
 if __name__ == "__main__":
     if sys.argv[1:]:
         name, cell = sys.argv[1:]
-        steps = peer(PEERS[name]()) if name in PEERS else ours(OURS[name])
+        steps = peer(PEERS[name]()) if name in PEERS else seq2see_step(SEQ2SEE[name])
         measure({"cell": cell, "name": name}, steps, BATCHES[cell]()[name not in PEERS].to("cuda"))
     else:
         main()

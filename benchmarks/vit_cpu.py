@@ -7,7 +7,7 @@ needs `transformers`, and in PYTHONPATH the wheels of the other peers, which pip
 pip download --no-deps --dest wheels timm vit-pytorch einops
 PYTHONPATH=$(echo wheels/*.whl | tr ' ' ':') python benchmarks/vit_cpu.py
 
-32 pictures of 32 x 32 pixels in patches of 4 x 4, 256 wide, 8 layers, 8 heads, 10 classes, fused AdamW, clipping, no
+32 images of 32 x 32 pixels in patches of 4 x 4, 256 wide, 8 layers, 8 heads, 10 classes, fused AdamW, clipping, no
 dropout. All are given pixels as they lie in files. Each of us is a process of its own with two threads, which sleeps
 until it is its turn; turns are short and come again and again, so that a busy minute hits all alike.
 """
@@ -31,16 +31,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 from train_cpu import CPU, peer
 
-from seq2see.core.batch import Batch, Pictures
+from seq2see.core.batch import Batch, Images
 from seq2see.core.devices import autocast, describe_machine
 from seq2see.core.files import write_json
-from seq2see.decoding.prepacked import reading_twin
+from seq2see.decoding.packed_weights import pack_for_large_batches
 from seq2see.models.build import fresh_model
-from seq2see.models.picture_settings import Patches, Picture
-from seq2see.models.settings import ModelSettings, PictureLabel
+from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
+from seq2see.models.settings import ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.training.loop import Trainer
-from seq2see.training.objectives import Classify
+from seq2see.training.objectives import Classification
 from seq2see.training.settings import Training
 
 RESULTS = Path(__file__).parent / "results" / "vit_cpu.json"
@@ -50,17 +50,17 @@ CELLS = {"training": 3, "forward": 6}
 """What is measured, and how many steps a turn has: after the first the caches are one's own again."""
 PRECISIONS = ("float32", "bf16")
 COLUMNS = [
-    {"key": "cell", "title": "what"},
+    {"key": "cell", "title": "message"},
     {"key": "precision", "title": "numbers"},
     {"key": "name", "title": "who"},
-    {"key": "value", "title": "pictures/s", "digits": 0},
+    {"key": "value", "title": "images/s", "digits": 0},
     {"key": "least", "digits": 0},
     {"key": "most", "digits": 0},
     {"key": "ratio", "title": "times the fastest other", "digits": 2},
 ]
 
 
-class NotNeeded(MetaPathFinder, Loader):
+class StubImporter(MetaPathFinder, Loader):
     """Stands in for torchvision, which both packages import for what is not measured here."""
 
     def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
@@ -73,16 +73,16 @@ class NotNeeded(MetaPathFinder, Loader):
         """There is nothing in it."""
 
 
-def pictures() -> Batch:
+def images() -> Batch:
     """Noise, and any labels."""
     draws = torch.Generator().manual_seed(1)
     pixels = torch.randint(0, 256, (ROWS, 3, SIDE, SIDE), generator=draws, dtype=torch.uint8)
     labels = torch.randint(0, CLASSES, (ROWS, 1), generator=draws)
-    return Batch(Pictures(pixels), None, labels, torch.arange(ROWS))
+    return Batch(Images(pixels), None, labels, torch.arange(ROWS))
 
 
 def timm() -> nn.Module:
-    sys.meta_path.append(NotNeeded())
+    sys.meta_path.append(StubImporter())
     from timm.models.vision_transformer import VisionTransformer
 
     shape = {"patch_size": PATCH, "embed_dim": WIDTH, "depth": DEPTH, "num_heads": HEADS, "num_classes": CLASSES}
@@ -90,7 +90,7 @@ def timm() -> nn.Module:
 
 
 def vit_pytorch() -> nn.Module:
-    sys.meta_path.append(NotNeeded())
+    sys.meta_path.append(StubImporter())
     from vit_pytorch import ViT
 
     shape = {"patch_size": PATCH, "dim": WIDTH, "depth": DEPTH, "heads": HEADS, "dim_head": WIDTH // HEADS}
@@ -113,9 +113,11 @@ PEERS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-PLAIN = "seq2see, torch's products"
-"""Ourselves with `training.kernels=false`: else oneDNN multiplies while we learn in float32."""
-WHO = [(name, precision) for precision in PRECISIONS for name in (*PEERS, "seq2see")] + [(PLAIN, "float32")]
+TORCH_MATMUL = "seq2see, torch's products"
+"""Ourselves with `training.custom_kernels=false`: else oneDNN multiplies while we learn in float32."""
+CONFIGURATIONS = [(name, precision) for precision in PRECISIONS for name in (*PEERS, "seq2see")] + [
+    (TORCH_MATMUL, "float32")
+]
 
 
 class Peer(nn.Module):
@@ -135,13 +137,11 @@ class Peer(nn.Module):
         return functional.cross_entropy(self(batch).float(), batch.labels.flatten())
 
 
-def ours() -> nn.Module:
+def seq2see_model() -> nn.Module:
     """Our own ViT of the same shape."""
-    stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.0, think="gelu")
-    source = Picture(side=SIDE, frontend=Patches(size=PATCH))
-    return fresh_model(
-        ModelSettings(source=source, encoder=stack, target=PictureLabel()), (0, CLASSES), "xavier", seed=1
-    )
+    stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.0, activation="gelu")
+    source = ImageSource(image_size=SIDE, frontend=PatchEmbeddingSettings(size=PATCH))
+    return fresh_model(ModelSettings(source=source, encoder=stack, target=ImageLabel()), (0, CLASSES), "xavier", seed=1)
 
 
 def steps_of(name: str, precision: Any) -> tuple[dict[str, Callable[[Batch], Any]], nn.Module]:
@@ -149,12 +149,18 @@ def steps_of(name: str, precision: Any) -> tuple[dict[str, Callable[[Batch], Any
     if name in PEERS:
         training, model = peer(Peer(name), precision)
     else:
-        model = ours()
-        asked = Training(precision=precision, clip=1.0, steps=10_000, rate=1e-4, kernels=name != PLAIN)
-        training = Trainer(model, Classify(), asked, CPU).advance
+        model = seq2see_model()
+        training_settings = Training(
+            precision=precision,
+            max_grad_norm=1.0,
+            steps=10_000,
+            learning_rate=1e-4,
+            custom_kernels=name != TORCH_MATMUL,
+        )
+        training = Trainer(model, Classification(), training_settings, CPU).train_step
 
-    # We read as `predict` does with many pictures.
-    reading = model if name in PEERS else reading_twin(model, precision).eval()
+    # We read as `predict` does with many images.
+    reading = model if name in PEERS else pack_for_large_batches(model, precision).eval()
 
     def forward(batch: Batch) -> Tensor:
         model.eval()
@@ -166,11 +172,11 @@ def steps_of(name: str, precision: Any) -> tuple[dict[str, Callable[[Batch], Any
     return {"training": training, "forward": forward}, model
 
 
-def take_turns(name: str, precision: str) -> None:
-    """The process of one of us: each line it is given names what to do, and it answers with pictures a second."""
+def serve_measurements(name: str, precision: str) -> None:
+    """The process of one of us: each line it is given names what to do, and it answers with images a second."""
     torch.set_num_threads(THREADS)
     steps, model = steps_of(name, precision)
-    data = pictures()
+    data = images()
     for step in steps.values():
         step(data)
     print(sum(weight.numel() for weight in model.parameters()), flush=True)
@@ -185,7 +191,7 @@ def take_turns(name: str, precision: str) -> None:
 def measure() -> list[dict[str, Any]]:
     """Rows of all: the median of all turns, the least and the most."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    running = {each: subprocess.Popen([sys.executable, __file__, *each], **pipes) for each in WHO}
+    running = {each: subprocess.Popen([sys.executable, __file__, *each], **pipes) for each in CONFIGURATIONS}
     weights = {each: int(process.stdout.readline()) for each, process in running.items()}
     rates: dict[tuple[str, str, str], list[float]] = {}
     for _ in range(ROUNDS):
@@ -198,8 +204,8 @@ def measure() -> list[dict[str, Any]]:
         process.communicate()
     rows = []
     for cell in CELLS:
-        for name, precision in sorted(WHO, key=lambda each: PRECISIONS.index(each[1])):
-            if (cell, name) == ("forward", PLAIN):
+        for name, precision in sorted(CONFIGURATIONS, key=lambda each: PRECISIONS.index(each[1])):
+            if (cell, name) == ("forward", TORCH_MATMUL):
                 continue
             each = rates[cell, name, precision]
             best = max(statistics.median(rates[cell, other, precision]) for other in PEERS)
@@ -214,7 +220,7 @@ def measure() -> list[dict[str, Any]]:
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        take_turns(*sys.argv[1:])
+        serve_measurements(*sys.argv[1:])
     else:
         found = measure()
         for row in found:

@@ -2,7 +2,7 @@
 
 python benchmarks/vit_gpu.py        writes results/vit_gpu.json; needs a GPU, `timm` and `transformers`
 
-128 pictures of 224 x 224 pixels, 1,000 classes, bf16, fused AdamW, clipping. Peers are compiled, kernel by kernel and
+128 images of 224 x 224 pixels, 1,000 classes, bf16, fused AdamW, clipping. Peers are compiled, kernel by kernel and
 as one CUDA graph as well; we train uncompiled, and are compiled on the way forward alone. All are given pixels as they
 lie in files, and make numbers around 0 of them. Memory is the most that a training step has ever held at once, launched
 kernel by kernel, in MiB.
@@ -18,27 +18,27 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from train_gpu import Step, add_ratios, hows, in_turns, our_steps, peer, tokens_per_second
+from train_gpu import Step, add_ratios, modes_of, peer, run_in_turns, seq2see_steps, tokens_per_second
 
-from seq2see.core.batch import Batch, Pictures
-from seq2see.core.devices import aside, describe_machine
+from seq2see.core.batch import Batch, Images
+from seq2see.core.devices import describe_machine, side_stream
 from seq2see.core.files import write_json
 from seq2see.models.build import fresh_model
-from seq2see.models.picture_settings import Patches, Picture
-from seq2see.models.settings import ModelSettings, PictureLabel
+from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
+from seq2see.models.settings import ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.training.objectives import Classify
+from seq2see.training.objectives import Classification
 
 RESULTS = Path(__file__).parent / "results" / "vit_gpu.json"
 ROWS, SIDE, PATCH, WIDTH, DEPTH, HEADS, CLASSES = 128, 224, 16, 768, 12, 12, 1000
 
 
-def pictures() -> Batch:
+def images() -> Batch:
     """Noise, and any labels."""
     draws = torch.Generator().manual_seed(1)
     pixels = torch.randint(0, 256, (ROWS, 3, SIDE, SIDE), generator=draws, dtype=torch.uint8)
     labels = torch.randint(0, CLASSES, (ROWS, 1), generator=draws)
-    return Batch(Pictures(pixels), None, labels, torch.arange(ROWS)).to("cuda")
+    return Batch(Images(pixels), None, labels, torch.arange(ROWS)).to("cuda")
 
 
 class Peer(nn.Module):
@@ -92,11 +92,11 @@ class HuggingFace(Peer):
 PEERS = {"timm": Timm, "Hugging Face ViT": HuggingFace}
 
 
-def ours() -> nn.Module:
+def seq2see_model() -> nn.Module:
     """Our own ViT of the same shape."""
-    stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.0, think="gelu")
-    source = Picture(side=SIDE, frontend=Patches(size=PATCH))
-    settings = ModelSettings(source=source, encoder=stack, target=PictureLabel())
+    stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.0, activation="gelu")
+    source = ImageSource(image_size=SIDE, frontend=PatchEmbeddingSettings(size=PATCH))
+    settings = ModelSettings(source=source, encoder=stack, target=ImageLabel())
     return fresh_model(settings, (0, CLASSES), "xavier", seed=1)
 
 
@@ -114,7 +114,7 @@ def forward(model: Any) -> tuple[Step, Step]:
 
     def recorded(batch: Batch) -> Tensor:
         if not recorded.ready:
-            with aside():
+            with side_stream():
                 for _ in range(3):
                     scores(batch)
             with torch.cuda.graph(graph):
@@ -128,15 +128,15 @@ def forward(model: Any) -> tuple[Step, Step]:
 
 def measure(name: str, cell: str) -> None:
     """The process of one of us: compile, say so, wait for one's turn, and say how fast both ways are."""
-    model, data = PEERS[name]() if name in PEERS else ours(), pictures()
+    model, data = PEERS[name]() if name in PEERS else seq2see_model(), images()
     if cell == "training":
-        plain, graphed = peer(model) if name in PEERS else our_steps(model, Classify())
+        plain, graphed = peer(model) if name in PEERS else seq2see_steps(model, Classification())
     else:
         plain, graphed = forward(model)
     torch.cuda.reset_peak_memory_stats()
     # The graph first: torch remembers on which stream a gradient was first added up, and records on another.
-    ways = dict(zip(hows(name if cell == "training" else "compiled"), (graphed, plain), strict=False))
-    for step in ways.values():
+    steps_by_mode = dict(zip(modes_of(name if cell == "training" else "compiled"), (graphed, plain), strict=False))
+    for step in steps_by_mode.values():
         step(data)
     torch.cuda.reset_peak_memory_stats()
     for _ in range(3):
@@ -145,9 +145,9 @@ def measure(name: str, cell: str) -> None:
     print("ready", flush=True)
     input()
     rows = []
-    for how, step in ways.items():
-        rate, spread = tokens_per_second(step, data)
-        rows.append({"cell": cell, "name": name, "how": how, "value": round(rate), "spread": round(spread, 3)})
+    for mode, step in steps_by_mode.items():
+        rate, relative_range = tokens_per_second(step, data)
+        rows.append({"cell": cell, "name": name, "how": mode, "value": round(rate), "spread": round(relative_range, 3)})
     if cell == "training":
         rows[-1]["memory"] = round(memory)
     print(json.dumps(rows), flush=True)
@@ -157,7 +157,9 @@ if __name__ == "__main__":
     if sys.argv[1:]:
         measure(*sys.argv[1:])
     else:
-        rows = in_turns([(__file__, name, cell) for cell in ("training", "forward") for name in (*PEERS, "seq2see")])
+        rows = run_in_turns(
+            [(__file__, name, cell) for cell in ("training", "forward") for name in (*PEERS, "seq2see")]
+        )
         add_ratios(rows)
         about = {"environment": describe_machine(), "command": "python benchmarks/vit_gpu.py"}
         write_json(RESULTS, about | {"rows": rows})

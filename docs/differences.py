@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from languages import Say
+from languages import Translate
 
 from seq2see.models.bert import BERT
 from seq2see.models.gpt import GPTDecoder
@@ -29,7 +29,7 @@ PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
-def difference_block(say: Say, name: str) -> str:
+def difference_block(translate: Translate, name: str) -> str:
     """What the second of a pair does in other words than the first."""
     first, second = PAIRS[name]
     lines = list(difflib.ndiff(_code(first), _code(second)))

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from languages import Say, chinese, english
-from measured import MARKED, cell, draw_pictures, filled, pocket_table, stale_pictures
+from languages import Translate, chinese, english
+from measured import MARKER, draw_images, escape_cell, fill_markers, pocket_table, stale_images
 from pydantic_core import PydanticUndefined
 
-from seq2see.core.settings import Settings, choices, explanations, walk
-from seq2see.recipes.table import RECIPES
-from seq2see.workbench.recipe import Recipe
+from seq2see.core.settings import Settings, choices, descriptions, walk
+from seq2see.recipes.registry import RECIPES
+from seq2see.runs.recipe import Recipe
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -36,25 +36,35 @@ def first_sentence(thing: Any) -> str:
 # --- recipes ---
 
 
-def recipes_page(say: Say) -> str:
+def recipes_page(translate: Translate) -> str:
     """What recipes there are, and in which settings each differs from the one to start with."""
-    lines = [*_opening(say, "recipes"), f"# {say('Recipes')}", "", say("recipes: introduction"), ""]
-    lines += [f"| {say('recipe')} | {say('what it is')} |", "|---|---|"]
-    lines += [f"| [{name}](#{name}) | {cell(say(first_sentence(make)))} |" for name, make in RECIPES.items()]
-    lines += ["", pocket_table(say)]
+    lines = [
+        *_page_header(translate, "recipes"),
+        f"# {translate('Recipes')}",
+        "",
+        translate("recipes: introduction"),
+        "",
+    ]
+    lines += [f"| {translate('recipe')} | {translate('what it is')} |", "|---|---|"]
+    lines += [
+        f"| [{name}](#{name}) | {escape_cell(translate(first_sentence(make)))} |" for name, make in RECIPES.items()
+    ]
+    lines += ["", pocket_table(translate)]
     base = _values(RECIPES[BASE]())
     for name, make in RECIPES.items():
-        lines += ["", f"## {name}", "", say(first_sentence(make))]
+        lines += ["", f"## {name}", "", translate(first_sentence(make))]
         if name == BASE:
-            lines += ["", say("recipes: the base")]
+            lines += ["", translate("recipes: the base")]
             continue
-        lines += ["", f"| {say('setting')} | {BASE} | {name} |", "|---|---|---|"]
+        lines += ["", f"| {translate('setting')} | {BASE} | {name} |", "|---|---|---|"]
         lines += [f"| `{path}` | {one} | {other} |" for path, one, other in _differences(base, _values(make()))]
     return "\n".join(lines) + "\n"
 
 
 def _values(recipe: Recipe) -> dict[str, str]:
-    return {path: shown(value) for path, value, _ in walk(recipe) if not isinstance(value, type) and path != "name"}
+    return {
+        path: format_value(value) for path, value, _ in walk(recipe) if not isinstance(value, type) and path != "name"
+    }
 
 
 def _differences(base: dict[str, str], other: dict[str, str]) -> Iterator[tuple[str, str, str]]:
@@ -64,10 +74,10 @@ def _differences(base: dict[str, str], other: dict[str, str]) -> Iterator[tuple[
             yield path, base.get(path, "–"), other.get(path, "–")
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value as a page shows it."""
     if isinstance(value, tuple):
-        return ", ".join(shown(each) for each in value) or "–"
+        return ", ".join(format_value(each) for each in value) or "–"
     if isinstance(value, float) and value != int(value):
         return f"`{value:.4g}`"
     return "–" if value is None else f"`{str(value).lower() if isinstance(value, bool) else value}`"
@@ -76,21 +86,29 @@ def shown(value: Any) -> str:
 # --- settings ---
 
 
-def settings_page(say: Say) -> str:
+def settings_page(translate: Translate) -> str:
     """Every setting there is, with its default and what it does."""
-    lines = [*_opening(say, "settings"), f"# {say('Settings')}", "", say("settings: introduction"), ""]
-    for cls, paths in _places(Recipe).items():
+    lines = [
+        *_page_header(translate, "settings"),
+        f"# {translate('Settings')}",
+        "",
+        translate("settings: introduction"),
+        "",
+    ]
+    for cls, paths in _setting_paths(Recipe).items():
         kind = cls.model_fields.get("kind")
-        title = ", ".join(f"`{path}`" for path in paths) or say("The recipe itself")
-        lines += [f"## {title}{f': {kind.default}' if kind else ''}", "", say(first_sentence(cls)), ""]
-        rows = list(_rows(cls, say))
+        title = ", ".join(f"`{path}`" for path in paths) or translate("The recipe itself")
+        lines += [f"## {title}{f': {kind.default}' if kind else ''}", "", translate(first_sentence(cls)), ""]
+        rows = list(_rows(cls, translate))
         if rows:
-            lines += [f"| {say('setting')} | {say('values')} | {say('default')} | {say('what it does')} |"]
+            lines += [
+                f"| {translate('setting')} | {translate('values')} | {translate('default')} | {translate('what it does')} |"
+            ]
             lines += ["|---|---|---|---|", *rows, ""]
     return "\n".join(lines[:-1]) + "\n"
 
 
-def _places(cls: type[Settings]) -> dict[type[Settings], list[str]]:
+def _setting_paths(cls: type[Settings]) -> dict[type[Settings], list[str]]:
     """Every settings class with the paths where it can stand, in reading order."""
     found: dict[type[Settings], list[str]] = {}
 
@@ -106,26 +124,26 @@ def _places(cls: type[Settings]) -> dict[type[Settings], list[str]]:
     return found
 
 
-def _rows(cls: type[Settings], say: Say) -> Iterator[str]:
+def _rows(cls: type[Settings], translate: Translate) -> Iterator[str]:
     for name, field in cls.model_fields.items():
         if name == "kind":
             continue
         options = choices(field.annotation)
         values = [f"`{option.model_fields['kind'].default}`" for option in options if "kind" in option.model_fields]
-        allowed = ", ".join(values) if options else _allowed(field, say)
+        allowed = ", ".join(values) if options else _allowed(field, translate)
         inside = first_sentence(options[0]) if len(options) == 1 else "One of the kinds below."
-        meaning = explanations(cls).get(name) or inside
-        yield f"| `{name}` | {allowed} | {_default(field, say)} | {cell(say(meaning))} |"
+        meaning = descriptions(cls).get(name) or inside
+        yield f"| `{name}` | {allowed} | {_default(field, translate)} | {escape_cell(translate(meaning))} |"
 
 
-def _allowed(field: Any, say: Say) -> str:
+def _allowed(field: Any, translate: Translate) -> str:
     """The values a setting takes, in a few words."""
     kinds, limits = [], []
     for part in _parts(field.annotation):
         if typing.get_origin(part) is typing.Literal:
             kinds += [f"`{word}`" for word in typing.get_args(part)]
         elif part is not type(None):
-            kinds.append(say(TYPES.get(part, "text")))
+            kinds.append(translate(TYPES.get(part, "text")))
     for note in field.metadata:
         limits += [f"{sign} {getattr(note, key):,}" for key, sign in LIMITS.items() if hasattr(note, key)]
     return " ".join([", ".join(dict.fromkeys(kinds)), *limits])
@@ -140,21 +158,21 @@ def _parts(annotation: Any) -> list[Any]:
     if origin is typing.Annotated:
         return _parts(typing.get_args(annotation)[0])
     if origin in (typing.Union, types.UnionType, tuple):
-        return [piece for part in typing.get_args(annotation) if part is not ... for piece in _parts(part)]
+        return [inner for part in typing.get_args(annotation) if part is not ... for inner in _parts(part)]
     return [annotation]
 
 
-def _default(field: Any, say: Say) -> str:
+def _default(field: Any, translate: Translate) -> str:
     if field.default is PydanticUndefined:
-        return say("must be given")
+        return translate("must be given")
     if isinstance(field.default, Settings):
         return f"`{field.default.kind}`" if "kind" in type(field.default).model_fields else ""
-    return shown(field.default)
+    return format_value(field.default)
 
 
-def _opening(say: Say, page: str) -> list[str]:
+def _page_header(translate: Translate, page: str) -> list[str]:
     """The switch between the languages, and a warning to those who would edit the page."""
-    other = f"[中文]({page}.zh.md)" if say is english else f"[English]({page}.md)"
+    other = f"[中文]({page}.zh.md)" if translate is english else f"[English]({page}.md)"
     return [other, "", "<!-- Written by docs/generate.py. -->", ""]
 
 
@@ -164,22 +182,22 @@ def _opening(say: Say, page: str) -> list[str]:
 def pages() -> dict[Path, str]:
     """Every page that is generated in whole or in part, with the content it should have."""
     found = {}
-    for say, ending in ((english, ".md"), (chinese, ".zh.md")):
-        found[DOCS / f"recipes{ending}"] = recipes_page(say)
-        found[DOCS / f"settings{ending}"] = settings_page(say)
+    for translate, ending in ((english, ".md"), (chinese, ".zh.md")):
+        found[DOCS / f"recipes{ending}"] = recipes_page(translate)
+        found[DOCS / f"settings{ending}"] = settings_page(translate)
     for path in sorted([*DOCS.glob("*.md"), *ROOT.glob("README*.md")]):
         text = found.get(path) or path.read_text(encoding="utf-8")
-        if MARKED.search(text):
-            found[path] = filled(text, chinese if path.name.endswith(".zh.md") else english)
+        if MARKER.search(text):
+            found[path] = fill_markers(text, chinese if path.name.endswith(".zh.md") else english)
     return found
 
 
 def sentences() -> list[str]:
     """Every sentence of the source that the pages show."""
     found = [first_sentence(make) for make in RECIPES.values()]
-    for cls in _places(Recipe):
+    for cls in _setting_paths(Recipe):
         found.append(first_sentence(cls))
-        found += [told for name in cls.model_fields if (told := explanations(cls).get(name))]
+        found += [told for name in cls.model_fields if (told := descriptions(cls).get(name))]
     return list(dict.fromkeys(found))
 
 
@@ -187,15 +205,15 @@ def main(check: bool) -> int:
     """Write what is out of date, or only name it."""
     wanted = pages()
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
-    pictures = stale_pictures()
-    for path in [*stale, *pictures]:
+    images = stale_images()
+    for path in [*stale, *images]:
         told = f"{path.relative_to(ROOT)} is out of date; `make docs` writes it anew"
         print(told if check else f"writing {path.name}")
     if not check:
-        draw_pictures(pictures)
+        draw_images(images)
         for path in stale:
             path.write_text(wanted[path], encoding="utf-8")
-    return 1 if check and [*stale, *pictures] else 0
+    return 1 if check and [*stale, *images] else 0
 
 
 if __name__ == "__main__":

@@ -46,8 +46,8 @@ WORDS = {
     "source": "原文", "reference": "参考译文", "yes": "是", "no": "否",
     "valid BLEU": "验证集 BLEU", "test BLEU": "测试集 BLEU",
     "valid chrF2": "验证集 chrF2", "test chrF2": "测试集 chrF2",
-    "test BLEU, lower-cased and tokenised": "测试集 BLEU（小写、已分词）",
-    "valid BLEU, lower-cased and tokenised": "验证集 BLEU（小写、已分词）",
+    "test BLEU, lower-cased and tokenized": "测试集 BLEU（小写、已分词）",
+    "valid BLEU, lower-cased and tokenized": "验证集 BLEU（小写、已分词）",
     "p against the row above": "与上一行相比的 p 值", "from": "从", "to": "到", "test BLEU gained": "测试集 BLEU 增量",
     "95 % interval": "95 % 区间", "p of each seed": "各种子的 p 值", "change": "改动", "as it is": "原样",
     "without R-Drop": "不用 R-Drop", "without label smoothing": "不用标签平滑", "without averaging": "不用权重平均",
@@ -75,7 +75,7 @@ WORDS = {
     "the machine did other work too: speeds are a lower bound": "机器同时还在做别的事：速度只是下限",
     "order": "阶数", "kinds of n-grams": "n 元组种数", "unseen %": "未见（%）", "bits per character": "每字符比特数",
     "published": "已发表", "line by line": "逐行", "corpus": "语料", "seen once %": "只出现一次（%）", "slope": "斜率",
-    "slope, ranks to 100": "斜率（前 100 名）", "slope, ranks from 100": "斜率（100 名以后）", "tokeniser": "分词器",
+    "slope, ranks to 100": "斜率（前 100 名）", "slope, ranks from 100": "斜率（100 名以后）", "tokenizer": "分词器",
     "tokens": "词元数", "tokenizers alone, tokens per second": "单用 tokenizers，词元/秒",
     "text to array, tokens per second": "文本到数组，词元/秒", "share %": "占比（%）",
     "counted to order 5, tokens per second": "数到 5 阶，词元/秒",
@@ -83,14 +83,14 @@ WORDS = {
     "batch": "批大小", "beams": "束宽", "device": "设备", "system": "系统", "compiled": "编译",
     "forecast by": "预测方法", "side": "边长", "1 ahead": "向前 1 步", "4 ahead": "向前 4 步", "16 ahead": "向前 16 步",
     "64 ahead": "向前 64 步", "the last value": "最后一个值", "least squares": "最小二乘",
-    "labelled sentences": "带标签的句子数", "one-hot %": "独热（%）", "learned %": "学得（%）",
+    "labeled sentences": "带标签的句子数", "one-hot %": "独热（%）", "learned %": "学得（%）",
     "pre-trained %": "预训练（%）",
     "the machine did other work too": "机器同时还在做别的事",
     "compiled, one CUDA graph": "编译，整步一个 CUDA 图", "one CUDA graph": "整步一个 CUDA 图",
     "seq2see, compiled": "seq2see，编译", "seq2see, torch's products": "seq2see，用 torch 的乘积", "memory": "内存",
     "to compiled": "与编译者之比", "to graphed": "与录成图者之比", "full rows": "满行", "real sentences": "真实句子",
     "question": "问题", "first letter": "第一个字母", "write on": "接着写", "other alphabet": "另一套字母",
-    "what": "内容", "case": "情形", "busy neighbour": "另有任务", "size": "规模",
+    "message": "内容", "case": "情形", "busy neighbor": "另有任务", "size": "规模",
     "lines": "行数", "lines a second": "行/秒", "seconds to the first answer": "首个答案前的秒数",
     "MB at a tenth": "十分之一处的 MB", "MB at the end": "结束时的 MB",
     "as they come": "依次取用", "like length": "长度相近",
@@ -115,13 +115,13 @@ WORDS = {
     "valid words wrong %, with stress": "验证集词错误率（%，计重音）",
     "valid phonemes wrong %, with stress": "验证集音素错误率（%，计重音）",
     "machine": "机器", "who": "谁", "numbers": "数的格式", "least": "最少", "most": "最多", "forward": "前向",
-    "pictures/s": "图片/秒", "times the fastest other": "与其他各家中最快者之比",
+    "images/s": "图片/秒", "times the fastest other": "与其他各家中最快者之比",
     "plain": "原有的", "own": "自己的", "training": "训练", "writing": "写作", "by hand": "手写",
     "the same first 64 tokens in float32": "float32 下前 64 个词元相同",
 }  # fmt: skip
 """Titles and short words: English, Chinese."""
 
-Say = Callable[[str], str]
+Translate = Callable[[str], str]
 """A sentence in the language of the page."""
 
 

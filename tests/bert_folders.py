@@ -16,9 +16,9 @@ from transformers import (
     PreTrainedModel,
 )
 
-from real_folders import stirred_weights
+from causal_folders import perturb_weights
 
-SPECIALS = ["[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+SPECIAL_TOKENS = ["[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 TEXTS = [
     "the cat sat on the mat, and purred",
     "a dog ran after the cats",
@@ -45,7 +45,7 @@ def word_piece_file(path: Path, lower: bool = True) -> list[str]:
     library = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     library.normalizer = normalizers.BertNormalizer(lowercase=lower)
     library.pre_tokenizer, library.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(vocab_size=120, special_tokens=SPECIALS, show_progress=False)
+    trainer = trainers.WordPieceTrainer(vocab_size=120, special_tokens=SPECIAL_TOKENS, show_progress=False)
     library.train_from_iterator(TEXTS * 3, trainer)
     numbers = {name: library.token_to_id(name) for name in ("[CLS]", "[SEP]")}
     library.post_processor = processors.TemplateProcessing(
@@ -63,6 +63,6 @@ def bert_folder(folder: Path, name: str) -> PreTrainedModel:
     shape = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 37}
     known = {**shape, "max_position_embeddings": 40, "pad_token_id": 0, "vocab_size": size + changes.get("more", 0)}
     torch.manual_seed(0)
-    model = stirred_weights(make(BertConfig(**known | {key: each for key, each in changes.items() if key != "more"})))
+    model = perturb_weights(make(BertConfig(**known | {key: each for key, each in changes.items() if key != "more"})))
     model.save_pretrained(folder)
     return model

@@ -32,15 +32,15 @@ def one_seed():
 
 
 @pytest.fixture(autouse=True, scope="module")
-def nothing_is_checked_twice(request: pytest.FixtureRequest):
-    """Shapes are not checked where calls are repeated, but where every recipe is run once; see `faster.py`."""
-    from faster import pocket_drawn_once, unchecked_shapes
+def skip_repeated_checks(request: pytest.FixtureRequest):
+    """Shapes are not checked where calls are repeated, but where every recipe is run once; see `speedups.py`."""
+    from speedups import cached_pocket_corpus, without_shape_checks
 
     folder, file = request.path.parent.name, request.path.name
     repeated = folder in ("invariants", "stories", "browser") and file != "test_whole_runs.py"
     with (
-        unchecked_shapes() if repeated else nullcontext(),
-        nullcontext() if folder == "sources" else pocket_drawn_once(),
+        without_shape_checks() if repeated else nullcontext(),
+        nullcontext() if folder == "sources" else cached_pocket_corpus(),
     ):
         yield
 

@@ -17,15 +17,15 @@ from torch import Tensor
 
 from seq2see.core.batch import NOT_ASKED, Batch, Sequences
 from seq2see.models.build import build_model, fresh_model
-from seq2see.models.convolutional import ConvolutionalEncoderSettings
-from seq2see.models.counting import CountingSettings
+from seq2see.models.convolutional import GatedCNNSettings
 from seq2see.models.language_model import LanguageModel
+from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
 from seq2see.models.seq2seq import Seq2Seq
-from seq2see.models.settings import ModelSettings, Text, TextTarget, Tokens
+from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 from seq2see.sequences.ngrams import count_ngrams
-from seq2see.training.smoothing import SMOOTHINGS, put_levels
+from seq2see.training.ngram_smoothing import SMOOTHINGS, load_levels
 
 SOURCE_SIZE, TARGET_SIZE, WIDTH = 11, 13, 8
 BOS, EOS, FIRST_WORD = 1, 2, 3
@@ -35,20 +35,20 @@ def transformer(**changes) -> TransformerSettings:
     return TransformerSettings(**{"width": WIDTH, "depth": 2, "heads": 2, "dropout": 0.2} | changes)
 
 
-def reads(cell: str, direction: str = "both") -> RecurrentEncoderSettings:
+def recurrent_encoder(cell: str, direction: str = "both") -> RecurrentEncoderSettings:
     return RecurrentEncoderSettings(width=WIDTH, depth=2, cell=cell, direction=direction, dropout=0.2)
 
 
-def writes(cell: str, look: str) -> RecurrentDecoderSettings:
-    return RecurrentDecoderSettings(width=WIDTH, depth=2, cell=cell, look=look, dropout=0.2)
+def recurrent_decoder(cell: str, attention: str) -> RecurrentDecoderSettings:
+    return RecurrentDecoderSettings(width=WIDTH, depth=2, cell=cell, attention=attention, dropout=0.2)
 
 
-def convolves() -> ConvolutionalEncoderSettings:
-    return ConvolutionalEncoderSettings(width=WIDTH, depth=2, dropout=0.2)
+def gated_cnn() -> GatedCNNSettings:
+    return GatedCNNSettings(width=WIDTH, depth=2, dropout=0.2)
 
 
-def pair(encoder, decoder, positions: str = "sinusoidal", head: str = "tied") -> ModelSettings:
-    frontend = Tokens(positions=positions)
+def seq2seq_settings(encoder, decoder, positions: str = "sinusoidal", head: str = "tied") -> ModelSettings:
+    frontend = TokenEmbeddingSettings(positions=positions)
     return ModelSettings(
         source=Text(frontend=frontend),
         target=TextTarget(frontend=frontend, head=head),
@@ -58,25 +58,39 @@ def pair(encoder, decoder, positions: str = "sinusoidal", head: str = "tied") ->
 
 
 FAMILIES = {
-    "transformer, pre-norm": pair(transformer(), transformer()),
-    "transformer, post-norm": pair(transformer(order="post"), transformer(order="post"), "learned", "free"),
-    "transformer, rms norm": pair(transformer(norm="rms"), transformer(norm="rms")),
-    "transformer, batch norm": pair(transformer(norm="batch"), transformer(norm="batch", order="post")),
-    "transformer, power norm": pair(transformer(norm="power", order="post"), transformer(norm="power")),
-    "recurrent, first state": pair(reads("elman", "forward"), writes("elman", "first-state"), "none", "free"),
-    "recurrent, every step": pair(reads("lstm"), writes("lstm", "every-step"), "none"),
-    "recurrent, additive": pair(reads("gru"), writes("gru", "additive"), "none", "free"),
-    "recurrent, dot": pair(reads("notes-gru"), writes("notes-gru", "dot"), "none"),
-    "recurrent, bilinear": pair(reads("lstm", "forward"), writes("lstm", "bilinear"), "learned"),
-    "recurrent, scaled dot": pair(reads("gru"), writes("gru", "scaled-dot"), "none"),
-    "convolutional to recurrent": pair(convolves(), writes("gru", "additive")),
-    "convolutional to transformer": pair(convolves(), transformer()),
-    "recurrent to transformer": pair(reads("gru"), transformer(order="post")),
-    "transformer to recurrent": pair(transformer(), writes("lstm", "dot")),
+    "transformer, pre-norm": seq2seq_settings(transformer(), transformer()),
+    "transformer, post-norm": seq2seq_settings(
+        transformer(norm_order="post"), transformer(norm_order="post"), "learned", "free"
+    ),
+    "transformer, rms norm": seq2seq_settings(transformer(norm="rms"), transformer(norm="rms")),
+    "transformer, batch norm": seq2seq_settings(
+        transformer(norm="batch"), transformer(norm="batch", norm_order="post")
+    ),
+    "transformer, power norm": seq2seq_settings(
+        transformer(norm="power", norm_order="post"), transformer(norm="power")
+    ),
+    "recurrent, first state": seq2seq_settings(
+        recurrent_encoder("elman", "forward"), recurrent_decoder("elman", "first-state"), "none", "free"
+    ),
+    "recurrent, every step": seq2seq_settings(
+        recurrent_encoder("lstm"), recurrent_decoder("lstm", "every-step"), "none"
+    ),
+    "recurrent, additive": seq2seq_settings(
+        recurrent_encoder("gru"), recurrent_decoder("gru", "additive"), "none", "free"
+    ),
+    "recurrent, dot": seq2seq_settings(recurrent_encoder("notes-gru"), recurrent_decoder("notes-gru", "dot"), "none"),
+    "recurrent, bilinear": seq2seq_settings(
+        recurrent_encoder("lstm", "forward"), recurrent_decoder("lstm", "bilinear"), "learned"
+    ),
+    "recurrent, scaled dot": seq2seq_settings(recurrent_encoder("gru"), recurrent_decoder("gru", "scaled-dot"), "none"),
+    "convolutional to recurrent": seq2seq_settings(gated_cnn(), recurrent_decoder("gru", "additive")),
+    "convolutional to transformer": seq2seq_settings(gated_cnn(), transformer()),
+    "recurrent to transformer": seq2seq_settings(recurrent_encoder("gru"), transformer(norm_order="post")),
+    "transformer to recurrent": seq2seq_settings(transformer(), recurrent_decoder("lstm", "dot")),
 }
 
 
-def stirred(settings: ModelSettings, seed: int = 1, dtype: torch.dtype = torch.float32) -> Seq2Seq:
+def perturbed_model(settings: ModelSettings, seed: int = 1, dtype: torch.dtype = torch.float32) -> Seq2Seq:
     """A model in `eval` mode whose weights and statistics are all different from a fresh model's."""
     model = fresh_model(settings, (SOURCE_SIZE, TARGET_SIZE), "xavier", seed)
     random = torch.Generator().manual_seed(seed)
@@ -90,20 +104,20 @@ def stirred(settings: ModelSettings, seed: int = 1, dtype: torch.dtype = torch.f
     return model.to(dtype).eval()
 
 
-def counted(order: int, smoothing: str) -> LanguageModel:
+def ngram_model(order: int, smoothing: str) -> LanguageModel:
     """A model that has counted a random text."""
-    settings = ModelSettings(decoder=CountingSettings(order=order, smoothing=smoothing))
+    settings = ModelSettings(decoder=NgramSettings(order=order, smoothing=smoothing))
     model = build_model(settings, TARGET_SIZE, TARGET_SIZE).eval()
     random = np.random.default_rng(order)
     ids = random.choice(np.arange(2, TARGET_SIZE), size=4000, p=random.dirichlet(np.ones(TARGET_SIZE - 2)))
-    put_levels(model.decoder, SMOOTHINGS[smoothing]().levels(list(count_ngrams(ids, TARGET_SIZE, order))))
+    load_levels(model.decoder, SMOOTHINGS[smoothing]().levels(list(count_ngrams(ids, TARGET_SIZE, order))))
     return model
 
 
 @cache
-def tiny(name: str, dtype: torch.dtype = torch.float32) -> Seq2Seq:
+def tiny_model(name: str, dtype: torch.dtype = torch.float32) -> Seq2Seq:
     """The tiny model of a family; it is shared by all tests of a process, so they must not change it."""
-    return stirred(FAMILIES[name], dtype=dtype)
+    return perturbed_model(FAMILIES[name], dtype=dtype)
 
 
 PRECISIONS = st.sampled_from([(torch.float32, 1e-4), (torch.float64, 1e-12)])
@@ -142,7 +156,7 @@ def pairs(rows: list[int], target_rows: list[int] | None = None, seed: int = 0) 
     return Batch(sources(rows, seed), target, labels, torch.arange(len(rows)))
 
 
-def stretched(sequences: Sequences, more: int, filling: Tensor | float) -> Sequences:
+def pad_further(sequences: Sequences, more: int, filling: Tensor | float) -> Sequences:
     """The same sequences with more padding, and something else in all of it."""
     values = torch.nn.functional.pad(sequences.values, (0, 0) * (sequences.values.dim() - 2) + (0, more))
     longer = Sequences(values, sequences.lengths)
@@ -150,14 +164,14 @@ def stretched(sequences: Sequences, more: int, filling: Tensor | float) -> Seque
     return Sequences(torch.where(real, values, torch.as_tensor(filling, dtype=values.dtype)), sequences.lengths)
 
 
-def whole(model: Seq2Seq, source: Sequences, tokens: Tensor) -> Tensor:
+def full_logits(model: Seq2Seq, source: Sequences, tokens: Tensor) -> Tensor:
     """The logits after every one of these tokens, read at once."""
     rows, times = tokens.shape
     target = Sequences(tokens, torch.full((rows,), times))
     return model(Batch(source, target, torch.zeros_like(tokens), torch.arange(rows)))
 
 
-def each_row(batch: Batch) -> Iterator[Batch]:
+def single_rows(batch: Batch) -> Iterator[Batch]:
     """Every row of a batch alone, without any padding."""
     for row in range(batch.indices.numel()):
         source, target = int(batch.source.lengths[row]), int(batch.target.lengths[row])

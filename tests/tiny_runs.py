@@ -13,20 +13,20 @@ from PIL import Image
 
 from seq2see.api import resolve
 from seq2see.core.settings import walk
-from seq2see.recipes.table import recipe
-from seq2see.workbench.evaluate import evaluate
-from seq2see.workbench.train import train_recipe
+from seq2see.recipes.registry import recipe
+from seq2see.runs.evaluate import evaluate
+from seq2see.runs.train import train_recipe
 
 ANIMALS = {"猫": "cat", "狗": "dog", "鸟": "bird", "鱼": "fish", "马": "horse", "牛": "cow", "羊": "sheep"}
-COLOURS = {"红": "red", "黑": "black", "白": "white", "绿": "green", "大": "big", "小": "small", "老": "old"}
+COLORS = {"红": "red", "黑": "black", "白": "white", "绿": "green", "大": "big", "小": "small", "老": "old"}
 SCRIPT = "<script>document.title='taken'</script>"
 """What must never be run."""
 SENTENCE = f"the cat sat on the mat. 猫坐在垫子上。{SCRIPT}\n"
 
 PAINTS = {"红": (220, 40, 30), "blue": (40, 60, 220), "<b>green": (40, 180, 60)}
-"""Colours, by names of which one looks like markup."""
+"""Colors, by names of which one looks like markup."""
 
-FRAMES = {"source.frontend.depth": 2, "encoder.depth": 1, "decoder.depth": 1}
+FRAMES = {"source.embedding.depth": 2, "encoder.depth": 1, "decoder.depth": 1}
 
 SMALL = {
     "encoder.width": 16,
@@ -38,39 +38,39 @@ SMALL = {
     "encoder.dropout": 0.0,
     "decoder.dropout": 0.0,
     "training.steps": 60,
-    "training.save_every": 20,
+    "training.evaluate_every": 20,
     "training.tokens": 256,
-    "training.rate": 5e-3,
+    "training.learning_rate": 5e-3,
     "training.schedule.warmup": 10,
     "decoding.max_new_tokens": 12,
 }
 
 
 def pairs(folder: Path) -> Path:
-    """Every colour with every animal, and some pairs that look like markup."""
-    lines = [f"{c}{a}\tthe {colour} {animal}\n" for c, colour in COLOURS.items() for a, animal in ANIMALS.items()]
-    lines += [f"{c}{SCRIPT}\t{colour} {SCRIPT}\n" for c, colour in COLOURS.items()]
-    return _written(folder / "pairs.tsv", "".join(lines))
+    """Every color with every animal, and some pairs that look like markup."""
+    lines = [f"{c}{a}\tthe {color} {animal}\n" for c, color in COLORS.items() for a, animal in ANIMALS.items()]
+    lines += [f"{c}{SCRIPT}\t{color} {SCRIPT}\n" for c, color in COLORS.items()]
+    return _write_text(folder / "pairs.tsv", "".join(lines))
 
 
 def book(folder: Path) -> Path:
     """One sentence, again and again."""
-    return _written(folder / "book.txt", SENTENCE * 40)
+    return _write_text(folder / "book.txt", SENTENCE * 40)
 
 
 def photos(folder: Path) -> Path:
-    """Pictures of two colours; one label looks like markup (as far as a folder's name can)."""
+    """Images of two colors; one label looks like markup (as far as a folder's name can)."""
     lots = np.random.default_rng(0)
-    for label, colour in (("红", (220, 40, 30)), ("<b>blue", (40, 60, 220))):
+    for label, color in (("红", (220, 40, 30)), ("<b>blue", (40, 60, 220))):
         (folder / "photos" / label).mkdir(parents=True)
         for number in range(20):
-            pixels = np.array(colour) + lots.normal(0, 40, (24, 24, 3))
+            pixels = np.array(color) + lots.normal(0, 40, (24, 24, 3))
             Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder / "photos" / label / f"{number}.png")
     return folder / "photos"
 
 
-def captioned(folder: Path) -> Path:
-    """Pictures of two halves, each of a colour, and what is to be seen; one is called by what looks like markup."""
+def captions_csv(folder: Path) -> Path:
+    """Images of two halves, each of a color, and what is to be seen; one is called by what looks like markup."""
     names, lots, lines = list(PAINTS), np.random.default_rng(0), ["file,caption\n"]
     for number in range(48):
         above, below = names[number % 3], names[number // 3 % 3]
@@ -79,29 +79,29 @@ def captioned(folder: Path) -> Path:
         )
         Image.fromarray(halves.clip(0, 255).astype(np.uint8)).save(folder / f"{number}.png")
         lines.append(f"{number}.png,{above} above {below}\n")
-    return _written(folder / "captions.csv", "".join(lines))
+    return _write_text(folder / "captions.csv", "".join(lines))
 
 
-def films(folder: Path) -> Path:
-    """A square that moves to the left or to the right, in one of three colours, and what it does."""
-    names, lines = list(PAINTS), ["film,caption\n"]
+def videos_csv(folder: Path) -> Path:
+    """A square that moves to the left or to the right, in one of three colors, and what it does."""
+    names, lines = list(PAINTS), ["video,caption\n"]
     for number in range(48):
-        colour, right = names[number % 3], number % 2 == 0
+        color, right = names[number % 3], number % 2 == 0
         frames = [np.full((12, 12, 3), 128, np.uint8) for _ in range(5)]
         for time, frame in enumerate(frames):
             left = 2 * time if right else 8 - 2 * time
-            frame[number % 7 : number % 7 + 4, left : left + 4] = PAINTS[colour]
+            frame[number % 7 : number % 7 + 4, left : left + 4] = PAINTS[color]
         first, *rest = [Image.fromarray(frame) for frame in frames]
         first.save(folder / f"{number}.gif", save_all=True, append_images=rest)
-        lines.append(f"{number}.gif,{colour} goes {'right' if right else 'left'}\n")
-    return _written(folder / "films.csv", "".join(lines))
+        lines.append(f"{number}.gif,{color} goes {'right' if right else 'left'}\n")
+    return _write_text(folder / "videos.csv", "".join(lines))
 
 
-def waves(folder: Path) -> Path:
+def sine_csv(folder: Path) -> Path:
     """A sine, and a little noise."""
     noise = np.random.default_rng(0).normal(0, 0.1, 240)
     values = 20 + 5 * np.sin(np.arange(240) / 4) + noise
-    return _written(folder / "waves.csv", "".join(f"{value:.3f}\n" for value in values))
+    return _write_text(folder / "waves.csv", "".join(f"{value:.3f}\n" for value in values))
 
 
 # name: the recipe, its data, and what is set besides
@@ -109,31 +109,31 @@ RUNS: dict[str, tuple[str, Callable[[Path], Path], dict[str, object]]] = {
     "recurrent": ("pocket-gru-attention", pairs, {"encoder.depth": 1, "decoder.depth": 1}),
     "transformer": ("pocket-transformer", pairs, {}),
     "gpt": ("write", book, {"target.longest": 32}),
-    "bert": ("fill", book, {"source.longest": 32}),
-    "vit": ("classify-image", photos, {"source.side": 16, "source.frontend.size": 4, "training.tokens": 16}),
-    "caption": ("caption", captioned, {"source.side": 16, "source.frontend.size": 4, "training.tokens": 16}),
-    "film": (
-        "caption-film",
-        films,
-        {"source.side": 12, "source.frames": 5, "source.frontend.depth": 2, "training.tokens": 16},
+    "bert": ("fill", book, {"source.max_tokens": 32}),
+    "vit": ("classify-image", photos, {"source.image_size": 16, "source.embedding.size": 4, "training.tokens": 16}),
+    "caption": ("caption", captions_csv, {"source.image_size": 16, "source.embedding.size": 4, "training.tokens": 16}),
+    "video": (
+        "caption-video",
+        videos_csv,
+        {"source.image_size": 12, "source.frames": 5, "source.embedding.depth": 2, "training.tokens": 16},
     ),
-    "series": ("waves-gru", waves, {"target.longest": 12}),
+    "series": ("forecast-gru", sine_csv, {"target.longest": 12}),
 }
 
 
-def tiny_run(name: str, shelf: Path) -> Path:
+def tiny_run(name: str, root_folder: Path) -> Path:
     """The run of one family in a folder on the shelf, trained and judged; its data lie beside it."""
-    run, desk = shelf / f"{name} <i>&", shelf / f"{name}-data"
+    run, data_folder = root_folder / f"{name} <i>&", root_folder / f"{name}-data"
     if run.exists():
         return run
-    desk.mkdir(parents=True)
+    data_folder.mkdir(parents=True)
     base, data, changes = RUNS[name]
     known = {path for path, _, _ in walk(recipe(base))}
     small = {path: value for path, value in SMALL.items() if path in known}
-    evaluate(train_recipe(resolve(base, [data(desk)], small | changes), run))
+    evaluate(train_recipe(resolve(base, [data(data_folder)], small | changes), run))
     return run
 
 
-def _written(path: Path, text: str) -> Path:
+def _write_text(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path

@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from seq2see.core.batch import Sequences
-from seq2see.models.memory import Memory
+from seq2see.models.encoder_output import EncoderOutput
 from seq2see.models.transformer import TransformerSettings
 
-ORDERS = ["pre", "post"]
+NORM_ORDERS = ["pre", "post"]
 WIDTH, HEADS, DEPTH = 12, 3, 2
 
 
@@ -17,7 +17,7 @@ def settings(**changes) -> TransformerSettings:
     return TransformerSettings(**{"width": WIDTH, "depth": DEPTH, "heads": HEADS, "dropout": 0.3} | changes)
 
 
-def stirred(module: nn.Module) -> nn.Module:
+def perturb(module: nn.Module) -> nn.Module:
     """No bias 0, no norm 1, no running statistic as it was at first; in float64, to be exact."""
     with torch.no_grad():
         for weight in module.parameters():
@@ -28,10 +28,10 @@ def stirred(module: nn.Module) -> nn.Module:
     return module.double().eval()
 
 
-def ragged(lengths: list[int], width: int = WIDTH) -> Sequences:
+def padded_batch(lengths: list[int], width: int = WIDTH) -> Sequences:
     return Sequences(torch.randn(len(lengths), max(lengths), width).double(), torch.tensor(lengths))
 
 
-def some_memory(lengths: list[int], width: int = WIDTH) -> Memory:
-    found = ragged(lengths, width)
-    return Memory(found.values, found.lengths, torch.randn(len(lengths), width).double())
+def random_memory(lengths: list[int], width: int = WIDTH) -> EncoderOutput:
+    found = padded_batch(lengths, width)
+    return EncoderOutput(found.values, found.lengths, torch.randn(len(lengths), width).double())

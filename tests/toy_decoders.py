@@ -41,7 +41,7 @@ class TableModel:
         random = torch.Generator().manual_seed(seed)
         self.table = scale * torch.randn(VOCAB, VOCAB, VOCAB, generator=random, dtype=torch.float64)
 
-    def start(self, source: Sequences | None, rows: int, room: int) -> TableState:
+    def start(self, source: Sequences | None, rows: int, max_length: int) -> TableState:
         return TableState(torch.zeros(rows, dtype=torch.long))
 
     def step(self, tokens: Tensor, state: TableState) -> tuple[Tensor, TableState]:
@@ -65,47 +65,47 @@ class HistoryModel:
 
     def __init__(self, seed: int = 0, width: int = 7, scale: float = 2.0):
         random = torch.Generator().manual_seed(seed)
-        self.vectors = torch.randn(VOCAB, width, generator=random, dtype=torch.float64)
+        self.embeddings = torch.randn(VOCAB, width, generator=random, dtype=torch.float64)
         self.readout = scale * torch.randn(width, VOCAB, generator=random, dtype=torch.float64)
 
     def memory(self, source: Sequences) -> Tensor:
-        places = torch.arange(1, source.values.size(1) + 1, dtype=torch.float64)
-        weights = places.cos() * source.real
-        return (weights[:, :, None] * self.vectors[source.values]).sum(dim=1)
+        positions = torch.arange(1, source.values.size(1) + 1, dtype=torch.float64)
+        weights = positions.cos() * source.real
+        return (weights[:, :, None] * self.embeddings[source.values]).sum(dim=1)
 
-    def start(self, source: Sequences | None, rows: int, room: int) -> HistoryState:
-        width = self.vectors.size(1)
+    def start(self, source: Sequences | None, rows: int, max_length: int) -> HistoryState:
+        width = self.embeddings.size(1)
         memory = torch.zeros(rows, width, dtype=torch.float64) if source is None else self.memory(source)
         # What is not written yet is full of nonsense, so that reading it cannot go unnoticed.
-        cache = torch.full((rows, room, width), 1e6, dtype=torch.float64)
+        cache = torch.full((rows, max_length, width), 1e6, dtype=torch.float64)
         return HistoryState(cache, torch.zeros(rows, dtype=torch.long), memory)
 
     def step(self, tokens: Tensor, state: HistoryState) -> tuple[Tensor, HistoryState]:
         times = state.time[:, None] + torch.arange(tokens.size(1))
         rows = torch.arange(tokens.size(0))[:, None]
-        state.cache[rows, times] = self.vectors[tokens]
-        places = torch.arange(state.cache.size(1))
-        seen = places <= times[:, :, None]  # (row, new, room)
-        weights = (places + 1.0).double().sin()
-        past = torch.where(seen[..., None], weights[:, None] * state.cache[:, None], 0).sum(dim=2)
+        state.cache[rows, times] = self.embeddings[tokens]
+        positions = torch.arange(state.cache.size(1))
+        visible = positions <= times[:, :, None]  # (row, new, room)
+        weights = (positions + 1.0).double().sin()
+        past = torch.where(visible[..., None], weights[:, None] * state.cache[:, None], 0).sum(dim=2)
         logits = torch.tanh(past + state.memory[:, None]) @ self.readout
         return logits, HistoryState(state.cache, state.time + tokens.size(1), state.memory)
 
     def forward_logits(self, source: Sequences | None, tokens: Tensor) -> Tensor:
         weights = torch.arange(1, tokens.size(1) + 1, dtype=torch.float64).sin()
-        past = (weights[:, None] * self.vectors[tokens]).cumsum(dim=1)
+        past = (weights[:, None] * self.embeddings[tokens]).cumsum(dim=1)
         memory = 0 if source is None else self.memory(source)[:, None]
         return torch.tanh(past + memory) @ self.readout
 
 
-def some_source(rows: int, seed: int = 0) -> Sequences:
+def random_source(rows: int, seed: int = 0) -> Sequences:
     """Sources of different length."""
     random = torch.Generator().manual_seed(seed)
     lengths = torch.randint(1, 6, (rows,), generator=random).tolist()
     return Sequences.of([torch.randint(3, VOCAB, (n,), generator=random).tolist() for n in lengths])
 
 
-def pick(sequences: Sequences | None, rows: list[int]) -> Sequences | None:
+def select_rows(sequences: Sequences | None, rows: list[int]) -> Sequences | None:
     """Some rows, cut to what they need."""
     if sequences is None:
         return None
@@ -126,25 +126,25 @@ def rescore(model, source: Sequences | None, tokens: tuple[int, ...]) -> list[fl
     return [next_log_probabilities(model, source, tokens[:t])[token] for t, token in enumerate(tokens)]
 
 
-def every_answer(model, source: Sequences | None, longest: int) -> Iterator[tuple[tuple[int, ...], float, bool]]:
-    """All that can be said in `longest` tokens: (tokens without <eos>, log-probability, finished)."""
+def all_answers(model, source: Sequences | None, max_length: int) -> Iterator[tuple[tuple[int, ...], float, bool]]:
+    """All that can be said in `max_length` tokens: (tokens without <eos>, log-probability, finished)."""
 
-    def go_on(tokens: tuple[int, ...], total: float):
-        if len(tokens) == longest:
+    def extend(tokens: tuple[int, ...], total: float):
+        if len(tokens) == max_length:
             yield tokens, total, False
             return
         following = next_log_probabilities(model, source, tokens)
         yield tokens, total + following[EOS], True
         for word in WORDS:
-            yield from go_on((*tokens, word), total + following[word])
+            yield from extend((*tokens, word), total + following[word])
 
-    yield from go_on((), 0.0)
+    yield from extend((), 0.0)
 
 
-def best_answers(model, source: Sequences | None, longest: int, score: Callable[[float, int], float]):
+def best_answers(model, source: Sequences | None, max_length: int, score: Callable[[float, int], float]):
     """Brute force: every answer with its score, best first."""
     answers = [
         (score(total, len(tokens) + finished), tokens, finished)
-        for tokens, total, finished in every_answer(model, source, longest)
+        for tokens, total, finished in all_answers(model, source, max_length)
     ]
     return sorted(answers, key=lambda answer: -answer[0])

@@ -18,8 +18,8 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "train": "seq2see.api",
     "load": "seq2see.explorer.notebook",
-    "recipe": "seq2see.recipes.table",
-    "Recipe": "seq2see.workbench.recipe",
+    "recipe": "seq2see.recipes.registry",
+    "Recipe": "seq2see.runs.recipe",
     "UserError": "seq2see.core.errors",
 }
 __all__ = ["Recipe", "UserError", "__version__", "load", "recipe", "train"]

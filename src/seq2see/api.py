@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seq2see.core.errors import UserError, no_file
-from seq2see.models.picture_settings import Film, Picture
+from seq2see.core.errors import UserError, missing_file
+from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.settings import Series, Tags
-from seq2see.recipes.table import recipe
-from seq2see.sources.checking import OwnData
-from seq2see.sources.conll import OwnTagged
-from seq2see.sources.own_corpus import OwnFiles, OwnLabelled
-from seq2see.sources.own_files import wrong_number
-from seq2see.sources.own_pictures import OwnCaptions, OwnFilms, OwnPictures
-from seq2see.sources.series import OwnSeries
-from seq2see.sources.texts import OwnTexts
-from seq2see.workbench.audience import Audience
-from seq2see.workbench.predict import Model
-from seq2see.workbench.recipe import Recipe
-from seq2see.workbench.report import write_report
-from seq2see.workbench.run_folder import RunFolder, find_run
-from seq2see.workbench.start import READING, check_start, started
-from seq2see.workbench.terminal import Terminal
-from seq2see.workbench.train import train_recipe
+from seq2see.recipes.registry import recipe
+from seq2see.runs.listeners import ProgressListener
+from seq2see.runs.model import Model
+from seq2see.runs.pretrained import ENCODER_PREFIXES, check_pretrained, with_pretrained_encoder
+from seq2see.runs.recipe import Recipe
+from seq2see.runs.report import write_report
+from seq2see.runs.run_folder import RunFolder, find_run
+from seq2see.runs.terminal import Terminal
+from seq2see.runs.train import train_recipe
+from seq2see.sources.conll import UserTaggedTexts
+from seq2see.sources.data_kinds import UserData
+from seq2see.sources.number_series import UserSeries
+from seq2see.sources.pair_files import wrong_file_count
+from seq2see.sources.texts import UserTexts
+from seq2see.sources.user_images import UserCaptionedImages, UserCaptionedVideos, UserImages
+from seq2see.sources.user_pairs import UserLabeledTexts, UserPairs
 
 Data = str | Path | Sequence[str | Path]
 
@@ -44,7 +44,7 @@ class Run:
 
     def evaluate(self) -> dict[str, Any]:
         """Score it on its test splits."""
-        from seq2see.workbench.evaluate import evaluate  # likewise
+        from seq2see.runs.evaluate import evaluate  # likewise
 
         run = RunFolder(self.folder)
         scores = evaluate(run)
@@ -57,7 +57,7 @@ def train(
     data: Data | None = None,
     out: str | Path | None = None,
     set: Mapping[str, Any] | None = None,
-    audience: Audience | None = None,
+    listener: ProgressListener | None = None,
 ) -> Run:
     """Train a recipe (a name, a TOML file or a `Recipe`), on your own data if you give some.
 
@@ -65,8 +65,8 @@ def train(
     """
     files = [data] if isinstance(data, str | Path) else list(data or [])
     resolved, folder = resolve(name, files, set or {}), Path(out) if out else None
-    if audience is not None:
-        run = train_recipe(resolved, folder, audience)
+    if listener is not None:
+        run = train_recipe(resolved, folder, listener)
     else:
         with Terminal("train", resolved.steps, resolved.unit) as terminal:
             run = train_recipe(resolved, folder, terminal)
@@ -76,58 +76,58 @@ def train(
 
 def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapping[str, Any]) -> Recipe:
     """The recipe that a name, data files and changed settings ask for together."""
-    chosen = name if isinstance(name, Recipe) else recipe(name)
+    base = name if isinstance(name, Recipe) else recipe(name)
     if data:
-        corpus = own_data(chosen, tuple(map(str, data)))
-        metrics = ("bleu", "chrf", "exact") if type(corpus) is OwnFiles else chosen.metrics
-        chosen = chosen.model_copy(update={"corpus": corpus, "metrics": metrics})
+        corpus = user_data(base, tuple(map(str, data)))
+        metrics = ("bleu", "chrf", "exact") if type(corpus) is UserPairs else base.metrics
+        base = base.model_copy(update={"corpus": corpus, "metrics": metrics})
     if changes.get("start"):
-        chosen = started(chosen.with_(start=changes["start"]))
+        base = with_pretrained_encoder(base.with_(pretrained=changes["start"]))
         changes = {path: value for path, value in changes.items() if path != "start"}
-    chosen = chosen.with_(**changes)
-    if any(path.startswith(READING) for path in changes):
-        check_start(chosen)
-    if isinstance(chosen.corpus, OwnData):
-        chosen = chosen.model_copy(update={"corpus": _from_anywhere(chosen.corpus)})
-    return chosen
+    base = base.with_(**changes)
+    if any(path.startswith(ENCODER_PREFIXES) for path in changes):
+        check_pretrained(base)
+    if isinstance(base.corpus, UserData):
+        base = base.model_copy(update={"corpus": _with_absolute_paths(base.corpus)})
+    return base
 
 
-def own_data(chosen: Recipe, paths: tuple[str, ...]) -> OwnData:
+def user_data(base: Recipe, paths: tuple[str, ...]) -> UserData:
     """Files of the user's own, as this recipe reads them."""
-    if isinstance(chosen.target, Series):
-        return OwnSeries(paths=paths)
-    if isinstance(chosen.source, Film):
-        return own_pictures(paths, OwnFilms)
-    if isinstance(chosen.source, Picture):
-        return own_pictures(paths, OwnCaptions if chosen.writes else OwnPictures)
-    if chosen.runs_on:
-        return OwnTexts(paths=paths)
-    if isinstance(chosen.target, Tags):
-        return OwnTagged(paths=paths)
+    if isinstance(base.target, Series):
+        return UserSeries(paths=paths)
+    if isinstance(base.source, VideoSource):
+        return user_images(paths, UserCaptionedVideos)
+    if isinstance(base.source, ImageSource):
+        return user_images(paths, UserCaptionedImages if base.generates else UserImages)
+    if base.is_running_text:
+        return UserTexts(paths=paths)
+    if isinstance(base.target, Tags):
+        return UserTaggedTexts(paths=paths)
     if len(paths) > 2:
-        raise wrong_number(len(paths))
-    return OwnFiles(paths=paths) if chosen.writes else OwnLabelled(paths=paths)
+        raise wrong_file_count(len(paths))
+    return UserPairs(paths=paths) if base.generates else UserLabeledTexts(paths=paths)
 
 
-def own_pictures(paths: tuple[str, ...], kind: type[OwnPictures]) -> OwnPictures:
+def user_images(paths: tuple[str, ...], kind: type[UserImages]) -> UserImages:
     """A set of the user's own; several would have to say which is for what."""
     if len(paths) > 1:
         raise UserError(
-            f"{len(paths)} sets of pictures were given, and one is read.",
-            where=", ".join(paths),
-            remedy="Give one folder; pictures to test on are named by --set corpus.test=FOLDER.",
+            f"{len(paths)} sets of images were given, and one is read.",
+            location=", ".join(paths),
+            hint="Give one folder; images to test on are named by --set corpus.test=FOLDER.",
         )
     return kind(paths=paths)
 
 
-def _from_anywhere(corpus: OwnData) -> OwnData:
+def _with_absolute_paths(corpus: UserData) -> UserData:
     """The same files by their full paths, so that the stored recipe can be run again from any folder."""
     full = {}
     for name in ("paths", "valid", "test"):
         paths = [Path(path) for path in getattr(corpus, name)]
         for path in paths:
             if not path.exists():
-                raise no_file(path)
+                raise missing_file(path)
         full[name] = tuple(str(path.absolute()) for path in paths)
     return corpus.model_copy(update=full)
 

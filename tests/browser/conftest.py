@@ -22,15 +22,15 @@ from urllib.parse import urlencode
 
 import pytest
 from filelock import FileLock
-from looking import follow
+from page_data import follow_link
 from tabs import Tab
 
-from faster import unchecked_shapes
-from seq2see.explorer.bench import Bench
-from seq2see.explorer.server import serving
+from seq2see.explorer.server import serve_in_thread
+from seq2see.explorer.workspace import Workspace
+from speedups import without_shape_checks
 from tiny_runs import RUNS, tiny_run
 
-NEEDED = "SEQ2SEE_NEEDS_BROWSER"
+BROWSER_REQUIRED = "SEQ2SEE_NEEDS_BROWSER"
 """Set in CI: a missing Chromium is a failure there, and not a reason to skip."""
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRAWN = "section.view:not([aria-busy])"
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in (each for each in items if here in each.path.parents):
         item.add_marker(pytest.mark.browser)
         item.add_marker(pytest.mark.timeout(60, func_only=True))  # training the tiny runs is not the test
-        if CHROMIUM is None and not os.environ.get(NEEDED):
+        if CHROMIUM is None and not os.environ.get(BROWSER_REQUIRED):
             item.add_marker(pytest.mark.skip(reason="needs Chromium: `apt install chromium fonts-wqy-microhei`"))
 
 
@@ -58,7 +58,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 class Runs:
     """The runs on the bench, by the names of their families."""
 
-    bench: Bench
+    workspace: Workspace
     link: str
 
     def id(self, name: str) -> str:
@@ -67,23 +67,23 @@ class Runs:
 
     def model(self, name: str) -> Any:
         """The model that the server answers with."""
-        return self.bench.run(self.id(name)).model
+        return self.workspace.run(self.id(name)).model
 
 
 @pytest.fixture(scope="package")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """One tiny run of each family on a server in a thread; every worker has its own copies, which tests may change."""
-    shelf = tmp_path_factory.getbasetemp() / "explored"
+    root_folder = tmp_path_factory.getbasetemp() / "explored"
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):  # whoever comes first to a run trains it for all
         shared = tmp_path_factory.getbasetemp().parent / "trained"
         for name in sorted(RUNS, reverse=worker == "gw0"):  # so two begin at two ends
-            with FileLock(shared.with_name(f"{name}.lock")), unchecked_shapes():
+            with FileLock(shared.with_name(f"{name}.lock")), without_shape_checks():
                 tiny_run(name, shared)
-        shutil.copytree(shared, shelf)
-    with unchecked_shapes():
-        bench = Bench.open([str(tiny_run(name, shelf)) for name in RUNS])
-    with serving(bench) as keys:
-        yield Runs(bench, keys.link)
+        shutil.copytree(shared, root_folder)
+    with without_shape_checks():
+        workspace = Workspace.open([str(tiny_run(name, root_folder)) for name in RUNS])
+    with serve_in_thread(workspace) as keys:
+        yield Runs(workspace, keys.link)
 
 
 @pytest.fixture(scope="package")
@@ -117,11 +117,11 @@ def fresh(tab: Tab) -> Iterator[None]:
 
 @pytest.fixture
 def page(tab: Tab, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A page in English, 1280 × 900, that is watched: `page.watched.allowed` names statuses to forgive."""
+    """A page in English, 1280 × 900, that is watched: `page.monitor.allowed` names statuses to forgive."""
     page = tab.page()
     yield page
     page.mouse.move(0, 0)  # pointing at nothing; and what the browser has to say is heard by now
-    faults = page.watched.told()
+    faults = page.monitor.report()
     if faults or request.node.stash[FAILED]:
         tab.close()  # who knows what is left in it
     assert not faults, "\n".join(faults)
@@ -139,7 +139,7 @@ def open_view(page: Any, runs: Runs) -> Callable[..., Any]:
         second = {"second": runs.id(state.pop("second"))} if "second" in state else {}
         link = urlencode({"view": view, "run": runs.id(run), **second, **state})
         if page.url.startswith(home):
-            follow(page, link)
+            follow_link(page, link)
         else:
             page.goto(f"{home}#{token}&{link}")
             page.wait_for_selector(f"{DRAWN}, .complaint")

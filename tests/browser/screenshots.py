@@ -1,6 +1,6 @@
-"""Every view in both languages as a picture: `make screenshots`.
+"""Every view in both languages as an image: `make screenshots`.
 
-Without runs to look into, the tiny ones of the tests are trained. The pictures lie in `.cache/screenshots`: one for
+Without runs to look into, the tiny ones of the tests are trained. The images lie in `.cache/screenshots`: one for
 each run, view and language, light in English and dark in Chinese.
 """
 
@@ -16,22 +16,22 @@ ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests"))
 
 from conftest import CHROMIUM, DRAWN  # noqa: E402
-from seq2see.explorer.bench import Bench  # noqa: E402
-from seq2see.explorer.server import serving  # noqa: E402
+from seq2see.explorer.server import serve_in_thread  # noqa: E402
+from seq2see.explorer.workspace import Workspace  # noqa: E402
 from tiny_runs import RUNS, tiny_run  # noqa: E402
 
 OUT = ROOT / ".cache" / "screenshots"
-LOOKS = {"en": "light", "zh": "dark"}
+COLOR_SCHEMES = {"en": "light", "zh": "dark"}
 
 
-def take(page: Page, link: str, name: str, run: str) -> int:
-    """Pictures of every view that suits a run; says how many."""
+def screenshots_of(page: Page, link: str, name: str, run: str) -> int:
+    """Images of every view that suits a run; says how many."""
     page.goto("about:blank")
     page.goto(f"{link}&{urlencode({'run': run})}")
     page.wait_for_selector("nav a")
     views = page.locator("nav a").evaluate_all("links => links.map((link) => link.dataset.view)")
     for view in views:
-        for language, look in LOOKS.items():
+        for language, look in COLOR_SCHEMES.items():
             page.goto("about:blank")
             page.goto(f"{link}&{urlencode({'run': run, 'view': view, 'lang': language, 'look': look})}")
             page.wait_for_selector(f"{DRAWN}, .complaint")
@@ -41,15 +41,15 @@ def take(page: Page, link: str, name: str, run: str) -> int:
 
 def main(names: list[str]) -> None:
     OUT.mkdir(parents=True, exist_ok=True)
-    bench = Bench.open(names or [str(tiny_run(name, ROOT / ".cache" / "tiny-runs")) for name in RUNS])
+    workspace = Workspace.open(names or [str(tiny_run(name, ROOT / ".cache" / "tiny-runs")) for name in RUNS])
     labels = [Path(name).name for name in names] or list(RUNS)
-    with serving(bench) as keys, sync_playwright() as playwright:
+    with serve_in_thread(workspace) as keys, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 900}, locale="en-GB")
-        for run, label in zip(bench.runs, labels, strict=True):
-            print(f"{label}: {take(page, keys.link, label, run)} views")
+        for run, label in zip(workspace.runs, labels, strict=True):
+            print(f"{label}: {screenshots_of(page, keys.link, label, run)} views")
         browser.close()
-    print(f"pictures in {OUT.relative_to(ROOT)}")
+    print(f"images in {OUT.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

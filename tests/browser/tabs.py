@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Watched:
+class PageMonitor:
     """What a page asked for and complained of; a test that provokes a refusal names its status in `allowed`."""
 
     def __init__(self, page: Any):
@@ -18,7 +18,7 @@ class Watched:
         page.on("requestfailed", self._failed)
         page.on("response", lambda got: got.status >= 400 and self._note(got.status, f"{got.status} {got.url}"))
 
-    def told(self) -> list[str]:
+    def report(self) -> list[str]:
         """All that was not allowed, told once; the console repeats what a response said already."""
         repeated = ("Failed to load resource",) if self.allowed else ()
         faults = [text for status, text in self._found if status not in self.allowed and not text.startswith(repeated)]
@@ -46,7 +46,7 @@ class Tab:
             context = self._browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB")
             self._page = context.new_page()
             self._page.set_default_timeout(10_000)
-            self._page.watched = Watched(self._page)
+            self._page.monitor = PageMonitor(self._page)
         return self._page
 
     def close(self) -> None:

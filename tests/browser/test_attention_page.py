@@ -7,32 +7,32 @@ from typing import Any
 
 import numpy as np
 import pytest
-from looking import link_of, shown, until
+from page_data import link_state, shown, wait_until
 
 from seq2see.decoding.settings import Decoding
-from seq2see.explorer.bench import Bench, OpenRun
 from seq2see.explorer.offline import saved_page
-from seq2see.explorer.records import AboutInput, layers, reading
-from seq2see.inspection.measures import entropy
+from seq2see.explorer.traces import TraceRequest, attention_layers, reading
+from seq2see.explorer.workspace import OpenRun, Workspace
+from seq2see.inspection.attention_measures import entropy
 from seq2see.models.build import fresh_model
-from seq2see.models.settings import ModelSettings, TextTarget, Tokens
+from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.tokenisers import Characters
-from seq2see.sequences.vocabularies import train_tokeniser
-from seq2see.workbench.look import look_at
-from seq2see.workbench.model_folder import ModelConfig, StoredModel
-from seq2see.workbench.predict import opened
-from seq2see.workbench.tokenisers import Tokenisers
+from seq2see.runs.model import open_model
+from seq2see.runs.model_folder import ModelConfig, StoredModel
+from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.runs.tracing import trace_batch
+from seq2see.sequences.tokenizer_training import train_tokenizer
+from seq2see.sequences.tokenizers import Characters
 
 TEXTS = {"recurrent": "红猫", "transformer": "红猫", "gpt": "the cat sat 猫", "bert": "the [MASK] sat", "vit": ""}
-MATRIX = ".attention-picture canvas"
+MATRIX = ".attention-image canvas"
 EVERY = pytest.mark.parametrize("name", TEXTS)
 
 
 def signals(runs: Any, name: str) -> list[Any]:
     """Every attention of the model on this family's text, by Python."""
-    asked = AboutInput(run=runs.id(name), text=TEXTS[name])
-    return look_at(runs.model(name), reading(runs.bench, asked)).of("attention")
+    asked = TraceRequest(run=runs.id(name), text=TEXTS[name])
+    return trace_batch(runs.model(name), reading(runs.workspace, asked)).of("attention")
 
 
 def matrix(page: Any, selector: str = MATRIX) -> np.ndarray:
@@ -56,7 +56,7 @@ def test_heads_large_and_small_are_the_models(open_view, runs, name):
     rows = matrix(page, ".attention-detail .heat canvas")
     usual = 0 if across or name == "vit" else -1  # the last of a text may look at most
     assert rows == pytest.approx(chosen[:, usual], abs=1e-6)
-    if name == "vit":  # on the picture, which has no place for the class token
+    if name == "vit":  # on the image, which has no place for the class token
         assert matrix(page, ".attention-patches canvas").flatten() == pytest.approx(chosen[0, 0, 1:], abs=1e-6)
 
 
@@ -64,14 +64,18 @@ def test_a_head_is_chosen_by_mouse_and_keys_and_the_link_keeps_it(open_view, run
     page = open_view("attention", run="transformer", text="红猫")
     found = signals(runs, "transformer")
     page.locator(".thumbnail").nth(1).click()
-    until(page, f"Math.abs(document.querySelector('{MATRIX}').shown.values[0] - {found[0].values[1][0][0]}) < 1e-6")
+    wait_until(
+        page, f"Math.abs(document.querySelector('{MATRIX}').shown.values[0] - {found[0].values[1][0][0]}) < 1e-6"
+    )
     assert matrix(page) == pytest.approx(found[0].values[1], abs=1e-6)
-    assert link_of(page)["layer"] == "0"
-    assert link_of(page)["head"] == "1"
+    assert link_state(page)["layer"] == "0"
+    assert link_state(page)["head"] == "1"
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    until(page, "location.hash.includes('layer=1')")
-    until(page, f"Math.abs(document.querySelector('{MATRIX}').shown.values[0] - {found[1].values[1][0][0]}) < 1e-6")
+    wait_until(page, "location.hash.includes('layer=1')")
+    wait_until(
+        page, f"Math.abs(document.querySelector('{MATRIX}').shown.values[0] - {found[1].values[1][0][0]}) < 1e-6"
+    )
     page.reload()
     page.wait_for_selector("section.view:not([aria-busy])")
     assert matrix(page) == pytest.approx(found[1].values[1], abs=1e-6)
@@ -83,8 +87,8 @@ def test_pointing_at_a_token_tells_where_it_looks_by_every_head(open_view, runs)
     page.locator(MATRIX).focus()
     for _ in range(4):
         page.keyboard.press("ArrowDown")
-    until(page, "location.hash.includes('query=3')")
-    until(page, "document.querySelector('.attention-detail canvas').getAttribute('aria-label').includes('“e”')")
+    wait_until(page, "location.hash.includes('query=3')")
+    wait_until(page, "document.querySelector('.attention-detail canvas').getAttribute('aria-label').includes('“e”')")
     assert matrix(page, ".attention-detail canvas") == pytest.approx(last[:, 3], abs=1e-6)
 
 
@@ -98,13 +102,13 @@ def test_fused_hidden_and_turned(open_view, runs):
     assert matrix(page) == pytest.approx(found.mean(0)[:-1, :-1], abs=1e-6)
 
 
-def test_all_heads_as_lines_each_in_its_colour(open_view, runs):
+def test_all_heads_as_lines_each_in_its_color(open_view, runs):
     page = open_view("attention", run="transformer", text="红猫", heads="all", shows="lines", least=0.2)
     found = signals(runs, "transformer")[-1].values
-    lines = shown(page, ".attention-picture svg")["lines"]
+    lines = shown(page, ".attention-image svg")["lines"]
     assert len(lines) == (found >= 0.2).sum()
     for line in lines:
-        assert line["value"] == pytest.approx(found[line["set"], line["from"], line["to"]], abs=1e-6)
+        assert line["value"] == pytest.approx(found[line["set"], line["start"], line["to"]], abs=1e-6)
 
 
 def test_a_thousand_tokens_are_shown(open_view, runs):
@@ -124,7 +128,7 @@ def test_a_thousand_tokens_are_shown(open_view, runs):
 
 @EVERY
 def test_computed_by_hand_it_is_what_the_model_computes(open_view, runs, name):
-    page = open_view("one-head", run=name, text=TEXTS[name], query=1)
+    page = open_view("single-head", run=name, text=TEXTS[name], query=1)
     found = signals(runs, name)[-1].values[0]
     assert matrix(page, ".hand-all canvas") == pytest.approx(found, abs=1e-5)
     steps = shown(page, ".hand-table")
@@ -135,10 +139,10 @@ def test_computed_by_hand_it_is_what_the_model_computes(open_view, runs, name):
 
 
 def test_without_the_division_without_the_mask_and_with_another_number(open_view, runs):
-    asked = AboutInput(run=runs.id("gpt"), text="the cat")
-    (signal,) = [each for each in layers(runs.bench, asked) if each.name.endswith("1.look")]
+    asked = TraceRequest(run=runs.id("gpt"), text="the cat")
+    (signal,) = [each for each in attention_layers(runs.workspace, asked) if each.name.endswith("1.theme")]
     size = signal.values.shape[-1]
-    page = open_view("one-head", run="gpt", text="the cat", query=2)
+    page = open_view("single-head", run="gpt", text="the cat", query=2)
     own = shown(page, ".hand-table")
     assert own["weights"][3:] == [0] * len("e cat")
     page.locator("#control-masked").uncheck()
@@ -154,7 +158,7 @@ def test_without_the_division_without_the_mask_and_with_another_number(open_view
     page.keyboard.press("Enter")
     page.keyboard.type("9.5")
     page.keyboard.press("Enter")
-    until(page, "location.hash.includes('edits=q.0.0')")
+    wait_until(page, "location.hash.includes('edits=q.0.0')")
     assert shown(page, ".hand-queries canvas")["values"][0] == 9.5
     assert float(page.locator(".hand-notes").get_attribute("data-difference")) > 1e-3
 
@@ -162,13 +166,15 @@ def test_without_the_division_without_the_mask_and_with_another_number(open_view
 @pytest.mark.parametrize("name", ["transformer", "vit"])
 def test_a_saved_page_shows_both_views_and_every_head_without_a_server(page, runs, tmp_path, name):
     id = runs.id(name)
-    path = tmp_path / "look.html"
-    path.write_text(saved_page(Bench({id: runs.bench.run(id)}), TEXTS[name]), encoding="utf-8")
+    path = tmp_path / "theme.html"
+    path.write_text(saved_page(Workspace({id: runs.workspace.run(id)}), TEXTS[name]), encoding="utf-8")
     found = signals(runs, name)
     page.goto(path.as_uri())
     page.wait_for_selector("section.view-attention:not([aria-busy])")
     page.locator(".thumbnail").nth(1).click()
-    until(page, f"Math.abs(document.querySelector('{MATRIX}').shown.values[0] - {found[0].values[1][0][0]}) < 1e-6")
+    wait_until(
+        page, f"Math.abs(document.querySelector('{MATRIX}').shown.values[0] - {found[0].values[1][0][0]}) < 1e-6"
+    )
     page.locator("nav a[data-view=one-head]").click()
     page.wait_for_selector("section.view-one-head:not([aria-busy])")
     assert matrix(page, ".hand-all canvas") == pytest.approx(found[-1].values[0], abs=1e-5)
@@ -176,14 +182,14 @@ def test_a_saved_page_shows_both_views_and_every_head_without_a_server(page, run
 
 def placed(positions: str) -> OpenRun:
     """A GPT with random weights that tells its heads about places in another way."""
-    frontend = Tokens(positions=positions)
+    frontend = TokenEmbeddingSettings(positions=positions)
     stack = TransformerSettings(width=16, depth=2, heads=2, dropout=0.0)
-    settings = ModelSettings(target=TextTarget(frontend=frontend, longest=64), decoder=stack)
-    tokeniser = train_tokeniser(Characters(), ["我有一支笔"])
-    module = fresh_model(settings, (len(tokeniser), len(tokeniser)), "xavier", seed=1).eval()
+    settings = ModelSettings(target=TextTarget(frontend=frontend, max_tokens=64), decoder=stack)
+    tokenizer = train_tokenizer(Characters(), ["我有一支笔"])
+    module = fresh_model(settings, (len(tokenizer), len(tokenizer)), "xavier", seed=1).eval()
     config = ModelConfig(name="gpt", step=1, model=settings, decoding=Decoding(max_new_tokens=8))
     run = OpenRun("r1", positions, None, Path())
-    run.model = opened(StoredModel(config, module, Tokenisers(tokeniser, tokeniser)))
+    run.model = open_model(StoredModel(config, module, Tokenizers(tokenizer, tokenizer)))
     return run
 
 
@@ -191,9 +197,9 @@ def placed(positions: str) -> OpenRun:
 def test_positions_that_attention_itself_is_told_are_in_what_is_computed_by_hand(page, tmp_path, positions):
     """Turned before they meet, or added to the score; the plain product would give other weights."""
     run = placed(positions)
-    path = tmp_path / "look.html"
+    path = tmp_path / "theme.html"
     text = "我有一支笔我有一支笔"
-    path.write_text(saved_page(Bench({"r1": run}), text, views=("attention", "one-head")), encoding="utf-8")
+    path.write_text(saved_page(Workspace({"r1": run}), text, views=("attention", "single-head")), encoding="utf-8")
     found = run.model.trace(text, "").of("attention")[-1].values[0]
     page.goto(f"{path.as_uri()}#view=one-head&run=r1&query=9&text={text}")
     page.wait_for_selector("section.view-one-head:not([aria-busy])")

@@ -8,12 +8,12 @@ from urllib.parse import urlencode
 
 import numpy as np
 import pytest
-from looking import shown, until
-from taken import KEPT, WIDEST, code_of, home_of, run_code
+from page_code import KEPT, MAX_LINE_LENGTH, code_of, run_code, runs_folder
+from page_data import shown, wait_until
 
 import seq2see
 from seq2see.explorer.offline import saved_page
-from seq2see.explorer.views.attention import LayerAsked, measures
+from seq2see.explorer.views.attention import LayerRequest, measures
 from tiny_runs import SCRIPT
 
 TEXTS = {"recurrent": "红猫", "transformer": "大狗", "gpt": "the cat sat", "bert": "the [MASK] sat on", "vit": ""}
@@ -22,13 +22,13 @@ FAMILIES = list(TEXTS)
 SOME = ("recurrent", "bert", "vit")
 """Whose views differ most."""
 HOSTILE = f'"it\'s" \\n \\\n\t猫\u202e{SCRIPT}\'\'\'""" {{x}}'
-MATRIX, BARS, STRIP, PICTURE = ".attention-picture canvas", "svg.bars", ".strip", ".picture-canvas"
+MATRIX, BARS, STRIP, IMAGE = ".attention-image canvas", "svg.bars", ".surprisal", ".image-canvas"
 NEAR = {"rtol": 1e-5, "atol": 1e-5}
 
 
 @pytest.fixture(autouse=True)
 def at_home(runs, monkeypatch):
-    monkeypatch.chdir(home_of(runs))
+    monkeypatch.chdir(runs_folder(runs))
 
 
 @pytest.fixture
@@ -51,33 +51,33 @@ def close(page, selector, values):
 def test_attention_and_one_head(look, page, runs, run):
     close(page, MATRIX, look("attention", run, "Attention", layer=0, head=1)["weights"])
     close(
-        page, ".attention-detail canvas.heat-canvas", look("attention", run, "Attention", query=1)["look"].values[:, 1]
+        page, ".attention-detail canvas.heat-canvas", look("attention", run, "Attention", query=1)["theme"].values[:, 1]
     )
     left = run_code(page, "heads, measured")["measures"]
-    asked = LayerAsked(run=runs.id(run), text=TEXTS[run], target=TARGETS.get(run), layer=0)
+    asked = LayerRequest(run=runs.id(run), text=TEXTS[run], target=TARGETS.get(run), layer=0)
     first = next(iter(left.values()))
-    told = measures(runs.bench, asked)
+    told = measures(runs.workspace, asked)
     np.testing.assert_allclose(first[0], told["entropy"], **NEAR)
     if told["distance"]:
         np.testing.assert_allclose(first[1], told["distance"], **NEAR)
-    by_hand = look("one-head", run, "One head by hand", layer=0, query=1)
+    by_hand = look("single-head", run, "One head by hand", layer=0, query=1)
     steps = shown(page, ".hand-table")
     np.testing.assert_allclose(by_hand["weights"], steps["weights"], **NEAR)
     np.testing.assert_allclose(by_hand["weights"], steps["model"], **NEAR)
 
 
 def test_what_is_chosen_of_attention_is_chosen_in_python(look, page):
-    fused = {"heads": "mean", "hide": "yes", "transposed": "yes"}
+    fused = {"heads": "mean", "hide_special": "yes", "transposed": "yes"}
     left = look("attention", "transformer", "Attention", layer=5, **fused)
     close(page, MATRIX, left["weights"])
     assert left["weights"].shape == (len(shown(page, MATRIX)["rows"]), len(shown(page, MATRIX)["columns"]))
     close(page, MATRIX, look("attention", "transformer", "Attention", heads="max")["weights"])
     every = look("attention", "gpt", "Attention", heads="all", shows="lines", hide="yes")["weights"]
-    for line in shown(page, ".attention-picture svg")["lines"]:
-        assert every[line["set"], line["from"], line["to"]] == pytest.approx(line["value"], abs=1e-5)
+    for line in shown(page, ".attention-image svg")["lines"]:
+        assert every[line["set"], line["start"], line["to"]] == pytest.approx(line["value"], abs=1e-5)
     changed = {"scaled": "no", "masked": "no", "edits": "q.1.0=1.5,k.0.1=-2,v.0.0=7", "query": 1}
     for run in ("gpt", "recurrent"):
-        left = look("one-head", run, "One head by hand", **changed)
+        left = look("single-head", run, "One head by hand", **changed)
         np.testing.assert_allclose(left["weights"], shown(page, ".hand-table")["weights"], **NEAR)
         output = shown(page, ".hand-output canvas.heat-canvas")["values"][: len(left["output"])]
         np.testing.assert_allclose(left["output"], output, rtol=1e-4, atol=1e-5)
@@ -86,11 +86,11 @@ def test_what_is_chosen_of_attention_is_chosen_in_python(look, page):
 @pytest.mark.parametrize("run", ["transformer", "gpt", "bert"])
 def test_what_comes_next_and_how_it_is_searched(look, page, run):
     drawn = {"temperature": 0.7, "top_k": 5, "top_p": 0.9, "count": 6}
-    more = drawn if run == "bert" else {**drawn, "repetition": 1.5, "taken": "7.8"}
+    more = drawn if run == "bert" else {**drawn, "repetition": 1.5, "forced": "7.8"}
     for state in ({}, more):
         left = look("next-token", run, "Next token", **state)
-        np.testing.assert_allclose(left["best"].values.numpy(), shown(page, BARS)["values"][:-1], **NEAR)
-    for paint in ("surprise", "entropy"):
+        np.testing.assert_allclose(left["top_tokens"].values.numpy(), shown(page, BARS)["values"][:-1], **NEAR)
+    for paint in ("surprisal", "entropy"):
         bits = look("next-token", run, "Surprise", paint=paint)["bits"].numpy()
         told = shown(page, STRIP)["values"][: len(bits)]
         blanks = [place for place, token in enumerate(shown(page, STRIP)["tokens"]) if token == "[MASK]"]
@@ -98,14 +98,20 @@ def test_what_comes_next_and_how_it_is_searched(look, page, run):
         np.testing.assert_allclose(np.minimum(bits / 12, 1), told, **NEAR)
     if run != "recurrent":
         scores = run_code(page, "Layer by layer")["scores"]
-        np.testing.assert_allclose(scores[:, scores[-1].argmax()].exp().numpy(), shown(page, ".lens")["chance"], **NEAR)
+        np.testing.assert_allclose(
+            scores[:, scores[-1].argmax()].exp().numpy(), shown(page, ".lens")["probability"], **NEAR
+        )
     if run == "bert":
         return
-    beams = {"num_beams": 2, "penalty": "gnmt", "alpha": 0.6, "most": 7, "taken": "7"}
-    for state in ({"way": "sample", "seed": 3, "temperature": 0.8}, beams, {"num_beams": 1, "penalty": "average"}):
+    beams = {"num_beams": 2, "length_penalty": "gnmt", "alpha": 0.6, "max_new_tokens": 7, "forced": "7"}
+    for state in (
+        {"strategy": "sample", "seed": 3, "temperature": 0.8},
+        beams,
+        {"num_beams": 1, "length_penalty": "average"},
+    ):
         left = look("decode", run, "Search", **state)
         answer, told = left["answer"], shown(page, ".answer")
-        assert left["before"].tokeniser.decode(answer.tokens) == told["text"]
+        assert left["before"].tokenizer.decode(answer.tokens) == told["text"]
         assert (answer.score, answer.log_probability) == pytest.approx(
             (told["score"], told["log_probability"]), abs=1e-5
         )
@@ -118,48 +124,48 @@ def test_what_comes_next_and_how_it_is_searched(look, page, run):
 
 def test_states_and_what_is_left(look, page):
     for sort in ("number", "mean", "change", "latest"):
-        state = {"cell": "encoder.reader.back.0", "shows": "update", "sort": sort, "word": 1}
+        state = {"cell": "encoder.reader.back.0", "signals": "update", "sort": sort, "word": 1}
         states = look("recurrent", "recurrent", "States", **state)["states"]
-        close(page, "[data-shows=states]", states.T)
+        close(page, "[data-signals=states]", states.T)
     left = run_code(page, "What is left of a word")["left"]
     told = page.locator("svg.chart").first.evaluate("chart => chart.left.map((line) => line.y)")
     np.testing.assert_allclose(left, told, **NEAR)
     found = run_code(page, "One context vector, or one at each step")["found"]
-    close(page, "[data-shows=contexts]", [found.summary, *found.steps])
+    close(page, "[data-signals=contexts]", [found.summary, *found.steps])
 
 
-def test_pictures(look, page):
+def test_images(look, page):
     changed = {"cover": "3.5", "order": ".".join(map(str, reversed(range(16))))}
     seen = [
         {"layer": 1, "head": 1, "query": 6},
-        {"number": 1, "shows": "rollout", "fusion": "max", "discard": 0.5, **changed},
-        {"shows": "position", "query": 3},
+        {"number": 1, "signals": "rollout", "fusion": "max", "discard": 0.5, **changed},
+        {"signals": "position", "query": 3},
     ]
     for state in seen:
-        close(page, PICTURE, look("vit", "vit", "Pictures", **state)["heat"])
+        close(page, IMAGE, look("vit", "vit", "Images", **state)["heat"])
     for state in ({"number": 1}, {**changed, "off": "yes"}):
-        said = look("vit", "vit", "What the model says", **state)["said"]
+        said = look("vit", "vit", "What the model says", **state)["already_generated"]
         told = page.locator(BARS).last.evaluate("each => each.shown")
-        assert told["labels"] == [each.text for each in said.guesses[0]]
-        np.testing.assert_allclose(told["values"], [each.probability for each in said.guesses[0]], **NEAR)
+        assert told["labels"] == [each.text for each in said.candidates[0]]
+        np.testing.assert_allclose(told["values"], [each.probability for each in said.candidates[0]], **NEAR)
 
 
 @pytest.mark.parametrize("run", SOME)
 def test_positions_compare_and_what_it_is_made_of(look, page, runs, run):
     if run != "recurrent":
         left = look("positions", run, "What the model is told", length=9)
-        close(page, "[data-shows=table]", left["table"])
-        close(page, "[data-shows=alike]", left["near"])
+        close(page, "[data-signals=table]", left["table"])
+        close(page, "[data-signals=alike]", left["neighbors"])
     if run != "vit":
-        count = len(runs.model(run).tokenisers.source.encode("红猫"))
+        count = len(runs.model(run).tokenizers.source.encode("红猫"))
         order = ".".join(map(str, reversed(range(count))))
         turned = look("positions", run, "The same words in another order", order=order, text="红猫", off="yes")
-        close(page, "[data-shows=distances]", turned["distances"])
-        assert page.locator("[data-said=reordered]").text_content() == turned["answer"]
+        close(page, "[data-signals=distances]", turned["distances"])
+        assert page.locator("[data-already_generated=reordered]").text_content() == turned["answer"]
     others = {"vit": {"other_number": 1}, "bert": {"other": "the cat [MASK] on"}, "gpt": {}}.get(run, {"other": "小猫"})
     sides = look("compare", run, "Compare", **others)
-    answers = page.locator(".side-answer").all_text_contents()
-    assert [each.text for each in sides["answers"]] == answers[:2]
+    answers = page.locator(".image_size-answer").all_text_contents()
+    assert [each.text for each in sides["responses"]] == answers[:2]
     if "read" in sides:
         told = np.reshape(shown(page, ".read-map canvas")["values"], (3, -1))
         np.testing.assert_allclose([[each.probability for each in side] for side in sides["read"]], told[:2], **NEAR)
@@ -168,7 +174,7 @@ def test_positions_compare_and_what_it_is_made_of(look, page, runs, run):
         close(page, f"[data-map='{place}'] canvas", weights)
     root = look("architecture", run, "Architecture")["root"]
     told = shown(page, ".blocks")[0]
-    assert (root.parameters, root.operations) == (told["parameters"], told["operations"])
+    assert (root.parameters, root.macs) == (told["parameters"], told["operations"])
 
 
 def test_two_runs_are_compared(look, page):
@@ -190,15 +196,15 @@ def test_what_lies_in_the_folder_and_in_the_tables(look, page, run):
     assert [row[2] for row in rows] == [
         row.locator("td").nth(2).text_content() for row in page.locator(".samples tr").all()[1:]
     ]
-    rows = look("mistakes", run, "Mistakes", sort="surest")["rows"]
+    rows = look("mistakes", run, "Mistakes", sort="most-confident")["rows"]
     told = shown(page, "section.view-mistakes > div:last-child")
     assert [row.number for row in rows] == [row["number"] for row in told]
-    np.testing.assert_allclose([row.quality for row in rows], [row["quality"] for row in told], **NEAR)
+    np.testing.assert_allclose([row.quality for row in rows], [row["score"] for row in told], **NEAR)
     if run == "vit":
         return close(
             page, ".heat-canvas", run_code(page, "Confusion: rows are the truth, columns the answers")["counts"]
         )
-    left = look("tokenise", run, "Tokenise", text=HOSTILE)
+    left = look("tokenize", run, "Tokenize", text=HOSTILE)
     ids = [int(each) for each in page.locator(".cut-piece > span").all_text_contents()]
     assert [each for side in left["ids"].values() for each in side] == ids
     close(page, "canvas.scatter", look("embeddings", run, "Embeddings")["found"].places)
@@ -208,23 +214,23 @@ def test_what_lies_in_the_folder_and_in_the_tables(look, page, run):
 def test_words_and_sources(look, page):
     state = {
         "word": "猫",
-        "near": 4,
+        "neighbors": 4,
         "first": "红",
-        "minus": "黑",
+        "second_word": "黑",
         "third": "猫",
         "common": "猫",
         "sentences": "红猫\n大猫",
     }
-    near = look("embeddings", "transformer", "neighbours", **state)["near"]
+    near = look("embeddings", "transformer", "neighbors", **state)["neighbors"]
     np.testing.assert_allclose([each.cosine for each in near], shown(page, ".near .bars")["values"], **NEAR)
-    until(page, "document.querySelector('.sums .bars') && document.querySelector('.contexts .chart')")
+    wait_until(page, "document.querySelector('.sums .bars') && document.querySelector('.contexts .chart')")
     name = "What is to the third as the first to the second? first − second + third"
     sums = run_code(page, name)["everything"]
     np.testing.assert_allclose([each.cosine for each in sums], shown(page, ".sums .bars")["values"], **NEAR)
     cosines = run_code(page, "One word in several sentences")["cosines"]
     line = shown(page, ".contexts .chart")["lines"][0]["y"]
     np.testing.assert_allclose([layer[0] for layer in cosines.values()], line, **NEAR)
-    source = look("architecture", "gpt", "block", block="decoder.blocks.0.look")["source"]
+    source = look("architecture", "gpt", "block", block="decoder.blocks.0.theme")["source"]
     assert source == page.locator(".block-told pre").first.text_content()
     found = look("mistakes", "vit", "Mistakes", truth="红", answer="红", find="1")["rows"]
     assert [row.number for row in found] == [
@@ -233,37 +239,37 @@ def test_words_and_sources(look, page):
 
 
 def test_it_is_folded_copied_by_keyboard_and_told_in_both_languages(open_view, page):
-    open_view("tokenise", text=HOSTILE)
+    open_view("tokenize", text=HOSTILE)
     fold = page.locator("details.code")
     assert not fold.locator("pre").first.is_visible()
     fold.locator("summary").focus()
     page.keyboard.press("Enter")
-    code = code_of(page, "Tokenise")
-    fold.get_by_role("button", name="copy: Tokenise").focus()
+    code = code_of(page, "Tokenize")
+    fold.get_by_role("button", name="copy: Tokenize").focus()
     page.keyboard.press("Enter")
     assert fold.get_by_role("button").text_content() == "copied"
     page.locator("textarea[name=text]").fill("")
     page.locator("textarea[name=text]").focus()
     page.keyboard.press("Control+V")
     assert page.locator("textarea[name=text]").input_value() == code
-    until(
+    wait_until(
         page, "code => document.querySelector('pre[data-code]').textContent !== code", code
     )  # it follows what is typed
     page.get_by_role("button", name="Switch to Chinese").click()
-    until(page, "document.querySelector('details.code summary').textContent === '对应的代码'")
+    wait_until(page, "document.querySelector('details.code summary').textContent === '对应的代码'")
     assert page.locator("details.code").get_attribute("open") is not None
     open_view("attention", lang="zh", text="红猫", head=1)
     assert "# 第 2 头" in code_of(page, "注意力")
 
 
 def test_the_code_is_in_saved_pages_and_in_notebooks(page, runs, tmp_path):
-    path = tmp_path / "look.html"
+    path = tmp_path / "theme.html"
     text = "the cat sat"
-    path.write_text(saved_page(runs.bench, text, views=("tokenise",)), encoding="utf-8")
-    page.goto(f"{path.as_uri()}#{urlencode({'view': 'tokenise', 'run': runs.id('gpt'), 'text': text})}")
-    assert run_code(page, "Tokenise")["ids"]["both"] == runs.model("gpt").tokenisers.source.encode(text)
+    path.write_text(saved_page(runs.workspace, text, views=("tokenize",)), encoding="utf-8")
+    page.goto(f"{path.as_uri()}#{urlencode({'view': 'tokenize', 'run': runs.id('gpt'), 'text': text})}")
+    assert run_code(page, "Tokenize")["ids"]["both"] == runs.model("gpt").tokenizers.source.encode(text)
     book = tmp_path / "notebook.html"
-    model = seq2see.load(runs.bench.run(runs.id("gpt")).name)
+    model = seq2see.load(runs.workspace.run(runs.id("gpt")).name)
     begun = '<!DOCTYPE html><meta charset="utf-8"><textarea></textarea>'
     book.write_text(f"{begun}{model(text).attention._repr_html_()}", encoding="utf-8")
     page.goto(book.as_uri())
@@ -278,12 +284,12 @@ def test_the_code_is_in_saved_pages_and_in_notebooks(page, runs, tmp_path):
 
 
 def test_python_itself_has_nothing_against_any_of_it(look, page, runs, tmp_path):
-    for view, name in (("tokenise", "Tokenise"), ("attention", "Attention"), ("compare", "Compare")):
+    for view, name in (("tokenize", "Tokenize"), ("attention", "Attention"), ("compare", "Compare")):
         look(view, "gpt", name, text=HOSTILE)
     for number, code in enumerate(KEPT):
         (tmp_path / f"snippet_{number}.py").write_text(code, encoding="utf-8")
-        assert str(home_of(runs)) not in code
-        assert max(map(len, code.splitlines())) <= WIDEST
+        assert str(runs_folder(runs)) not in code
+        assert max(map(len, code.splitlines())) <= MAX_LINE_LENGTH
         assert len(code.splitlines()) <= 30
     ruff = [sys.executable, "-m", "ruff", "check", "--isolated", str(tmp_path)]
     found = subprocess.run(ruff, capture_output=True, text=True, check=False)

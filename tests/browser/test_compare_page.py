@@ -6,10 +6,10 @@ import base64
 
 import numpy as np
 import pytest
-from looking import shown
+from page_data import shown
 
-from seq2see.explorer.views import pictures
-from seq2see.workbench.predict import Model
+from seq2see.explorer.views import image_input
+from seq2see.runs.model import Model
 
 
 def weights(model: Model, text: str, target: str, layer: str) -> np.ndarray:
@@ -22,14 +22,14 @@ def test_two_runs_on_one_text(open_view, runs):
     models = [runs.model("transformer"), runs.model("recurrent")]
     for place, model in enumerate(models):
         strip = page.locator(".side .strip").nth(place)
-        answer = model("红猫").answers[0]
+        answer = model("红猫").outputs[0]
         assert strip.evaluate("each => each.shown.tokens") == [each.text for each in answer.tokens]
         assert strip.evaluate("each => each.shown.values") == pytest.approx(
             [each.probability for each in answer.tokens], abs=1e-5
         )
     target = models[0]("红猫").text
     first = weights(models[0], "红猫", target, "decoder.blocks.1.look_across")
-    second = weights(models[1], "红猫", target, "decoder.look.attention")
+    second = weights(models[1], "红猫", target, "decoder.attention.attention")
     for place, true in enumerate((first, second, second - first)):
         found = shown(page, f"[data-map='{place}'] canvas")
         assert found["columns"] == ["红", "猫", "<eos>"]
@@ -47,9 +47,9 @@ def test_one_run_on_two_texts_of_other_lengths_shows_no_difference(open_view):
     assert "画不出差值" in page.locator(".maps").text_content()
 
 
-def test_pictures_have_sides_too(open_view, runs):
+def test_images_have_sides_too(open_view, runs):
     page = open_view("compare", run="vit", other_number=1)
-    model, shown_to = runs.model("vit"), pictures.test_pictures(runs.bench.run(runs.id("vit"))).pixels
+    model, shown_to = runs.model("vit"), image_input.test_images(runs.workspace.run(runs.id("vit"))).pixels
     answers = [each.text_content() for each in page.locator(".side > .side-answer").all()]
     assert answers == [model.predict([shown_to[number]])[0].text for number in (0, 1)]
     second = model.trace(shown_to[1]).of("attention")[-1].values.mean(0)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from looking import shown, until
-from taken import run_code
+from page_code import run_code
+from page_data import shown, wait_until
 
 from seq2see.api import resolve
-from seq2see.explorer.bench import Bench
 from seq2see.explorer.offline import saved_page
-from seq2see.explorer.server import serving
-from seq2see.sequences.series import numbers_of
-from seq2see.workbench.train import train_recipe
+from seq2see.explorer.server import serve_in_thread
+from seq2see.explorer.workspace import Workspace
+from seq2see.runs.train import train_recipe
+from seq2see.sequences.series_dataset import parse_numbers
 from tiny_runs import tiny_run, waves
 
 TEXT = "16 17.5 19 20.5 22 23 24 24.5 24 23"
@@ -22,30 +22,30 @@ TEXT = "16 17.5 19 20.5 22 23 24 24.5 24 23"
 def two(tmp_path, monkeypatch):
     """A GRU that sees twelve values, and a line through the last four."""
     tiny_run("series", tmp_path)
-    train_recipe(resolve("waves-linear", [waves(tmp_path)], {"training.steps": 30}), tmp_path / "line")
+    train_recipe(resolve("forecast-autoregressive", [waves(tmp_path)], {"training.steps": 30}), tmp_path / "line")
     monkeypatch.chdir(tmp_path)
-    return Bench.open(["series <i>&", "line"])
+    return Workspace.open(["series <i>&", "line"])
 
 
 def lines(page, name):
     """What a chart draws, by the names of its lines."""
-    return {line["name"]: line for line in shown(page, f"[data-shows={name}]")["lines"]}
+    return {line["name"]: line for line in shown(page, f"[data-signals={name}]")["lines"]}
 
 
 def test_two_runs_forecast_one_series(page, two, tmp_path):
-    models, values = [run.model for run in two.runs.values()], numbers_of(TEXT)
-    with serving(two) as keys:
+    models, values = [run.model for run in two.runs.values()], parse_numbers(TEXT)
+    with serve_in_thread(two) as keys:
         page.goto(f"{keys.link}&view=compare&run=r1&second=r2&text={TEXT.replace(' ', '+')}")
         page.wait_for_selector("section.view:not([aria-busy])")
         names = ["first: series <i>&", "second: line"]
         drawn, errors = lines(page, "forecasts"), lines(page, "errors")
         assert drawn["values"]["y"] == values
         for name, model in zip(names, models, strict=True):
-            said = model.along(TEXT)
+            said = model.one_step_forecasts(TEXT)
             first = len(values) + 2 - len(said)  # what was said of the value behind the last stands at the end
             assert drawn[name]["x"] == list(range(first, len(values) + 2))
             assert drawn[name]["y"] == pytest.approx(said, abs=1e-6)
-            ahead = numbers_of(model(TEXT, max_new_tokens=16).text)
+            ahead = parse_numbers(model(TEXT, max_new_tokens=16).text)
             assert drawn[f"{name}, how it goes on"]["y"] == pytest.approx(ahead)
             truth = [values[time - 1] for time in errors[name]["x"]]
             assert errors[name]["y"] == pytest.approx(np.abs(np.subtract(said[:-1], truth)), abs=1e-6)
@@ -59,12 +59,12 @@ def test_two_runs_forecast_one_series(page, two, tmp_path):
         for name, found in zip(names, left["errors"], strict=True):
             np.testing.assert_allclose(found, errors[name]["y"], atol=1e-5)
         page.locator("textarea[name=other]").fill("20 21 22 23 24 25 26 27 28 29 30")
-        until(page, "document.querySelectorAll('[data-shows=forecasts]').length === 2")
-        assert page.locator("[data-shows=differences]").count() == 0
+        wait_until(page, "document.querySelectorAll('[data-shows=forecasts]').length === 2")
+        assert page.locator("[data-signals=differences]").count() == 0
         page.locator("select[name=examples]").select_option("1")  # of which is known what came
-        until(page, "document.querySelectorAll('table.forecasts th').length === 4")
+        wait_until(page, "document.querySelectorAll('table.forecasts th').length === 4")
         page.goto("about:blank")
-    path = tmp_path / "look.html"
+    path = tmp_path / "theme.html"
     path.write_text(saved_page(two, views=("compare",)), encoding="utf-8")
     page.goto(f"{path.as_uri()}#view=compare&run=r1&second=r2")
-    page.wait_for_selector("[data-shows=differences]")
+    page.wait_for_selector("[data-signals=differences]")

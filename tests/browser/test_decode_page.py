@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 
 import pytest
-from looking import link_of, shown, until
+from page_data import link_state, shown, wait_until
 
-from seq2see.explorer.views.decode import TreeAsked, tree
+from seq2see.explorer.views.decode import SearchTreeRequest, search_tree
 
 TREE, ANSWER = ".search-tree", ".answer"
 TEXTS = {"recurrent": "红猫", "transformer": "老马", "gpt": "the cat"}
 
 
 def answered(model, name, **settings):
-    return model.predict([TEXTS[name]], **{"max_new_tokens": 10, "do_sample": False} | settings)[0].answers[0]
+    return model.predict([TEXTS[name]], **{"max_new_tokens": 10, "do_sample": False} | settings)[0].outputs[0]
 
 
 def as_shown(token):
@@ -30,14 +30,14 @@ def test_the_orange_path_is_what_predict_answers(open_view, page, runs, name):
     expected = answered(model, name, num_beams=4, length_penalty={"kind": "average", "alpha": 0.6})
     assert shown(page, ANSWER)["text"] == expected.text
     assert shown(page, ANSWER)["score"] == pytest.approx(expected.score, abs=1e-5)
-    winner = shown(page, TREE)["winner"]
+    winner = shown(page, TREE)["best_path"]
     pieces = [page.locator(f"{TREE} [data-number='{number}'] text").first.text_content() for number in winner]
     assert pieces == [as_shown(each.text) for each in expected.tokens][-len(pieces) :]
 
 
 @pytest.mark.parametrize("name", ["transformer", "gpt"])
 def test_samples_are_those_of_predict_with_the_same_seed(open_view, page, runs, name):
-    state = {"way": "sample", "seed": 3, "temperature": 1.5, "top_k": 20, "top_p": 0.9, "most": 8}
+    state = {"strategy": "sample", "seed": 3, "temperature": 1.5, "top_k": 20, "top_p": 0.9, "max_new_tokens": 8}
     open_view("decode", run=name, text=TEXTS[name], **state)
     told = {key: state[key] for key in ("seed", "temperature", "top_k", "top_p")}
     expected = answered(runs.model(name), name, do_sample=True, max_new_tokens=8, **told)
@@ -46,16 +46,17 @@ def test_samples_are_those_of_predict_with_the_same_seed(open_view, page, runs, 
 
 def test_steps_go_forward_and_back_and_what_was_left_can_be_hidden(open_view, page, runs):
     open_view("decode", text="老马", num_beams=2, most=6)
-    search = tree(
-        runs.bench, TreeAsked(run=runs.id("transformer"), text="老马", way="beam", num_beams=2, max_new_tokens=6)
+    search = search_tree(
+        runs.workspace,
+        SearchTreeRequest(run=runs.id("transformer"), text="老马", way="beam", num_beams=2, max_new_tokens=6),
     )
-    times, fates = search["branches"]["time"], search["branches"]["fate"]
+    times, fates = search["branches"]["time"], search["branches"]["outcome"]
     assert shown(page, TREE)["numbers"] == list(range(len(times)))
     page.get_by_role("button", name="« first").click()
     assert shown(page, TREE)["numbers"] == []
     page.get_by_role("button", name="step ▶").click()
     page.get_by_role("button", name="step ▶").click()
-    assert link_of(page)["step"] == "2"
+    assert link_state(page)["step"] == "2"
     assert shown(page, TREE)["numbers"] == [number for number, time in enumerate(times) if time < 2]
     rows = page.locator("table.turn tr").all_inner_texts()
     assert len(rows) - 1 == times.count(1)
@@ -63,30 +64,32 @@ def test_steps_go_forward_and_back_and_what_was_left_can_be_hidden(open_view, pa
     kept = [number for number, time in enumerate(times) if time < 2 and fates[number] != "left"]
     assert shown(page, TREE)["numbers"] == kept
     page.get_by_role("button", name="◀ back").click()
-    assert link_of(page)["step"] == "1"
+    assert link_state(page)["step"] == "1"
     page.get_by_role("button", name="▶ play").click()
-    until(page, "count => document.querySelector('.search-tree').shown.numbers.length > count", len(kept))
+    wait_until(page, "count => document.querySelector('.search-tree').shown.numbers.length > count", len(kept))
 
 
 def test_a_token_that_is_pressed_is_forced_and_the_search_goes_on(open_view, page, runs):
     open_view("decode", run="gpt", text="the cat", num_beams=2, most=6)
-    search = tree(runs.bench, TreeAsked(run=runs.id("gpt"), text="the cat", way="beam", num_beams=2, max_new_tokens=6))
+    search = search_tree(
+        runs.workspace, SearchTreeRequest(run=runs.id("gpt"), text="the cat", way="beam", num_beams=2, max_new_tokens=6)
+    )
     branches = search["branches"]
     left = next(
-        number for number, time in enumerate(branches["time"]) if time == 1 and branches["fate"][number] == "left"
+        number for number, time in enumerate(branches["time"]) if time == 1 and branches["outcome"][number] == "left"
     )
     tokens = [branches["token"][branches["parent"][left]], branches["token"][left]]
     before = shown(page, ANSWER)["text"]
     page.locator(f"{TREE} [data-number='{left}']").focus()
     page.keyboard.press("Enter")
-    until(page, "before => document.querySelector('.answer').shown.text !== before", before)
-    assert link_of(page)["taken"] == ".".join(map(str, tokens))
-    asked = TreeAsked(
+    wait_until(page, "before => document.querySelector('.answer').shown.text !== before", before)
+    assert link_state(page)["forced"] == ".".join(map(str, tokens))
+    asked = SearchTreeRequest(
         run=runs.id("gpt"), text="the cat", taken=tuple(tokens), way="beam", num_beams=2, max_new_tokens=6
     )
-    assert shown(page, ANSWER) == tree(runs.bench, asked)["answer"]
+    assert shown(page, ANSWER) == search_tree(runs.workspace, asked)["answer"]
     page.get_by_role("button", name="force nothing").click()
-    until(page, "before => document.querySelector('.answer').shown.text === before", before)
+    wait_until(page, "before => document.querySelector('.answer').shown.text === before", before)
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from looking import PLAIN, views_of
-from reading import readability
-from taking import SVG, Offer, offers
+from legibility import readability
+from page_data import PLAIN, views_of
+from page_downloads import SVG, PageDownload, page_downloads
 
 FAMILIES = ("recurrent", "transformer", "vit")
 """These have every view between them."""
 SHOWN = f"""() => [...document.querySelectorAll(".view *")].filter((each) => each.shown).map({PLAIN})"""
-BARE = {"Pictures", "where it looks on the picture"}
+BARE = {"Images", "where it looks on the image"}
 """Photographs, on which nothing is written."""
 PROJECTORS = {"1024 × 768 at 150 %": (683, 512)}
 
@@ -39,16 +39,16 @@ def drawn_numbers(thing: dict[str, Any]) -> set[float]:
     return set()
 
 
-def is_right(offer: Offer) -> None:
+def is_right(offer: PageDownload) -> None:
     """All three files hold something, on white, and what is written in one is written in the others."""
     assert offer.files.keys() == {"PNG", "SVG", "CSV"}
     assert len({len(row) for row in offer.table}) == 1
     assert not [cell for row in offer.table for cell in row if cell[:1] in {"=", "+", "@"}]
     assert not list(offer.drawing.iter(f"{SVG}image"))  # so few cells are squares
-    assert offer.picture.std() > 3
+    assert offer.image.std() > 3
     if offer.name not in BARE:
         assert [text for text in offer.texts if text.strip()]
-        assert offer.picture[0, 0] > 250
+        assert offer.image[0, 0] > 250
 
 
 @pytest.mark.parametrize("run", FAMILIES)
@@ -57,7 +57,7 @@ def test_what_is_drawn_can_be_taken_home_in_three_ways_and_read(open_view, page,
     for view in views_of(page):
         open_view(view, run=run, look="dark")
         assert readability(page) == {"small": [], "pale": [], "over": [], "wide": []}, view
-        taken = offers(page)
+        taken = page_downloads(page)
         assert taken, view
         for offer in taken.values():
             is_right(offer)
@@ -80,15 +80,15 @@ def test_on_a_projector_nothing_is_small_pale_or_over_something_else(open_view, 
 
 def test_a_matrix_a_drawing_of_lines_and_a_strip_are_what_is_shown(open_view, page):
     open_view("attention", text="红猫", target="the red cat", shows="lines", least=0.01)
-    lines = page.locator(".looks").evaluate(PLAIN)
-    offer = offers(page, "CSV", "SVG")["Attention"]
+    lines = page.locator(".attention-lines").evaluate(PLAIN)
+    offer = page_downloads(page, "CSV", "SVG")["Attention"]
     assert {text.strip() for text in offer.texts} >= {"红", "猫"}
     told = {(int(row[1]) - 1, int(row[3]) - 1): float(row[5]) for row in offer.table[1:]}
-    assert told == pytest.approx({(line["from"], line["to"]): line["value"] for line in lines["lines"]})
-    assert all(row[4] == lines["right"][int(row[3]) - 1] for row in offer.table[1:])
+    assert told == pytest.approx({(line["start"], line["to"]): line["value"] for line in lines["lines"]})
+    assert all(row[4] == lines["correct"][int(row[3]) - 1] for row in offer.table[1:])
     open_view("next-token", run="gpt", text="=cat", look="dark")
-    strip = page.locator(".strip").first.evaluate(PLAIN)
-    offer = offers(page)["Surprise"]
+    strip = page.locator(".surprisal").first.evaluate(PLAIN)
+    offer = page_downloads(page)["Surprise"]
     assert [row[0].removeprefix("'") for row in offer.table[1:]] == strip["tokens"][:-1]
     assert offer.table[1][0] == "'="  # a spreadsheet would compute it
     assert {each for each in strip["tokens"] if each.strip()} <= set(offer.texts)
@@ -96,8 +96,8 @@ def test_a_matrix_a_drawing_of_lines_and_a_strip_are_what_is_shown(open_view, pa
 
 def test_a_map_of_words_is_points_and_names(open_view, page):
     open_view("embeddings", run="bert", look="dark")
-    offer = offers(page)["Embeddings"]
+    offer = page_downloads(page)["Embeddings"]
     points = list(offer.drawing.iter(f"{SVG}path"))
     assert len(points) == len(offer.table) - 1
     assert {row[0] for row in offer.table} >= {text for text in offer.texts if not text.startswith("<")} - {"="}
-    assert offer.picture[0, 0] == 255
+    assert offer.image[0, 0] == 255

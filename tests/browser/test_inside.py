@@ -1,4 +1,4 @@
-"""Recurrent networks, pictures and positions: the page shows the numbers that the model itself gives in Python."""
+"""Recurrent networks, images and positions: the page shows the numbers that the model itself gives in Python."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import io
 
 import numpy as np
 import pytest
-from looking import link_of, shown, until
+from page_data import link_state, shown, wait_until
 from PIL import Image
 
 from seq2see.explorer.offline import saved_page
-from seq2see.explorer.records import AboutInput
+from seq2see.explorer.traces import TraceRequest
 from seq2see.explorer.views import positions, recurrent
 from seq2see.inspection.rollout import rollout
-from seq2see.inspection.trace import ALL
-from seq2see.workbench.reordering import untold
+from seq2see.inspection.trace import ALL_KINDS
+from seq2see.runs.reordering import without_position_embeddings
 
 TEXT, TARGET = "红猫", "the red cat"
 
@@ -25,83 +25,85 @@ def matrix(told) -> np.ndarray:
 
 def test_states_gates_and_contexts_are_those_of_the_cells(open_view, page, runs):
     model = runs.model("recurrent")
-    record = model.trace(TEXT, TARGET, ALL)
+    record = model.trace(TEXT, TARGET, ALL_KINDS)
     cell = "encoder.reader.back.0"
     open_view("recurrent", run="recurrent", text=TEXT, target=TARGET, cell=cell)
-    states = shown(page, "[data-shows=states]")
+    states = shown(page, "[data-signals=states]")
     assert states["columns"] == record.tokens["source"]
     np.testing.assert_allclose(matrix(states), record.find(cell, "hidden").values.T, atol=1e-5)
-    page.locator("select[name=shows]").select_option("update")
-    until(page, "document.querySelector('[data-shows=states]').ariaLabel.includes('update')")
+    page.locator("select[name=signals]").select_option("update")
+    wait_until(page, "document.querySelector('[data-shows=states]').ariaLabel.includes('update')")
     page.locator("select[name=sort]").select_option("mean")
     gate = record.find(cell, "gate", "update").values
     order = [str(unit + 1) for unit in np.argsort(-gate.sum(0), kind="stable")]
-    until(page, "order => String(document.querySelector('[data-shows=states]').shown.rows) === order", ",".join(order))
-    np.testing.assert_allclose(matrix(shown(page, "[data-shows=states]")).sum(1), -np.sort(-gate.sum(0)), atol=1e-4)
-    contexts = shown(page, "[data-shows=contexts]")
-    assert contexts["rows"][1:] == record.tokens["written"]
-    weights, values = (record.find("decoder.look.attention", kind).values[0] for kind in ("attention", "value"))
+    wait_until(
+        page, "order => String(document.querySelector('[data-shows=states]').shown.rows) === order", ",".join(order)
+    )
+    np.testing.assert_allclose(matrix(shown(page, "[data-signals=states]")).sum(1), -np.sort(-gate.sum(0)), atol=1e-4)
+    contexts = shown(page, "[data-signals=contexts]")
+    assert contexts["rows"][1:] == record.tokens["target_tokens"]
+    weights, values = (record.find("decoder.attention.attention", kind).values[0] for kind in ("attention", "value"))
     np.testing.assert_allclose(matrix(contexts)[1:], weights @ values, atol=1e-5)
-    asked = AboutInput(run=runs.id("recurrent"), text=TEXT, target=TARGET)
-    needed = recurrent.needed(runs.bench, asked).array
+    asked = TraceRequest(run=runs.id("recurrent"), text=TEXT, target=TARGET)
+    needed = recurrent.needed(runs.workspace, asked).array
     lines = page.locator("svg.chart").nth(1).evaluate("chart => chart.shown.lines.map((line) => Array.from(line.y))")
     np.testing.assert_allclose(lines[:2], needed, atol=1e-6)
 
 
 def test_what_is_left_of_the_word_that_is_pressed(open_view, page, runs):
-    asked = {"run": runs.id("recurrent"), "text": TEXT, "target": TARGET, "cell": "encoder.reader.ahead.0"}
+    asked = {"run": runs.id("recurrent"), "text": TEXT, "target": TARGET, "cell": "encoder.reader.forecast.0"}
     open_view("recurrent", **{**asked, "run": "recurrent"})
     page.locator("[aria-label='What is left of a word'] .token").nth(1).click()
-    until(page, "document.querySelector('svg.chart').left[0].y[0] === 0")
+    wait_until(page, "document.querySelector('svg.chart').left[0].y[0] === 0")
     told = page.locator("svg.chart").first.evaluate("chart => chart.left.map((line) => line.y)")
-    expected = recurrent.left(runs.bench, recurrent.LeftAsked(**asked, word=1)).array
+    expected = recurrent.influence(runs.workspace, recurrent.InfluenceRequest(**asked, word=1)).array
     np.testing.assert_allclose(told, expected, atol=1e-6)
-    assert link_of(page)["word"] == "1"
+    assert link_state(page)["word"] == "1"
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
-    until(page, "new URLSearchParams(location.hash.slice(1)).get('word') === '2'")
+    wait_until(page, "new URLSearchParams(location.hash.slice(1)).get('word') === '2'")
 
 
 def test_patches_look_where_the_layers_say(open_view, page, runs):
     model = runs.model("vit")
-    pixels = runs.bench.run(runs.id("vit")).tested_on.pixels[1]
+    pixels = runs.workspace.run(runs.id("vit")).test_examples.pixels[1]
     layers = [each.values for each in model.trace(pixels).of("attention")]
     open_view("vit", run="vit", number=1, layer=1, head=0)
-    told = shown(page, ".picture-canvas")
+    told = shown(page, ".image-canvas")
     np.testing.assert_array_equal(told["pixels"], pixels.flatten())
     np.testing.assert_allclose(matrix(told).flatten(), layers[1][0][0, 1:], atol=1e-5)  # the class token
-    page.locator(".picture-canvas").hover(position={"x": 448 / 4 * 2.5, "y": 448 / 4 * 1.5})
-    until(page, "document.querySelector('.picture-told').textContent.includes('2,3')")
-    np.testing.assert_allclose(shown(page, ".picture-canvas")["values"], layers[1][0][1 + 6, 1:], atol=1e-5)
-    assert float(page.locator(".picture output").inner_text().split(": ")[1]) == pytest.approx(
+    page.locator(".image-canvas").hover(position={"x": 448 / 4 * 2.5, "y": 448 / 4 * 1.5})
+    wait_until(page, "document.querySelector('.image-told').textContent.includes('2,3')")
+    np.testing.assert_allclose(shown(page, ".image-canvas")["values"], layers[1][0][1 + 6, 1:], atol=1e-5)
+    assert float(page.locator(".image output").inner_text().split(": ")[1]) == pytest.approx(
         layers[1][0][7, 7], rel=0.01
     )
     page.mouse.move(0, 0)
-    page.locator("select[name=shows]").select_option("rollout")
+    page.locator("select[name=signals]").select_option("rollout")
     page.locator("select[name=fusion]").select_option("max")
     page.locator("input[name=discard]").fill("0.5")
     expected = rollout(layers, "max", 0.5)[0, 1:]
-    until(
+    wait_until(
         page,
-        "first => Math.abs(document.querySelector('.picture-canvas').shown.values[0] - first) < 1e-5",
+        "first => Math.abs(document.querySelector('.image-canvas').shown.values[0] - first) < 1e-5",
         float(expected[0]),
     )
-    np.testing.assert_allclose(shown(page, ".picture-canvas")["values"], expected, atol=1e-5)
-    page.locator("select[name=shows]").select_option("position")
+    np.testing.assert_allclose(shown(page, ".image-canvas")["values"], expected, atol=1e-5)
+    page.locator("select[name=signals]").select_option("position")
     table = model.module.source.positions.table.weight.detach().numpy()
     unit = table / np.linalg.norm(table, axis=1, keepdims=True)
-    page.locator(".picture-canvas").focus()
+    page.locator(".image-canvas").focus()
     page.keyboard.press("ArrowDown")
-    until(page, "document.querySelector('.picture-told').textContent.includes('1,1')")
-    np.testing.assert_allclose(shown(page, ".picture-canvas")["values"], unit[0] @ unit.T, atol=1e-4)
+    wait_until(page, "document.querySelector('.image-told').textContent.includes('1,1')")
+    np.testing.assert_allclose(shown(page, ".image-canvas")["values"], unit[0] @ unit.T, atol=1e-4)
     open_view("vit", run="vit", number=1, layer=1, head=0, off="yes")
-    unplaced = untold(model).trace(pixels).of("attention")[1].values
-    np.testing.assert_allclose(shown(page, ".picture-canvas")["values"], unplaced[0][0, 1:], atol=1e-5)
+    unplaced = without_position_embeddings(model).trace(pixels).of("attention")[1].values
+    np.testing.assert_allclose(shown(page, ".image-canvas")["values"], unplaced[0][0, 1:], atol=1e-5)
     fits = "[...document.querySelectorAll('.bars-box')].map((box) => box.scrollWidth <= box.clientWidth)"
-    assert page.evaluate(fits) == [True, True]  # what the model says stands beside the picture, and is not cut off
-    beside = "document.querySelector('.picture-answers').getBoundingClientRect().left"
+    assert page.evaluate(fits) == [True, True]  # what the model says stands beside the image, and is not cut off
+    beside = "document.querySelector('.image-answers').getBoundingClientRect().left"
     assert page.evaluate(beside) > page.evaluate(
-        "document.querySelector('.picture-canvas').getBoundingClientRect().right"
+        "document.querySelector('.image-canvas').getBoundingClientRect().right"
     )
 
 
@@ -111,34 +113,36 @@ def chances(page, name: str) -> dict[str, float]:
 
 
 def said(model, pixels) -> dict[str, float]:
-    return {each.text: pytest.approx(each.probability, abs=1e-5) for each in model(pixels, top_k=0).guesses[0]}
+    return {each.text: pytest.approx(each.probability, abs=1e-5) for each in model(pixels, top_k=0).candidates[0]}
 
 
 def test_covered_and_moved_patches_change_the_answer(open_view, page, runs):
     model = runs.model("vit")
-    pixels = runs.bench.run(runs.id("vit")).tested_on.pixels[0].copy()
+    pixels = runs.workspace.run(runs.id("vit")).test_examples.pixels[0].copy()
     open_view("vit", run="vit")
     assert chances(page, "as it is") == said(model, pixels)
-    canvas = page.locator(".picture-canvas")
+    canvas = page.locator(".image-canvas")
     canvas.click(position={"x": 20, "y": 20})
-    page.wait_for_selector("[data-said=changed]")
+    page.wait_for_selector("[data-already_generated=changed]")
     pixels[:4, :4] = 128
     assert chances(page, "changed") == said(model, pixels)
-    assert link_of(page)["cover"] == "0"
+    assert link_state(page)["cover"] == "0"
     canvas.focus()
     page.keyboard.press("ArrowRight")  # from the patch under the pointer
     page.keyboard.press("Shift+ArrowDown")
-    until(page, "new URLSearchParams(location.hash.slice(1)).get('order')?.startsWith('0.5.2.3.4.1')")
+    wait_until(page, "new URLSearchParams(location.hash.slice(1)).get('order')?.startsWith('0.5.2.3.4.1')")
     pixels[:4, 4:8], pixels[4:8, 4:8] = pixels[4:8, 4:8].copy(), pixels[:4, 4:8].copy()
-    until(page, "first => document.querySelector('.picture-canvas').shown.pixels[12] === first", int(pixels[0, 4, 0]))
-    until(page, "document.querySelector('section.view').querySelectorAll('svg.bars').length === 2")
+    wait_until(
+        page, "first => document.querySelector('.image-canvas').shown.pixels[12] === first", int(pixels[0, 4, 0])
+    )
+    wait_until(page, "document.querySelector('section.view').querySelectorAll('svg.bars').length === 2")
     expected = said(model, pixels)
-    until(page, "most => Math.abs(document.querySelectorAll('svg.bars')[1].shown.values[0] - most) < 1e-5",
+    wait_until(page, "most => Math.abs(document.querySelectorAll('svg.bars')[1].shown.values[0] - most) < 1e-5",
           max(each.expected for each in expected.values()))  # fmt: skip
     assert chances(page, "changed") == expected
 
 
-def test_pictures_of_ones_own_are_uploaded_or_drawn_and_bad_ones_say_why(open_view, page, runs):
+def test_images_of_ones_own_are_uploaded_or_drawn_and_bad_ones_say_why(open_view, page, runs):
     model = runs.model("vit")
     open_view("vit", run="vit")
     own = np.random.default_rng(3).integers(0, 256, (16, 16, 3), dtype=np.uint8)
@@ -147,23 +151,23 @@ def test_pictures_of_ones_own_are_uploaded_or_drawn_and_bad_ones_say_why(open_vi
     page.locator("input[type=file]").set_input_files(
         {"name": "own.png", "mimeType": "image/png", "buffer": content.getvalue()}
     )
-    until(page, "first => document.querySelector('.picture-canvas').shown.pixels[0] === first", int(own[0, 0, 0]))
-    until(page, "document.querySelector('.view .note:last-child')?.textContent.length > 0")
-    assert shown(page, ".picture-canvas")["pixels"] == own.flatten().tolist()
+    wait_until(page, "first => document.querySelector('.image-canvas').shown.pixels[0] === first", int(own[0, 0, 0]))
+    wait_until(page, "document.querySelector('.view .note:last-child')?.textContent.length > 0")
+    assert shown(page, ".image-canvas")["pixels"] == own.flatten().tolist()
     assert chances(page, "as it is") == said(model, own)
     page.get_by_role("button", name="draw").click()
     page.locator("[data-shape=square]").click()
-    until(page, "document.querySelector('.picture-canvas').shown.pixels[0] === 255")
-    drawn = np.array(shown(page, ".picture-canvas")["pixels"], np.uint8).reshape(16, 16, 3)
+    wait_until(page, "document.querySelector('.image-canvas').shown.pixels[0] === 255")
+    drawn = np.array(shown(page, ".image-canvas")["pixels"], np.uint8).reshape(16, 16, 3)
     assert tuple(drawn[8, 8]) == (214, 39, 40)
-    until(page, "most => Math.abs(document.querySelector('svg.bars').shown.values[0] - most) < 1e-5",
+    wait_until(page, "most => Math.abs(document.querySelector('svg.bars').shown.values[0] - most) < 1e-5",
           max(each.expected for each in said(model, drawn).values()))  # fmt: skip
-    page.watched.allowed.add(422)
+    page.monitor.allowed.add(422)
     page.locator("input[type=file]").set_input_files(
         {"name": "x.png", "mimeType": "image/png", "buffer": b"<svg></svg>"}
     )
-    page.wait_for_selector(".complaint")
-    assert "SVG drawing" in page.locator(".complaint").inner_text()
+    page.wait_for_selector(".error")
+    assert "SVG drawing" in page.locator(".error").inner_text()
 
 
 def test_words_are_dragged_and_carried_into_another_order(open_view, page, runs):
@@ -174,51 +178,53 @@ def test_words_are_dragged_and_carried_into_another_order(open_view, page, runs)
     page.mouse.down()
     page.mouse.move(last["x"] + 5, last["y"] + 5, steps=4)
     page.mouse.up()
-    until(page, "new URLSearchParams(location.hash.slice(1)).get('order') === '1.2.0'")
-    page.wait_for_selector("[data-said=reordered]")
-    assert page.locator("[data-said=reordered]").inner_text() == runs.model("transformer")("猫大红").text
+    wait_until(page, "new URLSearchParams(location.hash.slice(1)).get('order') === '1.2.0'")
+    page.wait_for_selector("[data-already_generated=reordered]")
+    assert page.locator("[data-already_generated=reordered]").inner_text() == runs.model("transformer")("猫大红").text
     assert shown(page, ".reorder")["tokens"] == ["猫", "大", "红"]
-    asked = positions.OrderAsked(run=run, text="红猫大", order=(1, 2, 0))
+    asked = positions.ReorderRequest(run=run, text="红猫大", order=(1, 2, 0))
     np.testing.assert_allclose(
-        matrix(shown(page, "[data-shows=distances]")), positions.distances(runs.bench, asked).array, atol=1e-6
+        matrix(shown(page, "[data-signals=distances]")), positions.distances(runs.workspace, asked).array, atol=1e-6
     )
     page.keyboard.press("Shift+ArrowLeft")
-    until(page, "new URLSearchParams(location.hash.slice(1)).get('order') === '1.0.2'")
+    wait_until(page, "new URLSearchParams(location.hash.slice(1)).get('order') === '1.0.2'")
     page.locator("input[name=off]").check()
-    until(page, "Math.max(...document.querySelector('[data-shows=distances]').shown.values) < 1e-5")
+    wait_until(page, "Math.max(...document.querySelector('[data-shows=distances]').shown.values) < 1e-5")
 
 
 def test_position_tables_are_what_is_added(open_view, page, runs):
     open_view("positions", run="gpt", length=20)
-    asked = positions.TableAsked(run=runs.id("gpt"), side="target", length=20)
+    asked = positions.PositionTableRequest(run=runs.id("gpt"), side="target", length=20)
     np.testing.assert_allclose(
-        matrix(shown(page, "[data-shows=table]")), positions.table(runs.bench, asked).array, atol=1e-6
+        matrix(shown(page, "[data-signals=table]")), positions.table(runs.workspace, asked).array, atol=1e-6
     )
     np.testing.assert_allclose(
-        matrix(shown(page, "[data-shows=alike]")), positions.similar(runs.bench, asked).array, atol=1e-6
+        matrix(shown(page, "[data-signals=alike]")),
+        positions.position_similarity(runs.workspace, asked).array,
+        atol=1e-6,
     )
     open_view("positions", run="vit", place=5, lang="zh")
     table = runs.model("vit").module.source.positions.table.weight.detach().numpy()
     unit = table / np.linalg.norm(table, axis=1, keepdims=True)
-    np.testing.assert_allclose(shown(page, "[data-shows=grid]")["values"], unit[5] @ unit.T, atol=1e-4)
+    np.testing.assert_allclose(shown(page, "[data-signals=grid]")["values"], unit[5] @ unit.T, atol=1e-4)
     assert page.get_by_role("heading", name="位置", exact=True).count() == 1
 
 
 def test_a_saved_page_shows_the_same(open_view, page, runs, tmp_path):
-    path = tmp_path / "look.html"
-    path.write_text(saved_page(runs.bench, TEXT, views=("recurrent", "vit", "positions")), encoding="utf-8")
+    path = tmp_path / "theme.html"
+    path.write_text(saved_page(runs.workspace, TEXT, views=("recurrent", "vit", "positions")), encoding="utf-8")
     for view, run, selector in (
-        ("recurrent", "recurrent", "[data-shows=states]"),
-        ("vit", "vit", ".picture-canvas"),
-        ("positions", "transformer", "[data-shows=table]"),
+        ("recurrent", "recurrent", "[data-signals=states]"),
+        ("vit", "vit", ".image-canvas"),
+        ("positions", "transformer", "[data-signals=table]"),
     ):
         open_view(view, run=run, text=TEXT)
         live = shown(page, selector)
         page.goto("about:blank")
         page.goto(f"{path.as_uri()}#view={view}&run={runs.id(run)}&text={TEXT}")
         page.wait_for_selector("section.view:not([aria-busy]), .complaint")
-        assert page.locator(".complaint").count() == 0
+        assert page.locator(".error").count() == 0
         assert shown(page, selector) == live
     page.get_by_role("button", name="reverse").click()
-    page.wait_for_selector("[data-shows=distances]")
-    assert page.locator("[data-said=reordered]").inner_text() == runs.model("transformer")(TEXT[::-1]).text
+    page.wait_for_selector("[data-signals=distances]")
+    assert page.locator("[data-already_generated=reordered]").inner_text() == runs.model("transformer")(TEXT[::-1]).text

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from looking import held, link_of, press, shown, until, views_of
+from page_data import delayed_response, link_state, press, shown, views_of, wait_until
 
 REACHED = "a[href], button, input, select, textarea, summary, [tabindex]"
 WATCH = """() => {
@@ -52,22 +52,22 @@ def test_heads_and_cells_of_attention(open_view, page, runs):
     open_view("attention", text="红猫", target="the red cat", layer=0)
     page.locator(".thumbnail").first.focus()
     press(page, "ArrowDown", "ArrowRight", "Enter")
-    until(page, "() => new URLSearchParams(location.hash.slice(1)).get('layer') === '1'")
-    assert link_of(page)["head"] == "1"
-    until(page, "() => document.activeElement.getAttribute('aria-pressed') === 'true'")
-    until(
+    wait_until(page, "() => new URLSearchParams(location.hash.slice(1)).get('layer') === '1'")
+    assert link_state(page)["head"] == "1"
+    wait_until(page, "() => document.activeElement.getAttribute('aria-pressed') === 'true'")
+    wait_until(
         page,
-        "() => document.querySelector('.attention-picture canvas').getAttribute('aria-label').includes('encoder 2')",
+        "() => document.querySelector('.attention-image canvas').getAttribute('aria-label').includes('encoder 2')",
     )
     record = runs.model("transformer").trace("红猫", "the red cat")
     weights = record.of("attention")[1].values[1]
-    np.testing.assert_allclose(shown(page, ".attention-picture canvas")["values"], weights.ravel(), atol=1e-6)
-    page.locator(".attention-picture canvas").focus()
+    np.testing.assert_allclose(shown(page, ".attention-image canvas")["values"], weights.ravel(), atol=1e-6)
+    page.locator(".attention-image canvas").focus()
     press(page, "ArrowDown", "ArrowDown", "ArrowRight")
-    told = page.locator(".attention-picture .heat-told").inner_text()
+    told = page.locator(".attention-image .heat-told").inner_text()
     assert float(told.rpartition(": ")[2]) == pytest.approx(weights[1, 1], abs=5e-4)
     press(page, "Escape")
-    assert page.locator(".attention-picture .heat-told").inner_text() == ""
+    assert page.locator(".attention-image .heat-told").inner_text() == ""
 
 
 def test_candidates_are_appended_one_after_another(open_view, page, runs):
@@ -77,8 +77,8 @@ def test_candidates_are_appended_one_after_another(open_view, page, runs):
     for count in (1, 2):
         page.evaluate("window.before = document.activeElement")
         press(page, "Enter")
-        until(page, "() => !window.before.isConnected")
-        assert len(link_of(page)["taken"].split(".")) == count
+        wait_until(page, "() => !window.before.isConnected")
+        assert len(link_state(page)["forced"].split(".")) == count
         place = "[...document.activeElement.parentElement.children].indexOf(document.activeElement)"
         assert page.evaluate(f"[Boolean(document.activeElement.closest('.bars')), {place}]") == [True, 1]
 
@@ -104,7 +104,7 @@ def test_blocks_are_opened_chosen_and_left(open_view, page):
     press(page, "ArrowRight")
     assert page.evaluate(f"{box}.open")
     press(page, "ArrowRight", "Enter")
-    assert link_of(page)["block"] == page.evaluate(f"{box}.dataset.block") != "target"
+    assert link_state(page)["block"] == page.evaluate(f"{box}.dataset.block") != "target"
     press(page, "ArrowLeft")
     assert page.evaluate(f"{box}.dataset.block") == "target"
 
@@ -115,15 +115,15 @@ def test_words_are_found_on_the_map(open_view, page):
     press(page, "ArrowRight", "ArrowRight")
     told = page.locator(".scatter-box .heat-told").inner_text()
     press(page, "Enter")
-    until(page, "() => document.querySelector('.near svg') !== null")
-    assert link_of(page)["word"] == told.lstrip("▁")
+    wait_until(page, "() => document.querySelector('.near svg') !== null")
+    assert link_state(page)["word"] == told.lstrip("▁")
 
 
 def test_patches_are_covered_and_a_board_is_closed(open_view, page):
     open_view("vit", run="vit")
-    page.locator(".picture-canvas").focus()
+    page.locator(".image-canvas").focus()
     press(page, "ArrowRight", "ArrowRight", "ArrowDown", "Enter")
-    until(page, "() => new URLSearchParams(location.hash.slice(1)).get('cover') === '5'")
+    wait_until(page, "() => new URLSearchParams(location.hash.slice(1)).get('cover') === '5'")
     page.get_by_role("button", name="Draw").focus()
     press(page, "Enter")
     page.locator(".drawing-canvas").focus()
@@ -137,7 +137,7 @@ def test_a_redraw_leaves_the_keyboard_where_it_is_and_escape_closes_a_fold(open_
     open_view("positions", run="gpt", text="the cat", length=8)
     page.locator("input[name=length]").focus()
     press(page, "ArrowRight")
-    until(page, "() => document.querySelector('canvas[data-shows=table]').shown.rows.length === 9")
+    wait_until(page, "() => document.querySelector('canvas[data-shows=table]').shown.rows.length === 9")
     assert page.evaluate("document.activeElement.name") == "length"
     page.locator(".help summary").focus()
     press(page, "Escape")
@@ -147,16 +147,16 @@ def test_a_redraw_leaves_the_keyboard_where_it_is_and_escape_closes_a_fold(open_
 
 def test_what_takes_long_is_shown_to_be_worked_on(open_view, page):
     open_view("attention", text="红猫")
-    page.locator(".working").wait_for(state="hidden")
-    let_go = held(page, "attention/head")
+    page.locator(".progress-bar").wait_for(state="hidden")
+    let_go = delayed_response(page, "attention/head")
     page.locator(".thumbnail").first.focus()
     press(page, "Enter")
     page.wait_for_selector(".working:not([hidden])")
     assert page.locator("main").get_attribute("aria-busy") == "true"
     let_go()
-    page.wait_for_selector(".working", state="hidden")
+    page.wait_for_selector(".progress-bar", state="hidden")
     assert page.locator("main").get_attribute("aria-busy") is None
-    let_go = held(page, "examples")
+    let_go = delayed_response(page, "examples")
     page.evaluate("document.querySelector('nav a[data-view=one-head]').click()")
     page.wait_for_selector(".working:not([hidden])")
     waiting = "getComputedStyle(document.querySelector('.view'), '::before').content"

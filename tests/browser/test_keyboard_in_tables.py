@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from looking import SOON, held, link_of, press, shown, until
+from page_data import RESPONSE_TIME, delayed_response, link_state, press, shown, wait_until
 
 ROWS = ".view-mistakes > div:last-child"
 TABLE = ".hand-table"
@@ -18,12 +18,12 @@ def linked(page: Any, **wanted: str | None) -> None:
     """Wait until the address says this; None for what it is not to say."""
     for key, value in wanted.items():
         expression = "([key, value]) => new URLSearchParams(location.hash.slice(1)).get(key) === value"
-        until(page, expression, [key, value])
+        wait_until(page, expression, [key, value])
 
 
 def stands_on(page: Any, selector: str) -> None:
     """Wait until the keyboard is there."""
-    until(page, "selector => document.activeElement.matches(selector)", selector)
+    wait_until(page, "selector => document.activeElement.matches(selector)", selector)
 
 
 def weigh(page: Any, selector: str, expected: np.ndarray) -> None:
@@ -32,49 +32,49 @@ def weigh(page: Any, selector: str, expected: np.ndarray) -> None:
       const { values: shown } = document.querySelector(selector).shown;
       return shown.length === values.length && values.every((value, place) => Math.abs(value - shown[place]) < 1e-5);
     }"""
-    until(page, near, [selector, expected.flatten().tolist()])
+    wait_until(page, near, [selector, expected.flatten().tolist()])
 
 
 def test_rows_of_mistakes_are_sorted_turned_and_searched(open_view, page, runs):
-    folder = runs.bench.run(runs.id("series")).folder.evaluation
+    folder = runs.workspace.run(runs.id("series")).folder.evaluation
     with (folder / "forecasts.tsv").open(encoding="utf-8") as file:
         _, *table = csv.reader(file, delimiter="\t")
     far = [abs(float(value) - float(guess)) for _, value, guess, *_ in table]
     open_view("mistakes", run="series")
     page.locator("select[name=sort]").focus()
     press(page, "ArrowDown")
-    linked(page, sort="best")
+    linked(page, sort="top_tokens")
     page.wait_for_selector("main:not([aria-busy])")
     stands_on(page, "select[name=sort]")
     page.get_by_role("button", name="later").focus()
     press(page, "Enter")
-    linked(page, **{"from": "25"})
-    until(page, f"() => document.querySelector('{ROWS}').shown.length < 25")
-    distances = [-row["quality"] for row in shown(page, ROWS)]
+    linked(page, **{"start": "25"})
+    wait_until(page, f"() => document.querySelector('{ROWS}').shown.length < 25")
+    distances = [-row["score"] for row in shown(page, ROWS)]
     assert distances == pytest.approx([far[row["number"]] for row in shown(page, ROWS)], abs=1e-3)
     assert distances == sorted(distances)  # the best were on the page before
     assert page.evaluate("document.activeElement.textContent") == "← earlier"  # there are none later
     press(page, "Enter")
-    linked(page, **{"from": None})
-    until(page, f"() => document.querySelector('{ROWS}').shown.length === 25")
+    linked(page, **{"start": None})
+    wait_until(page, f"() => document.querySelector('{ROWS}').shown.length === 25")
     assert page.evaluate("document.activeElement.textContent") == "later →"
-    let_go = held(page, "mistakes/rows")
+    let_go = delayed_response(page, "mistakes/rows")
     press(page, "Enter")
     page.locator("select[name=sort]").focus()
     press(page, "ArrowUp")
-    linked(page, sort=None, **{"from": None})
-    page.wait_for_timeout(SOON)
+    linked(page, sort=None, **{"start": None})
+    page.wait_for_timeout(RESPONSE_TIME)
     let_go()
     furthest = f"Math.abs(document.querySelector('{ROWS}').shown[0].quality + {max(far)}) < 1e-3"
-    until(page, furthest)
-    page.wait_for_timeout(SOON)
+    wait_until(page, furthest)
+    page.wait_for_timeout(RESPONSE_TIME)
     assert page.evaluate(furthest)  # the answer that came late is not put over it
-    page.locator("input[name=find]").focus()
+    page.locator("input[name=search]").focus()
     page.keyboard.type(table[-1][1])
     press(page, "Enter")
-    until(page, f"() => document.querySelector('{ROWS}').shown.length < 25")
+    wait_until(page, f"() => document.querySelector('{ROWS}').shown.length < 25")
     assert len(table) - 1 in [row["number"] for row in shown(page, ROWS)]
-    stands_on(page, "input[name=find]")
+    stands_on(page, "input[name=search]")
 
 
 def test_a_cell_of_the_confusion_is_entered_left_and_its_row_looked_at(open_view, page):
@@ -85,18 +85,18 @@ def test_a_cell_of_the_confusion_is_entered_left_and_its_row_looked_at(open_view
     assert len(shown(page, ROWS)) == 1
     press(page, "Enter")
     linked(page, truth=None, answer=None)
-    until(page, f"() => document.querySelector('{ROWS}').shown.length === 2")
+    wait_until(page, f"() => document.querySelector('{ROWS}').shown.length === 2")
     stands_on(page, ".heat-canvas")
     number = shown(page, ROWS)[1]["number"]
     page.locator(".judged a").nth(1).focus()
     press(page, "Enter")
     page.wait_for_selector("section.view-vit:not([aria-busy])")
-    assert link_of(page).get("number", "0") == str(number)
+    assert link_state(page).get("number", "0") == str(number)
 
 
 def test_one_head_is_chosen_spelled_and_changed(open_view, page, runs):
     weights = runs.model("gpt").trace("the cat", "").of("attention")[0].values
-    open_view("one-head", run="gpt", text="the cat", layer=0)
+    open_view("single-head", run="gpt", text="the cat", layer=0)
     page.locator(".hand-strip .token[tabindex='0']").focus()
     press(page, "ArrowRight", "ArrowRight", "Enter")
     linked(page, query="2")
@@ -141,18 +141,18 @@ def test_two_runs_and_two_texts_are_compared(open_view, page, runs):
     page.locator("input[name=text]").focus()
     press(page, "Control+A")
     page.keyboard.type("老马")
-    let_go = held(page, "attention/layers")
+    let_go = delayed_response(page, "attention/lens")
     press(page, "Enter")
     first, second = runs.model("transformer"), runs.model("recurrent")
     target = first("老马").text
-    until(page, "said => document.querySelectorAll('.side-answer')[1].textContent === said", second("老马").text)
+    wait_until(page, "said => document.querySelectorAll('.side-answer')[1].textContent === said", second("老马").text)
     stands_on(page, "input[name=text]")
     looks = [model.trace("老马", target).of("attention") for model in (first, second)]
     across = [[look for look in each if look.across] for each in looks]
     page.locator("#control-layer").focus()
     page.evaluate("window.before = document.activeElement")
     let_go()
-    until(page, "!window.before.isConnected")
+    wait_until(page, "!window.before.isConnected")
     stands_on(page, "#control-layer")  # another, in its place
     press(page, "ArrowLeft")
     weigh(page, "[data-map='0'] canvas", across[0][0].values.mean(0))
@@ -182,28 +182,28 @@ def test_curves_are_laid_over_smoothed_and_read(open_view, page, runs):
     page.locator("input[name=over-r1]").focus()
     press(page, " ")
     linked(page, others="r1")
-    until(page, "() => document.querySelector('[data-curve=loss]').shown.lines.length === 6")
+    wait_until(page, "() => document.querySelector('[data-curve=loss]').shown.lines.length === 6")
     stands_on(page, "input[name=over-r1]")
     press(page, " ")
     linked(page, others=None)
-    page.locator("input[name=smooth]").focus()
+    page.locator("input[name=smoothing]").focus()
     press(page, "Home")
-    until(page, "() => document.querySelector('[data-curve=loss]').shown.lines.length === 2")
-    folder = runs.bench.run(runs.id("transformer")).folder
+    wait_until(page, "() => document.querySelector('[data-curve=loss]').shown.lines.length === 2")
+    folder = runs.workspace.run(runs.id("transformer")).folder
     lines = [json.loads(line) for line in folder.metrics.read_text(encoding="utf-8").splitlines()]
     losses = [(line["step"], line["loss"]) for line in lines if "loss" in line]
     page.locator("[data-curve=loss]").focus()
     press(page, "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft")
-    told = page.locator(".chart-told").first
+    told = page.locator(".chart-readout").first
     step, _, values = told.inner_text().partition(": ")
     assert int(step) == losses[1][0]
     assert float(values.split(" · ")[0].split()[-1]) == pytest.approx(losses[1][1], rel=1e-2)
     press(page, "Escape")
     assert told.inner_text() == ""
-    page.locator("input[name=place]").focus()
+    page.locator("input[name=position]").focus()
     press(page, "Home")
     linked(page, step="20")
     _, first, *_ = (folder.samples / "step-000020.tsv").read_text(encoding="utf-8").splitlines()
     cells = "() => [...document.querySelectorAll('table.samples tr')[1].cells].map((cell) => cell.textContent)"
-    until(page, f"first => String(({cells})()) === first", ",".join(first.split("\t")))
-    stands_on(page, "input[name=place]")
+    wait_until(page, f"first => String(({cells})()) === first", ",".join(first.split("\t")))
+    stands_on(page, "input[name=position]")

@@ -8,20 +8,20 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from looking import follow
+from page_data import follow_link
 
 from conftest import DRAWN
 from seq2see.decoding.settings import Decoding
-from seq2see.explorer.bench import Bench, OpenRun
-from seq2see.explorer.server import serving
+from seq2see.explorer.server import serve_in_thread
+from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.models.build import fresh_model
-from seq2see.models.settings import ModelSettings, TextTarget, Tokens
+from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.tokenisers import Characters
-from seq2see.sequences.vocabularies import train_tokeniser
-from seq2see.workbench.model_folder import ModelConfig, StoredModel
-from seq2see.workbench.predict import Model, opened
-from seq2see.workbench.tokenisers import Tokenisers
+from seq2see.runs.model import Model, open_model
+from seq2see.runs.model_folder import ModelConfig, StoredModel
+from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.sequences.tokenizer_training import train_tokenizer
+from seq2see.sequences.tokenizers import Characters
 
 TEXT = ("我有一支笔，你有两本书。" * 84)[:999]
 COMPARED = 980
@@ -36,23 +36,23 @@ WATCH = """() => {
 
 
 @pytest.fixture(scope="module")
-def long_writer() -> Model:
+def long_text_model() -> Model:
     """A language model that reads a thousand characters; its weights are random."""
     settings = ModelSettings(
-        target=TextTarget(frontend=Tokens(), longest=1024),
+        target=TextTarget(frontend=TokenEmbeddingSettings(), max_tokens=1024),
         decoder=TransformerSettings(width=16, depth=2, heads=2, dropout=0.0),
     )
-    letters = train_tokeniser(Characters(), [TEXT])
+    letters = train_tokenizer(Characters(), [TEXT])
     module = fresh_model(settings, (len(letters), len(letters)), "xavier", seed=1).eval()
     config = ModelConfig(name="long", step=1, model=settings, decoding=Decoding(max_new_tokens=8))
-    return opened(StoredModel(config, module, Tokenisers(letters, letters)))
+    return open_model(StoredModel(config, module, Tokenizers(letters, letters)))
 
 
 @pytest.fixture(scope="module")
-def link(long_writer: Model) -> Iterator[str]:
+def link(long_text_model: Model) -> Iterator[str]:
     run = OpenRun("r1", "long", None, Path())
-    run.model = long_writer
-    with serving(Bench({"r1": run})) as keys:
+    run.model = long_text_model
+    with serve_in_thread(Workspace({"r1": run})) as keys:
         yield keys.link
 
 
@@ -61,23 +61,23 @@ def look(page: Any, link: str) -> Any:
     """Opens a view of the long text, and tells how long its page was deaf at most."""
     home = link.partition("#")[0]
 
-    def look_at(view: str) -> float:
+    def trace_batch(view: str) -> float:
         if not page.url.startswith(home):
-            page.goto(f"{link}&view=tokenise&text=笔")
+            page.goto(f"{link}&view=tokenize&text=笔")
             page.wait_for_selector(DRAWN)
             page.evaluate(WATCH)
         page.evaluate("window.frozen = 0")
         text = TEXT[:COMPARED] if view == "compare" else TEXT
-        follow(page, urlencode({"view": view, "run": "r1", "text": text}), 30_000)
-        assert page.locator(".complaint").count() == 0
+        follow_link(page, urlencode({"view": view, "run": "r1", "text": text}), 30_000)
+        assert page.locator(".error").count() == 0
         page.wait_for_timeout(100)
         return page.evaluate("window.frozen")
 
-    return look_at
+    return trace_batch
 
 
 @pytest.mark.parametrize(
-    "view", ["tokenise", "positions", "attention", "one-head", "next-token", "decode", "compare", "architecture"]
+    "view", ["tokenize", "positions", "attention", "single-head", "next-token", "decode", "compare", "architecture"]
 )
 def test_a_thousand_tokens_do_not_freeze_a_page(look, page, view):
     assert look(view) < FROZEN or look(view) < FROZEN  # once more, if the machine did other things besides

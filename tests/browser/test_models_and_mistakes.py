@@ -7,49 +7,49 @@ import json
 
 import pytest
 import torch
-from looking import link_of, shown, until
+from page_data import link_state, shown, wait_until
 
-from seq2see.explorer.answering import told
-from seq2see.explorer.examples import example_of
+from seq2see.explorer.default_inputs import example_of
+from seq2see.explorer.endpoints import to_response
 from seq2see.explorer.routes import ROUTES
-from seq2see.inspection.architecture import blocks_of
+from seq2see.inspection.module_summary import summarize_modules
 from seq2see.layers.attention import CrossAttention
-from seq2see.workbench.embeddings import Words
-from seq2see.workbench.model_folder import read_model
-from seq2see.workbench.run_folder import read_scores
+from seq2see.runs.model_folder import read_model
+from seq2see.runs.run_folder import read_scores
+from seq2see.runs.word_embeddings import WordEmbeddings
 
 
-def words_of(runs, name: str) -> Words:
-    return Words(read_model(runs.bench.run(runs.id(name)).weights, torch.device("cpu")))
+def words_of(runs, name: str) -> WordEmbeddings:
+    return WordEmbeddings(read_model(runs.workspace.run(runs.id(name)).weights, torch.device("cpu")))
 
 
 def every(block):
-    return [block, *(each for part in block.parts for each in every(part))]
+    return [block, *(each for part in block.children for each in every(part))]
 
 
 class TestArchitecture:
     def test_blocks_are_those_of_the_model_with_the_shapes_that_passed(self, open_view, runs):
         page = open_view("architecture", run="recurrent", text="红猫")
         model = runs.model("recurrent")
-        true = every(blocks_of(model.module, model.reading("红猫", None).batch))
+        true = every(summarize_modules(model.module, model.named_batch("红猫", None).batch))
         found = shown(page, ".blocks")
         assert [each["name"] for each in found] == [
             name for name, _ in model.module.named_modules(remove_duplicate=False)
         ]
         for each, block in zip(found, true, strict=True):
             assert (each["kind"], each["calls"]) == (block.kind, block.calls)
-            assert (each["parameters"], each["operations"]) == (block.parameters, block.operations)
-            assert [tuple(shape) for shape in each["gives"]] == block.gives
+            assert (each["parameters"], each["operations"]) == (block.parameters, block.macs)
+            assert [tuple(shape) for shape in each["gives"]] == block.output_shapes
 
     def test_a_block_leads_to_its_formula_its_paper_and_its_source(self, open_view):
         page = open_view("architecture", run="transformer")
         page.get_by_role("button", name="Open all").click()
         page.get_by_role("button", name="look_across CrossAttention").first.click()
-        until(page, "document.querySelector('.block-told .source') !== null")
+        wait_until(page, "document.querySelector('.block-told .source') !== null")
         assert page.locator(".block-told .source").first.text_content() == inspect.getsource(CrossAttention)
-        assert "Vaswani et al. 2017" in page.locator(".block-told").text_content()
+        assert "Vaswani et al. 2017" in page.locator(".block-readout").text_content()
         assert page.locator(".formula math mfrac msqrt").count() == 1
-        assert link_of(page)["block"] == "decoder.blocks.0.look_across"
+        assert link_state(page)["block"] == "decoder.blocks.0.look_across"
 
     def test_words_in_a_formula_are_kept_apart_and_letters_are_not(self, open_view):
         page = open_view("architecture", run="transformer")
@@ -64,27 +64,27 @@ class TestArchitecture:
             "look_across CrossAttention": [],
         }.items():
             page.get_by_role("button", name=name).first.click()
-            until(page, f"JSON.stringify({gaps}) === {json.dumps(json.dumps(found, separators=(',', ':')))}")
+            wait_until(page, f"JSON.stringify({gaps}) === {json.dumps(json.dumps(found, separators=(',', ':')))}")
 
     @pytest.mark.parametrize("name", ["gpt", "vit"])
     def test_every_family_has_blocks(self, name, open_view, runs):
         page = open_view("architecture", run=name)
-        run = runs.bench.run(runs.id(name))
-        example = run.tested_on.pixels[0] if name == "vit" else example_of(run)
-        root = blocks_of(run.model.module, run.model.reading(example, "").batch)
-        assert shown(page, ".blocks")[0]["operations"] == root.operations
+        run = runs.workspace.run(runs.id(name))
+        example = run.test_examples.pixels[0] if name == "vit" else example_of(run)
+        root = summarize_modules(run.model.module, run.model.named_batch(example, "").batch)
+        assert shown(page, ".blocks")[0]["operations"] == root.macs
 
 
 class TestEmbeddings:
-    def test_the_map_and_the_neighbours_are_those_of_the_table(self, open_view, runs):
+    def test_the_map_and_the_neighbors_are_those_of_the_table(self, open_view, runs):
         page = open_view("embeddings", run="transformer", word="猫")
         words = words_of(runs, "transformer")
         true, found = words.map(10_000), shown(page, "canvas.scatter")
         assert found["rows"] == true.pieces
         assert found["values"] == pytest.approx(true.places.flatten().tolist(), abs=1e-6)
         near = shown(page, ".near .bars")
-        assert near["labels"] == [each.piece for each in words.neighbours("猫", 10)]
-        assert near["values"] == pytest.approx([each.cosine for each in words.neighbours("猫", 10)], abs=1e-5)
+        assert near["labels"] == [each.piece for each in words.neighbors("猫", 10)]
+        assert near["values"] == pytest.approx([each.cosine for each in words.neighbors("猫", 10)], abs=1e-5)
 
     def test_sums_and_contexts(self, open_view, runs):
         page = open_view(
@@ -96,7 +96,7 @@ class TestEmbeddings:
             common="猫",
             sentences="红猫\n大猫\n小猫",
         )
-        until(
+        wait_until(
             page,
             "document.querySelectorAll('.sums .bars').length === 2 && !!document.querySelector('.contexts .chart')",
         )
@@ -112,13 +112,13 @@ class TestEmbeddings:
         page.locator("canvas.scatter").focus()
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Enter")
-        until(page, "document.querySelector('.near .bars') !== null")
-        assert link_of(page)["word"] in "".join(words_of(runs, "transformer").map(10_000).pieces)
+        wait_until(page, "document.querySelector('.near .bars') !== null")
+        assert link_state(page)["word"] in "".join(words_of(runs, "transformer").map(10_000).pieces)
 
 
 class TestMistakes:
     def test_a_run_that_was_not_evaluated_says_how_that_is_done(self, open_view, page, runs):
-        folder = runs.bench.run(runs.id("gpt")).folder.evaluation
+        folder = runs.workspace.run(runs.id("gpt")).folder.evaluation
         aside = folder.rename(folder.with_name("aside"))
         said = {}
         for language in ("zh", "en"):
@@ -129,7 +129,7 @@ class TestMistakes:
         assert "还没有评测" in said["zh"]
 
     def test_rows_are_those_of_the_table_and_lead_to_where_the_model_looked(self, open_view, runs):
-        run = runs.bench.run(runs.id("transformer")).folder
+        run = runs.workspace.run(runs.id("transformer")).folder
         lines = (run.evaluation / "test.tsv").read_text(encoding="utf-8").split("\n")[1:-1]
         table = [line.split("\t") for line in lines]
         page = open_view("mistakes", run="transformer")
@@ -140,10 +140,10 @@ class TestMistakes:
         assert scores == sorted(scores)
         first = table[int(found[0][0]) - 1]
         rows.first.locator("a").click()
-        assert {"view": "attention", "text": first[0], "target": first[2]}.items() <= link_of(page).items()
+        assert {"view": "attention", "text": first[0], "target": first[2]}.items() <= link_state(page).items()
 
     def test_a_cell_of_the_confusion_leads_to_its_rows(self, open_view, runs):
-        run = runs.bench.run(runs.id("vit")).folder
+        run = runs.workspace.run(runs.id("vit")).folder
         counts = read_scores(run)["test"]["confusion"]
         page = open_view("mistakes", run="vit", lang="zh")
         found = shown(page, ".heat-canvas")
@@ -153,22 +153,22 @@ class TestMistakes:
         page.locator(".heat-canvas").focus()
         for key in ["ArrowLeft", *["ArrowDown"] * row, *["ArrowRight"] * column, "Enter"]:
             page.keyboard.press(key)
-        until(page, "document.querySelectorAll('.judged tbody tr').length === " + str(counts[row][column]))
-        labels = runs.model("vit").tokenisers.labels
-        assert (link_of(page)["truth"], link_of(page)["answer"]) == (labels[row], labels[column])
+        wait_until(page, "document.querySelectorAll('.judged tbody tr').length === " + str(counts[row][column]))
+        labels = runs.model("vit").tokenizers.labels
+        assert (link_state(page)["truth"], link_state(page)["answer"]) == (labels[row], labels[column])
         number = int(page.locator(".judged tbody a").first.text_content()) - 1
         page.locator(".judged tbody a").first.click()
-        page.wait_for_selector(".picture-canvas")
-        assert (link_of(page)["view"], link_of(page).get("number", "0")) == ("vit", str(number))
+        page.wait_for_selector(".image-canvas")
+        assert (link_state(page)["view"], link_state(page).get("number", "0")) == ("vit", str(number))
 
 
-def test_no_answer_tells_where_on_this_machine_pictures_lie(runs):
-    run = runs.bench.run(runs.id("vit"))
+def test_no_answer_tells_where_on_this_machine_images_lie(runs):
+    run = runs.workspace.run(runs.id("vit"))
     bodies = {
-        "examples": {}, "vit/see": {}, "mistakes/rows": {"split": "test"}, "mistakes/splits": {}, "runs/metrics": {},
-        "runs/samples": {"step": 60}, "attention/layers": {}, "compare/sides": {}, "architecture/blocks": {},
+        "examples": {}, "vit/info": {}, "mistakes/rows": {"split": "test"}, "mistakes/splits": {}, "runs/metrics": {},
+        "runs/samples": {"step": 60}, "attention/lens": {}, "compare/sides": {}, "architecture/blocks": {},
     }  # fmt: skip
     for name, body in bodies.items():
         route = ROUTES[name]
-        answer = told(route.answer(runs.bench, route.asked.model_validate({"run": run.id, **body})))
+        answer = to_response(route.handler(runs.workspace, route.request_model.model_validate({"run": run.id, **body})))
         assert str(run.folder.path.parent).encode() not in bytes(answer.body), name

@@ -1,4 +1,4 @@
-"""Parts that views share, by themselves: a map's colours, keys and zoom; a strip of tokens; what is downloaded."""
+"""Parts that views share, by themselves: a map's colors, keys and zoom; a strip of tokens; what is downloaded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import io
 
 import pytest
-from looking import link_of, shown
+from page_data import link_state, shown
 
 MAP = """async ({ rows, columns, values, both }) => {
   const { heatMap } = await import("/page/parts/heat_map.js");
@@ -16,7 +16,7 @@ MAP = """async ({ rows, columns, values, both }) => {
   map.layOut();
   window.map = map;
 }"""
-COLOURS = """() => {
+COLORS = """() => {
   const { canvas, cell, gutters, given } = window.map, dots = window.devicePixelRatio;
   const { data, width } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
   return given.rows.flatMap((_, row) => given.columns.map((_, column) => {
@@ -25,13 +25,13 @@ COLOURS = """() => {
     return Array.from(data.slice(4 * (y * width + x), 4 * (y * width + x) + 3));
   }));
 }"""
-"""The colour in the middle of every cell."""
+"""The color in the middle of every cell."""
 
 
 @pytest.fixture
 def put(open_view, page):
     def put_it(rows, columns, values, both=False):
-        open_view("tokenise", look="light")
+        open_view("tokenize", look="light")
         given = {"rows": rows, "columns": columns, "values": values, "both": both}
         page.evaluate(MAP, given)
         return page
@@ -41,21 +41,21 @@ def put(open_view, page):
 
 def test_the_largest_is_the_darkest_and_nothing_is_paper(put):
     page = put(["a", "b"], ["x", "y", "z"], [0, 0.25, 0.5, 0.75, 1, 0])
-    colours = page.evaluate(COLOURS)
-    assert colours[0] == colours[5] == [255, 255, 255]
-    brightness = [sum(each) for each in colours[:5]]
+    colors = page.evaluate(COLORS)
+    assert colors[0] == colors[5] == [255, 255, 255]
+    brightness = [sum(each) for each in colors[:5]]
     assert brightness == sorted(brightness, reverse=True)
     assert len(set(brightness)) == 5
 
 
-def test_signs_have_colours_of_their_own_and_zeros_alone_are_paper(put):
+def test_signs_have_colors_of_their_own_and_zeros_alone_are_paper(put):
     page = put(["a"], ["x", "y", "z"], [-2, 0, 2], both=True)
-    below, zero, above = page.evaluate(COLOURS)
+    below, zero, above = page.evaluate(COLORS)
     assert below[0] > below[2]
     assert above[2] > above[0]
     assert zero == [255, 255, 255]
     page = put(["a"], ["x"], [0], both=True)
-    assert page.evaluate(COLOURS) == [[255, 255, 255]]
+    assert page.evaluate(COLORS) == [[255, 255, 255]]
 
 
 def test_keys_walk_over_a_map_tell_its_cells_and_pick_one(put):
@@ -63,7 +63,7 @@ def test_keys_walk_over_a_map_tell_its_cells_and_pick_one(put):
     page.locator(".heat-canvas").focus()
     for key in ("ArrowLeft", "ArrowDown", "ArrowRight", "ArrowRight"):
         page.keyboard.press(key)
-    assert page.locator(".heat-told").inner_text() == "红 → E7: 0.0625"
+    assert page.locator(".heat-readout").inner_text() == "红 → E7: 0.0625"
     page.keyboard.press("Enter")
     assert page.evaluate("window.picked") == {"row": 1, "column": 1, "value": 0.0625}
 
@@ -77,15 +77,15 @@ def test_a_thousand_tokens_are_painted_zoomed_and_reached(put):
         page.keyboard.press(key)
     assert page.evaluate("window.map.cell.width") > 11
     page.evaluate("window.map.point({ row: 299, column: 999 }); window.map.bringIntoSight()")
-    assert page.locator(".heat-told").inner_text() == f"token 299 → token 999: {299_999 % 7}"
+    assert page.locator(".heat-readout").inner_text() == f"token 299 → token 999: {299_999 % 7}"
     left = page.evaluate("window.map.window.scrollLeft + window.map.seen.width")
     assert left >= page.evaluate("window.map.gutters.left + 999 * window.map.cell.width")
 
 
 def test_what_is_taken_home_is_what_is_shown(open_view, page):
-    open_view("tokenise", run="bert", text="=1+1,猫")
+    open_view("tokenize", run="bert", text="=1+1,猫")
     with page.expect_download() as taken:
-        page.get_by_role("button", name="Tokenise CSV").click()
+        page.get_by_role("button", name="Tokenize CSV").click()
     text = taken.value.path().read_text(encoding="utf-8-sig")
     _, *rows = list(csv.reader(io.StringIO(text)))
     numbers = page.locator(".cut-piece > span").all_inner_texts()
@@ -94,33 +94,33 @@ def test_what_is_taken_home_is_what_is_shown(open_view, page):
     open_view("runs")
     with page.expect_download() as taken:
         page.locator(".downloads button", has_text="SVG").first.click()
-    picture = taken.value.path().read_text(encoding="utf-8")
-    assert picture.startswith("<svg")
-    assert picture.count("<path") == len(shown(page, "[data-curve=loss]")["lines"])
+    image = taken.value.path().read_text(encoding="utf-8")
+    assert image.startswith("<svg")
+    assert image.count("<path") == len(shown(page, "[data-curve=loss]")["lines"])
 
 
 def test_quick_changes_are_one_step_back(open_view, page):
     open_view("runs")
-    page.locator("input[name=smooth]").focus()
+    page.locator("input[name=smoothing]").focus()
     for _ in range(5):
         page.keyboard.press("ArrowRight")
-    assert link_of(page)["smooth"] == "7"
+    assert link_state(page)["smoothing"] == "7"
     page.go_back()
-    assert "smooth" not in link_of(page)
+    assert "smoothing" not in link_state(page)
     page.wait_for_selector("section.view:not([aria-busy])")
-    assert page.locator("input[name=smooth]").input_value() == "2"
+    assert page.locator("input[name=smoothing]").input_value() == "2"
 
 
 SCATTERED = """async () => {
   const { scatter } = await import("/page/parts/scatter.js");
   const map = scatter({ name: "words", labels: ["a", "b"], places: [0, 0, 1, 1] });
   map.key(new KeyboardEvent("keydown", { key: "ArrowRight" }));
-  return [map.told.textContent, map.picture().outerHTML];
+  return [map.told.textContent, map.image().outerHTML];
 }"""
 
 
 def test_a_map_of_words_is_whole_before_it_is_laid_out(open_view, page):
-    open_view("tokenise")
+    open_view("tokenize")
     told, drawn = page.evaluate(SCATTERED)
     assert told == "b"
     assert "undefined" not in drawn
@@ -150,7 +150,7 @@ TURNS = """async () => {
 
 
 def test_what_draws_one_page_takes_turns_and_is_done_once_however_often_it_was_wanted(open_view, page):
-    open_view("tokenise")
+    open_view("tokenize")
     assert page.evaluate(TURNS) == {"early": ["one"], "done": ["one", "failed", "other", "one"]}
 
 
@@ -159,13 +159,13 @@ CHART = """async (most) => {
   const chart = lineChart({ name: "loss", lines: [{ name: "run", x: [0, most], y: [most, 1] }], xName: "步" });
   document.querySelector("section.view").replaceChildren(chart.element);
   const all = [chart.svg, ...chart.svg.querySelectorAll("text")];
-  const [picture, ...texts] = all.map((each) => each.getBoundingClientRect());
-  const [left, right, bottom] = [picture.left, picture.right, picture.bottom + 1];
+  const [image, ...texts] = all.map((each) => each.getBoundingClientRect());
+  const [left, right, bottom] = [image.left, image.right, image.bottom + 1];
   return texts.every((text) => text.left >= left && text.right <= right && text.bottom <= bottom);
 }"""
 
 
-@pytest.mark.parametrize("most", [10, 1000, 400_000, 2_000_000])
+@pytest.mark.parametrize("max_new_tokens", [10, 1000, 400_000, 2_000_000])
 def test_no_number_of_a_chart_is_cut_off(open_view, page, most):
-    open_view("tokenise")
+    open_view("tokenize")
     assert page.evaluate(CHART, most)

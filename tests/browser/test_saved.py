@@ -5,10 +5,10 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 import pytest
-from looking import link_of, shown, views_of
+from page_data import link_state, shown, views_of
 
-from seq2see.explorer.bench import Bench
-from seq2see.explorer.offline import framed, saved_page
+from seq2see.explorer.offline import saved_page, to_iframe
+from seq2see.explorer.workspace import Workspace
 from tiny_runs import SCRIPT
 
 TEXT = f"红猫{SCRIPT}"
@@ -16,8 +16,10 @@ TEXT = f"红猫{SCRIPT}"
 
 @pytest.fixture(scope="module")
 def saved(runs, tmp_path_factory):
-    path = tmp_path_factory.mktemp("saved") / "look.html"
-    some = Bench({runs.id(name): runs.bench.run(runs.id(name)) for name in ("recurrent", "transformer", "gpt", "vit")})
+    path = tmp_path_factory.mktemp("saved") / "theme.html"
+    some = Workspace(
+        {runs.id(name): runs.workspace.run(runs.id(name)) for name in ("recurrent", "transformer", "gpt", "vit")}
+    )
     path.write_text(saved_page(some, TEXT), encoding="utf-8")
     return path
 
@@ -25,36 +27,36 @@ def saved(runs, tmp_path_factory):
 def test_it_opens_from_a_disk_with_no_request_and_shows_what_the_server_showed(open_view, page, saved, runs):
     open_view("runs", text=TEXT)
     live = shown(page, "[data-curve=loss]")
-    open_view("tokenise", text=TEXT)
-    cut = page.locator(".cut").first.inner_text()
+    open_view("tokenize", text=TEXT)
+    cut = page.locator(".token-groups").first.inner_text()
     page.goto("about:blank")
-    page.watched.asked.clear()
-    page.goto(f"{saved.as_uri()}#{urlencode({'view': 'tokenise', 'run': 'r2', 'text': TEXT})}")
-    assert page.locator(".cut").first.inner_text() == cut
+    page.monitor.asked.clear()
+    page.goto(f"{saved.as_uri()}#{urlencode({'view': 'tokenize', 'run': 'r2', 'text': TEXT})}")
+    assert page.locator(".token-groups").first.inner_text() == cut
     page.locator("nav a[data-view=runs]").click()
     page.wait_for_selector("[data-curve=loss]")
     assert shown(page, "[data-curve=loss]") == live
-    assert [each.url for each in page.watched.asked] == [saved.as_uri()]
-    assert page.title() != "taken"
+    assert [each.url for each in page.monitor.asked] == [saved.as_uri()]
+    assert page.title() != "forced"
 
 
 @pytest.mark.parametrize("run", ["recurrent", "transformer", "gpt", "vit"])
 def test_where_a_model_looks_is_saved_whole(open_view, page, saved, runs, run):
     open_view("attention", run=run, text=TEXT)
     page.wait_for_selector("[role=gridcell], .attention-grid canvas")
-    live = shown(page, ".attention-picture canvas")
+    live = shown(page, ".attention-image canvas")
     page.goto("about:blank")
     page.goto(f"{saved.as_uri()}#{urlencode({'view': 'attention', 'run': runs.id(run), 'text': TEXT})}")
     page.wait_for_selector("section.view:not([aria-busy])")
-    assert shown(page, ".attention-picture canvas") == live
+    assert shown(page, ".attention-image canvas") == live
     for heads in ("mean", "max", "one"):
         page.locator("select[name=heads]").select_option(heads)
-    page.locator(".attention-picture canvas").focus()
+    page.locator(".attention-image canvas").focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
     page.locator("select[name=heads]").select_option("all")
-    page.wait_for_selector(".attention-picture svg")
-    assert page.locator(".complaint").count() == 0
+    page.wait_for_selector(".attention-image svg")
+    assert page.locator(".error").count() == 0
 
 
 @pytest.mark.parametrize(
@@ -68,27 +70,27 @@ def test_no_view_opens_with_a_question_whose_answer_was_not_saved(page, saved, r
     for view in views:
         page.locator(f"nav a[data-view={view}]").click()
         page.wait_for_selector("section.view:not([aria-busy]), .complaint")
-        complaints = [each for each in page.locator(".complaint").all_inner_texts() if "[MASK]" not in each]
+        complaints = [each for each in page.locator(".error").all_inner_texts() if "[MASK]" not in each]
         assert complaints == [], view  # that BERT has nothing to guess here, it says itself
 
 
 def test_it_begins_with_its_text_and_says_what_it_does_not_know(page, saved):
     page.goto(saved.as_uri())
     page.wait_for_selector("section.view:not([aria-busy])")
-    assert link_of(page)["text"] == TEXT
-    page.locator("nav a[data-view=tokenise]").click()
+    assert link_state(page)["text"] == TEXT
+    page.locator("nav a[data-view=tokenize]").click()
     page.locator("textarea").fill("another text")
-    assert "saved without" in page.locator(".complaint").inner_text()
+    assert "saved without" in page.locator(".error").inner_text()
 
 
 def test_it_works_inside_a_notebook(page, saved, tmp_path):
     path = tmp_path / "notebook.html"
-    inside = framed(saved.read_text(encoding="utf-8"))
+    inside = to_iframe(saved.read_text(encoding="utf-8"))
     # A notebook says how it is written; a browser that has to guess guesses by how much has arrived.
     path.write_text(f'<!DOCTYPE html><meta charset="utf-8">{inside}', encoding="utf-8")
     page.goto(path.as_uri())
     frame = page.frame_locator("iframe")
-    frame.locator("nav a[data-view=tokenise]").click()
+    frame.locator("nav a[data-view=tokenize]").click()
     assert frame.locator("textarea").input_value() == TEXT
     assert frame.locator("details.help").get_attribute("open") is None  # there is little room
-    assert [each.url for each in page.watched.asked if not each.url.startswith("about:")] == [path.as_uri()]
+    assert [each.url for each in page.monitor.asked if not each.url.startswith("about:")] == [path.as_uri()]

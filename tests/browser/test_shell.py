@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from looking import link_of, until, views_of
+from page_data import link_state, views_of, wait_until
 
 from tiny_runs import RUNS, SCRIPT
 
@@ -14,52 +14,52 @@ DRAWN_WELL = """() => [document.querySelectorAll(".complaint").length,
 
 
 def test_the_token_is_changed_for_a_cookie_and_leaves_the_address(open_view, page, runs):
-    open_view("tokenise")
-    assert "token" not in link_of(page)
+    open_view("tokenize")
+    assert "token" not in link_state(page)
     assert page.evaluate("document.cookie") == ""
-    page.goto(runs.link.partition("#")[0] + "#view=tokenise&run=r2")
+    page.goto(runs.link.partition("#")[0] + "#view=tokenize&run=r2")
     page.reload()
-    page.wait_for_selector("section.view-tokenise:not([aria-busy])")
+    page.wait_for_selector("section.view-tokenize:not([aria-busy])")
 
 
 @pytest.mark.usefixtures("fresh")
 def test_without_a_token_nothing_is_told(page, runs):
-    page.watched.allowed = {401}
+    page.monitor.allowed = {401}
     page.goto(runs.link.partition("#")[0] + "#view=runs")
-    assert "terminal" in page.locator(".complaint").inner_text()
+    assert "terminal" in page.locator(".error").inner_text()
 
 
 def test_a_link_opens_the_same_view_and_back_goes_back(open_view, page):
-    open_view("tokenise", text="红猫 & <b>")
+    open_view("tokenize", text="红猫 & <b>")
     assert page.locator("textarea").input_value() == "红猫 & <b>"
     page.locator("nav a[data-view=runs]").click()
     page.wait_for_selector("section.view-runs:not([aria-busy])")
-    assert link_of(page)["text"] == "红猫 & <b>"  # what is looked at goes along
+    assert link_state(page)["text"] == "红猫 & <b>"  # what is looked at goes along
     page.go_back()
-    page.wait_for_selector("section.view-tokenise:not([aria-busy])")
+    page.wait_for_selector("section.view-tokenize:not([aria-busy])")
     page.locator("select[name=run]").select_option("r1")
-    page.wait_for_selector("section.view-tokenise:not([aria-busy])")
-    assert link_of(page) == {"view": "tokenise", "run": "r1", "text": "红猫 & <b>"}
+    page.wait_for_selector("section.view-tokenize:not([aria-busy])")
+    assert link_state(page) == {"view": "tokenize", "run": "r1", "text": "红猫 & <b>"}
 
 
 def test_language_and_look_are_switched_and_kept_in_the_link(open_view, page):
-    open_view("tokenise")
-    assert page.locator("h1").inner_text() == "Tokenise"
+    open_view("tokenize")
+    assert page.locator("h1").inner_text() == "Tokenize"
     page.get_by_role("button", name="Switch to Chinese").click()
     assert page.locator("h1").inner_text() == "分词"
     assert page.evaluate("document.documentElement.lang") == "zh"
-    page.locator("select[name=look]").focus()
-    page.locator("select[name=look]").select_option("dark")
+    page.locator("select[name=theme]").focus()
+    page.locator("select[name=theme]").select_option("dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
-    assert {"lang": "zh", "look": "dark"}.items() <= link_of(page).items()
-    assert page.evaluate("document.activeElement.name") == "look"  # the keyboard stays where it was
+    assert {"lang": "zh", "theme": "dark"}.items() <= link_state(page).items()
+    assert page.evaluate("document.activeElement.name") == "theme"  # the keyboard stays where it was
 
 
 @pytest.mark.usefixtures("fresh")
 def test_the_keyboard_skips_to_the_content(open_view, page):
-    open_view("tokenise")
+    open_view("tokenize")
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.className") == "skip"
+    assert page.evaluate("document.activeElement.className") == "skip-link"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "content"
 
@@ -81,12 +81,12 @@ def test_every_view_of_every_run_is_drawn_in_both_languages_and_on_a_narrow_scre
 
 
 def test_what_looks_like_markup_stays_text(open_view, page):
-    for view in ("runs", "tokenise"):
+    for view in ("runs", "tokenize"):
         open_view(view, text=SCRIPT)
         assert page.evaluate("document.querySelectorAll('body script, body i').length") == 0
         assert page.title().endswith("seq2see")
         assert "transformer <i>&" in page.locator("select[name=run]").inner_text()
-    assert SCRIPT in page.locator(".view-tokenise textarea").input_value()
+    assert SCRIPT in page.locator(".view-tokenize textarea").input_value()
     open_view("runs", run="gpt")
     assert "<script>do" in page.locator("table.samples").inner_text()
 
@@ -99,7 +99,7 @@ def test_everything_is_said_in_both_languages(open_view, page):
     }""")
     for name, words in tables:
         assert words["en"].keys() == words["zh"].keys(), name
-        assert {"title", "look_for", "help_text"} <= words["en"].keys(), name
+        assert {"title", "hint", "help_text"} <= words["en"].keys(), name
         empty = [key for language in words.values() for key, text in language.items() if not text]
         assert not empty, name
         same = [text for key, text in words["zh"].items() if text == words["en"][key]]
@@ -108,9 +108,9 @@ def test_everything_is_said_in_both_languages(open_view, page):
 
 
 def test_what_was_typed_goes_along_to_another_view(open_view, page):
-    open_view("tokenise", run="gpt", text="the cat")
+    open_view("tokenize", run="gpt", text="the cat")
     page.locator("textarea[name=text]").fill("the mat")
-    until(page, "location.hash.includes('mat')")
+    wait_until(page, "location.hash.includes('mat')")
     page.locator("nav a[data-view=next-token]").click()
     page.wait_for_selector("section.view-next-token:not([aria-busy])")
     assert page.locator("textarea[name=text]").input_value() == "the mat"

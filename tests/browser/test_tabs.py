@@ -7,23 +7,23 @@ from tabs import Tab
 
 
 def test_what_a_page_complains_of_is_told_once(open_view, page):
-    open_view("tokenise")
+    open_view("tokenize")
     page.evaluate("() => { console.error('oh'); setTimeout(() => { throw new Error('dear'); }); }")
     page.evaluate("() => fetch('/api/nowhere').then(() => fetch('http://127.0.0.1:9/')).catch(() => {})")
     page.mouse.move(1, 1)
-    told = "\n".join(page.watched.told())
+    told = "\n".join(page.monitor.report())
     for part in ("oh", "dear", "404", "/api/nowhere", "Content Security Policy"):
         assert part in told
-    assert page.watched.told() == []
+    assert page.monitor.report() == []
 
 
 def test_what_is_allowed_is_forgiven_and_only_in_one_test(open_view, page):
-    open_view("tokenise")
-    page.watched.allowed.add(404)
+    open_view("tokenize")
+    page.monitor.allowed.add(404)
     page.evaluate("() => fetch('/api/nowhere')")
-    assert page.watched.told() == []
-    assert page.watched.allowed == set()
-    assert page.watched.asked == []
+    assert page.monitor.report() == []
+    assert page.monitor.allowed == set()
+    assert page.monitor.asked == []
 
 
 @pytest.mark.usefixtures("fresh")

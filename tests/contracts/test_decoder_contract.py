@@ -7,85 +7,101 @@ from functools import cache, partial
 
 import pytest
 import torch
-from decoder_exam import Candidate, DecoderExam
+from decoder_contract import DecoderCase, DecoderContract
 from torch import Tensor
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.decoding.ensemble import Ensemble
-from seq2see.decoding.native import native_twin, why_not
-from seq2see.models.recurrent import LockedSettings
-from seq2see.models.settings import ModelSettings, TextTarget, Tokens
-from seq2see.models.window import WindowDecoderSettings
+from seq2see.decoding.native import make_native_model, native_unsupported_reason
+from seq2see.models.mlp_lm import MLPDecoderSettings
+from seq2see.models.recurrent import AWDSettings
+from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
 from tiny_models import (
     FAMILIES,
     TARGET_SIZE,
     WIDTH,
-    counted,
-    pair,
-    reads,
+    full_logits,
+    ngram_model,
+    perturbed_model,
+    recurrent_decoder,
+    recurrent_encoder,
+    seq2seq_settings,
     sources,
-    stirred,
-    tiny,
+    tiny_model,
     transformer,
-    whole,
-    writes,
 )
-from toy_decoders import VOCAB, HistoryModel, TableModel, some_source
+from toy_decoders import VOCAB, HistoryModel, TableModel, random_source
 
 # Cells, looks and positions that no family pairs already.
-MORE_PAIRS = {
-    "recurrent, lstm and additive": pair(reads("lstm"), writes("lstm", "additive"), "none"),
-    "recurrent, elman and dot": pair(reads("elman"), writes("elman", "dot"), "none"),
-    "transformer, rotary and grouped": pair(transformer(key_heads=1), transformer(key_heads=1), "rotary"),
-    "transformer, alibi": pair(transformer(), transformer(), "alibi"),
-    "recurrent, notes-gru and every step": pair(reads("notes-gru"), writes("notes-gru", "every-step"), "none"),
+MORE_FAMILIES = {
+    "recurrent, lstm and additive": seq2seq_settings(
+        recurrent_encoder("lstm"), recurrent_decoder("lstm", "additive"), "none"
+    ),
+    "recurrent, elman and dot": seq2seq_settings(recurrent_encoder("elman"), recurrent_decoder("elman", "dot"), "none"),
+    "transformer, rotary and grouped": seq2seq_settings(transformer(kv_heads=1), transformer(kv_heads=1), "rotary"),
+    "transformer, alibi": seq2seq_settings(transformer(), transformer(), "alibi"),
+    "recurrent, notes-gru and every step": seq2seq_settings(
+        recurrent_encoder("notes-gru"), recurrent_decoder("notes-gru", "every-step"), "none"
+    ),
 }
 
 
 def window(**changes) -> ModelSettings:
     """A language model that sees the last few tokens."""
-    settings = WindowDecoderSettings(width=WIDTH, hidden=7, dropout=0.2, **changes)
-    return ModelSettings(target=TextTarget(frontend=Tokens(positions="none")), decoder=settings)
+    settings = MLPDecoderSettings(width=WIDTH, hidden=7, dropout=0.2, **changes)
+    return ModelSettings(target=TextTarget(frontend=TokenEmbeddingSettings(positions="none")), decoder=settings)
 
 
-WRITERS = {
+LANGUAGE_MODELS = {
     "gpt": ModelSettings(decoder=transformer()),
     "gpt, post-norm and learned positions": ModelSettings(
-        target=TextTarget(frontend=Tokens(positions="learned"), head="free"), decoder=transformer(order="post")
+        target=TextTarget(frontend=TokenEmbeddingSettings(positions="learned"), head="free"),
+        decoder=transformer(norm_order="post"),
     ),
     "gpt, rotary, grouped and gated": ModelSettings(
-        target=TextTarget(frontend=Tokens(positions="rotary")),
-        decoder=transformer(norm="rms", think="swiglu", key_heads=1),
+        target=TextTarget(frontend=TokenEmbeddingSettings(positions="rotary")),
+        decoder=transformer(norm="rms", activation="swiglu", kv_heads=1),
     ),
     "gpt, alibi and smooth": ModelSettings(
-        target=TextTarget(frontend=Tokens(positions="alibi")), decoder=transformer(think="gelu-tanh")
+        target=TextTarget(frontend=TokenEmbeddingSettings(positions="alibi")),
+        decoder=transformer(activation="gelu-tanh"),
     ),
     "gpt, as GPT-2": ModelSettings(
-        target=TextTarget(frontend=Tokens(positions="learned", longest=3, vectors="plain"), missing=(0, 1)),
-        decoder=transformer(think="gelu-tanh"),
+        target=TextTarget(
+            frontend=TokenEmbeddingSettings(positions="learned", max_positions=3, scale="plain"), suppress_tokens=(0, 1)
+        ),
+        decoder=transformer(activation="gelu-tanh"),
     ),
     "gpt, as Llama": ModelSettings(
-        target=TextTarget(frontend=Tokens(positions="rotary", vectors="plain"), head="plain"),
+        target=TextTarget(frontend=TokenEmbeddingSettings(positions="rotary", scale="plain"), head="plain"),
         decoder=transformer(
-            norm="rms", think="swiglu", key_heads=1, matrices="plain", epsilon=1e-6, expansion=2.6, rotary_base=100.0
+            norm="rms",
+            activation="swiglu",
+            kv_heads=1,
+            matrices="plain",
+            norm_eps=1e-6,
+            mlp_ratio=2.6,
+            rope_theta=100.0,
         ),
     ),
     "language model, lstm": ModelSettings(
-        target=TextTarget(frontend=Tokens(positions="none")), decoder=writes("lstm", "first-state")
+        target=TextTarget(frontend=TokenEmbeddingSettings(positions="none")),
+        decoder=recurrent_decoder("lstm", "first-state"),
     ),
-    "window, linear": window(tau=3, depth=0),
-    "window, mlp": window(tau=4, depth=2),
-    "window, the last token alone": window(tau=1, depth=1),
-    "window, wider than the text": window(tau=12, depth=1),
-    "language model, regularised": ModelSettings(
-        target=TextTarget(frontend=Tokens(positions="none", vectors="plain")),
-        decoder=writes("lstm", "first-state").with_(
-            vectors=5, locked=LockedSettings(words=0.1, inputs=0.2, weights=0.3, outputs=0.4)
+    "window, linear": window(context=3, depth=0),
+    "window, mlp": window(context=4, depth=2),
+    "window, the last token alone": window(context=1, depth=1),
+    "window, wider than the text": window(context=12, depth=1),
+    "language model, regularized": ModelSettings(
+        target=TextTarget(frontend=TokenEmbeddingSettings(positions="none", scale="plain")),
+        decoder=recurrent_decoder("lstm", "first-state").with_(
+            embedding_width=5,
+            awd=AWDSettings(embedding_dropout=0.1, input_dropout=0.2, weight_dropout=0.3, output_dropout=0.4),
         ),
     ),
     "language model, narrow at last": ModelSettings(
-        target=TextTarget(frontend=Tokens(positions="none")),
-        decoder=writes("lstm", "first-state").with_(depth=2, vectors=5, narrowing="layer"),
+        target=TextTarget(frontend=TokenEmbeddingSettings(positions="none")),
+        decoder=recurrent_decoder("lstm", "first-state").with_(depth=2, embedding_width=5, projection="layer"),
     ),
 }
 
@@ -94,21 +110,21 @@ OTHER_NORMS = ["transformer, rms norm", "transformer, batch norm", "transformer,
 
 
 @cache
-def another(name: str):
-    return stirred(MORE_PAIRS[name])
+def more_families_model(name: str):
+    return perturbed_model(MORE_FAMILIES[name])
 
 
 @cache
-def writing(name: str):
-    return stirred(WRITERS[name])
+def language_model(name: str):
+    return perturbed_model(LANGUAGE_MODELS[name])
 
 
-def seq2seq(name: str, build) -> Candidate:
+def seq2seq_case(name: str, build) -> DecoderCase:
     """A real model; its sources have three different lengths."""
-    return Candidate(name, partial(build, name), TARGET_SIZE, lambda: sources([4, 2, 5], seed=3), whole, 2e-5)
+    return DecoderCase(name, partial(build, name), TARGET_SIZE, lambda: sources([4, 2, 5], seed=3), full_logits, 2e-5)
 
 
-COUNTERS = {
+NGRAM_MODELS = {
     "pairs, back-off": (2, "back-off"),
     "four in a row, back-off": (4, "back-off"),
     "three in a row, Kneser-Ney": (3, "kneser-ney"),
@@ -117,77 +133,81 @@ COUNTERS = {
 
 
 @cache
-def counting(name: str):
-    return counted(*COUNTERS[name])
+def ngram_decoder(name: str):
+    return ngram_model(*NGRAM_MODELS[name])
 
 
-def writer(name: str, build=writing) -> Candidate:
+def language_model_case(name: str, build=language_model) -> DecoderCase:
     """A language model, which has no source."""
 
     def read(model, _, tokens: Tensor) -> Tensor:
         lengths = torch.full((len(tokens),), tokens.size(1))
         return model(Batch(None, Sequences(tokens, lengths), tokens, torch.arange(len(tokens))))
 
-    return Candidate(name, partial(build, name), TARGET_SIZE, None, read, 2e-5)
+    return DecoderCase(name, partial(build, name), TARGET_SIZE, None, read, 2e-5)
 
 
-def together(*names: str) -> Ensemble:
+def make_ensemble(*names: str) -> Ensemble:
     """An ensemble of different families."""
-    return Ensemble([tiny(name) for name in names])
+    return Ensemble([tiny_model(name) for name in names])
 
 
 ENSEMBLE = ("transformer, pre-norm", "recurrent, additive")
 
 
 @cache
-def twin(name: str):
-    return native_twin(tiny(name), "float32", threads=2) or pytest.skip(str(why_not(tiny(name))))
+def optimized_model(name: str):
+    return make_native_model(tiny_model(name), "float32", threads=2) or pytest.skip(
+        str(native_unsupported_reason(tiny_model(name)))
+    )
 
 
-def native(name: str) -> Candidate:
+def native_case(name: str) -> DecoderCase:
     """A native twin; the model it is made from reads the whole."""
 
     def read(_, source: Sequences, tokens: Tensor) -> Tensor:
-        return whole(tiny(name), source, tokens)
+        return full_logits(tiny_model(name), source, tokens)
 
-    return Candidate(f"native {name}", partial(twin, name), TARGET_SIZE, lambda: sources([4, 2, 5], seed=3), read, 2e-5)
+    return DecoderCase(
+        f"native {name}", partial(optimized_model, name), TARGET_SIZE, lambda: sources([4, 2, 5], seed=3), read, 2e-5
+    )
 
 
 ALL_DECODERS = [
-    Candidate("table", TableModel, VOCAB),
-    Candidate("history", HistoryModel, VOCAB, lambda: some_source(3, seed=2)),
-    Candidate("history without source", HistoryModel, VOCAB),
-    *(seq2seq(name, tiny) for name in FAMILIES if name not in OTHER_NORMS),
-    *(seq2seq(name, another) for name in MORE_PAIRS),
-    *(native(name) for name in ("transformer, pre-norm", "transformer, post-norm", "transformer, rms norm")),
-    *(writer(name) for name in WRITERS),
-    *(writer(name, counting) for name in COUNTERS),
-    seq2seq("ensemble", lambda _: together(*ENSEMBLE)),
+    DecoderCase("table", TableModel, VOCAB),
+    DecoderCase("history", HistoryModel, VOCAB, lambda: random_source(3, seed=2)),
+    DecoderCase("history without source", HistoryModel, VOCAB),
+    *(seq2seq_case(name, tiny_model) for name in FAMILIES if name not in OTHER_NORMS),
+    *(seq2seq_case(name, more_families_model) for name in MORE_FAMILIES),
+    *(native_case(name) for name in ("transformer, pre-norm", "transformer, post-norm", "transformer, rms norm")),
+    *(language_model_case(name) for name in LANGUAGE_MODELS),
+    *(language_model_case(name, ngram_decoder) for name in NGRAM_MODELS),
+    seq2seq_case("ensemble", lambda _: make_ensemble(*ENSEMBLE)),
 ]
 
 
 @pytest.mark.parametrize("candidate", ALL_DECODERS, ids=str)
-class TestDecoderContract(DecoderExam):
+class TestDecoderContract(DecoderContract):
     """The exam, for all of them."""
 
 
-def few_rows(name: str, candidate: Candidate) -> Candidate:
+def small_batch_case(name: str, case: DecoderCase) -> DecoderCase:
     """The twin that steps a few rows by kernels of its own; the model it is made from reads the whole."""
 
     def build():
-        from seq2see.decoding.few_rows import few_rows_twin
+        from seq2see.decoding.small_batch import make_small_batch_model
 
-        return few_rows_twin(candidate.build())
+        return make_small_batch_model(case.build())
 
-    def read(twin, source: Sequences | None, tokens: Tensor) -> Tensor:
-        return candidate.whole(twin.model, source, tokens)
+    def read(optimized_model, source: Sequences | None, tokens: Tensor) -> Tensor:
+        return case.full_logits(optimized_model.model, source, tokens)
 
-    return replace(candidate, name=name, build=build, whole=read)
+    return replace(case, name=name, build=build, full_logits=read)
 
 
 FEW_ROWS = [
-    few_rows("transformer, post-norm", seq2seq("transformer, post-norm", tiny)),
-    few_rows("gpt, as GPT-2", writer("gpt, as GPT-2")),
+    small_batch_case("transformer, post-norm", seq2seq_case("transformer, post-norm", tiny_model)),
+    small_batch_case("gpt, as GPT-2", language_model_case("gpt, as GPT-2")),
 ]
 
 
@@ -195,12 +215,12 @@ FEW_ROWS = [
 @pytest.mark.triton
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the exam is on a CPU; beside a GPU nobody interprets kernels")
 @pytest.mark.parametrize("candidate", FEW_ROWS, ids=str)
-class TestFewRows(DecoderExam):
+class TestFewRows(DecoderContract):
     """The exam, for those that only triton runs."""
 
     @pytest.fixture(autouse=True)
     def few_programs(self, monkeypatch):
         """An interpreter walks through one program after another."""
-        from seq2see.kernels import few_rows
+        from seq2see.kernels import fused_linear
 
-        monkeypatch.setattr(few_rows, "PROGRAMS", 4)
+        monkeypatch.setattr(fused_linear, "PROGRAMS", 4)

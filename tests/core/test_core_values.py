@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2see.core import devices
-from seq2see.core.batch import NOT_ASKED, Batch, Films, Pictures, Sequences
+from seq2see.core.batch import NOT_ASKED, Batch, Images, Sequences, Videos
 from seq2see.core.devices import autocast
-from seq2see.core.errors import UserError, nearest, no_file, unknown
+from seq2see.core.errors import UserError, closest_match, missing_file, unknown_name
 from seq2see.core.files import sha256, write_bytes, write_json
-from seq2see.core.rows import OF_INPUT, fork, move_rows, pick_rows, repeat_rows, tensors_of
-from seq2see.core.seeds import chance, generator, mix, permutation, seed_torch
+from seq2see.core.rows import INPUT_ONLY, clone_state, pick_rows, reorder_rows, repeat_rows, tensors_of
+from seq2see.core.seeds import derive_seed, generator, permutation, seed_torch, uniform
 
 ROWS = st.lists(st.lists(st.integers(0, 99), max_size=5), min_size=1, max_size=5)
 
@@ -26,13 +26,13 @@ ROWS = st.lists(st.lists(st.integers(0, 99), max_size=5), min_size=1, max_size=5
 @given(ROWS)
 def test_packing_keeps_exactly_the_real_values_in_order(rows: list[list[int]]):
     sequences = Sequences.of(rows, padding=-1)
-    assert sequences.pack().tolist() == [value for row in rows for value in row]
-    assert torch.equal(sequences.unpack(sequences.pack(), padding=-1).values, sequences.values)
+    assert sequences.unpad().tolist() == [value for row in rows for value in row]
+    assert torch.equal(sequences.pad(sequences.unpad(), padding=-1).values, sequences.values)
 
 
 def test_unpacking_vectors_puts_padding_behind():
     sequences = Sequences.of([[5], [6, 7]])
-    unpacked = sequences.unpack(torch.tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]))
+    unpacked = sequences.pad(torch.tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]))
     assert unpacked.values.tolist() == [[[1, 1], [0, 0]], [[2, 2], [3, 3]]]
 
 
@@ -45,8 +45,8 @@ def test_real_marks_data_and_asked_marks_questions():
 
 
 def test_all_that_a_batch_holds_moves_with_it():
-    sequences, pictures = Sequences.of([[5, 6], [7]]), Pictures(torch.zeros(2, 3, 4, 4))
-    for source in (sequences, pictures, Films(torch.zeros(2, 5, 3, 4, 4))):
+    sequences, images = Sequences.of([[5, 6], [7]]), Images(torch.zeros(2, 3, 4, 4))
+    for source in (sequences, images, Videos(torch.zeros(2, 5, 3, 4, 4))):
         moved = Batch(source, sequences, torch.zeros(2, 2), torch.arange(2)).to("meta")
         assert {tensor.device.type for tensor in tensors_of(moved)} == {"meta"}
         assert type(moved.source) is type(source)
@@ -73,17 +73,17 @@ def test_rows_are_picked_everywhere_in_a_state():
 @dataclass(frozen=True)
 class Remembering:
     said: torch.Tensor
-    read: torch.Tensor = field(metadata=OF_INPUT)
+    read: torch.Tensor = field(metadata=INPUT_ONLY)
 
 
 def test_what_is_of_the_input_stays_where_it_is_when_rows_move():
     before = Remembering(torch.tensor([1, 2]), torch.tensor([10, 20]))
-    moved = move_rows(before, torch.tensor([1, 1]))
+    moved = reorder_rows(before, torch.tensor([1, 1]))
     assert moved.said.tolist() == [2, 2]
     assert moved.read is before.read
     assert pick_rows(before, torch.tensor([1, 1])).read.tolist() == [20, 20]
     assert [each.tolist() for each in tensors_of(before)] == [[1, 2], [10, 20]]
-    assert [each.tolist() for each in tensors_of(before, but_of_input=True)] == [[1, 2]]
+    assert [each.tolist() for each in tensors_of(before, without_input_only=True)] == [[1, 2]]
 
 
 def test_repeated_rows_stand_beside_each_other():
@@ -93,26 +93,33 @@ def test_repeated_rows_stand_beside_each_other():
 
 def test_a_forked_state_has_tensors_of_its_own():
     first = state()
-    second = fork(first)
+    second = clone_state(first)
     second.values.zero_()
     assert first.values.sum() == 15
 
 
 def test_randomness_depends_on_purpose_and_every_number():
-    numbers = {mix(1, "a", 2), mix(1, "a", 3), mix(1, "b", 2), mix(2, "a", 2), mix(1, "a", 2, 0), mix(1, "a")}
+    numbers = {
+        derive_seed(1, "a", 2),
+        derive_seed(1, "a", 3),
+        derive_seed(1, "b", 2),
+        derive_seed(2, "a", 2),
+        derive_seed(1, "a", 2, 0),
+        derive_seed(1, "a"),
+    }
     assert len(numbers) == 6
     assert all(0 <= number < 2**63 for number in numbers)
-    assert mix(12, "a", 3) != mix(1, "a", 23)
+    assert derive_seed(12, "a", 3) != derive_seed(1, "a", 23)
 
 
 def test_these_draws_must_never_change_or_old_runs_could_not_be_repeated():
-    assert mix(1, "dropout", 2, 3) == 8472169242287285429
+    assert derive_seed(1, "dropout", 2, 3) == 8472169242287285429
     assert permutation(6, 1, "examples", 0).tolist() == [5, 1, 2, 3, 0, 4]
     assert generator(1, "feeding", 5).random() == pytest.approx(0.848562898411378, abs=1e-15)
 
 
 def test_chances_are_uniform():
-    draws = np.array([chance(3, "coin", number) for number in range(4000)])
+    draws = np.array([uniform(3, "coin", number) for number in range(4000)])
     assert draws.min() >= 0
     assert draws.max() < 1
     assert np.abs(np.histogram(draws, bins=10, range=(0, 1))[0] - 400).max() < 100
@@ -159,13 +166,13 @@ def test_a_files_hash(tmp_path: Path):
     assert sha256(tmp_path / "abc").startswith("ba7816bf")
 
 
-def test_a_missing_file_suggests_its_neighbour(tmp_path: Path):
+def test_a_missing_file_suggests_its_neighbor(tmp_path: Path):
     (tmp_path / "pairs.tsv").touch()
-    assert "Did you mean" in str(no_file(tmp_path / "pair.tsv"))
-    assert "Check the path" in str(no_file(tmp_path / "nowhere" / "x"))
-    assert nearest("zzz", ["abc"]) is None
-    assert str(unknown("word", "zzz", ["b", "a"])) == "There is no word 'zzz'. There are: a, b."
-    assert str(UserError("It broke.", where="a:1", remedy="Mend it.")) == "a:1: It broke. Mend it."
+    assert "Did you mean" in str(missing_file(tmp_path / "pair.tsv"))
+    assert "Check the path" in str(missing_file(tmp_path / "nowhere" / "x"))
+    assert closest_match("zzz", ["abc"]) is None
+    assert str(unknown_name("word", "zzz", ["b", "a"])) == "There is no word 'zzz'. There are: a, b."
+    assert str(UserError("It broke.", location="a:1", hint="Mend it.")) == "a:1: It broke. Mend it."
 
 
 def test_bf16_is_used_only_where_asked():
@@ -190,19 +197,19 @@ def test_bf16_is_used_only_where_asked():
 def test_kernels_need_triton_and_a_compiler_that_it_finds(monkeypatch, compilers, environment, found):
     monkeypatch.setattr(devices, "find_spec", lambda name: name == "triton" or None)
     monkeypatch.setattr(devices.shutil, "which", lambda name: name if name in compilers else None)
-    assert devices.finds_triton(environment) == found
+    assert devices.has_triton(environment) == found
     monkeypatch.setattr(devices, "find_spec", lambda name: None)
-    assert not devices.finds_triton(environment)
+    assert not devices.has_triton(environment)
 
 
 def test_kernels_are_used_on_a_gpu_unless_they_are_not_allowed(monkeypatch):
     monkeypatch.setattr(devices, "TRITON", True)
     gpu, cpu = torch.device("cuda"), torch.device("cpu")
     with devices.kernels(False):
-        assert not devices.kernels_on(gpu)
+        assert not devices.kernels_enabled(gpu)
         with devices.kernels(True):
-            assert devices.kernels_on(gpu)
-        assert not devices.kernels_on(gpu)
-    assert (devices.kernels_on(gpu), devices.kernels_on(cpu)) == (True, False)
+            assert devices.kernels_enabled(gpu)
+        assert not devices.kernels_enabled(gpu)
+    assert (devices.kernels_enabled(gpu), devices.kernels_enabled(cpu)) == (True, False)
     monkeypatch.setattr(devices, "TRITON", False)
-    assert not devices.kernels_on(gpu)
+    assert not devices.kernels_enabled(gpu)

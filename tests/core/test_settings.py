@@ -9,7 +9,7 @@ import pytest
 from pydantic import AfterValidator, Field
 
 from seq2see.core.errors import UserError
-from seq2see.core.settings import Settings, explanations, parse_assignment, read_toml, read_tree, usually, walk
+from seq2see.core.settings import Settings, default_kind, descriptions, parse_assignment, read_toml, read_tree, walk
 
 
 class Boat(Settings):
@@ -168,7 +168,7 @@ def test_what_assigns_nothing_is_told(text: str):
 class Ferry(Settings):
     """A ferry."""
 
-    vehicle: Annotated[Boat | Train, Field(discriminator="kind"), usually("train")] = Boat()
+    vehicle: Annotated[Boat | Train, Field(discriminator="kind"), default_kind("train")] = Boat()
     spare: Boat | None = None
     anchor: Annotated[int, AfterValidator(_heavy)] = 9
 
@@ -221,11 +221,11 @@ def test_explanations_are_inherited_and_read_only_when_asked_for():
         "oars": "How many oars.",
         "sails": "How many sails, and:\n\nhow large.",
     }
-    assert explanations(Sailing) == told
+    assert descriptions(Sailing) == told
 
 
 def test_without_its_source_a_class_has_no_explanations():
     without: dict[str, Any] = {"Settings": Settings}
     exec("class Unread(Settings):\n    size: int = 1\n    'Nobody knows.'", without)
-    assert explanations(without["Unread"]) == {}
+    assert descriptions(without["Unread"]) == {}
     assert [*walk(without["Unread"]())] == [("size", 1, "")]

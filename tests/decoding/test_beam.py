@@ -4,15 +4,15 @@ import pytest
 import torch
 
 from seq2see.core.batch import Sequences
-from seq2see.decoding.beam import Beam, when_beaten, when_full
-from seq2see.decoding.choosers import Greedy
+from seq2see.decoding.beam import BeamSampler, stop_when_full, stop_when_unbeatable
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.penalties import GNMT, Average, NoPenalty
-from seq2see.decoding.rules import NoRepeat
-from toy_decoders import EOS, HistoryModel, TableModel, best_answers, pick, rescore, some_source
+from seq2see.decoding.length_penalties import GNMT, Average, NoPenalty
+from seq2see.decoding.logits_processors import NoRepeatNGram
+from seq2see.decoding.samplers import GreedySampler
+from toy_decoders import EOS, HistoryModel, TableModel, best_answers, random_source, rescore, select_rows
 
 PENALTIES = [NoPenalty(), Average(alpha=1.0), Average(alpha=0.4), Average(alpha=-0.5), GNMT(alpha=0.6)]
-STOPS = [when_beaten, when_full]
+STOPS = [stop_when_unbeatable, stop_when_full]
 
 
 class Counting:
@@ -27,20 +27,20 @@ class Counting:
 
 
 def one_by_one(model, source, row):
-    return model, None if isinstance(model, TableModel) else pick(source, [row])
+    return model, None if isinstance(model, TableModel) else select_rows(source, [row])
 
 
-def score_of(penalty):
-    return lambda total, length: penalty(torch.tensor(total, dtype=torch.float64), length).item()
+def score_of(length_penalty):
+    return lambda total, length: length_penalty(torch.tensor(total, dtype=torch.float64), length).item()
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
 @pytest.mark.parametrize("model", [TableModel(1), HistoryModel(2)], ids=lambda model: type(model).__name__)
-def test_a_beam_wide_enough_is_brute_force(model, penalty):
-    source, longest = some_source(2), 4
-    found = decode(model, source, Beam(4**longest, penalty), Limits(longest))
+def test_a_beam_wide_enough_is_brute_force(model, length_penalty):
+    source, longest = random_source(2), 4
+    found = decode(model, source, BeamSampler(4**longest, length_penalty), Limits(longest))
     for row, answers in enumerate(found):
-        expected = best_answers(*one_by_one(model, source, row), longest, score_of(penalty))
+        expected = best_answers(*one_by_one(model, source, row), longest, score_of(length_penalty))
         assert len(answers) == len(expected) == 121  # 1 + 3 + 9 + 27 finished, 81 not
         assert {answer.tokens for answer in answers} == {tokens for _, tokens, _ in expected}
         for answer, (score, tokens, finished) in zip(answers[:9], expected[:9], strict=True):
@@ -51,39 +51,41 @@ def test_a_beam_wide_enough_is_brute_force(model, penalty):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_beam_that_holds_all_beginnings_finds_the_best(seed):
     """Of four tokens there are 27 beginnings."""
-    model, source, longest = HistoryModel(seed), some_source(3, seed), 4
-    for penalty in PENALTIES:
-        for row, answers in enumerate(decode(model, source, Beam(27, penalty), Limits(longest))):
-            best = best_answers(model, pick(source, [row]), longest, score_of(penalty))[0]
+    model, source, longest = HistoryModel(seed), random_source(3, seed), 4
+    for length_penalty in PENALTIES:
+        for row, answers in enumerate(decode(model, source, BeamSampler(27, length_penalty), Limits(longest))):
+            best = best_answers(model, select_rows(source, [row]), longest, score_of(length_penalty))[0]
             assert answers[0].tokens == best[1]
             assert answers[0].score == pytest.approx(best[0], abs=1e-5)
 
 
-def never(worst, hope):
-    return torch.zeros_like(worst, dtype=torch.bool)
+def never(worst_score, best_attainable_score):
+    return torch.zeros_like(worst_score, dtype=torch.bool)
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
-def test_stopping_when_beaten_loses_nothing_and_saves_steps(penalty):
-    steps = {when_beaten: 0, never: 0}
+def test_stopping_when_beaten_loses_nothing_and_saves_steps(length_penalty):
+    steps = {stop_when_unbeatable: 0, never: 0}
     for seed in range(8):
         found = {}
-        for stop in steps:
+        for stopping_rule in steps:
             model = Counting(HistoryModel(seed, scale=4.0))
-            found[stop] = decode(model, some_source(1, seed), Beam(2, penalty, stop), Limits(8))
-            steps[stop] += model.steps
-        assert found[when_beaten] == found[never]
-    assert steps[when_beaten] < steps[never] == 8 * 8
+            found[stopping_rule] = decode(
+                model, random_source(1, seed), BeamSampler(2, length_penalty, stopping_rule), Limits(8)
+            )
+            steps[stopping_rule] += model.steps
+        assert found[stop_when_unbeatable] == found[never]
+    assert steps[stop_when_unbeatable] < steps[never] == 8 * 8
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
-def test_a_beam_of_one_is_greedy(penalty):
+def test_a_beam_of_one_is_greedy(length_penalty):
     for seed in range(6):
-        model, source = HistoryModel(seed), some_source(7, seed)
-        greedy = decode(model, source, Greedy(penalty), Limits(5))
-        stops = STOPS if penalty == NoPenalty() else [when_full]
-        for stop in stops:
-            beam = decode(model, source, Beam(1, penalty, stop), Limits(5))
+        model, source = HistoryModel(seed), random_source(7, seed)
+        greedy = decode(model, source, GreedySampler(length_penalty), Limits(5))
+        stops = STOPS if length_penalty == NoPenalty() else [stop_when_full]
+        for stopping_rule in stops:
+            beam = decode(model, source, BeamSampler(1, length_penalty, stopping_rule), Limits(5))
             for (mine,), (theirs,) in zip(beam, greedy, strict=True):
                 assert (mine.tokens, mine.finished) == (theirs.tokens, theirs.finished)
                 assert mine.score == pytest.approx(theirs.score, rel=1e-6)
@@ -91,27 +93,27 @@ def test_a_beam_of_one_is_greedy(penalty):
 
 def answers_of_all_kinds(widths):
     for seed in range(2):
-        model, source = HistoryModel(seed), some_source(5, seed)
+        model, source = HistoryModel(seed), random_source(5, seed)
         for width in widths:
-            for penalty in PENALTIES:
-                for stop in STOPS:
+            for length_penalty in PENALTIES:
+                for stopping_rule in STOPS:
                     yield (
                         model,
                         source,
                         width,
-                        penalty,
-                        decode(model, source, Beam(width, penalty, stop), Limits(6)),
+                        length_penalty,
+                        decode(model, source, BeamSampler(width, length_penalty, stopping_rule), Limits(6)),
                     )
 
 
 def test_scores_are_what_the_model_says_of_the_answer():
-    for model, source, _, penalty, found in answers_of_all_kinds([3]):
+    for model, source, _, length_penalty, found in answers_of_all_kinds([3]):
         for row, answers in enumerate(found):
             for answer in answers:
-                told = rescore(model, pick(source, [row]), answer.tokens + (EOS,) * answer.finished)
+                told = rescore(model, select_rows(source, [row]), answer.tokens + (EOS,) * answer.finished)
                 assert answer.token_log_probabilities == pytest.approx(told, abs=1e-5)
                 assert answer.log_probability == pytest.approx(sum(told), abs=1e-5)
-                assert answer.score == pytest.approx(score_of(penalty)(sum(told), len(told)), abs=1e-5)
+                assert answer.score == pytest.approx(score_of(length_penalty)(sum(told), len(told)), abs=1e-5)
 
 
 def test_answers_are_ordered_different_and_of_legal_form():
@@ -136,7 +138,7 @@ class Tree:
     def __init__(self, tree):
         self.tree = tree
 
-    def start(self, source, rows, room):
+    def start(self, source, rows, max_length):
         return torch.zeros(rows, 0, dtype=torch.long)
 
     def step(self, tokens, said):
@@ -151,8 +153,8 @@ ONE = Sequences.of([[3]])
 
 
 def test_by_hand_two_beams_escape_the_garden_path_that_greedy_takes():
-    (greedy,) = decode(GARDEN_PATH, ONE, Greedy(), Limits(3))[0]
-    first, second = decode(GARDEN_PATH, ONE, Beam(2), Limits(3))[0]
+    (greedy,) = decode(GARDEN_PATH, ONE, GreedySampler(), Limits(3))[0]
+    first, second = decode(GARDEN_PATH, ONE, BeamSampler(2), Limits(3))[0]
     assert greedy.tokens == (3, 3)
     assert first.tokens == (4,)  # 0.4 x 0.9 = 0.36
     assert second.tokens == (3, 3)  # 0.6 x 0.35 = 0.21, a tie with (3, 4): the lower number wins
@@ -161,11 +163,11 @@ def test_by_hand_two_beams_escape_the_garden_path_that_greedy_takes():
 
 
 def test_what_is_impossible_is_not_an_answer():
-    assert len(decode(GARDEN_PATH, ONE, Beam(30), Limits(3))[0]) == 5
+    assert len(decode(GARDEN_PATH, ONE, BeamSampler(30), Limits(3))[0]) == 5
 
 
 def test_only_as_many_answers_as_asked_for():
-    assert len(decode(GARDEN_PATH, ONE, Beam(4, answers=2), Limits(3))[0]) == 2
+    assert len(decode(GARDEN_PATH, ONE, BeamSampler(4, answers=2), Limits(3))[0]) == 2
 
 
 LATE = Tree({(): {EOS: 0.5, 3: 0.5}, (3,): {3: 1.0}, (3, 3): {3: 1.0}, (3, 3, 3): {EOS: 1.0}})
@@ -173,8 +175,8 @@ LATE = Tree({(): {EOS: 0.5, 3: 0.5}, (3,): {3: 1.0}, (3, 3): {3: 1.0}, (3, 3, 3)
 
 def test_by_hand_the_stop_rules_differ_where_a_long_answer_wins():
     """Mean log-probability: log(0.5) / 1 for the empty answer, log(0.5) / 4 for the long one."""
-    patient = decode(LATE, ONE, Beam(1, Average(), when_beaten), Limits(6))[0][0]
-    hasty = decode(LATE, ONE, Beam(1, Average(), when_full), Limits(6))[0][0]
+    patient = decode(LATE, ONE, BeamSampler(1, Average(), stop_when_unbeatable), Limits(6))[0][0]
+    hasty = decode(LATE, ONE, BeamSampler(1, Average(), stop_when_full), Limits(6))[0][0]
     assert patient.tokens == (3, 3, 3)
     assert patient.score == pytest.approx(torch.tensor(0.5).log().item() / 4)
     assert hasty.tokens == ()
@@ -183,54 +185,57 @@ def test_by_hand_the_stop_rules_differ_where_a_long_answer_wins():
 def test_by_hand_the_search_stops_as_soon_as_nothing_can_win():
     """After <eos> at 0.36 no beginning has more than 0.21, but two answers are wanted: one more step."""
     model = Counting(GARDEN_PATH)
-    decode(model, ONE, Beam(2), Limits(50))
+    decode(model, ONE, BeamSampler(2), Limits(50))
     assert model.steps == 3
     model = Counting(LATE)
-    decode(model, ONE, Beam(1, Average(), when_beaten), Limits(50))
+    decode(model, ONE, BeamSampler(1, Average(), stop_when_unbeatable), Limits(50))
     assert model.steps == 4  # once the beam is empty there is nothing to wait for
 
 
 def test_by_hand_a_tie_is_not_worth_waiting_for():
     model = Counting(LATE)
-    answers = decode(model, ONE, Beam(1), Limits(50))[0]
+    answers = decode(model, ONE, BeamSampler(1), Limits(50))[0]
     assert [answer.tokens for answer in answers] == [()]
     assert model.steps == 1
 
 
 def test_by_hand_a_search_with_nothing_left_to_follow_stops():
-    for stop in STOPS:
+    for stopping_rule in STOPS:
         model = Counting(GARDEN_PATH)
-        assert len(decode(model, ONE, Beam(30, stop=stop), Limits(50))[0]) == 5
+        assert len(decode(model, ONE, BeamSampler(30, stopping_rule=stopping_rule), Limits(50))[0]) == 5
         assert model.steps == 3
 
 
 def test_by_hand_what_a_penalty_on_length_leaves_in_reach_is_the_very_next_end():
     """The worst kept is log(0.18) x sqrt(2) = -2.4; log(0.42) x sqrt(3) = -1.5 is still to come."""
     model = Tree({(): {EOS: 0.4, 3: 0.6}, (3,): {EOS: 0.3, 3: 0.7}})
-    answers = decode(model, ONE, Beam(2, Average(alpha=-0.5)), Limits(50))[0]
+    answers = decode(model, ONE, BeamSampler(2, Average(alpha=-0.5)), Limits(50))[0]
     assert [answer.tokens for answer in answers] == [(), (3, 3)]
 
 
 def test_by_hand_what_can_only_lose_by_its_next_token_is_not_waited_for():
     """The one kept is log(0.4) = -0.92; what is live has log(0.6) = -0.51 now, and twice that at its soonest end."""
     model = Counting(Tree({(): {EOS: 0.4, 3: 0.6}}))
-    assert [answer.tokens for answer in decode(model, ONE, Beam(2, Average(alpha=-1), answers=1), Limits(50))[0]] == [
-        ()
-    ]
+    assert [
+        answer.tokens for answer in decode(model, ONE, BeamSampler(2, Average(alpha=-1), answers=1), Limits(50))[0]
+    ] == [()]
     assert model.steps == 1
 
 
 def test_who_may_stop():
-    worst, hope = torch.tensor([-2.0, -torch.inf, -torch.inf, -2.0]), torch.tensor([-1.0, -1.0, -torch.inf, -2.0])
-    assert when_beaten(worst, hope).tolist() == [False, False, True, True]
-    assert when_full(worst, hope).tolist() == [True, False, True, True]
+    worst_score, best_attainable_score = (
+        torch.tensor([-2.0, -torch.inf, -torch.inf, -2.0]),
+        torch.tensor([-1.0, -1.0, -torch.inf, -2.0]),
+    )
+    assert stop_when_unbeatable(worst_score, best_attainable_score).tolist() == [False, False, True, True]
+    assert stop_when_full(worst_score, best_attainable_score).tolist() == [True, False, True, True]
 
 
 def test_rows_that_are_stuck_end_there():
     """No word may come twice and none is left: the answer ends although the minimum is not reached."""
     model = Tree({(): {3: 1.0}, (3,): {3: 1.0}})
-    for chooser in (Greedy(), Beam(2)):
-        answer = decode(model, ONE, chooser, Limits(9), [NoRepeat(1)])[0][0]
+    for sampler in (GreedySampler(), BeamSampler(2)):
+        answer = decode(model, ONE, sampler, Limits(9), [NoRepeatNGram(1)])[0][0]
         assert answer.tokens == (3,)
         assert answer.finished
         assert answer.log_probability == -1e4
@@ -241,7 +246,7 @@ def test_by_hand_one_answer_is_enough_when_one_is_asked_for():
     steps = {}
     for answers in (1, 2, None):
         model = Counting(GARDEN_PATH)
-        found = decode(model, ONE, Beam(2, answers=answers), Limits(50))[0]
+        found = decode(model, ONE, BeamSampler(2, answers=answers), Limits(50))[0]
         steps[answers] = model.steps
         assert found[0].tokens == (4,)
     assert steps == {1: 2, 2: 3, None: 3}
@@ -249,22 +254,24 @@ def test_by_hand_one_answer_is_enough_when_one_is_asked_for():
 
 def test_by_hand_stopping_when_full_waits_for_all_answers_though_one_is_asked_for():
     model = Counting(Tree({(): {EOS: 0.6, 3: 0.4}, (3,): {3: 1.0}, (3, 3): {EOS: 1.0}}))
-    decode(model, ONE, Beam(2, NoPenalty(), when_full, answers=1), Limits(50))
+    decode(model, ONE, BeamSampler(2, NoPenalty(), stop_when_full, answers=1), Limits(50))
     assert model.steps == 3
     model.steps = 0
-    decode(model, ONE, Beam(2, NoPenalty(), when_beaten, answers=1), Limits(50))
+    decode(model, ONE, BeamSampler(2, NoPenalty(), stop_when_unbeatable, answers=1), Limits(50))
     assert model.steps == 1
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
-def test_stopping_for_fewer_answers_loses_none_of_them(penalty):
-    steps = {when_beaten: 0, never: 0}
+def test_stopping_for_fewer_answers_loses_none_of_them(length_penalty):
+    steps = {stop_when_unbeatable: 0, never: 0}
     for seed in range(8):
         for answers in (1, 2):
             found = {}
-            for stop in steps:
+            for stopping_rule in steps:
                 model = Counting(HistoryModel(seed, scale=4.0))
-                found[stop] = decode(model, some_source(1, seed), Beam(4, penalty, stop, answers), Limits(8))
-                steps[stop] += model.steps
-            assert found[when_beaten] == found[never]
-    assert steps[when_beaten] < steps[never]
+                found[stopping_rule] = decode(
+                    model, random_source(1, seed), BeamSampler(4, length_penalty, stopping_rule, answers), Limits(8)
+                )
+                steps[stopping_rule] += model.steps
+            assert found[stop_when_unbeatable] == found[never]
+    assert steps[stop_when_unbeatable] < steps[never]

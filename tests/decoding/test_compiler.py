@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from seq2see.decoding import compiler
-from seq2see.decoding.compiler import SOURCE, find_compiler, find_library, private_folder
+from seq2see.decoding.compiler import SOURCE, cache_folder, find_compiler, find_or_build_library
 
 needs_compiler = pytest.mark.skipif(find_compiler(os.environ) is None, reason="no C++ compiler")
 
@@ -32,32 +32,32 @@ def environment(tmp_path):
 
 
 def libraries(environment) -> list:
-    return sorted(private_folder(environment).iterdir())
+    return sorted(cache_folder(environment).iterdir())
 
 
 @needs_compiler
 class TestBuilding:
     def test_what_is_built_is_loaded_and_found_again(self, environment, source):
-        assert find_library(environment, source).library.answer() == 42
+        assert find_or_build_library(environment, source).library.answer() == 42
         [built] = libraries(environment)
         before = built.stat().st_mtime_ns
-        assert find_library(environment, source).library.answer() == 42
+        assert find_or_build_library(environment, source).library.answer() == 42
         assert [path.stat().st_mtime_ns for path in libraries(environment)] == [before]
 
     def test_another_source_is_another_library_even_if_only_a_header_changed(self, environment, source):
-        find_library(environment, source)
+        find_or_build_library(environment, source)
         (source / "answer.hpp").write_text("#pragma once\nint answer_to(int question) { return question + 6; }\n")
-        assert find_library(environment, source).library.answer() == 7
+        assert find_or_build_library(environment, source).library.answer() == 7
         assert len(libraries(environment)) == 2
 
     def test_only_the_user_can_get_at_it(self, environment, source):
-        find_library(environment, source)
+        find_or_build_library(environment, source)
         [built] = libraries(environment)
         assert stat.S_IMODE(built.parent.stat().st_mode) == 0o700
         assert stat.S_IMODE(built.stat().st_mode) == 0o700
 
     def test_a_damaged_library_is_built_anew(self, environment, source):
-        find_library(environment, source)
+        find_or_build_library(environment, source)
         [built] = libraries(environment)
         code = (
             "import os, pathlib; from seq2see.decoding.compiler import find_library\n"
@@ -74,20 +74,20 @@ class TestBuilding:
 
     @pytest.mark.parametrize("spoil", [lambda path: path.chmod(0o722), lambda path: _to_link(path)])
     def test_what_somebody_else_could_have_written_is_not_used(self, environment, source, spoil):
-        find_library(environment, source)
+        find_or_build_library(environment, source)
         [built] = libraries(environment)
         spoil(built)
-        assert find_library(environment, source).library.answer() == 42
+        assert find_or_build_library(environment, source).library.answer() == 42
         [built] = [path for path in libraries(environment) if path.suffix == ".so"]
         assert not built.is_symlink()
         assert stat.S_IMODE(built.stat().st_mode) == 0o700
 
     def test_what_another_user_has_written_is_not_used(self, environment, source, monkeypatch):
-        find_library(environment, source)
+        find_or_build_library(environment, source)
         [built] = libraries(environment)
-        assert compiler._is_ours(built)
+        assert compiler._is_trusted(built)
         monkeypatch.setattr(os, "getuid", lambda: built.stat().st_uid + 1)
-        assert not compiler._is_ours(built)
+        assert not compiler._is_trusted(built)
 
     def test_all_that_this_processor_can_do_is_asked_for_first(self, environment, source, tmp_path):
         """This compiler knows neither of the two ways to ask for it, and is then asked for less."""
@@ -95,7 +95,7 @@ class TestBuilding:
         real = find_compiler(environment)[0]
         script.write_text(f'#!/bin/sh\necho "$@" >> {log}\ncase "$*" in *=native*) exit 1;; esac\nexec {real} "$@"\n')
         script.chmod(0o700)
-        assert find_library({**environment, "CXX": str(script)}, source).library.answer() == 42
+        assert find_or_build_library({**environment, "CXX": str(script)}, source).library.answer() == 42
         asked = [line for line in log.read_text().splitlines() if "native.cpp" in line]
         assert [[word for word in line.split() if word.startswith("-m")] for line in asked] == [
             ["-march=native"],
@@ -116,13 +116,13 @@ class TestBuilding:
 
     def test_two_may_build_at_once(self, environment, source):
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(lambda _: find_library(environment, source), range(4)))
+            found = list(pool.map(lambda _: find_or_build_library(environment, source), range(4)))
         assert [each.library.answer() for each in found] == [42] * 4
         assert len(libraries(environment)) == 1
 
     def test_what_does_not_compile_is_a_reason(self, environment, source):
         (source / "native.cpp").write_text("this is no program")
-        found = find_library(environment, source)
+        found = find_or_build_library(environment, source)
         assert found.library is None
         assert "could not be built" in found.reason
         assert libraries(environment) == []
@@ -136,27 +136,27 @@ def _to_link(path) -> None:
 
 class TestDoingWithout:
     def test_no_compiler_is_a_reason(self, environment, source, tmp_path):
-        found = find_library({"PATH": str(tmp_path), "XDG_CACHE_HOME": environment["XDG_CACHE_HOME"]}, source)
+        found = find_or_build_library({"PATH": str(tmp_path), "XDG_CACHE_HOME": environment["XDG_CACHE_HOME"]}, source)
         assert found.library is None
         assert "no C++ compiler" in found.reason
 
     def test_a_compiler_that_does_not_exist_is_a_reason(self, environment, source):
-        assert "no C++ compiler" in find_library({**environment, "CXX": "no-such-compiler"}, source).reason
+        assert "no C++ compiler" in find_or_build_library({**environment, "CXX": "no-such-compiler"}, source).reason
 
     def test_a_compiler_that_fails_is_a_reason(self, environment, source):
-        found = find_library({**environment, "CXX": "false"}, source)
+        found = find_or_build_library({**environment, "CXX": "false"}, source)
         assert found.library is None
         assert "could not be built" in found.reason
 
     def test_a_cache_that_cannot_be_written_is_a_reason(self, environment, source, tmp_path):
         (tmp_path / "file").write_text("not a folder")
-        assert find_library({**environment, "XDG_CACHE_HOME": str(tmp_path / "file")}, source).library is None
+        assert find_or_build_library({**environment, "XDG_CACHE_HOME": str(tmp_path / "file")}, source).library is None
 
     @needs_compiler
     def test_the_variable_may_hold_words_for_the_compiler(self, environment, source):
         words = f"{find_compiler(environment)[0]} -DWORD=1"
         (source / "native.cpp").write_text('extern "C" int answer() { return WORD; }\n')
-        assert find_library({**environment, "CXX": words}, source).library.answer() == 1
+        assert find_or_build_library({**environment, "CXX": words}, source).library.answer() == 1
 
 
 def test_the_source_comes_with_the_package():

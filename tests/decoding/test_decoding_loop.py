@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
-from seq2see.core.rows import move_rows
+from seq2see.core.rows import reorder_rows
 from seq2see.decoding import engine
-from seq2see.decoding.beam import Beam
-from seq2see.decoding.choosers import Greedy, Sample
+from seq2see.decoding.beam import BeamSampler
 from seq2see.decoding.engine import Limits, decode, stream
-from seq2see.decoding.penalties import Average
-from seq2see.decoding.rules import MinimumLength, NoRepeat
+from seq2see.decoding.length_penalties import Average
+from seq2see.decoding.logits_processors import MinNewTokens, NoRepeatNGram
+from seq2see.decoding.samplers import GreedySampler, RandomSampler
 from tiny_models import few_examples
 from toy_decoders import (
     BOS,
@@ -24,13 +24,13 @@ from toy_decoders import (
     HistoryModel,
     TableModel,
     next_log_probabilities,
-    pick,
+    random_source,
     rescore,
-    some_source,
+    select_rows,
 )
 
-CHOOSERS = [Greedy(), Sample(3, width=2), Beam(3), Beam(4, Average())]
-every_chooser = pytest.mark.parametrize("chooser", CHOOSERS, ids=lambda chooser: type(chooser).__name__)
+SAMPLERS = [GreedySampler(), RandomSampler(3, width=2), BeamSampler(3), BeamSampler(4, Average())]
+every_chooser = pytest.mark.parametrize("chooser", SAMPLERS, ids=lambda sampler: type(sampler).__name__)
 LIMITS = Limits(max_new_tokens=5)
 PREFIXES = Sequences.of([[3, 4, 5, 3], [], [5], [4, 4], [3, 3, 3], [4], [5, 3]])
 
@@ -46,18 +46,26 @@ def same(left, right):
 @few_examples(3)
 @given(
     seed=st.integers(0, 999),
-    chooser=st.sampled_from(CHOOSERS),
+    sampler=st.sampled_from(SAMPLERS),
     order=st.permutations(range(7)),
     forced=st.booleans(),
 )
-def test_rows_alone_together_and_in_another_order_give_the_same(seed, chooser, order, forced):
-    model, source, numbers = HistoryModel(seed), some_source(7, seed), torch.arange(50, 57)
+def test_rows_alone_together_and_in_another_order_give_the_same(seed, sampler, order, forced):
+    model, source, numbers = HistoryModel(seed), random_source(7, seed), torch.arange(50, 57)
     prefix = PREFIXES if forced else None
-    rules = [NoRepeat(2), MinimumLength(2)]
-    together = decode(model, source, chooser, LIMITS, rules, prefix, numbers)
+    logits_processors = [NoRepeatNGram(2), MinNewTokens(2)]
+    together = decode(model, source, sampler, LIMITS, logits_processors, prefix, numbers)
 
     def of(rows):
-        return decode(model, pick(source, rows), chooser, LIMITS, rules, pick(prefix, rows), numbers[rows])
+        return decode(
+            model,
+            select_rows(source, rows),
+            sampler,
+            LIMITS,
+            logits_processors,
+            select_rows(prefix, rows),
+            numbers[rows],
+        )
 
     same(of(order), [together[row] for row in order])
     same(of([order[0]]), [together[order[0]]])
@@ -66,32 +74,32 @@ def test_rows_alone_together_and_in_another_order_give_the_same(seed, chooser, o
 
 @every_chooser
 @pytest.mark.parametrize("model", [TableModel(3), HistoryModel(3)], ids=lambda model: type(model).__name__)
-def test_answers_begin_with_their_prefix_and_count_its_log_probabilities(model, chooser):
-    source = None if isinstance(model, TableModel) else some_source(7)
-    for row, answers in enumerate(decode(model, source, chooser, LIMITS, (), PREFIXES)):
+def test_answers_begin_with_their_prefix_and_count_its_log_probabilities(model, sampler):
+    source = None if isinstance(model, TableModel) else random_source(7)
+    for row, answers in enumerate(decode(model, source, sampler, LIMITS, (), PREFIXES)):
         length = int(PREFIXES.lengths[row])
         assert answers
         for answer in answers:
             assert answer.tokens[:length] == tuple(PREFIXES.values[row, :length].tolist())
             assert len(answer.tokens) + answer.finished <= length + 5
             assert answer.finished or len(answer.tokens) == length + 5
-            told = rescore(model, pick(source, [row]), answer.tokens + (EOS,) * answer.finished)
+            told = rescore(model, select_rows(source, [row]), answer.tokens + (EOS,) * answer.finished)
             assert answer.token_log_probabilities == pytest.approx(told, abs=1e-5)
 
 
 def test_a_prefix_is_taken_whatever_rules_say_of_it():
-    answers = decode(TableModel(3), None, Beam(2), LIMITS, [Forbid((4,)), NoRepeat(1)], PREFIXES)
+    answers = decode(TableModel(3), None, BeamSampler(2), LIMITS, [Forbid((4,)), NoRepeatNGram(1)], PREFIXES)
     assert all(answer.tokens[:2] == (4, 4) for answer in answers[3])
     assert all(answer.tokens[:3] == (3, 3, 3) for answer in answers[4])
     assert all(4 not in answer.tokens for answer in answers[1])
 
 
 @every_chooser
-def test_a_prefix_of_probability_zero_is_taken_too(chooser):
+def test_a_prefix_of_probability_zero_is_taken_too(sampler):
     model = TableModel(3)
     model.table[:, :, 4] = -torch.inf
     prefix = Sequences.of([[4, 3], [3, 4, 5], [5]])
-    answers = decode(model, None, chooser, LIMITS, (), prefix)
+    answers = decode(model, None, sampler, LIMITS, (), prefix)
     assert [row[0].tokens[:2] for row in answers[:2]] == [(4, 3), (3, 4)]
     assert [row[0].log_probability < -9999 for row in answers] == [True, True, False]
 
@@ -104,33 +112,33 @@ def test_a_prefix_is_read_in_one_step_as_far_as_all_rows_have_one():
             seen.append(tokens.tolist())
             return super().step(tokens, state)
 
-    decode(Watched(1), None, Greedy(), Limits(1), (), Sequences.of([[3, 4], [5, 3, 4]]))
+    decode(Watched(1), None, GreedySampler(), Limits(1), (), Sequences.of([[3, 4], [5, 3, 4]]))
     assert seen[0] == [[BOS, 3, 4], [BOS, 5, 3]]
     assert seen[1:] == [[[4]]]  # the first row has had its one token
 
 
 def test_greedy_takes_the_most_probable_word_at_every_step():
-    model, source = HistoryModel(6), some_source(5)
-    for row, (answer,) in enumerate(decode(model, source, Greedy(), LIMITS)):
+    model, source = HistoryModel(6), random_source(5)
+    for row, (answer,) in enumerate(decode(model, source, GreedySampler(), LIMITS)):
         said = answer.tokens + (EOS,) * answer.finished
         for time, token in enumerate(said):
-            scores = next_log_probabilities(model, pick(source, [row]), said[:time])
+            scores = next_log_probabilities(model, select_rows(source, [row]), said[:time])
             assert max(range(2, 6), key=scores.__getitem__) == token
 
 
 @every_chooser
-def test_pad_and_bos_are_never_said_however_probable(chooser):
+def test_pad_and_bos_are_never_said_however_probable(sampler):
     model = TableModel(2)
     model.table[:, :, :2] += 9.0
-    answers = decode(model, None, chooser, LIMITS, (), Sequences.of([[], []]))
+    answers = decode(model, None, sampler, LIMITS, (), Sequences.of([[], []]))
     assert all(set(answer.tokens) <= {3, 4, 5} for row in answers for answer in row)
 
 
 @every_chooser
-def test_rules_hold_in_every_answer(chooser):
-    model, source = HistoryModel(5), some_source(6)
+def test_rules_hold_in_every_answer(sampler):
+    model, source = HistoryModel(5), random_source(6)
     model.readout[:, EOS] += 1.0
-    for answers in decode(model, source, chooser, Limits(7), [MinimumLength(3), NoRepeat(2)]):
+    for answers in decode(model, source, sampler, Limits(7), [MinNewTokens(3), NoRepeatNGram(2)]):
         for answer in answers:
             pairs = list(zip(answer.tokens, answer.tokens[1:], strict=False))
             assert len(answer.tokens) >= 3
@@ -140,23 +148,23 @@ def test_rules_hold_in_every_answer(chooser):
 def test_minimum_length_counts_from_the_end_of_each_prefix():
     model = TableModel(1)
     model.table[:, :, EOS] += 20.0  # ends as soon as it may
-    answers = decode(model, None, Greedy(), LIMITS, [MinimumLength(2)], PREFIXES)
+    answers = decode(model, None, GreedySampler(), LIMITS, [MinNewTokens(2)], PREFIXES)
     assert [len(row[0].tokens) for row in answers] == [length + 2 for length in PREFIXES.lengths.tolist()]
 
 
 def test_of_equally_probable_words_the_lower_number_is_taken():
     model = TableModel(0, scale=0.0)
     empty = Sequences.of([[]])
-    rules = [Forbid((EOS,))]
-    assert decode(model, None, Greedy(), Limits(3), rules, empty)[0][0].tokens == (3, 3, 3)
-    beams = decode(model, None, Beam(4), Limits(2), rules, empty)[0]
+    logits_processors = [Forbid((EOS,))]
+    assert decode(model, None, GreedySampler(), Limits(3), logits_processors, empty)[0][0].tokens == (3, 3, 3)
+    beams = decode(model, None, BeamSampler(4), Limits(2), logits_processors, empty)[0]
     assert [beam.tokens for beam in beams] == [(3, 3), (3, 4), (3, 5), (4, 3)]
 
 
 @every_chooser
-def test_a_stream_yields_every_step_and_returns_the_answers(chooser):
-    model, source = HistoryModel(3), some_source(4)
-    run, steps = stream(model, source, chooser, LIMITS), []
+def test_a_stream_yields_every_step_and_returns_the_answers(sampler):
+    model, source = HistoryModel(3), random_source(4)
+    run, steps = stream(model, source, sampler, LIMITS), []
     while True:
         try:
             steps.append(next(run))
@@ -164,8 +172,8 @@ def test_a_stream_yields_every_step_and_returns_the_answers(chooser):
         except StopIteration as end:
             answers = end.value
             break
-    same(answers, decode(model, source, chooser, LIMITS))
-    if isinstance(chooser, Greedy):
+    same(answers, decode(model, source, sampler, LIMITS))
+    if isinstance(sampler, GreedySampler):
         streamed = torch.stack([step.tokens for step in steps], dim=1).tolist()
         said = [list(row[0].tokens) + [EOS] * row[0].finished for row in answers]
         assert streamed == [row + [0] * (len(steps) - len(row)) for row in said]
@@ -173,30 +181,30 @@ def test_a_stream_yields_every_step_and_returns_the_answers(chooser):
 
 
 def test_the_stream_of_a_beam_tells_whose_story_each_row_continues():
-    model, source = HistoryModel(3), some_source(4)
+    model, source = HistoryModel(3), random_source(4)
     stories = [()] * 12
-    for step in stream(model, source, Beam(3), LIMITS, [Forbid((EOS,))]):
+    for step in stream(model, source, BeamSampler(3), LIMITS, [Forbid((EOS,))]):
         moves = zip(step.parents.tolist(), step.tokens.tolist(), strict=True)
         stories = [(*stories[parent], token) for parent, token in moves]
-    answers = decode(model, source, Beam(3), LIMITS, [Forbid((EOS,))])
+    answers = decode(model, source, BeamSampler(3), LIMITS, [Forbid((EOS,))])
     assert [answer.tokens for row in answers for answer in row] == stories
 
 
 @every_chooser
-def test_rows_that_are_done_say_pad_while_others_go_on(chooser):
+def test_rows_that_are_done_say_pad_while_others_go_on(sampler):
     model = TableModel(1)
     model.table[:, :, EOS] = -torch.inf  # nothing ends the story ...
     model.table[:, 3] = -torch.inf  # ... but a 3, which always does
     model.table[:, 3, EOS] = 0.0
-    *_, last = stream(model, None, chooser, Limits(6), [Forbid((3,))], Sequences.of([[3], [4]]))
+    *_, last = stream(model, None, sampler, Limits(6), [Forbid((3,))], Sequences.of([[3], [4]]))
     tokens, log_probabilities = last.tokens.tolist(), last.log_probabilities.tolist()
-    assert tokens[: chooser.width] == [0] * chooser.width
-    assert log_probabilities[: chooser.width] == [0.0] * chooser.width
-    assert 0 not in tokens[chooser.width :]
+    assert tokens[: sampler.width] == [0] * sampler.width
+    assert log_probabilities[: sampler.width] == [0.0] * sampler.width
+    assert 0 not in tokens[sampler.width :]
 
 
 @every_chooser
-def test_a_stop_from_outside_hands_back_what_is_there(chooser):
+def test_a_stop_from_outside_hands_back_what_is_there(sampler):
     asked = []
 
     def after_two_steps():
@@ -204,10 +212,10 @@ def test_a_stop_from_outside_hands_back_what_is_there(chooser):
         return len(asked) == 2
 
     limits = Limits(50, after_two_steps)
-    answers = decode(HistoryModel(3), some_source(4), chooser, limits, [Forbid((EOS,))])
+    answers = decode(HistoryModel(3), random_source(4), sampler, limits, [Forbid((EOS,))])
     assert len(asked) == 2
     assert all(len(answer.tokens) == 2 and not answer.finished for row in answers for answer in row)
-    assert all(len(row) == chooser.width for row in answers)
+    assert all(len(row) == sampler.width for row in answers)
 
 
 def test_rows_are_picked_only_when_they_move(monkeypatch):
@@ -215,14 +223,14 @@ def test_rows_are_picked_only_when_they_move(monkeypatch):
 
     def watched(state, rows):
         picks.append(rows.tolist())
-        return move_rows(state, rows)
+        return reorder_rows(state, rows)
 
-    monkeypatch.setattr(engine, "move_rows", watched)
+    monkeypatch.setattr(engine, "reorder_rows", watched)
     endless = [Forbid((EOS,))]  # otherwise rows that are done are left out
-    decode(HistoryModel(3), some_source(4), Greedy(), LIMITS, endless)
-    decode(HistoryModel(3), some_source(4), Beam(1), LIMITS, endless)
+    decode(HistoryModel(3), random_source(4), GreedySampler(), LIMITS, endless)
+    decode(HistoryModel(3), random_source(4), BeamSampler(1), LIMITS, endless)
     assert not picks
-    decode(HistoryModel(3), some_source(4), Beam(3), LIMITS, endless)
+    decode(HistoryModel(3), random_source(4), BeamSampler(3), LIMITS, endless)
     assert picks
     assert list(range(12)) not in picks
 
@@ -235,45 +243,45 @@ def test_the_model_runs_in_inference_mode():
             seen.append(torch.is_inference_mode_enabled())
             return super().step(tokens, state)
 
-    decode(Watched(1), None, Greedy(), LIMITS, (), PREFIXES)
+    decode(Watched(1), None, GreedySampler(), LIMITS, (), PREFIXES)
     assert len(seen) > 1
     assert all(seen)
 
 
 def test_an_empty_batch_has_no_answers():
-    assert decode(HistoryModel(3), Sequences.of([]), Greedy(), LIMITS) == []
+    assert decode(HistoryModel(3), Sequences.of([]), GreedySampler(), LIMITS) == []
 
 
 def test_a_prefix_with_special_tokens_is_refused():
     with pytest.raises(UserError, match="<eos>"):
-        decode(TableModel(), None, Greedy(), LIMITS, (), Sequences.of([[3, EOS]]))
+        decode(TableModel(), None, GreedySampler(), LIMITS, (), Sequences.of([[3, EOS]]))
 
 
 def test_rows_must_be_given_by_source_or_prefix():
     with pytest.raises(ValueError, match="prefix"):
-        decode(TableModel(), None, Greedy(), LIMITS)
+        decode(TableModel(), None, GreedySampler(), LIMITS)
     with pytest.raises(ValueError, match="as many"):
-        decode(HistoryModel(), some_source(3), Greedy(), LIMITS, (), Sequences.of([[3]]))
+        decode(HistoryModel(), random_source(3), GreedySampler(), LIMITS, (), Sequences.of([[3]]))
 
 
 def test_logits_in_half_precision_are_scored_in_full():
     model = TableModel(3)
     model.table = model.table.bfloat16()
-    answer = decode(model, None, Greedy(), LIMITS, (), Sequences.of([[]]))[0][0]
+    answer = decode(model, None, GreedySampler(), LIMITS, (), Sequences.of([[]]))[0][0]
     model.table = model.table.double()
     told = rescore(model, None, answer.tokens + (EOS,) * answer.finished)
     assert answer.token_log_probabilities == pytest.approx(told, abs=1e-5)
 
 
 @every_chooser
-def test_a_model_that_gives_log_probabilities_itself_is_asked_for_them(chooser):
+def test_a_model_that_gives_log_probabilities_itself_is_asked_for_them(sampler):
     class Scores(HistoryModel):
-        def step_scores(self, tokens, state):
+        def step_log_probabilities(self, tokens, state):
             logits, state = super().step(tokens, state)
             return logits.float().log_softmax(-1), state
 
         def step(self, tokens, state):
             raise AssertionError("nobody needs the logits")
 
-    found = decode(Scores(3), some_source(7), chooser, LIMITS, (), PREFIXES)
-    same(found, decode(HistoryModel(3), some_source(7), chooser, LIMITS, (), PREFIXES))
+    found = decode(Scores(3), random_source(7), sampler, LIMITS, (), PREFIXES)
+    same(found, decode(HistoryModel(3), random_source(7), sampler, LIMITS, (), PREFIXES))

@@ -2,30 +2,30 @@ import pytest
 
 from seq2see.core.errors import UserError
 from seq2see.core.settings import read_tree, walk
-from seq2see.decoding.beam import Beam, when_beaten, when_full
-from seq2see.decoding.choosers import Greedy, Sample
+from seq2see.decoding.beam import BeamSampler, stop_when_full, stop_when_unbeatable
 from seq2see.decoding.engine import Limits
-from seq2see.decoding.penalties import GNMT, Average, NoPenalty
-from seq2see.decoding.rules import Discourage, MinimumLength, NoRepeat
-from seq2see.decoding.settings import Decoding, chooser_of, limits_of, rules_of
+from seq2see.decoding.length_penalties import GNMT, Average, NoPenalty
+from seq2see.decoding.logits_processors import MinNewTokens, NoRepeatNGram, RepetitionPenalty
+from seq2see.decoding.samplers import GreedySampler, RandomSampler
+from seq2see.decoding.settings import Decoding, make_limits, make_logits_processors, make_sampler
 
 PLAIN = Decoding(max_new_tokens=9)
 
 
 def test_the_plain_settings_are_greedy_without_rules():
-    assert chooser_of(PLAIN) == Greedy(NoPenalty())
-    assert rules_of(PLAIN) == ()
-    assert limits_of(PLAIN) == Limits(9)
+    assert make_sampler(PLAIN) == GreedySampler(NoPenalty())
+    assert make_logits_processors(PLAIN) == ()
+    assert make_limits(PLAIN) == Limits(9)
 
 
 def test_beams_sampling_and_rules_are_what_the_settings_say():
     beams = PLAIN.with_(num_beams=4, num_return_sequences=2, length_penalty=GNMT(alpha=0.7))
-    assert chooser_of(beams) == Beam(4, GNMT(alpha=0.7), when_beaten, 2)
-    assert chooser_of(beams.with_(early_stopping=True)).stop is when_full
+    assert make_sampler(beams) == BeamSampler(4, GNMT(alpha=0.7), stop_when_unbeatable, 2)
+    assert make_sampler(beams.with_(early_stopping=True)).stopping_rule is stop_when_full
     drawn = PLAIN.with_(do_sample=True, temperature=0.5, top_k=7, top_p=0.9, num_return_sequences=3)
-    assert chooser_of(drawn, seed=11) == Sample(11, 0.5, 7, 0.9, 3, NoPenalty())
+    assert make_sampler(drawn, seed=11) == RandomSampler(11, 0.5, 7, 0.9, 3, NoPenalty())
     ruled = PLAIN.with_(min_new_tokens=2, no_repeat_ngram_size=3, repetition_penalty=1.2)
-    assert rules_of(ruled) == (Discourage(1.2), MinimumLength(2), NoRepeat(3))
+    assert make_logits_processors(ruled) == (RepetitionPenalty(1.2), MinNewTokens(2), NoRepeatNGram(3))
 
 
 def test_a_penalty_is_chosen_by_its_kind():

@@ -7,15 +7,21 @@ from hypothesis import strategies as st
 
 from seq2see.core.batch import Sequences
 from seq2see.decoding import engine
-from seq2see.decoding.beam import Beam, when_full
-from seq2see.decoding.choosers import Greedy, Sample
+from seq2see.decoding.beam import BeamSampler, stop_when_full
 from seq2see.decoding.engine import Limits, decode, stream
-from seq2see.decoding.penalties import GNMT, Average
-from seq2see.decoding.rules import MinimumLength, NoRepeat
+from seq2see.decoding.length_penalties import GNMT, Average
+from seq2see.decoding.logits_processors import MinNewTokens, NoRepeatNGram
+from seq2see.decoding.samplers import GreedySampler, RandomSampler
 from tiny_models import few_examples
-from toy_decoders import EOS, HistoryModel, pick, some_source
+from toy_decoders import EOS, HistoryModel, random_source, select_rows
 
-CHOOSERS = [Greedy(), Sample(3, width=3), Beam(3), Beam(2, GNMT(), when_full), Beam(4, Average(), answers=1)]
+SAMPLERS = [
+    GreedySampler(),
+    RandomSampler(3, width=3),
+    BeamSampler(3),
+    BeamSampler(2, GNMT(), stop_when_full),
+    BeamSampler(4, Average(), answers=1),
+]
 
 
 class Countdown:
@@ -24,7 +30,7 @@ class Countdown:
     def __init__(self):
         self.stepped = []
 
-    def start(self, source, rows, room):
+    def start(self, source, rows, max_length):
         return source.lengths.clone()
 
     def step(self, tokens, left):
@@ -41,21 +47,26 @@ def lengths_of(answers):
 
 def test_by_hand_rows_are_dropped_when_a_quarter_of_them_is_done():
     model, lengths = Countdown(), [5, 1, 3, 1, 2]
-    answers = decode(model, Sequences.of([[3] * length for length in lengths]), Greedy(), Limits(9))
+    answers = decode(model, Sequences.of([[3] * length for length in lengths]), GreedySampler(), Limits(9))
     assert lengths_of(answers) == lengths
     assert model.stepped == [[5, 1, 3, 1, 2], [4, 0, 2, 0, 1], [3, 1, 0], [2, 0], [1], [0]]
 
 
 def test_by_hand_few_rows_that_are_done_are_not_worth_it():
     model, lengths = Countdown(), [4, 4, 1, 4, 4]
-    answers = decode(model, Sequences.of([[3] * length for length in lengths]), Greedy(), Limits(9))
+    answers = decode(model, Sequences.of([[3] * length for length in lengths]), GreedySampler(), Limits(9))
     assert lengths_of(answers) == lengths
     assert [len(rows) for rows in model.stepped] == [5, 5, 5, 5, 5]
 
 
 def test_by_hand_of_beams_whole_inputs_are_dropped():
     model, lengths = Countdown(), [3, 1, 2]
-    answers = decode(model, Sequences.of([[3] * length for length in lengths]), Beam(2, stop=when_full), Limits(9))
+    answers = decode(
+        model,
+        Sequences.of([[3] * length for length in lengths]),
+        BeamSampler(2, stopping_rule=stop_when_full),
+        Limits(9),
+    )
     assert [max(len(answer.tokens) for answer in row) for row in answers] == [4, 2, 3]
     assert [len(rows) for rows in model.stepped] == [3, 6, 6, 4, 2]
     assert set(model.stepped[-1]) == {-1}
@@ -64,19 +75,21 @@ def test_by_hand_of_beams_whole_inputs_are_dropped():
 @few_examples(3)
 @given(
     seed=st.integers(0, 999),
-    chooser=st.sampled_from(CHOOSERS),
+    sampler=st.sampled_from(SAMPLERS),
     rows=st.integers(1, 9),
     forced=st.booleans(),
 )
-def test_answers_and_steps_are_those_of_rows_that_are_never_dropped(seed, chooser, rows, forced):
-    model, source = HistoryModel(seed, scale=3.0), some_source(rows, seed)
+def test_answers_and_steps_are_those_of_rows_that_are_never_dropped(seed, sampler, rows, forced):
+    model, source = HistoryModel(seed, scale=3.0), random_source(rows, seed)
     prefix = Sequences.of([[3, 4, 5, 3][: (row * 7) % 4] for row in range(rows)]) if forced else None
-    rules = [NoRepeat(2), MinimumLength(1)]
+    logits_processors = [NoRepeatNGram(2), MinNewTokens(1)]
 
     def run(worth):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(engine, "WORTH_DROPPING", worth)
-            return read(stream(model, source, chooser, Limits(7), rules, prefix, torch.arange(40, 40 + rows)))
+            patch.setattr(engine, "DROP_DONE_RATIO", worth)
+            return read(
+                stream(model, source, sampler, Limits(7), logits_processors, prefix, torch.arange(40, 40 + rows))
+            )
 
     steps, answers = run(0)  # 0 times what is done never reaches the number of rows
     for worth in (4, 10**6):
@@ -106,15 +119,17 @@ def parents_of(step):
 
 
 def test_samples_stay_the_same_when_others_of_the_same_input_have_ended():
-    model, source = HistoryModel(4), some_source(3)
-    many = decode(model, source, Sample(8, width=5), Limits(9))
+    model, source = HistoryModel(4), random_source(3)
+    many = decode(model, source, RandomSampler(8, width=5), Limits(9))
     for row in range(3):
-        alone = decode(model, pick(source, [row]), Sample(8, width=5), Limits(9), indices=torch.tensor([row]))
+        alone = decode(
+            model, select_rows(source, [row]), RandomSampler(8, width=5), Limits(9), indices=torch.tensor([row])
+        )
         assert {answer.tokens for answer in alone[0]} == {answer.tokens for answer in many[row]}
 
 
 def test_a_row_keeps_its_own_prefix_when_rows_before_it_are_dropped():
     prefixes = Sequences.of([[3], [5], [4, 4, 5, 3]])
-    for chooser in (Greedy(), Beam(2)):
-        answers = decode(HistoryModel(2), some_source(3), chooser, Limits(1), (), prefixes)
+    for sampler in (GreedySampler(), BeamSampler(2)):
+        answers = decode(HistoryModel(2), random_source(3), sampler, Limits(1), (), prefixes)
         assert [row[0].tokens[:4] for row in answers][2] == (4, 4, 5, 3)

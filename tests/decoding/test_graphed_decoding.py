@@ -7,15 +7,15 @@ import torch
 from torch.testing import assert_close
 
 from seq2see.core.batch import Sequences
-from seq2see.decoding.beam import Beam, when_full
-from seq2see.decoding.choosers import Greedy, Sample
+from seq2see.decoding.beam import BeamSampler, stop_when_full
 from seq2see.decoding.engine import Limits, decode, stream
-from seq2see.decoding.graphs import GraphedModel
-from seq2see.decoding.penalties import GNMT, Average
-from seq2see.decoding.quick import quicken
+from seq2see.decoding.graphed_decoding import GraphedModel
+from seq2see.decoding.length_penalties import GNMT, Average
+from seq2see.decoding.optimize import optimize_for_inference
+from seq2see.decoding.samplers import GreedySampler, RandomSampler
 from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
-from seq2see.models.settings import ModelSettings, Text, TextTarget, Tokens
+from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -26,7 +26,7 @@ KINDS = {
     "gru": ModelSettings(
         source=Text(),
         encoder=RecurrentEncoderSettings(width=64),
-        decoder=RecurrentDecoderSettings(width=64, look="additive"),
+        decoder=RecurrentDecoderSettings(width=64, attention="additive"),
     ),
 }
 
@@ -41,32 +41,39 @@ def sources(rows: int, seed: int) -> Sequences:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "chooser",
-    [Greedy(), Beam(4, Average()), Beam(3, GNMT(), when_full, 2), Sample(seed=3, width=2)],
+    [
+        GreedySampler(),
+        BeamSampler(4, Average()),
+        BeamSampler(3, GNMT(), stop_when_full, 2),
+        RandomSampler(seed=3, width=2),
+    ],
     ids=["greedy", "beam", "until full", "sample"],
 )
-def test_recorded_steps_give_the_same_answers(kind, chooser):
+def test_recorded_steps_give_the_same_answers(kind, sampler):
     model = fresh_model(KINDS[kind], (50, 40), "xavier", seed=1).eval().cuda()
     graphed = GraphedModel(model)
     for rows, seed in ((5, 1), (5, 2), (3, 3), (5, 4)):
-        plain = decode(model, sources(rows, seed), chooser, Limits(24))
-        quick = decode(graphed, sources(rows, seed), chooser, Limits(24))
-        assert [[each.tokens for each in answers] for answers in quick] == [
+        plain = decode(model, sources(rows, seed), sampler, Limits(24))
+        optimized = decode(graphed, sources(rows, seed), sampler, Limits(24))
+        assert [[each.tokens for each in answers] for answers in optimized] == [
             [each.tokens for each in answers] for answers in plain
         ]
 
 
 @pytest.mark.parametrize("order", ["pre", "post"])
-@pytest.mark.parametrize("rows, chooser", [(1, Greedy()), (4, Greedy()), (1, Beam(4, Average())), (2, Beam(3))])
-def test_few_kernels_for_few_rows_give_the_same_answers(order, rows, chooser):
-    stack = TransformerSettings(width=72, depth=3, heads=3, order=order)  # no power of two
+@pytest.mark.parametrize(
+    "rows, chooser", [(1, GreedySampler()), (4, GreedySampler()), (1, BeamSampler(4, Average())), (2, BeamSampler(3))]
+)
+def test_few_kernels_for_few_rows_give_the_same_answers(order, rows, sampler):
+    stack = TransformerSettings(width=72, depth=3, heads=3, norm_order=order)  # no power of two
     settings = ModelSettings(source=Text(), encoder=stack, decoder=stack)
     model = fresh_model(settings, (50, 40), "xavier", seed=1).eval().cuda()
-    quickened = quicken(model)
-    assert quickened.model is not model
+    optimized_model = optimize_for_inference(model)
+    assert optimized_model.model is not model
     for seed in range(4):
-        plain = decode(model, sources(rows, seed), chooser, Limits(40))
-        quick = decode(quickened, sources(rows, seed), chooser, Limits(40))
-        assert [[each.tokens for each in answers] for answers in quick] == [
+        plain = decode(model, sources(rows, seed), sampler, Limits(40))
+        optimized = decode(optimized_model, sources(rows, seed), sampler, Limits(40))
+        assert [[each.tokens for each in answers] for answers in optimized] == [
             [each.tokens for each in answers] for answers in plain
         ]
 
@@ -74,15 +81,17 @@ def test_few_kernels_for_few_rows_give_the_same_answers(order, rows, chooser):
 def test_a_prefix_is_read_first():
     model = fresh_model(KINDS["transformer"], (50, 40), "xavier", seed=1).eval().cuda()
     prefix = Sequences.of([[7, 8, 9], [5], [6, 6]]).to("cuda")
-    answers = [decode(each, sources(3, 5), Greedy(), Limits(9), prefix=prefix) for each in (model, GraphedModel(model))]
+    answers = [
+        decode(each, sources(3, 5), GreedySampler(), Limits(9), prefix=prefix) for each in (model, GraphedModel(model))
+    ]
     assert [each[0].tokens for each in answers[0]] == [each[0].tokens for each in answers[1]]
 
 
-@pytest.mark.parametrize("chooser", [Greedy(), Beam(3)], ids=["greedy", "beam"])
-def test_recorded_steps_can_be_watched(chooser):
+@pytest.mark.parametrize("chooser", [GreedySampler(), BeamSampler(3)], ids=["greedy", "beam"])
+def test_recorded_steps_can_be_watched(sampler):
     model = fresh_model(KINDS["transformer"], (50, 40), "xavier", seed=1).eval().cuda()
-    plain, quick = (list(stream(each, sources(4, 6), chooser, Limits(20))) for each in (model, GraphedModel(model)))
-    for one, other in zip(plain, quick, strict=False):  # a GPU goes on for a few steps after all is said
+    plain, optimized = (list(stream(each, sources(4, 6), sampler, Limits(20))) for each in (model, GraphedModel(model)))
+    for one, other in zip(plain, optimized, strict=False):  # a GPU goes on for a few steps after all is said
         assert one.tokens.tolist() == other.tokens.tolist()
         assert_close(one.log_probabilities, other.log_probabilities, atol=1e-4, rtol=0)
 
@@ -91,17 +100,18 @@ def test_recorded_steps_can_be_watched(chooser):
 def test_a_model_in_bf16_says_nearly_the_same(kind):
     model = fresh_model(KINDS[kind], (50, 40), "xavier", seed=1).eval().cuda()
     exact, rounded = (
-        decode(quicken(model, precision), sources(8, 7), Greedy(), Limits(24)) for precision in ("float32", "bf16")
+        decode(optimize_for_inference(model, precision), sources(8, 7), GreedySampler(), Limits(24))
+        for precision in ("float32", "bf16")
     )
     for (one,), (other,) in zip(exact, rounded, strict=True):
         assert abs(one.token_log_probabilities[0] - other.token_log_probabilities[0]) < 0.1
 
 
 def test_a_language_model_goes_on_from_a_prefix():
-    settings = ModelSettings(decoder=STACK, target=TextTarget(frontend=Tokens(positions="rotary")))
+    settings = ModelSettings(decoder=STACK, target=TextTarget(frontend=TokenEmbeddingSettings(positions="rotary")))
     model = fresh_model(settings, (40, 40), "xavier", seed=1).eval().cuda()
     prefix = Sequences.of([[7, 8, 9], [5], [6, 6]]).to("cuda")
-    answers = [decode(each, None, Greedy(), Limits(30), prefix=prefix) for each in (model, GraphedModel(model))]
+    answers = [decode(each, None, GreedySampler(), Limits(30), prefix=prefix) for each in (model, GraphedModel(model))]
     assert [each[0].tokens for each in answers[0]] == [each[0].tokens for each in answers[1]]
 
 

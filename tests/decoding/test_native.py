@@ -15,21 +15,21 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.core.batch import Sequences
-from seq2see.core.rows import fork, pick_rows, repeat_rows
-from seq2see.decoding.beam import Beam
-from seq2see.decoding.choosers import Greedy
+from seq2see.core.rows import clone_state, pick_rows, repeat_rows
+from seq2see.decoding.beam import BeamSampler
 from seq2see.decoding.engine import Limits, decode
-from seq2see.decoding.native import NativeModel, native_twin, why_not
+from seq2see.decoding.native import NativeModel, make_native_model, native_unsupported_reason
+from seq2see.decoding.samplers import GreedySampler
 from seq2see.models.build import fresh_model
 from seq2see.models.heads import TiedHead
 from seq2see.models.seq2seq import Seq2Seq
-from seq2see.models.settings import ModelSettings, Text, TextTarget, Tokens
+from seq2see.models.settings import ModelSettings, Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from tiny_models import tiny
+from tiny_models import tiny_model
 
 SOURCE_SIZE, TARGET_SIZE = 71, 131
 
-# (norm, order, positions, head, vocabulary): each word stands at least twice, with different neighbours.
+# (norm, order, positions, head, vocabulary): each word stands at least twice, with different neighbors.
 VARIANTS = [
     ("layer", "pre", "sinusoidal", "tied", "shared"),
     ("layer", "post", "learned", "free", "separate"),
@@ -43,7 +43,7 @@ VARIANTS = [
 @cache
 def model_of(norm, order, positions, head, vocabulary) -> Seq2Seq:
     """Heads of 38 numbers, or of 6 and 10; 131 tokens: nothing is a multiple of 16."""
-    frontend = Tokens(positions=positions)
+    frontend = TokenEmbeddingSettings(positions=positions)
     part = partial(TransformerSettings, heads=2, norm=norm, order=order)
     widths = (76, 76) if vocabulary == "shared" else (12, 20)
     settings = ModelSettings(
@@ -63,7 +63,7 @@ def model_of(norm, order, positions, head, vocabulary) -> Seq2Seq:
 @cache
 def twin_of(variant: tuple[str, ...], precision: str, threads: int = 1) -> NativeModel:
     model = model_of(*variant)
-    return native_twin(model, precision, threads) or pytest.skip(str(why_not(model)))
+    return make_native_model(model, precision, threads) or pytest.skip(str(native_unsupported_reason(model)))
 
 
 def some_sources(lengths: list[int], seed: int = 0) -> Sequences:
@@ -85,7 +85,7 @@ def read(model, source: Sequences, tokens: Tensor, pieces: list[int]) -> Tensor:
     return torch.cat(logits, dim=1)
 
 
-def int8_product(weight: Tensor, bias: Tensor | None, vectors: Tensor) -> Tensor:
+def int8_linear(weight: Tensor, bias: Tensor | None, vectors: Tensor) -> Tensor:
     """The definition: whole numbers up to 127, a scale for each output channel and for each vector."""
 
     def whole(numbers: Tensor) -> tuple[Tensor, Tensor]:
@@ -104,9 +104,9 @@ def int8_definition(model: Seq2Seq) -> Seq2Seq:
     model = copy.deepcopy(model)
     for module in model.modules():
         if isinstance(module, nn.Linear):
-            module.forward = partial(int8_product, module.weight, module.bias)
+            module.forward = partial(int8_linear, module.weight, module.bias)
         elif isinstance(module, TiedHead):
-            module.forward = partial(int8_product, module.table.weight, None)
+            module.forward = partial(int8_linear, module.table.weight, None)
     return model
 
 
@@ -137,7 +137,7 @@ class TestVariants:
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16", "int8"])
-class TestNeighbours:
+class TestNeighbors:
     variant = VARIANTS[0]
 
     def test_a_row_is_the_same_to_the_last_bit_in_any_batch_and_with_any_threads(self, precision):
@@ -168,7 +168,7 @@ class TestNeighbours:
         ways = [some_tokens(2, 8, seed) for seed in (1, 2)]
         ways[1][:, :3] = ways[0][:, :3]
         _, one = model.step(ways[0][:, :3], model.start(source, 2, 8))
-        states, found = [one, fork(one)], [[], []]
+        states, found = [one, clone_state(one)], [[], []]
         for time in range(3, 8):
             for way in (0, 1):
                 scores, states[way] = model.step(ways[way][:, time : time + 1], states[way])
@@ -182,18 +182,22 @@ class TestTwin:
 
     def test_it_decodes_what_the_model_decodes(self):
         model, source = model_of(*self.variant), some_sources([5, 1, 19, 7])
-        for chooser in (Greedy(), Beam(3)):
-            expected = decode(model, source, chooser, Limits(12))
-            found = decode(twin_of(self.variant, "float32", 2), source, chooser, Limits(12))
+        for sampler in (GreedySampler(), BeamSampler(3)):
+            expected = decode(model, source, sampler, Limits(12))
+            found = decode(twin_of(self.variant, "float32", 2), source, sampler, Limits(12))
             assert [[a.tokens for a in row] for row in found] == [[a.tokens for a in row] for row in expected]
 
     @pytest.mark.parametrize("threads", [1, 2, 3])
     def test_scores_are_log_probabilities(self, threads):
-        twin, source, tokens = twin_of(self.variant, "float32", threads), some_sources([5, 1, 19]), some_tokens(3, 2)
-        scores, state = twin.step_scores(tokens, twin.start(source, 3, 2))
-        logits = read(twin, source, tokens, [2])
+        optimized_model, source, tokens = (
+            twin_of(self.variant, "float32", threads),
+            some_sources([5, 1, 19]),
+            some_tokens(3, 2),
+        )
+        scores, state = optimized_model.step_log_probabilities(tokens, optimized_model.start(source, 3, 2))
+        logits = read(optimized_model, source, tokens, [2])
         torch.testing.assert_close(scores, logits.log_softmax(-1), rtol=1e-6, atol=1e-6)
-        assert state.filled.tolist() == [2, 2, 2]
+        assert state.cache_lengths.tolist() == [2, 2, 2]
 
     def test_log_probabilities_of_a_large_vocabulary_are_summed_in_blocks(self):
         width = TransformerSettings(width=8, depth=1, heads=2)
@@ -203,8 +207,8 @@ class TestTwin:
         with torch.no_grad():
             model.target.table.weight[4500] *= 40  # the largest score stands in the last block
         for threads in (1, 2, 3):
-            twin = native_twin(model, "float32", threads) or pytest.skip("no compiler")
-            found.append(twin.step_scores(tokens, twin.start(source, 2, 1))[0])
+            optimized_model = make_native_model(model, "float32", threads) or pytest.skip("no compiler")
+            found.append(optimized_model.step_log_probabilities(tokens, optimized_model.start(source, 2, 1))[0])
         expected = read(model, source, tokens, [1]).log_softmax(-1)
         torch.testing.assert_close(found[0], expected, rtol=1e-5, atol=1e-4)
         assert torch.equal(found[0], found[1])
@@ -212,12 +216,14 @@ class TestTwin:
 
     def test_it_is_what_the_model_was_when_it_was_made(self):
         model = copy.deepcopy(model_of(*self.variant))
-        twin = native_twin(model, "float32", 1) or pytest.skip("no compiler")
+        optimized_model = make_native_model(model, "float32", 1) or pytest.skip("no compiler")
         source, tokens = some_sources([4]), some_tokens(1, 5)
         with torch.no_grad():
             for weight in model.parameters():
                 weight.zero_()
-        assert torch.equal(read(twin, source, tokens, [5]), read(twin_of(self.variant, "float32"), source, tokens, [5]))
+        assert torch.equal(
+            read(optimized_model, source, tokens, [5]), read(twin_of(self.variant, "float32"), source, tokens, [5])
+        )
 
     def test_a_source_without_any_token_is_no_accident(self):
         source = Sequences(torch.zeros(2, 3, dtype=torch.long), torch.tensor([0, 3]))
@@ -228,49 +234,49 @@ class TestTwin:
 
     @pytest.mark.parametrize("token", [-1, TARGET_SIZE])
     def test_a_token_that_does_not_exist_is_refused(self, token):
-        twin = twin_of(self.variant, "float32")
+        optimized_model = twin_of(self.variant, "float32")
         with pytest.raises(IndexError, match="no such token"):
-            twin.step(torch.tensor([[token]]), twin.start(some_sources([4]), 1, 5))
+            optimized_model.step(torch.tensor([[token]]), optimized_model.start(some_sources([4]), 1, 5))
         with pytest.raises(IndexError, match="no such token"):
-            twin.start(Sequences.of([[token]]), 1, 5)
+            optimized_model.start(Sequences.of([[token]]), 1, 5)
         with pytest.raises(IndexError):
-            twin.start(Sequences(torch.tensor([[5]]), torch.tensor([2])), 1, 5)
+            optimized_model.start(Sequences(torch.tensor([[5]]), torch.tensor([2])), 1, 5)
 
     def test_more_tokens_than_there_is_room_for_are_refused(self):
-        twin = twin_of(self.variant, "float32")
-        _, state = twin.step(some_tokens(1, 3), twin.start(some_sources([4]), 1, 5))
+        optimized_model = twin_of(self.variant, "float32")
+        _, state = optimized_model.step(some_tokens(1, 3), optimized_model.start(some_sources([4]), 1, 5))
         with pytest.raises(IndexError, match="no room"):
-            twin.step(some_tokens(1, 3), state)
+            optimized_model.step(some_tokens(1, 3), state)
 
     def test_a_state_keeps_what_it_needs_of_its_twin(self):
         source, tokens = some_sources([4]), some_tokens(1, 5)
         expected = read(twin_of(self.variant, "float32"), source, tokens, [5])
-        twin = native_twin(model_of(*self.variant), "float32", 2)
-        state, gone = twin.start(source, 1, 5), weakref.ref(twin)
-        del twin
+        optimized_model = make_native_model(model_of(*self.variant), "float32", 2)
+        state, gone = optimized_model.start(source, 1, 5), weakref.ref(optimized_model)
+        del optimized_model
         gc.collect()
-        assert torch.equal(state.store.model.step(tokens, state)[0], expected)
+        assert torch.equal(state.cache.model.step(tokens, state)[0], expected)
         del state
         gc.collect()
         assert gone() is None
 
     def test_a_forked_process_does_without_the_threads_it_did_not_inherit(self):
         source, tokens = some_sources([4, 9, 3, 7]), some_tokens(4, 5)
-        twin = twin_of(self.variant, "float32", 3)
-        expected = read(twin, source, tokens, [1] * 5)
-        child = os.fork()
+        optimized_model = twin_of(self.variant, "float32", 3)
+        expected = read(optimized_model, source, tokens, [1] * 5)
+        child = os.clone_state()
         if child == 0:
             signal.alarm(20)  # rather than wait for ever for a thread that is not there
-            os._exit(0 if torch.equal(read(twin, source, tokens, [1] * 5), expected) else 1)
+            os._exit(0 if torch.equal(read(optimized_model, source, tokens, [1] * 5), expected) else 1)
         assert os.waitpid(child, 0)[1] == 0
 
     def test_several_threads_may_use_one_twin(self):
         source, tokens = some_sources([5, 9]), some_tokens(2, 20)
         for threads in (1, 2):
-            twin = twin_of(self.variant, "int8", threads)
-            expected, found = read(twin, source, tokens, [1] * 20), []
+            optimized_model = twin_of(self.variant, "int8", threads)
+            expected, found = read(optimized_model, source, tokens, [1] * 20), []
             workers = [
-                threading.Thread(target=lambda: found.append(read(twin, source, tokens, [1] * 20)))  # noqa: B023
+                threading.Thread(target=lambda: found.append(read(optimized_model, source, tokens, [1] * 20)))  # noqa: B023
                 for _ in range(4)
             ]
             for worker in workers:
@@ -282,19 +288,19 @@ class TestTwin:
 
     def test_a_longer_text_than_any_before_finds_its_positions(self):
         model = model_of(*self.variant)
-        twin = native_twin(model, "float32", 1) or pytest.skip("no compiler")
+        optimized_model = make_native_model(model, "float32", 1) or pytest.skip("no compiler")
         for length in (3, 70, 150):
             source, tokens = some_sources([length, 2]), some_tokens(2, length)
             expected = read(model, source, tokens, [length])
-            torch.testing.assert_close(read(twin, source, tokens, [length]), expected, rtol=1e-3, atol=1e-3)
+            torch.testing.assert_close(read(optimized_model, source, tokens, [length]), expected, rtol=1e-3, atol=1e-3)
 
     @pytest.mark.parametrize("norm", ["layer", "rms"])
     def test_what_a_norm_adds_under_its_root_is_the_models_own(self, norm):
-        part = TransformerSettings(width=12, depth=1, heads=2, norm=norm, epsilon=0.5)
+        part = TransformerSettings(width=12, depth=1, heads=2, norm=norm, norm_eps=0.5)
         shape = ModelSettings(source=Text(), target=TextTarget(), encoder=part, decoder=part)
         model = fresh_model(shape, (TARGET_SIZE, TARGET_SIZE), "xavier", 1).eval()
-        twin = native_twin(model, "float32", 1) or pytest.skip("no compiler")
-        both = [read(each, some_sources([4, 9]), some_tokens(2, 5), [5]) for each in (model, twin)]
+        optimized_model = make_native_model(model, "float32", 1) or pytest.skip("no compiler")
+        both = [read(each, some_sources([4, 9]), some_tokens(2, 5), [5]) for each in (model, optimized_model)]
         torch.testing.assert_close(*both, rtol=1e-3, atol=1e-4)
 
     def test_a_number_that_is_none_is_not_made_one(self):
@@ -302,8 +308,8 @@ class TestTwin:
         with torch.no_grad():
             model.target.table.weight[7] = torch.nan
         for precision in ("float32", "bf16", "int8"):
-            twin = native_twin(model, precision, 1) or pytest.skip("no compiler")
-            scores = read(twin, some_sources([4, 4]), torch.tensor([[5], [7]]), [1])
+            optimized_model = make_native_model(model, precision, 1) or pytest.skip("no compiler")
+            scores = read(optimized_model, some_sources([4, 4]), torch.tensor([[5], [7]]), [1])
             assert scores[0].isfinite().all()
             assert scores[1].isnan().all()
 
@@ -318,8 +324,8 @@ class TestWhyNot:
         ],
     )
     def test_what_is_not_supported_is_named(self, name, reason):
-        assert reason in why_not(tiny(name))
-        assert native_twin(tiny(name), "float32", 1) is None
+        assert reason in native_unsupported_reason(tiny_model(name))
+        assert make_native_model(tiny_model(name), "float32", 1) is None
 
     @pytest.mark.parametrize(
         "changes, positions, reason",
@@ -334,11 +340,11 @@ class TestWhyNot:
     )
     def test_parts_that_it_does_not_know_are_named(self, changes, positions, reason):
         part = TransformerSettings(width=8, depth=1, heads=2, **changes)
-        text = {"frontend": Tokens(positions=positions)}
+        text = {"frontend": TokenEmbeddingSettings(positions=positions)}
         shape = ModelSettings(source=Text(**text), target=TextTarget(**text), encoder=part, decoder=part)
         model = fresh_model(shape, (9, 9), "xavier", 1)
-        assert reason in why_not(model)
-        assert native_twin(model, "float32", 1) is None
+        assert reason in native_unsupported_reason(model)
+        assert make_native_model(model, "float32", 1) is None
 
     def test_a_model_that_may_do_something_of_its_own_is_left_alone(self):
         class Other(Seq2Seq):
@@ -346,16 +352,16 @@ class TestWhyNot:
 
         model = model_of(*VARIANTS[0])
         other = Other(model.source, model.encoder, model.target, model.decoder, model.head)
-        assert "no plain sequence-to-sequence model" in why_not(other)
+        assert "no plain sequence-to-sequence model" in native_unsupported_reason(other)
 
     def test_heads_may_be_too_wide(self):
         wide = TransformerSettings(width=144, depth=1, heads=1)
         model = fresh_model(
             ModelSettings(source=Text(), target=TextTarget(), encoder=wide, decoder=wide), (9, 9), "xavier", 1
         )
-        assert "144 numbers" in why_not(model)
+        assert "144 numbers" in native_unsupported_reason(model)
 
     def test_a_switch_turns_it_off(self, monkeypatch):
         monkeypatch.setenv("SEQ2SEE_NATIVE", "0")
-        assert "SEQ2SEE_NATIVE=0" in why_not(model_of(*VARIANTS[0]))
-        assert native_twin(model_of(*VARIANTS[0]), "float32", 1) is None
+        assert "SEQ2SEE_NATIVE=0" in native_unsupported_reason(model_of(*VARIANTS[0]))
+        assert make_native_model(model_of(*VARIANTS[0]), "float32", 1) is None

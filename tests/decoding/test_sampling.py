@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from seq2see.core.batch import Sequences
-from seq2see.decoding.choosers import Greedy, Sample, draw_by_chance, keep_top_k, keep_top_p
 from seq2see.decoding.engine import Limits, decode
-from toy_decoders import WORDS, Forbid, HistoryModel, TableModel, next_log_probabilities, pick, some_source
+from seq2see.decoding.samplers import GreedySampler, RandomSampler, keep_top_k, keep_top_p, sample_inverse_cdf
+from toy_decoders import WORDS, Forbid, HistoryModel, TableModel, next_log_probabilities, random_source, select_rows
 
 LIMITS = Limits(max_new_tokens=6)
 
@@ -32,44 +32,48 @@ def test_top_p_keeps_the_fewest_that_reach_the_mass():
 def test_a_chance_falls_on_the_token_whose_stretch_it_hits():
     probabilities = torch.tensor([[0.25, 0.0, 0.5, 0.25, 0.0]], dtype=torch.float64).expand(6, -1)
     chances = torch.tensor([0.0, 0.2499, 0.25, 0.7499, 0.75, 1 - 2**-53], dtype=torch.float64)
-    assert draw_by_chance(probabilities, chances).tolist() == [0, 0, 2, 2, 3, 3]
+    assert sample_inverse_cdf(probabilities, chances).tolist() == [0, 0, 2, 2, 3, 3]
 
 
 def test_no_chance_falls_behind_the_last_stretch():
     totals = 1 + torch.arange(-1000, 1000, dtype=torch.float64) * 2**-52
     probabilities = torch.stack([totals / 2, totals / 2], dim=1)
-    assert draw_by_chance(probabilities, torch.full_like(totals, 1 - 2**-53)).tolist() == [1] * 2000
-    assert draw_by_chance(3 * torch.ones(1, 4), torch.tensor([0.6])).tolist() == [2]  # stretches are parts of their sum
+    assert sample_inverse_cdf(probabilities, torch.full_like(totals, 1 - 2**-53)).tolist() == [1] * 2000
+    assert sample_inverse_cdf(3 * torch.ones(1, 4), torch.tensor([0.6])).tolist() == [
+        2
+    ]  # stretches are parts of their sum
 
 
 def test_a_rare_token_and_a_tiny_temperature_get_their_due_from_scores_in_float32():
-    rare = Sample(0).probabilities(torch.tensor([[0.0, -20.0]]))
-    assert draw_by_chance(rare, torch.tensor([1 - 1e-9], dtype=torch.float64)).tolist() == [1]
-    assert draw_by_chance(rare, torch.tensor([1 - 3e-9], dtype=torch.float64)).tolist() == [0]
-    assert Sample(0, temperature=1e-320).probabilities(torch.tensor([[-2.0, -1.0]])).tolist() == [[0.0, 1.0]]
+    rare = RandomSampler(0).probabilities(torch.tensor([[0.0, -20.0]]))
+    assert sample_inverse_cdf(rare, torch.tensor([1 - 1e-9], dtype=torch.float64)).tolist() == [1]
+    assert sample_inverse_cdf(rare, torch.tensor([1 - 3e-9], dtype=torch.float64)).tolist() == [0]
+    assert RandomSampler(0, temperature=1e-320).probabilities(torch.tensor([[-2.0, -1.0]])).tolist() == [[0.0, 1.0]]
 
 
 def tokens_of(answers):
     return [[answer.tokens for answer in row] for row in answers]
 
 
-@pytest.mark.parametrize("sample", [Sample(3, temperature=1e-9), Sample(3, top_k=1), Sample(3, top_p=1e-9)], ids=str)
+@pytest.mark.parametrize(
+    "sample", [RandomSampler(3, temperature=1e-9), RandomSampler(3, top_k=1), RandomSampler(3, top_p=1e-9)], ids=str
+)
 def test_the_narrowest_sampling_is_greedy(sample):
-    model, source = HistoryModel(1), some_source(11)
-    assert decode(model, source, sample, LIMITS) == decode(model, source, Greedy(), LIMITS)
+    model, source = HistoryModel(1), random_source(11)
+    assert decode(model, source, sample, LIMITS) == decode(model, source, GreedySampler(), LIMITS)
 
 
 def test_filters_that_keep_all_change_nothing():
-    model, source = HistoryModel(1), some_source(11)
-    plain = decode(model, source, Sample(3), LIMITS)
-    assert decode(model, source, Sample(3, top_k=6, top_p=1.0), LIMITS) == plain
-    assert decode(model, source, Sample(3, top_k=600), LIMITS) == plain
+    model, source = HistoryModel(1), random_source(11)
+    plain = decode(model, source, RandomSampler(3), LIMITS)
+    assert decode(model, source, RandomSampler(3, top_k=6, top_p=1.0), LIMITS) == plain
+    assert decode(model, source, RandomSampler(3, top_k=600), LIMITS) == plain
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 def test_frequencies_are_the_probabilities(temperature):
     model, draws = TableModel(2, scale=0.7), 4000
-    sample = Sample(seed=5, temperature=temperature, width=draws)
+    sample = RandomSampler(seed=5, temperature=temperature, width=draws)
     answers = decode(model, Sequences.of([[3]]), sample, Limits(1))[0]
     said = [answer.tokens[0] if answer.tokens else 2 for answer in answers]
     choices = (2, *WORDS)
@@ -84,26 +88,28 @@ def test_frequencies_are_the_probabilities(temperature):
 
 def test_log_probabilities_are_the_models_own_whatever_the_temperature():
     model = TableModel(2)
-    answer = decode(model, Sequences.of([[3]]), Sample(1, temperature=0.3, top_k=2), Limits(1))[0][0]
+    answer = decode(model, Sequences.of([[3]]), RandomSampler(1, temperature=0.3, top_k=2), Limits(1))[0][0]
     token = answer.tokens[0] if answer.tokens else 2
     assert answer.log_probability == pytest.approx(next_log_probabilities(model, None, ())[token], abs=1e-6)
 
 
 def test_the_same_seed_gives_the_same_sample_in_any_batch():
-    model, source, numbers = HistoryModel(4), some_source(7), torch.tensor([90, 91, 92, 93, 94, 95, 96])
-    together = decode(model, source, Sample(8, width=3), LIMITS, indices=numbers)
+    model, source, numbers = HistoryModel(4), random_source(7), torch.tensor([90, 91, 92, 93, 94, 95, 96])
+    together = decode(model, source, RandomSampler(8, width=3), LIMITS, indices=numbers)
     for rows in ([0], [4, 2], [6, 5, 3, 1]):
-        cut = decode(model, pick(source, rows), Sample(8, width=3), LIMITS, indices=numbers[rows])
+        cut = decode(model, select_rows(source, rows), RandomSampler(8, width=3), LIMITS, indices=numbers[rows])
         assert tokens_of(cut) == [tokens_of(together)[row] for row in rows]
 
 
 def test_other_seeds_examples_samples_and_steps_give_other_draws():
     model = TableModel(0, scale=0.0)  # all tokens equally probable
-    limits, rules = Limits(40), (Forbid((2,)),)
+    limits, logits_processors = Limits(40), (Forbid((2,)),)
 
     def draw(seed=1, index=0, width=1):
         indices = torch.tensor([index])
-        return decode(model, Sequences.of([[3]]), Sample(seed, width=width), limits, rules, indices=indices)[0]
+        return decode(
+            model, Sequences.of([[3]]), RandomSampler(seed, width=width), limits, logits_processors, indices=indices
+        )[0]
 
     answers = [draw()[0], draw(seed=2)[0], draw(index=1)[0], *draw(width=3)]
     assert len({answer.tokens for answer in answers}) == 5  # the first is drawn twice
@@ -111,7 +117,7 @@ def test_other_seeds_examples_samples_and_steps_give_other_draws():
 
 
 def test_samples_of_an_input_are_ordered_by_score():
-    for row in decode(HistoryModel(4), some_source(5), Sample(8, width=6), LIMITS):
+    for row in decode(HistoryModel(4), random_source(5), RandomSampler(8, width=6), LIMITS):
         scores = [answer.score for answer in row]
         assert len(row) == 6
         assert scores == sorted(scores, reverse=True)

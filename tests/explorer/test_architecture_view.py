@@ -15,8 +15,8 @@ from seq2see.core.errors import UserError
 from seq2see.explorer.views.architecture import code_of
 from seq2see.layers.feed_forward import FeedForward
 from seq2see.models.build import build_model
-from seq2see.recipes.table import RECIPES
-from tiny_models import tiny
+from seq2see.recipes.registry import RECIPES
+from tiny_models import tiny_model
 
 PAGE = Path(inspect.getfile(seq2see)).parent / "explorer" / "page"
 
@@ -28,18 +28,18 @@ def test_a_block_comes_with_the_source_of_its_class_and_of_what_it_builds_on():
         "TanhFeedForward",
         ["TanhFeedForward", "FeedForward"],
     )
-    assert found["sources"][1]["file"] == "seq2see/layers/feed_forward.py"
+    assert found["sources"][1]["file"] == "seq2see/lens/feed_forward.py"
     assert found["sources"][1]["text"] == inspect.getsource(FeedForward)
 
 
 def test_what_is_not_ours_is_not_shown():
-    assert code_of(tiny("transformer, pre-norm"), "source.table") == {"kind": "Embedding", "sources": []}
+    assert code_of(tiny_model("transformer, pre-norm"), "source.table") == {"kind": "Embedding", "sources": []}
 
 
 @pytest.mark.parametrize("name", ["nothing", "decoder.__class__", "../../etc", "_modules"])
 def test_only_blocks_have_names(name):
     with pytest.raises(UserError, match="no block"):
-        code_of(tiny("transformer, pre-norm"), name)
+        code_of(tiny_model("transformer, pre-norm"), name)
 
 
 @pytest.mark.long

@@ -13,14 +13,14 @@ import h11
 import httpx2
 import pytest
 import uvicorn
-from benches import bench
+from tiny_workspace import workspace
 from uvicorn.server import ServerState
 
 from seq2see.explorer import connections, routes
-from seq2see.explorer.guard import HEADERS, Keys
-from seq2see.explorer.messages import AboutRun
 from seq2see.explorer.routes import Route
-from seq2see.explorer.server import Server, bound, serving
+from seq2see.explorer.schemas import RunRequest
+from seq2see.explorer.security import SECURITY_HEADERS, Credentials
+from seq2see.explorer.server import Server, bind_socket, serve_in_thread
 
 
 @contextlib.contextmanager
@@ -41,7 +41,7 @@ def heard(connection: socket.socket) -> bytes:
     return found
 
 
-def lines(keys: Keys, first: str, *more: str) -> bytes:
+def lines(keys: Credentials, first: str, *more: str) -> bytes:
     """The first lines of a request that knows the token."""
     own = (f"Host: 127.0.0.1:{keys.port}", f"Authorization: Bearer {keys.token}", "Content-Type: application/json")
     return "\r\n".join((f"{first} HTTP/1.1", *own, *more, "", "")).encode()
@@ -63,8 +63,8 @@ def drip(connection: socket.socket, seconds: float = 5) -> bool:
 
 
 def test_who_never_asks_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(connections, "SECONDS_TO_BEGIN", 0.3)
-    with serving(bench()) as keys, connected(keys.port) as connection:
+    monkeypatch.setattr(connections, "HEADER_TIMEOUT", 0.3)
+    with serve_in_thread(workspace()) as keys, connected(keys.port) as connection:
         assert heard(connection) == b""
 
 
@@ -77,21 +77,24 @@ def test_who_never_asks_is_not_waited_for(monkeypatch):
     ],
 )
 def test_who_never_finishes_a_request_is_not_waited_for(monkeypatch, first, more, end):
-    monkeypatch.setattr(connections, "SECONDS_TO_BEGIN", 0.3)
-    with serving(bench()) as keys, connected(keys.port, lines(keys, first, more).rstrip() + end) as connection:
+    monkeypatch.setattr(connections, "HEADER_TIMEOUT", 0.3)
+    with (
+        serve_in_thread(workspace()) as keys,
+        connected(keys.port, lines(keys, first, more).rstrip() + end) as connection,
+    ):
         assert well(keys.port)
         assert drip(connection)
 
 
 def test_who_is_being_answered_is_not_cut_off(monkeypatch):
-    monkeypatch.setattr(connections, "SECONDS_TO_BEGIN", 0.5)
+    monkeypatch.setattr(connections, "HEADER_TIMEOUT", 0.5)
 
-    def slow(bench, asked: AboutRun) -> dict:
+    def slow(workspace, asked: RunRequest) -> dict:
         time.sleep(0.8)
         return {"long": "x" * 32_000_000}
 
-    monkeypatch.setitem(routes.ROUTES, "slow", Route(AboutRun, slow))
-    with serving(bench()) as keys:
+    monkeypatch.setitem(routes.ROUTES, "slow", Route(RunRequest, slow))
+    with serve_in_thread(workspace()) as keys:
         asked = lines(keys, "POST /api/slow", "Content-Length: 12", "Connection: close") + b'{"run":"r1"}'
         with connected(keys.port, asked) as connection:
             first = connection.recv(100)
@@ -103,9 +106,9 @@ def test_who_is_being_answered_is_not_cut_off(monkeypatch):
 
 
 def test_who_stops_reading_is_cut_off(monkeypatch):
-    monkeypatch.setattr(connections, "SECONDS_TO_BEGIN", 0.2)
-    monkeypatch.setitem(routes.ROUTES, "much", Route(AboutRun, lambda bench, asked: {"long": "x" * 16_000_000}))
-    with serving(bench()) as keys:
+    monkeypatch.setattr(connections, "HEADER_TIMEOUT", 0.2)
+    monkeypatch.setitem(routes.ROUTES, "much", Route(RunRequest, lambda workspace, asked: {"long": "x" * 16_000_000}))
+    with serve_in_thread(workspace()) as keys:
         asked = lines(keys, "POST /api/much", "Content-Length: 12") + b'{"run":"r1"}'
         with connected(keys.port, asked) as connection:
             time.sleep(1.5)
@@ -113,8 +116,8 @@ def test_who_stops_reading_is_cut_off(monkeypatch):
 
 
 def test_one_too_many_closes_the_one_that_has_waited_longest(monkeypatch):
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 5)
-    with serving(bench()) as keys, contextlib.ExitStack() as stack:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)
+    with serve_in_thread(workspace()) as keys, contextlib.ExitStack() as stack:
         opened = [stack.enter_context(connected(keys.port)) for _ in range(5)]
         time.sleep(0.1)
         assert all(well(keys.port) for _ in range(3))
@@ -124,10 +127,10 @@ def test_one_too_many_closes_the_one_that_has_waited_longest(monkeypatch):
 
 
 def test_who_is_being_answered_keeps_its_place_when_others_come(monkeypatch):
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 2)
     gate = threading.Event()
-    monkeypatch.setitem(routes.ROUTES, "slow", Route(AboutRun, lambda bench, asked: {"waited": gate.wait(10)}))
-    with serving(bench()) as keys:
+    monkeypatch.setitem(routes.ROUTES, "slow", Route(RunRequest, lambda workspace, asked: {"waited": gate.wait(10)}))
+    with serve_in_thread(workspace()) as keys:
         asked = lines(keys, "POST /api/slow", "Content-Length: 12", "Connection: close") + b'{"run":"r1"}'
         with connected(keys.port, asked) as answered:
             time.sleep(0.1)
@@ -149,13 +152,13 @@ def test_who_is_being_answered_keeps_its_place_when_others_come(monkeypatch):
     ids=["rubbish", "no host", "long", "chunks"],
 )
 def test_what_is_no_http_is_refused_like_everything_else(content, capfd):
-    with serving(bench()) as keys:
+    with serve_in_thread(workspace()) as keys:
         with connected(keys.port, content.replace(b"{port}", str(keys.port).encode())) as connection:
             head, _, body = heard(connection).partition(b"\r\n\r\n")
         assert well(keys.port)
     assert head.startswith(b"HTTP/1.1 400")
     told = dict(re.findall(r"^([\w-]+): (.*)$", head.decode().replace("\r", ""), re.MULTILINE))
-    assert {**HEADERS, "connection": "close"}.items() <= {name.lower(): told[name] for name in told}.items()
+    assert {**SECURITY_HEADERS, "connection": "close"}.items() <= {name.lower(): told[name] for name in told}.items()
     assert b'"what"' in body
     assert capfd.readouterr().err == ""
 
@@ -214,7 +217,7 @@ def test_the_next_request_gets_as_much_time_as_the_first():
 
 def test_of_those_that_wait_the_one_goes_that_has_waited_longest(monkeypatch):
     """Since its last answer, if it had one; who is being answered does not wait."""
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
     clock, state = Clock(), ServerState()
     asked, busy, silent = made(clock, state, 0), made(clock, state, 1), made(clock, state, 10)
     busy.cycle = Mock(response_complete=False, more_body=False)
@@ -226,7 +229,9 @@ def test_of_those_that_wait_the_one_goes_that_has_waited_longest(monkeypatch):
     assert [each.transport.abort.called for each in (asked, busy)] == [True, False]
 
 
-@pytest.mark.parametrize(("more", "cut"), [(True, True), (False, False)], ids=["half a question", "being answered"])
+@pytest.mark.parametrize(
+    ("more", "truncated"), [(True, True), (False, False)], ids=["half a question", "being answered"]
+)
 def test_who_stops_finishes_what_is_being_answered(more, cut):
     connection = made(Clock(), ServerState(), 0)
     connection.cycle = Mock(response_complete=False, more_body=more)
@@ -252,9 +257,9 @@ def test_nobody_is_waited_for_who_has_gone():
 
 
 def test_half_a_question_does_not_keep_the_server_from_ending():
-    sock = bound(0)
-    keys = Keys(sock.getsockname()[1])
-    server = Server(bench(), keys)
+    sock = bind_socket(0)
+    keys = Credentials(sock.getsockname()[1])
+    server = Server(workspace(), keys)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()
     with connected(keys.port, lines(keys, "POST /api/predict", "Content-Length: 100") + b"{"):

@@ -1,12 +1,12 @@
 """The tree that the page shows is the search that `predict` runs."""
 
 import pytest
-from writers import SOURCE, WRITE, bench, run_of, writer
+from text_models import GENERATIVE, SOURCE, run_of, text_model, workspace
 
 from seq2see.core.errors import UserError
-from seq2see.decoding.penalties import GNMT, Average, NoPenalty
-from seq2see.explorer.views.decode import TreeAsked, tree
-from seq2see.explorer.views.exposure import ExposureAsked, exposure
+from seq2see.decoding.length_penalties import GNMT, Average, NoPenalty
+from seq2see.explorer.views.decode import SearchTreeRequest, search_tree
+from seq2see.explorer.views.exposure_bias import ExposureBiasRequest, exposure_bias
 
 WAYS = [
     {"way": "greedy"},
@@ -19,7 +19,9 @@ WAYS = [
 
 
 def shown(name, **asked):
-    return tree(bench(), TreeAsked(**{"run": run_of(name), "text": SOURCE, "max_new_tokens": 8} | asked))
+    return search_tree(
+        workspace(), SearchTreeRequest(**{"run": run_of(name), "text": SOURCE, "max_new_tokens": 8} | asked)
+    )
 
 
 def as_predict_says_it(way):
@@ -33,25 +35,25 @@ def as_predict_says_it(way):
 
 
 @pytest.mark.parametrize("way", WAYS, ids=repr)
-@pytest.mark.parametrize("name", WRITE)
+@pytest.mark.parametrize("name", GENERATIVE)
 def test_the_winner_is_what_predict_answers(name, way):
-    model, told = writer(name), shown(name, **way)
+    model, told = text_model(name), shown(name, **way)
     expected = model(SOURCE, **as_predict_says_it(way)).answers[0]
     assert told["answer"]["text"] == expected.text
     assert told["answer"]["score"] == pytest.approx(expected.score, abs=1e-4)
-    pieces = [told["branches"]["piece"][number] for number in told["winner"]]
-    given = [] if model.reads else list(SOURCE)
+    pieces = [told["branches"]["token"][number] for number in told["best_path"]]
+    given = [] if model.has_source else list(SOURCE)
     assert [*given, *pieces] == [each.text for each in expected.tokens]
 
 
-@pytest.mark.parametrize("name", WRITE)
+@pytest.mark.parametrize("name", GENERATIVE)
 def test_a_forced_beginning_is_gone_on_from(name):
-    model = writer(name)
-    taken = tuple(model.tokenisers.target.encode("书"))
-    told = shown(name, target="学", taken=taken, way="beam", num_beams=3)
+    model = text_model(name)
+    forced_ids = tuple(model.tokenizers.target.encode("书"))
+    told = shown(name, target="学", forced_ids=forced_ids, strategy="beam", num_beams=3)
     expected = model.predict([SOURCE], prefix="学书", num_beams=3)[0].answers[0]
     assert told["answer"]["text"] == expected.text
-    assert told["given"][-2:] == ["学", "书"]
+    assert told["prefix_tokens"][-2:] == ["学", "书"]
     assert told["branches"]["parent"][0] == -1
 
 
@@ -63,13 +65,13 @@ def test_a_language_model_with_a_window_is_shown_going_on_for_half_of_it():
 
 
 def compared(name, target):
-    return exposure(bench(), ExposureAsked(run=run_of(name), text=SOURCE, target=target))
+    return exposure_bias(workspace(), ExposureBiasRequest(run=run_of(name), text=SOURCE, target=target))
 
 
-@pytest.mark.parametrize("name", WRITE)
+@pytest.mark.parametrize("name", GENERATIVE)
 def test_teacher_forcing_and_free_running_agree_until_they_diverge(name):
-    model = writer(name)
-    free = model(SOURCE, max_new_tokens=6).text[0 if model.reads else len(SOURCE) :]
+    model = text_model(name)
+    free = model(SOURCE, max_new_tokens=6).text[0 if model.has_source else len(SOURCE) :]
     target = free[:2] + next(letter for letter in "学笔书" if letter != free[2]) + free[3:]
     told = compared(name, target)
     assert told["divergence"] == 2
@@ -83,7 +85,7 @@ def test_teacher_forcing_and_free_running_agree_until_they_diverge(name):
 
 
 def test_a_target_that_is_the_own_answer_never_diverges():
-    told = compared("gpt", writer("gpt")(SOURCE, max_new_tokens=6).text[len(SOURCE) :])
+    told = compared("gpt", text_model("gpt")(SOURCE, max_new_tokens=6).text[len(SOURCE) :])
     assert told["divergence"] is None
     assert told["free_loss"] == pytest.approx(told["forced_loss"], abs=1e-5)
 

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from benches import KEYS, Client, app_of, bench
-from draws import request
+from random_requests import random_request
+from tiny_workspace import KEYS, Client, make_app, workspace
 
 from seq2see.explorer.routes import ROUTES
 
@@ -19,7 +19,7 @@ TYPES = ("application/json", "application/octet-stream", "text/html", "text/java
 
 @cache
 def client() -> Client:
-    return Client(app_of(bench(Path(tempfile.mkdtemp()))))
+    return Client(make_app(workspace(Path(tempfile.mkdtemp()))))
 
 
 @pytest.mark.parametrize(
@@ -27,14 +27,14 @@ def client() -> Client:
 )
 def test_no_question_is_answered_with_a_mistake_of_ours(seed, count):
     lots = random.Random(seed)
-    requests = [request(lots) for _ in range(count)]
+    requests = [random_request(lots) for _ in range(count)]
     answers = client().all(requests)
     for asked, answer in zip(requests, answers, strict=True):
         assert answer.status_code < 500, (asked, answer.text)
         assert answer.headers["x-content-type-options"] == "nosniff", asked
         assert answer.headers["content-type"].split(";")[0] in TYPES, asked
         if answer.status_code >= 400 and asked["method"] != "HEAD":
-            assert {"what", "where", "remedy"} <= set(answer.json()), asked
+            assert {"message", "location", "hint"} <= set(answer.json()), asked
         assert KEYS.token not in answer.text
     if count < 1_000:
         return

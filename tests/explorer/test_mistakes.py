@@ -8,11 +8,11 @@ import pytest
 
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json, write_text
-from seq2see.explorer.views.mistakes import placeless, told
-from seq2see.models.picture_settings import Picture
-from seq2see.models.settings import Label, PictureLabel, Tags
-from seq2see.workbench.judged import ORDERS, chosen, confusion, judged, splits
-from seq2see.workbench.run_folder import RunFolder
+from seq2see.explorer.views.mistakes import row_fields, without_paths
+from seq2see.models.image_settings import ImageSource
+from seq2see.models.settings import ImageLabel, Label, Tags
+from seq2see.runs.evaluated_rows import SORT_KEYS, confusion, evaluated_rows, filter_rows, splits
+from seq2see.runs.run_folder import RunFolder
 
 TEXTS = """source\treference\toutput\tchrf\tscore
 我有一支笔\tI have a pen\tI have a pen\t100.00\t-0.1000
@@ -33,11 +33,11 @@ saws saw\tsaws/NOUN saw/VERB\tsaws/NOUN saw/VERB\t0.9000
 
 def model_of(target, *labels, source=None):
     config = SimpleNamespace(model=SimpleNamespace(target=target, source=source))
-    return SimpleNamespace(config=config, tokenisers=SimpleNamespace(labels=labels, source=Letters()))
+    return SimpleNamespace(config=config, tokenizers=SimpleNamespace(labels=labels, source=Letters()))
 
 
 class Letters:
-    """A tokeniser of which each piece is a letter, and the first shows a space."""
+    """A tokenizer of which each piece is a letter, and the first shows a space."""
 
     def __len__(self):
         return 3
@@ -56,15 +56,15 @@ LABEL, TAG = model_of(Label(), "neg", "pos"), model_of(Tags(), "NOUN", "PRON", "
 def run(tmp_path):
     folder = RunFolder(tmp_path / "a-run")
     write_text(folder.evaluation / "test.tsv", TEXTS)
-    write_text(folder.evaluation / "roles-answers.tsv", LABELS)
-    write_text(folder.evaluation / "tags-answers.tsv", TAGS)
+    write_text(folder.evaluation / "roles-candidates.tsv", LABELS)
+    write_text(folder.evaluation / "tags-candidates.tsv", TAGS)
     write_json(folder.evaluation / "strips.json", [{"pieces": ["a", "▁", "b"], "loss": [1.0, 2.0, 6.0]}])
     write_json(folder.evaluation / "scores.json", {})
     return folder
 
 
 def numbers(rows, order):
-    return [row.number for row in sorted(rows, key=ORDERS[order])]
+    return [row.number for row in sorted(rows, key=SORT_KEYS[order])]
 
 
 def test_the_split_that_counts_comes_first(run):
@@ -72,62 +72,62 @@ def test_the_split_that_counts_comes_first(run):
 
 
 def test_of_equally_bad_answers_the_surest_are_the_worst(run):
-    rows = judged(run, LABEL, "test")
+    rows = evaluated_rows(run, LABEL, "test")
     assert numbers(rows, "worst") == [1, 2, 0]
-    assert numbers(rows, "best") == [0, 1, 2]
-    assert numbers(rows, "doubtful") == [2, 1, 0]
-    assert numbers(judged(run, LABEL, "roles"), "worst") == [2, 1, 3, 0]
+    assert numbers(rows, "top_tokens") == [0, 1, 2]
+    assert numbers(rows, "least-confident") == [2, 1, 0]
+    assert numbers(evaluated_rows(run, LABEL, "roles"), "worst") == [2, 1, 3, 0]
 
 
 def test_what_differs_is_marked(run):
-    row = told(judged(run, LABEL, "test")[1])
+    row = row_fields(evaluated_rows(run, LABEL, "test")[1])
     assert [part for part in row["answer"] if part[1]] == [("had", True), ("pens", True)]
-    assert not row["right"]
-    assert told(judged(run, LABEL, "test")[0])["right"]
+    assert not row["correct"]
+    assert row_fields(evaluated_rows(run, LABEL, "test")[0])["correct"]
 
 
 def test_a_cell_of_the_confusion_has_as_many_rows_as_it_says(run):
-    rows = judged(run, LABEL, "roles")
+    rows = evaluated_rows(run, LABEL, "roles")
     found = confusion(rows, LABEL)
     assert found.counts == ((0, 2), (1, 1))
     for row, truth in enumerate(found.labels):
         for column, answer in enumerate(found.labels):
-            assert len(chosen(rows, LABEL, (truth, answer), "")) == found.counts[row][column]
+            assert len(filter_rows(rows, LABEL, (truth, answer), "")) == found.counts[row][column]
 
 
 def test_tags_are_confused_word_by_word(run):
-    rows = judged(run, TAG, "tags")
+    rows = evaluated_rows(run, TAG, "tags")
     assert confusion(rows, TAG).counts == ((1, 0, 0), (0, 1, 0), (1, 0, 1))
-    assert [row.number for row in chosen(rows, TAG, ("VERB", "NOUN"), "")] == [0]
+    assert [row.number for row in filter_rows(rows, TAG, ("VERB", "NOUN"), "")] == [0]
     assert rows[0].quality == 0.5
 
 
 def test_a_search_finds_texts_truths_and_answers(run):
-    rows = judged(run, LABEL, "test")
-    assert [row.number for row in chosen(rows, LABEL, None, "HAD")] == [1]
-    assert [row.number for row in chosen(rows, LABEL, None, "他")] == [2]
+    rows = evaluated_rows(run, LABEL, "test")
+    assert [row.number for row in filter_rows(rows, LABEL, None, "HAD")] == [1]
+    assert [row.number for row in filter_rows(rows, LABEL, None, "他")] == [2]
 
 
 def test_running_text_is_told_piece_by_piece(run):
-    (row,) = judged(run, LABEL, "strips")
+    (row,) = evaluated_rows(run, LABEL, "strips")
     assert (row.text, row.quality, row.losses) == ("a b", -3.0, (1.0, 2.0, 6.0))
 
 
 def test_a_run_that_was_not_evaluated_says_how_that_is_done(tmp_path):
     with pytest.raises(UserError, match="seq2see eval nothing") as caught:
-        judged(RunFolder(tmp_path / "nothing"), LABEL, "test")
+        evaluated_rows(RunFolder(tmp_path / "nothing"), LABEL, "test")
     assert str(tmp_path) not in str(caught.value)
 
 
-def test_a_picture_is_called_by_its_folder_and_file_and_not_by_where_they_lie(run):
+def test_a_image_is_called_by_its_folder_and_file_and_not_by_where_they_lie(run):
     line = f"{run.path}/photos/cat/3.png\tneg\tpos\t0.9000\n"
-    write_text(run.evaluation / "test-answers.tsv", f"text\tlabel\tanswer\tprobability\n{line}")
+    write_text(run.evaluation / "test-candidates.tsv", f"text\tlabel\tanswer\tprobability\n{line}")
     (run.evaluation / "test.tsv").unlink()
-    model = model_of(PictureLabel(), "neg", "pos", source=Picture())
-    (row,) = placeless(judged(run, model, "test"), model)
+    model = model_of(ImageLabel(), "neg", "pos", source=ImageSource())
+    (row,) = without_paths(evaluated_rows(run, model, "test"), model)
     assert row.text == "cat/3.png"
 
 
 def test_no_split_leads_out_of_the_folder(run):
     with pytest.raises(UserError, match="no table"):
-        judged(run, LABEL, "../recipe")
+        evaluated_rows(run, LABEL, "../recipe")

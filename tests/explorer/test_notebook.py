@@ -9,15 +9,15 @@ import re
 
 import numpy as np
 import pytest
-from benches import looker
-from writers import writer
+from text_models import text_model
+from tiny_workspace import image_classifier
 
 import seq2see
 from seq2see.explorer import notebook
-from seq2see.explorer.bench import OpenRun
 from seq2see.explorer.notebook import attention_page
-from seq2see.explorer.saved_answers import key_of
-from seq2see.workbench import predict
+from seq2see.explorer.saved_responses import request_key
+from seq2see.explorer.workspace import OpenRun
+from seq2see.runs import model
 
 
 def stored(frame: str) -> dict:
@@ -27,14 +27,14 @@ def stored(frame: str) -> dict:
 
 @pytest.fixture
 def model(monkeypatch):
-    model = writer("transformer")
-    monkeypatch.setattr(model, "shows", attention_page)
+    model = text_model("transformer")
+    monkeypatch.setattr(model, "signals", attention_page)
     return model
 
 
 def test_what_is_loaded_to_be_used_shows_pages(monkeypatch):
     asked = []
-    monkeypatch.setattr(predict, "load", lambda name, engine: asked.append((name, engine)) or writer("gpt"))
+    monkeypatch.setattr(model, "load", lambda name, engine: asked.append((name, engine)) or text_model("gpt"))
     assert seq2see.load is notebook.load
     assert seq2see.load("latest").shows is attention_page
     seq2see.load("latest", "ct2")
@@ -42,9 +42,9 @@ def test_what_is_loaded_to_be_used_shows_pages(monkeypatch):
 
 
 def test_a_model_that_is_open_is_a_run_by_its_own_name(monkeypatch):
-    monkeypatch.setattr(writer("gpt"), "name", "/somewhere/runs/mine")
-    run = OpenRun.around(writer("gpt"))
-    assert (run.id, run.name, run.loads, run.ready) == ("r1", writer("gpt").config.name, "mine", True)
+    monkeypatch.setattr(text_model("gpt"), "name", "/somewhere/runs/mine")
+    run = OpenRun.from_model(text_model("gpt"))
+    assert (run.id, run.name, run.loads, run.ready) == ("r1", text_model("gpt").config.name, "mine", True)
 
 
 def test_an_answers_attention_is_a_page_about_this_text_and_this_answer(model):
@@ -52,9 +52,9 @@ def test_an_answers_attention_is_a_page_about_this_text_and_this_answer(model):
     page = stored(prediction._repr_html_())
     assert page["link"] == {"view": "attention", "text": "我有笔", "target": prediction.text}
     about = {"run": "r1", "text": "我有笔", "target": prediction.text or None}
-    layers = page["answers"][key_of("attention/layers", about)]["answer"]["layers"]
-    last = max(number for number, layer in enumerate(layers) if layer["across"])
-    kept = page["answers"][key_of("attention/head", {**about, "layer": last, "head": 0, "heads": "mean"})]
+    layers = page["responses"][request_key("attention/lens", about)]["response"]["lens"]
+    last = max(number for number, layer in enumerate(layers) if layer["cross"])
+    kept = page["responses"][request_key("attention/head", {**about, "layer": last, "head": 0, "heads": "mean"})]
     weights = np.frombuffer(base64.b64decode(kept["base64"]), "<f4").reshape(kept["shape"])
     np.testing.assert_allclose(weights, prediction.attention.matrix, atol=1e-6)
 
@@ -78,20 +78,20 @@ def test_a_notebook_keeps_no_more_than_it_shows(model):
 
 
 def test_what_is_too_much_for_a_page_is_a_table(model, monkeypatch):
-    monkeypatch.setattr(notebook, "MOST_BYTES", 100)
+    monkeypatch.setattr(notebook, "MAX_PAGE_BYTES", 100)
     assert model("我有笔")._repr_html_().startswith("<table>")
 
 
-def test_pictures_and_models_that_nobody_shows_are_tables(monkeypatch):
-    assert writer("transformer")("我有笔")._repr_html_().startswith("<table>")
-    picture = looker()
-    monkeypatch.setattr(picture, "shows", attention_page)
-    (seen,) = picture.predict([np.zeros((8, 8, 3), np.uint8)])
+def test_images_and_models_that_nobody_shows_are_tables(monkeypatch):
+    assert text_model("transformer")("我有笔")._repr_html_().startswith("<table>")
+    image = image_classifier()
+    monkeypatch.setattr(image, "signals", attention_page)
+    (seen,) = image.predict([np.zeros((8, 8, 3), np.uint8)])
     assert seen._repr_html_().startswith("<table>")
 
 
 def test_a_complaint_of_a_view_is_kept_and_others_are_saved_all_the_same():
-    answers = stored(attention_page(writer("transformer"), "", None))["answers"]
-    assert answers[key_of("tokenise", {"run": "r1", "text": ""})]["answer"]["sides"][0]["groups"] == []
-    told = answers[key_of("attention/layers", {"run": "r1", "target": None, "text": ""})]
-    assert "empty text" in told["complaint"]["what"]
+    answers = stored(attention_page(text_model("transformer"), "", None))["responses"]
+    assert answers[request_key("tokenize", {"run": "r1", "text": ""})]["response"]["sides"][0]["groups"] == []
+    told = answers[request_key("attention/lens", {"run": "r1", "target": None, "text": ""})]
+    assert "empty text" in told["error"]["message"]

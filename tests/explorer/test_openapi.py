@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from benches import Client, app_of, bench
+from tiny_workspace import Client, make_app, workspace
 
 from seq2see.explorer.routes import ROUTES
 
 
 @pytest.fixture(scope="module")
 def client():
-    return Client(app_of(bench()))
+    return Client(make_app(workspace()))
 
 
 def test_every_route_is_described_and_no_other(client):
@@ -20,7 +20,7 @@ def test_every_route_is_described_and_no_other(client):
         operation = told["paths"][f"/api/{name}"]["post"]
         reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
         schema = told["components"]["schemas"][reference.split("/")[-1]]
-        assert set(schema["properties"]) == set(route.asked.model_fields)
+        assert set(schema["properties"]) == set(route.request_model.model_fields)
         assert operation["summary"]
 
 
@@ -48,7 +48,7 @@ def test_every_text_and_list_and_number_of_a_question_is_bounded():
             for each in node:
                 yield from loose(each, path)
 
-    found = [each for name, route in ROUTES.items() for each in loose(route.asked.model_json_schema(), name)]
+    found = [each for name, route in ROUTES.items() for each in loose(route.request_model.model_json_schema(), name)]
     assert not found
 
 
@@ -62,9 +62,9 @@ def test_it_says_that_all_of_it_needs_the_token(client):
     "body", [{"padding": 1}, {"text": 5}, {"text": None}, {"text": ["a"]}, {"run": 1}], ids=lambda body: str(body)
 )
 def test_what_a_question_does_not_have_and_what_is_of_another_kind_is_refused(client, body):
-    answer = client.ask("tokenise", **({"run": "r1", "text": "a"} | body))
-    assert (answer.status_code, "cannot be read" in answer.json()["what"]) == (422, True)
-    assert client.ask("tokenise", run="r1", text="a").status_code == 200
+    answer = client.ask("tokenize", **({"run": "r1", "text": "a"} | body))
+    assert (answer.status_code, "cannot be read" in answer.json()["message"]) == (422, True)
+    assert client.ask("tokenize", run="r1", text="a").status_code == 200
 
 
 def test_a_number_is_not_made_of_a_text(client):

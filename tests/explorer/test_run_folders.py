@@ -7,31 +7,40 @@ import shutil
 
 import numpy as np
 import pytest
-from benches import SCRIPT, Client, app_of, bench, evaluated, needed, note, unfinished
-from writers import SOURCE, writer
+from text_models import SOURCE, text_model
+from tiny_workspace import (
+    SCRIPT,
+    Client,
+    append_metrics,
+    evaluated_run,
+    make_app,
+    required_fields,
+    unfinished_run,
+    workspace,
+)
 
-from seq2see.explorer.bench import Bench, OpenRun
-from seq2see.explorer.messages import AboutRun
 from seq2see.explorer.routes import ROUTES, Route
-from seq2see.inspection.thinning import MOST_LINES
-from seq2see.workbench.run_folder import RunFolder
+from seq2see.explorer.schemas import RunRequest
+from seq2see.explorer.workspace import OpenRun, Workspace
+from seq2see.inspection.downsampling import MAX_POINTS
+from seq2see.runs.run_folder import RunFolder
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    return Client(app_of(bench(tmp_path_factory.mktemp("runs"))))
+    return Client(make_app(workspace(tmp_path_factory.mktemp("runs"))))
 
 
 class TestCurves:
     def test_new_lines_alone_are_given(self, tmp_path):
-        on = bench(tmp_path)
-        asking = Client(app_of(on))
+        on = workspace(tmp_path)
+        asking = Client(make_app(on))
         first = asking.ask("runs/metrics", run="r6").json()
         assert [line["step"] for line in first["lines"]] == list(range(1, 21))
         assert first["lines"][-1]["loss"] is None  # not a number, for which JSON has no word
         assert (first["samples"], first["finished"]) == ([10], False)
         assert asking.ask("runs/metrics", run="r6", since=first["next"]).json()["lines"] == []
-        note(on.run("r6").folder, {"step": 21, "loss": 0.5})
+        append_metrics(on.run("r6").folder, {"step": 21, "loss": 0.5})
         with on.run("r6").folder.metrics.open("ab") as file:
             file.write(b'{"step": 22, "lo')  # is being written at this moment
         later = asking.ask("runs/metrics", run="r6", since=first["next"]).json()
@@ -44,37 +53,37 @@ class TestCurves:
         assert len(answer["lines"]) == 20
 
     def test_a_damaged_line_is_named(self, tmp_path):
-        on = bench(tmp_path)
+        on = workspace(tmp_path)
         with on.run("r6").folder.metrics.open("ab") as file:
             file.write(b"oh\n")
-        answer = Client(app_of(on)).ask("runs/metrics", run="r6")
-        assert (answer.status_code, answer.json()["what"]) == (422, "Line 21 of metrics.jsonl is damaged.")
+        answer = Client(make_app(on)).ask("runs/metrics", run="r6")
+        assert (answer.status_code, answer.json()["message"]) == (422, "Line 21 of metrics.jsonl is damaged.")
 
     @pytest.mark.parametrize("line", [b"[]", b'"step"', b'{"loss": 1}', b"[" * 100_000, b"{}", b"\xff", b""])
     def test_so_is_whatever_else_is_no_note_of_a_step(self, tmp_path, line):
-        run = unfinished(tmp_path / "run")
+        run = unfinished_run(tmp_path / "run")
         run.metrics.write_bytes(b'{"step": 1}\n' + line + b"\n")
-        answer = Client(app_of(Bench.open([str(run.path)]))).ask("runs/metrics", run="r1")
-        assert (answer.status_code, answer.json()["what"]) == (422, "Line 2 of metrics.jsonl is damaged.")
+        answer = Client(make_app(Workspace.open([str(run.path)]))).ask("runs/metrics", run="r1")
+        assert (answer.status_code, answer.json()["message"]) == (422, "Line 2 of metrics.jsonl is damaged.")
 
     def test_of_a_very_long_run_no_spike_is_lost(self, tmp_path):
-        run = unfinished(tmp_path / "run")
+        run = unfinished_run(tmp_path / "run")
         losses = np.random.default_rng(0).random(50_000)
         losses[12_345], losses[40_000] = 99, -7
         lines = [{"step": step, "loss": loss} for step, loss in enumerate(losses, 1)]
         lines.insert(30_001, {"step": 30_000, "valid_loss": 0.5})
         run.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        asking = Client(app_of(Bench.open([str(run.path)])))
+        asking = Client(make_app(Workspace.open([str(run.path)])))
         told = asking.ask("runs/metrics", run="r1").json()
         kept = {line["step"]: line for line in told["lines"] if "loss" in line}
-        assert len(told["lines"]) < MOST_LINES
+        assert len(told["lines"]) < MAX_POINTS
         assert (kept[12_346]["loss"], kept[40_001]["loss"], kept[50_000]["loss"]) == (99, -7, losses[-1])
         assert {"step": 30_000, "valid_loss": 0.5} in told["lines"]
         assert [line["step"] for line in told["lines"]] == sorted(line["step"] for line in told["lines"])
         means = [line["loss"] for line in told["means"]]
         assert np.mean(means) == pytest.approx(losses.mean(), rel=1e-3)
         assert told["next"] == 50_001
-        note(run, {"step": 50_001, "loss": 0.25})
+        append_metrics(run, {"step": 50_001, "loss": 0.25})
         later = asking.ask("runs/metrics", run="r1", since=told["next"]).json()
         assert (later["first"], later["lines"], later["means"]) == (50_001, [{"step": 50_001, "loss": 0.25}], None)
 
@@ -85,56 +94,56 @@ class TestCurves:
         assert client.ask("runs/samples", run="r6", step=11).status_code == 422
 
     def test_a_run_without_a_model_says_so_and_answers_once_it_has_one(self, tmp_path):
-        on = bench(tmp_path)
-        answer = Client(app_of(on)).ask("predict", run="r6", texts=[SOURCE])
-        assert (answer.status_code, answer.json()["where"]) == (422, "half-done")
-        on.run("r6").model = writer("transformer")
-        assert Client(app_of(on)).ask("predict", run="r6", texts=[SOURCE]).status_code == 200
-        assert Client(app_of(on)).ask("mistakes/splits", run="r6").json()["splits"] == []  # it was not judged yet
+        on = workspace(tmp_path)
+        answer = Client(make_app(on)).ask("predict", run="r6", texts=[SOURCE])
+        assert (answer.status_code, answer.json()["location"]) == (422, "half-done")
+        on.run("r6").model = text_model("transformer")
+        assert Client(make_app(on)).ask("predict", run="r6", texts=[SOURCE]).status_code == 200
+        assert Client(make_app(on)).ask("mistakes/splits", run="r6").json()["splits"] == []  # it was not judged yet
 
 
 class TestFoldersThatChange:
     """A run lies on a disk, where others move, delete and write."""
 
     def test_a_run_that_is_deleted_is_no_mistake_of_ours(self, tmp_path):
-        runs = [unfinished(tmp_path / "half").path, evaluated(tmp_path / "judged").path]
-        on = bench()
-        opened = Bench.open([str(runs[0])])
+        runs = [unfinished_run(tmp_path / "half").path, evaluated_run(tmp_path / "judged").path]
+        on = workspace()
+        opened = Workspace.open([str(runs[0])])
         on.runs |= {"r6": opened.run("r1"), "r7": OpenRun("r7", "judged", RunFolder(runs[1]), runs[1] / "model")}
-        on.run("r7").model = writer("transformer")
-        client = Client(app_of(on))
+        on.run("r7").model = text_model("transformer")
+        client = Client(make_app(on))
         for run in runs:
             shutil.rmtree(run)
         assert client.ask("runs/metrics", run="r6").json()["lines"] == []
         for route in ROUTES:
             for id in ("r6", "r7"):
-                answer = client.ask(route, **{"run": id, **needed(route)})
+                answer = client.ask(route, **{"run": id, **required_fields(route)})
                 assert answer.status_code in (200, 422), (route, answer.text)
                 assert str(tmp_path) not in answer.text
 
     def test_it_is_listed_all_the_same(self, tmp_path):
-        opened = Bench.open([str(unfinished(tmp_path / "half").path)])
+        opened = Workspace.open([str(unfinished_run(tmp_path / "half").path)])
         shutil.rmtree(tmp_path / "half")
-        assert Client(app_of(opened)).send("GET", "/api/runs").json()["runs"][0]["name"] == "half"
+        assert Client(make_app(opened)).send("GET", "/api/runs").json()["runs"][0]["name"] == "half"
 
     def test_damaged_samples_are_passed_over(self, tmp_path):
-        run = unfinished(tmp_path / "half")
+        run = unfinished_run(tmp_path / "half")
         (run.samples / "step-000020.tsv").write_bytes(b"source\treference\toutput\n\xff\t\xff\t\xff\n")
-        (told,) = Client(app_of(Bench.open([str(run.path)]))).send("GET", "/api/runs").json()["runs"]
+        (told,) = Client(make_app(Workspace.open([str(run.path)]))).send("GET", "/api/runs").json()["runs"]
         assert told["example"]["text"] == "你好"
 
     def test_the_newest_sample_is_the_example_as_it_was_before_it_was_put_on_one_line(self, tmp_path):
-        run = unfinished(tmp_path / "half")
+        run = unfinished_run(tmp_path / "half")
         table = "source\treference\toutput\n一⏎二⇥三\t四⏎\tx\n"
         (run.samples / "step-000020.tsv").write_text(table, encoding="utf-8")
-        (told,) = Client(app_of(Bench.open([str(run.path)]))).send("GET", "/api/runs").json()["runs"]
+        (told,) = Client(make_app(Workspace.open([str(run.path)]))).send("GET", "/api/runs").json()["runs"]
         assert told["example"] == {"text": "一\n二\t三", "target": "四\n"}
 
     def test_a_file_that_goes_while_it_is_read_is_told(self, monkeypatch):
-        def gone(bench, asked: AboutRun) -> dict:
+        def gone(workspace, asked: RunRequest) -> dict:
             raise FileNotFoundError(2, "gone", "/a/secret/place")
 
-        monkeypatch.setitem(ROUTES, "gone", Route(AboutRun, gone))
-        answer = Client(app_of(bench())).ask("gone", run="r1")
-        assert (answer.status_code, "no longer there" in answer.json()["what"]) == (422, True)
+        monkeypatch.setitem(ROUTES, "gone", Route(RunRequest, gone))
+        answer = Client(make_app(workspace())).ask("gone", run="r1")
+        assert (answer.status_code, "no longer there" in answer.json()["message"]) == (422, True)
         assert "secret" not in answer.text

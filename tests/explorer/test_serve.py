@@ -12,17 +12,17 @@ import time
 
 import httpx2
 import pytest
-from benches import bench, unfinished
+from tiny_workspace import unfinished_run, workspace
 
 from seq2see.cli.app import run
 from seq2see.core.errors import UserError
-from seq2see.explorer.server import PORT, bound, serving
+from seq2see.explorer.server import DEFAULT_PORT, bind_socket, serve_in_thread
 
 PROGRAM = """
 import sys, time
 from seq2see.cli.app import run
 from seq2see.explorer import routes
-from seq2see.explorer.messages import AboutRun
+from seq2see.explorer.schemas import AboutRun
 
 def slow(bench, asked: AboutRun) -> dict:
     print("begun", flush=True)
@@ -74,13 +74,13 @@ class Process:
 @pytest.mark.long
 class TestStopping:
     def test_it_ends_quietly(self, tmp_path):
-        unfinished(tmp_path / "run")
+        unfinished_run(tmp_path / "run")
         process = Process(tmp_path / "run", 0)
         process.process.send_signal(signal.SIGINT)
         assert process.end() == (0, "")
 
     def test_what_is_being_answered_is_finished(self, tmp_path):
-        unfinished(tmp_path / "run")
+        unfinished_run(tmp_path / "run")
         process = Process(tmp_path / "run", 1.5)
         asking = process.ask()
         process.process.send_signal(signal.SIGTERM)
@@ -89,7 +89,7 @@ class TestStopping:
         assert process.end() == (0, "")
 
     def test_a_second_time_ends_it_at_once(self, tmp_path):
-        unfinished(tmp_path / "run")
+        unfinished_run(tmp_path / "run")
         process = Process(tmp_path / "run", 60)
         asking = process.ask()
         begun = time.monotonic()
@@ -104,22 +104,22 @@ class TestStopping:
 
 class TestStarting:
     def test_a_port_that_is_taken_is_told(self):
-        with bound(0) as taken, pytest.raises(UserError, match="--port"):
-            bound(taken.getsockname()[1])
+        with bind_socket(0) as taken, pytest.raises(UserError, match="--port"):
+            bind_socket(taken.getsockname()[1])
 
     def test_another_port_is_taken_where_the_usual_one_is_in_use(self):
         with socket.socket() as first:
             first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                first.bind(("127.0.0.1", PORT))
+                first.bind(("127.0.0.1", DEFAULT_PORT))
                 first.listen()
             except OSError:
                 pass  # it is in use already, which is as good
-            with bound(None) as second:
-                assert second.getsockname()[1] != PORT
+            with bind_socket(None) as second:
+                assert second.getsockname()[1] != DEFAULT_PORT
 
     def test_only_this_machine_can_reach_it(self):
-        with bound(0) as found:
+        with bind_socket(0) as found:
             assert found.getsockname()[0] == "127.0.0.1"
 
     def test_what_is_no_run_is_told_before_anything_is_served(self, tmp_path, capsys):
@@ -130,8 +130,8 @@ class TestStarting:
 
 class TestSlowAndBroken:
     def test_whoever_takes_too_long_to_ask_is_not_waited_for(self, monkeypatch):
-        monkeypatch.setattr("seq2see.explorer.guard.SECONDS_TO_ASK", 0.2)
-        with serving(bench()) as keys, socket.create_connection(("127.0.0.1", keys.port), 10) as connection:
+        monkeypatch.setattr("seq2see.explorer.security.BODY_TIMEOUT", 0.2)
+        with serve_in_thread(workspace()) as keys, socket.create_connection(("127.0.0.1", keys.port), 10) as connection:
             lines = [
                 "POST /api/predict HTTP/1.1",
                 f"Host: 127.0.0.1:{keys.port}",
@@ -153,7 +153,7 @@ class TestSlowAndBroken:
             b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
             b"\x16\x03\x01",
         ]
-        with serving(bench()) as keys:
+        with serve_in_thread(workspace()) as keys:
             for content in rubbish:
                 with socket.create_connection(("127.0.0.1", keys.port), 10) as connection:
                     connection.sendall(content)

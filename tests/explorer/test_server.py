@@ -12,22 +12,33 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benches import OWN, SCRIPT, Client, app_of, bench, forecaster, looker, needed, picture, unfinished
-from writers import SOURCE, writer
+from text_models import SOURCE, text_model
+from tiny_workspace import (
+    OWN,
+    SCRIPT,
+    Client,
+    image,
+    image_classifier,
+    make_app,
+    required_fields,
+    series_model,
+    unfinished_run,
+    workspace,
+)
 
 from seq2see.core.errors import UserError
-from seq2see.explorer import bench as bench_module
 from seq2see.explorer import server
-from seq2see.explorer.answering import wrong
-from seq2see.explorer.bench import KEPT, MOST_BYTES, Bench
-from seq2see.explorer.describe import abilities_of
+from seq2see.explorer import workspace as workspace_module
+from seq2see.explorer.describe import capabilities_of
+from seq2see.explorer.endpoints import error_response
 from seq2see.explorer.routes import ROUTES
-from seq2see.sources.pictures import decode_picture
+from seq2see.explorer.workspace import MAX_CACHE_BYTES, MAX_CACHED, Workspace
+from seq2see.sources.image_decoding import decode_image
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    return Client(app_of(bench(tmp_path_factory.mktemp("runs"))))
+    return Client(make_app(workspace(tmp_path_factory.mktemp("runs"))))
 
 
 class TestRuns:
@@ -35,7 +46,7 @@ class TestRuns:
         runs = client.send("GET", "/api/runs").json()["runs"]
         assert [run["id"] for run in runs] == [f"r{number}" for number in range(1, 13)]
         families = ["transformer", "recurrent", "gpt", "bert", "vit", "transformer", "transformer", "vit", "caption"]
-        families += ["recurrent", "film", "recurrent"]
+        families += ["recurrent", "video", "recurrent"]
         tasks = ["translate", "translate", "write", "fill", "classify", "translate", "translate", "classify", "caption"]
         tasks += ["forecast", "caption", "forecast"]
         assert [run["family"] for run in runs] == families
@@ -54,12 +65,12 @@ class TestRuns:
         for route in ("predict", "runs/metrics"):
             answer = client.ask(route, run="r99")
             assert answer.status_code == 404
-            assert set(answer.json()) == {"what", "where", "remedy"}
+            assert set(answer.json()) == {"message", "location", "hint"}
 
     def test_runs_of_one_name_are_told_apart(self, tmp_path):
         for place in ("a", "b"):
-            unfinished(tmp_path / place / "mine")
-        opened = Bench.open([str(tmp_path / "a" / "mine"), str(tmp_path / "b" / "mine")])
+            unfinished_run(tmp_path / place / "mine")
+        opened = Workspace.open([str(tmp_path / "a" / "mine"), str(tmp_path / "b" / "mine")])
         assert [run.name for run in opened.runs.values()] == ["mine", "mine (2)"]
 
 
@@ -68,32 +79,32 @@ class TestPredict:
     def test_the_model_gives_the_same_answers(self, client, id, name):
         texts = [SOURCE, "他们 abc"] if name != "bert" else ["我有[MASK]本书", "[MASK]国"]
         told = client.ask("predict", run=id, texts=texts).json()["predictions"]
-        found = writer(name).predict(texts)
-        assert [each["answers"][0]["text"] for each in told] == [each.text for each in found]
-        assert [each["answers"][0]["score"] for each in told] == pytest.approx([each.score for each in found])
-        assert [len(each["guesses"]) for each in told] == [len(each.guesses) for each in found]
+        found = text_model(name).predict(texts)
+        assert [each["candidates"][0]["text"] for each in told] == [each.text for each in found]
+        assert [each["candidates"][0]["score"] for each in told] == pytest.approx([each.score for each in found])
+        assert [len(each["one_step_predictions"]) for each in told] == [len(each.candidates) for each in found]
 
     def test_settings_reach_the_decoder(self, client):
         answer = client.ask("predict", run="r1", texts=[SOURCE], num_beams=3, num_return_sequences=3, max_new_tokens=4)
-        found = writer("transformer").predict([SOURCE], num_beams=3, num_return_sequences=3, max_new_tokens=4)[0]
-        told = answer.json()["predictions"][0]["answers"]
-        assert [each["text"] for each in told] == [each.text for each in found.answers]
+        found = text_model("transformer").predict([SOURCE], num_beams=3, num_return_sequences=3, max_new_tokens=4)[0]
+        told = answer.json()["predictions"][0]["candidates"]
+        assert [each["text"] for each in told] == [each.text for each in found.outputs]
 
-    def test_pictures_are_files_in_base64(self, client):
-        told = client.ask("predict", run="r5", pictures=[picture(20)], top_k=0).json()["predictions"][0]
-        pixels = decode_picture(base64.b64decode(picture(20)), "", 8, 3)
-        found = looker().predict([pixels], top_k=0)[0]
-        assert [each["text"] for each in told["guesses"][0]] == [each.text for each in found.guesses[0]]
-        assert {each["text"] for each in told["guesses"][0]} == {SCRIPT, "红"}
-        assert told["guesses"][0][0]["probability"] == pytest.approx(found.guesses[0][0].probability)
+    def test_images_are_files_in_base64(self, client):
+        told = client.ask("predict", run="r5", images=[image(20)], top_k=0).json()["predictions"][0]
+        pixels = decode_image(base64.b64decode(image(20)), "", 8, 3)
+        found = image_classifier().predict([pixels], top_k=0)[0]
+        assert [each["text"] for each in told["one_step_predictions"][0]] == [each.text for each in found.candidates[0]]
+        assert {each["text"] for each in told["one_step_predictions"][0]} == {SCRIPT, "红"}
+        assert told["one_step_predictions"][0][0]["probability"] == pytest.approx(found.candidates[0][0].probability)
 
     @pytest.mark.parametrize(
-        ("id", "body", "what"),
+        ("id", "body", "message"),
         [
-            ("r5", {"pictures": ["no base64!"]}, "base64"),
-            ("r5", {"pictures": [base64.b64encode(b"<svg/>").decode()]}, "no picture"),
-            ("r1", {"pictures": ["AAAA"]}, "does not look at pictures"),
-            ("r1", {"texts": ["我"], "pictures": ["AAAA"]}, "Texts and pictures"),
+            ("r5", {"images": ["no base64!"]}, "base64"),
+            ("r5", {"images": [base64.b64encode(b"<svg/>").decode()]}, "no image"),
+            ("r1", {"images": ["AAAA"]}, "does not look at images"),
+            ("r1", {"texts": ["我"], "images": ["AAAA"]}, "Texts and images"),
             ("r1", {}, "nothing to answer"),
             ("r1", {"texts": [" "]}, "empty"),
             ("r1", {"texts": ["我"], "num_beams": 2, "do_sample": True}, "do_sample"),
@@ -103,29 +114,29 @@ class TestPredict:
     def test_what_cannot_be_answered_is_told(self, client, id, body, what):
         answer = client.ask("predict", run=id, **body)
         assert answer.status_code == 422
-        assert what in answer.json()["what"]
+        assert what in answer.json()["message"]
 
 
 class TestNumbers:
     def test_a_series_is_gone_on_from(self, client):
         told = client.ask("predict", run="r10", texts=["0.1 0.2 0.3"], max_new_tokens=4).json()["predictions"][0]
-        assert told["answers"][0]["text"] == forecaster()("0.1 0.2 0.3", max_new_tokens=4).text
+        assert told["candidates"][0]["text"] == series_model()("0.1 0.2 0.3", max_new_tokens=4).text
 
     @pytest.mark.parametrize("route", sorted(ROUTES))
     def test_no_question_about_words_is_a_mistake_of_ours(self, client, route):
-        texts = {"text": "0.1 0.2"} if "text" in ROUTES[route].asked.model_fields else {}
-        assert client.ask(route, run="r10", **(needed(route) | texts)).status_code < 500
+        texts = {"text": "0.1 0.2"} if "text" in ROUTES[route].request_model.model_fields else {}
+        assert client.ask(route, run="r10", **(required_fields(route) | texts)).status_code < 500
 
 
 class TestNothingGetsInOrOut:
     def test_a_text_never_names_a_file(self, client, tmp_path):
-        """In Python a text given to a model of pictures is a file's name. Over HTTP no route may open one."""
+        """In Python a text given to a model of images is a file's name. Over HTTP no route may open one."""
         secret = tmp_path / "secret.png"
-        secret.write_bytes(base64.b64decode(picture()))
+        secret.write_bytes(base64.b64decode(image()))
         seen: list[str] = []
         sys.addaudithook(lambda event, arguments: seen.append(str(arguments[0])) if event == "open" else None)
         for name, route in ROUTES.items():
-            texts = [key for key, field in route.asked.model_fields.items() if field.annotation is str]
+            texts = [key for key, field in route.request_model.model_fields.items() if field.annotation is str]
             body = dict.fromkeys(texts, str(secret)) | {"run": "r5"}
             assert client.ask(name, **body).status_code < 500
         assert client.ask("predict", run="r5", texts=[str(secret)]).status_code == 422
@@ -135,7 +146,7 @@ class TestNothingGetsInOrOut:
         for answer in (
             client.send("GET", "/api/runs"),
             client.ask("predict", run="r3", texts=[SCRIPT]),
-            client.ask("predict", run="r5", pictures=[picture()]),
+            client.ask("predict", run="r5", images=[image()]),
             client.ask("runs/samples", run="r6", step=10),
         ):
             assert answer.status_code == 200
@@ -169,33 +180,33 @@ def test_numbers_travel_as_they_are(client):
     shape = tuple(map(int, answer.headers["x-shape"].split(",")))
     values = np.frombuffer(answer.content, "<f4").reshape(shape)
     assert answer.headers["content-type"] == "application/octet-stream"
-    np.testing.assert_array_equal(values, writer("transformer").trace(SOURCE).of("attention")[0].values[0])
+    np.testing.assert_array_equal(values, text_model("transformer").trace(SOURCE).of("attention")[0].values[0])
 
 
 class TestKept:
     def test_what_was_worked_out_is_not_worked_out_again(self):
-        on, made = bench(), []
+        on, made = workspace(), []
         for _ in range(3):
-            assert on.kept("key", lambda: made.append(1) or "thing") == "thing"
+            assert on.cached("key", lambda: made.append(1) or "thing") == "thing"
         assert made == [1]
 
     def test_only_the_last_few_are_kept(self):
-        on, made = bench(), []
-        for number in [*range(KEPT), 0, KEPT, 0, 1]:
-            on.kept(number, lambda number=number: made.append(number))
-        assert made == [*range(KEPT), KEPT, 1]  # 1 had been asked for longest ago
+        on, made = workspace(), []
+        for number in [*range(MAX_CACHED), 0, MAX_CACHED, 0, 1]:
+            on.cached(number, lambda number=number: made.append(number))
+        assert made == [*range(MAX_CACHED), MAX_CACHED, 1]  # 1 had been asked for longest ago
 
     def test_so_it_is_with_lists_of_arrays(self, monkeypatch):
-        monkeypatch.setattr(bench_module, "MOST_BYTES", 1_000)
-        on, made = bench(), []
+        monkeypatch.setattr(workspace_module, "MAX_CACHE_BYTES", 1_000)
+        on, made = workspace(), []
         for key in ("a", "b", "b", "a"):
-            on.kept(key, lambda key=key: made.append(key) or [np.zeros(100, np.float32), np.zeros(100, np.float32)])
+            on.cached(key, lambda key=key: made.append(key) or [np.zeros(100, np.float32), np.zeros(100, np.float32)])
         assert made == ["a", "b", "a"]
 
     def test_large_things_are_not_kept_all(self):
-        on, made = bench(), []
+        on, made = workspace(), []
         for key in ("a", "b", "b", "a"):
-            on.kept(key, lambda key=key: made.append(key) or SimpleNamespace(bytes=MOST_BYTES - 1))
+            on.cached(key, lambda key=key: made.append(key) or SimpleNamespace(bytes=MAX_CACHE_BYTES - 1))
         assert made == ["a", "b", "a"]
 
 
@@ -209,38 +220,38 @@ class TestKept:
     ],
 )
 def test_a_mistake_leaves_out_places_of_this_machine(told, shown):
-    answer = wrong(422, UserError(told, where=told, remedy=told), {"/srv/my runs/a": "mine"})
-    assert json.loads(answer.body) == dict.fromkeys(("what", "where", "remedy"), shown)
+    answer = error_response(422, UserError(told, location=told, hint=told), {"/srv/my runs/a": "mine"})
+    assert json.loads(answer.body) == dict.fromkeys(("message", "location", "hint"), shown)
 
 
 def test_folders_of_runs_are_told_by_their_names(tmp_path):
-    on = bench(tmp_path)
+    on = workspace(tmp_path)
     assert on.places[str(tmp_path / "half-done")] == "half-done"
     on.run("r7").folder.evaluation.joinpath("test.tsv").write_bytes(b"\xff")
-    answer = Client(app_of(on)).ask("mistakes/rows", run="r7", split="test")
+    answer = Client(make_app(on)).ask("mistakes/rows", run="r7", split="test")
     assert answer.status_code == 422
     assert str(tmp_path) not in answer.text
 
 
 class TestAbilities:
     def test_of_a_run_that_is_being_trained_only_its_curves_are_offered(self, client):
-        runs = {run["id"]: run["abilities"] for run in client.send("GET", "/api/runs").json()["runs"]}
+        runs = {run["id"]: run["capabilities"] for run in client.send("GET", "/api/runs").json()["runs"]}
         assert runs["r6"] == ["curves"]
         assert runs["r1"] == ["text", "vectors", "attention", "decode"]
         assert runs["r2"] == ["text", "vectors", "attention", "recurrent", "decode"]
-        assert runs["r5"] == ["pictures", "attention"]
+        assert runs["r5"] == ["images", "attention"]
         assert runs["r7"] == ["curves", "text", "vectors", "attention", "decode", "evaluation"]
 
     def test_an_ensemble_has_no_one_attention(self):
-        on = bench()
-        model = copy(writer("transformer"))
+        on = workspace()
+        model = copy(text_model("transformer"))
         model.config = model.config.model_copy(update={"members": (model.config.model,)})
         on.run("r1").model = model
-        assert abilities_of(on.run("r1")) == ["text", "decode"]  # nor one table of vectors
+        assert capabilities_of(on.run("r1")) == ["text", "decode"]  # nor one table of vectors
 
 
 def test_no_answer_waits_for_more_to_send():
     """asyncio switches Nagle's waiting off only where a socket is said to be TCP's; else every answer takes 40 ms."""
-    with server.bound(None) as found:
+    with server.bind_socket(None) as found:
         assert found.proto == socket.IPPROTO_TCP
         assert found.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)  # started again, it gets the same port

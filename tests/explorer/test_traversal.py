@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from benches import BEARER, Client, app_of, bench, by_itself
+from tiny_workspace import BEARER, Client, make_app, run_async, workspace
 
 import seq2see
 from seq2see.explorer.bundle import PAGE
@@ -47,7 +47,7 @@ def path(lots: random.Random, target: str) -> str:
 
 def targets(folder: Path) -> list[str]:
     """What somebody might want: a file beside the runs, one of ours that is not the page's, those of the system."""
-    own = ["secret.txt", "half-done/recipe.toml", "server.py", "explorer/guard.py", "index.html", "views"]
+    own = ["secret.txt", "half-done/recipe.toml", "server.py", "explorer/security.py", "index.html", "views"]
     return [*own, str(folder / "secret.txt"), "etc/passwd", "/etc/passwd", "proc/self/environ", "Windows/win.ini"]
 
 
@@ -86,8 +86,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def app(folder):
-    found = app_of(bench(folder))
-    by_itself(got(found, ["/"]))  # Python reads its own source when it first answers
+    found = make_app(workspace(folder))
+    run_async(got(found, ["/"]))  # Python reads its own source when it first answers
     return found
 
 
@@ -117,7 +117,7 @@ async def got(app, paths: list[str]) -> list[tuple[int, bytes]]:
 def test_no_address_leads_out_of_the_page(app, folder, heard, seed, count):
     lots, wanted = random.Random(seed), targets(folder)
     paths = [f"{start}{path(lots, lots.choice(wanted))}" for _ in range(count) for start in ("/page/", "/", "/api/")]
-    answers = by_itself(got(app, paths))
+    answers = run_async(got(app, paths))
     page = {file.read_bytes() for file in PAGE.rglob("*") if file.is_file()}
     assert {status for status, _ in answers} <= {200, 404, 405}
     assert all(body in page for status, body in answers if status == 200)
@@ -127,7 +127,7 @@ def test_no_address_leads_out_of_the_page(app, folder, heard, seed, count):
 
 def body_of(name: str, text: str) -> dict[str, object]:
     """A question with one text wherever it may have one."""
-    schema = ROUTES[name].asked.model_json_schema()["properties"]
+    schema = ROUTES[name].request_model.model_json_schema()["properties"]
     return {key: value for key, each in schema.items() if key != "run" and (value := _filled(each, text)) is not None}
 
 
@@ -157,7 +157,7 @@ def test_no_text_of_a_question_names_a_file(app, folder, heard, runs, count):
             "json": {"run": run, **more, **body_of(name, text)},
         }
         for name, route in ROUTES.items()
-        for more in [{key: value for key, value in numbers.items() if key in route.asked.model_fields}]
+        for more in [{key: value for key, value in numbers.items() if key in route.request_model.model_fields}]
         for run in runs
         for text in [unquote(path(lots, lots.choice(wanted))) for _ in range(count)]
     ]
@@ -165,7 +165,7 @@ def test_no_text_of_a_question_names_a_file(app, folder, heard, runs, count):
         assert answer.status_code in (200, 404, 422), request
         assert SECRET not in answer.text
     python = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
-    folders = [folder / name for name in ("half-done", "judged", "labelled")]
+    folders = [folder / name for name in ("half-done", "judged", "labeled")]
     system = map(Path, ("/usr", "/proc", "/sys"))  # what torch and numpy look up about this machine
     assert not heard.outside(Path(seq2see.__file__).parent, *folders, *python, *system)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from source_tree import ROOT, tables
 
-from seq2see.recipes.table import RECIPES
+from seq2see.recipes.registry import RECIPES
 from seq2see.sources.catalogue import CATALOGUE
-from seq2see.sources.complaints import KINDS
+from seq2see.sources.data_report import ISSUE_KINDS
 
 ENGLISH = [path for path in sorted((ROOT / "docs").glob("*.md")) if not path.name.endswith(".zh.md")]
 PAIRS = [(path, path.with_suffix(".zh.md")) for path in [*ENGLISH, ROOT / "README.md"]]
@@ -80,12 +80,12 @@ def test_the_page_about_data_explains_every_finding_with_its_severity():
     for page, words in (("data.md", {each: each for each in SEVERITIES}), ("data.zh.md", SEVERITIES)):
         rows = next(rows for rows in tables(ROOT / "docs" / page).values() if len(rows) > 20)
         explained = {row[0]: row[1] for row in rows}
-        assert explained.keys() == KINDS.keys()
+        assert explained.keys() == ISSUE_KINDS.keys()
         wrong = {
             kind: explained[kind]
-            for kind, details in KINDS.items()
+            for kind, details in ISSUE_KINDS.items()
             if not explained[kind].startswith(words[details.severity])
-            or (len(explained[kind]) > len(words[details.severity])) != details.spoils_file
+            or (len(explained[kind]) > len(words[details.severity])) != details.invalidates_file
         }
         assert not wrong
 
@@ -98,7 +98,7 @@ def test_the_page_about_data_lists_the_catalogue():
             for row in rows
             if len(row) == 3
         }
-        assert {name: list(entry.sides) for name, entry in CATALOGUE.items()}.items() <= listed.items()
+        assert {name: list(entry.columns) for name, entry in CATALOGUE.items()}.items() <= listed.items()
 
 
 def test_recipes_named_on_a_page_exist():
@@ -140,11 +140,11 @@ class TestGenerated:
         stale = [path.name for path, text in pages.items() if path.read_text(encoding="utf-8") != text]
         assert not stale, "`make docs` writes these anew"
 
-    def test_generated_pictures_are_of_the_stored_figures(self):
+    def test_generated_images_match_the_stored_results(self):
         generator()
-        from measured import stale_pictures
+        from measured import stale_images
 
-        assert not stale_pictures(), "`make docs` draws these anew"
+        assert not stale_images(), "`make docs` draws these anew"
 
     def test_every_sentence_has_its_chinese_and_no_other_has(self):
         generate = generator()

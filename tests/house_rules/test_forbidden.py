@@ -23,7 +23,9 @@ ALLOWED = {"src/seq2see/__init__.py import_module": "imports lazily, from a lite
 
 MACHINE = re.compile(r"(?<![\w.~])/(?:root|work|home|Users|mnt)/\w")
 """A folder of the machine that something was written on."""
-TALK = re.compile(r"\b(?:sessions?|sub-?agents?|work items?|issue #\d+|helper \d+|TODO|FIXME)\b", re.IGNORECASE)
+PROCESS_WORDS = re.compile(
+    r"\b(?:sessions?|sub-?agents?|work items?|issue #\d+|helper \d+|TODO|FIXME)\b", re.IGNORECASE
+)
 """Talk about how the work was done, which readers of the project have no use for."""
 
 
@@ -86,14 +88,14 @@ def test_the_source_names_no_package_registry():
     assert not found
 
 
-def test_no_file_names_a_folder_of_somebodys_machine():
+def test_no_file_names_a_local_folder():
     assert MACHINE.search("see /home/ann/data")
     assert not MACHINE.search("seq2see/home/x")
     assert not lines_with(MACHINE)
 
 
-def test_files_talk_about_the_project_and_nothing_else():
-    assert not lines_with(TALK)
+def test_files_do_not_mention_the_work_process():
+    assert not lines_with(PROCESS_WORDS)
 
 
 def lines_with(pattern: re.Pattern[str]) -> list[str]:

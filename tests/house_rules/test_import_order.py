@@ -15,7 +15,7 @@ ORDER = (
     "__main__",
 )  # fmt: skip
 """From top to bottom; `api` and `__main__` (the command line, for `python -m`) stand at the root of the package."""
-STRANGERS = {"training", "decoding", "metrics"}
+INDEPENDENT = {"training", "decoding", "metrics"}
 """These do not import each other: the workbench introduces them."""
 ENDS = {"labs", "cli"}
 """Nothing imports these."""
@@ -44,7 +44,7 @@ def test_every_folder_has_its_place_in_the_order():
 
 
 @pytest.mark.parametrize("page", ["README.md", "README.zh.md"])
-def test_readers_are_told_of_every_folder_in_that_order(page):
+def test_the_readme_lists_every_folder_in_that_order(page):
     rows = re.findall(r"^\| `(\w+)` \|", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
     assert rows == [name for name in ORDER if (PACKAGE / name).is_dir()]
 
@@ -60,13 +60,13 @@ def test_a_folder_imports_only_from_folders_above_it():
     assert not wrong, "\n".join(wrong)
 
 
-def test_training_decoding_and_metrics_do_not_know_each_other():
+def test_training_decoding_and_metrics_are_independent():
     wrong = [
         f"{module}:{line} imports {place}"
         for module in modules()
-        if module.place in STRANGERS
+        if module.place in INDEPENDENT
         for place, line in imported(module)
-        if place in STRANGERS - {module.place}
+        if place in INDEPENDENT - {module.place}
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -81,7 +81,7 @@ def test_nothing_imports_labs_or_the_command_line():
     assert not wrong, "\n".join(wrong)
 
 
-def test_folders_introduce_themselves_and_export_nothing():
+def test_packages_have_a_docstring_and_export_nothing():
     wrong = []
     for module in modules():
         if module.path.name != "__init__.py" or module.place in ("seq2see", "cli"):

@@ -36,12 +36,12 @@ def page(kind, name, content="old"):
 class TestBlocks:
     @pytest.mark.parametrize("kind", [kind for kind in measured.BLOCKS if kind != "difference"])
     @pytest.mark.parametrize("name", ["multi30k", "multi30k/lengths"])
-    def test_what_was_not_measured_is_told_as_such_in_both_languages(self, store, kind, name):
-        assert measured.filled(page(kind, name), english) == page(kind, name, "Not measured yet.")
-        assert measured.filled(page(kind, name), chinese) == page(kind, name, "尚未测量。")
+    def test_missing_results_are_reported_in_both_languages(self, store, kind, name):
+        assert measured.fill_markers(page(kind, name), english) == page(kind, name, "Not measured yet.")
+        assert measured.fill_markers(page(kind, name), chinese) == page(kind, name, "尚未测量。")
 
     def test_differences_come_from_the_source(self, store):
-        told = measured.filled(page("difference", "encoder-to-gpt"), english)
+        told = measured.fill_markers(page("difference", "encoder-to-gpt"), english)
         assert "`TransformerEncoder.forward` → `GPTDecoder.forward`" in told
         assert "\n-     at_itself = own_text(text, text) if isinstance(text, Strung) else real(text)" in told
         assert "\n+     at_itself = own_past(text) if isinstance(text, Strung) else causal()" in told
@@ -50,16 +50,16 @@ class TestBlocks:
 
     def test_filling_twice_changes_nothing_and_the_rest_of_a_page_stays(self, store):
         store("speed", rows=[{"name": "x", "value": 3}])
-        once = measured.filled(page("table", "speed"), english)
+        once = measured.fill_markers(page("table", "speed"), english)
         assert once.startswith("a\n<!-- table: speed -->\n")
         assert once.endswith("<!-- end of table -->\nb\n")
-        assert measured.filled(once, english) == once
+        assert measured.fill_markers(once, english) == once
 
     def test_two_blocks_on_a_page_do_not_run_into_each_other(self, store):
         text = page("table", "one") + "between\n" + page("table", "two")
-        filled = measured.filled(text, english)
-        assert "between" in filled
-        assert filled.count("Not measured yet.") == 2
+        fill_markers = measured.fill_markers(text, english)
+        assert "between" in fill_markers
+        assert fill_markers.count("Not measured yet.") == 2
 
     def test_a_part_without_rows_was_not_measured(self, store):
         store("multi30k", tables={"ablation": {"columns": [], "rows": []}})
@@ -102,7 +102,7 @@ class TestTable:
             "| decode | 123,457 | 1.23 | yes |",
             "| train | 8 | 0.0123 | – |",
             "",
-            "Measured with `make bench` (torch 2.13, alone).",
+            "Measured with `make workspace` (torch 2.13, alone).",
         ]
 
     def test_the_stored_results_of_today_can_be_shown(self):
@@ -128,7 +128,7 @@ class TestTable:
 
 
 class TestExamplesAndSignatures:
-    def test_an_example_shows_what_every_rung_said(self, store):
+    def test_an_example_shows_the_output_of_every_system(self, store):
         example = {"change": "a → b", "source": "x | y", "reference": "r", "outputs": {"a": "one", "b": "two"}}
         store("multi30k", examples=[example, example], signatures={"bleu": "tok:13a"})
         first, second = measured.examples_block(english, "multi30k").split("\n\n")
@@ -139,19 +139,19 @@ class TestExamplesAndSignatures:
         assert measured.signatures_block(english, "multi30k") == "- bleu: `tok:13a`"
 
 
-class TestPictures:
+class TestImages:
     ROWS = ({"words": "1–8", "pairs": 3, "gru": [40.0, 42.0]}, {"words": "9+", "pairs": 2, "gru": [30.0, 31.0]})
 
-    def test_a_picture_is_drawn_once_and_again_when_its_figures_change(self, store, tmp_path):
-        assert measured.stale_pictures() == []
+    def test_a_plot_is_redrawn_when_its_results_change(self, store, tmp_path):
+        assert measured.stale_images() == []
         store("multi30k", tables={"lengths": {"columns": [], "rows": self.ROWS}})
-        (path,) = measured.stale_pictures()
-        measured.draw_pictures([path])
-        assert path == tmp_path / "docs" / "pictures" / "multi30k-length.png"
-        assert measured.stale_pictures() == []
-        assert measured.picture_block(english, "multi30k/lengths").endswith("](pictures/multi30k-length.png)")
+        (path,) = measured.stale_images()
+        measured.draw_images([path])
+        assert path == tmp_path / "docs" / "images" / "multi30k-length.png"
+        assert measured.stale_images() == []
+        assert measured.image_block(english, "multi30k/lengths").endswith("](images/multi30k-length.png)")
         store("multi30k", tables={"lengths": {"columns": [], "rows": self.ROWS[:1]}})
-        assert measured.stale_pictures() == [path]
+        assert measured.stale_images() == [path]
 
 
 def test_words_are_translated_once_and_no_phrase_is_empty():

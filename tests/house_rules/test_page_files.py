@@ -20,7 +20,7 @@ MARKUP = re.compile(
 ELSEWHERE = re.compile(
     r"(?:https?:)?//(?!www\.w3\.org/)[\w-]+\.[\w.-]+/|WebSocket|EventSource|sendBeacon|XMLHttpRequest"
 )
-"""Other places, and other ways to reach them than `ask.js`."""
+"""Other places, and other ways to reach them than `api.js`."""
 IMPORTS = re.compile(r"""^(?:import|export)\b[^;]*?\bfrom\s+"([^"]+)";""", re.MULTILINE | re.DOTALL)
 
 
@@ -33,7 +33,7 @@ def test_the_rules_notice():
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.relative_to(PAGE).as_posix())
-def test_a_script_is_short_says_what_it_is_about_and_does_nothing_forbidden(path):
+def test_a_script_is_short_documented_and_safe(path):
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= MOST_LINES
     assert text.startswith("/**"), "a comment on top says what it is about"
@@ -44,9 +44,9 @@ def test_a_script_is_short_says_what_it_is_about_and_does_nothing_forbidden(path
     assert not missing
 
 
-def test_only_one_file_talks_to_the_server():
+def test_only_one_file_sends_requests():
     talking = [path.name for path in SCRIPTS if re.search(r"\bfetch\(", path.read_text(encoding="utf-8"))]
-    assert talking == ["ask.js"]
+    assert talking == ["api.js"]
 
 
 def test_every_view_stands_in_the_table():

@@ -16,15 +16,15 @@ import seq2see.api
 from seq2see.api import resolve
 from seq2see.cli.app import app, run
 from seq2see.core.settings import parse_assignment
-from seq2see.recipes.table import RECIPES
+from seq2see.recipes.registry import RECIPES
 
 READMES = (ROOT / "README.md", ROOT / "README.zh.md")
 PAGES = (*READMES, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 SMALL = ["--set", "corpus.size=60"]
-SHORT = ["--set", "training.steps=3", "--set", "training.save_every=2", "--set", "decoder.width=16",
+SHORT = ["--set", "training.steps=3", "--set", "training.evaluate_every=2", "--set", "decoder.width=16",
          "--set", "encoder.width=16"]  # fmt: skip
 PEOPLE = ["I", "you", "we", "they", "farmers", "doctors", "horses"]
-DEEDS = ["see", "know", "like", "want", "need", "miss", "help", "draw"]
+VERBS = ["see", "know", "like", "want", "need", "miss", "help", "draw"]
 
 
 def commands(page: Path) -> list[list[str]]:
@@ -71,13 +71,13 @@ def is_known(recipe: str) -> bool:
 
 
 @pytest.fixture
-def desk(tmp_path, monkeypatch):
+def workspace(tmp_path, monkeypatch):
     """A folder with the files that the pages speak of, where commands may do as they like."""
     monkeypatch.chdir(tmp_path)
-    pairs = [f"{who} {deed} {whom}\t{whom} {deed} {who}\n" for who in PEOPLE for deed in DEEDS for whom in PEOPLE[:3]]
+    pairs = [f"{who} {deed} {whom}\t{whom} {deed} {who}\n" for who in PEOPLE for deed in VERBS for whom in PEOPLE[:3]]
     (tmp_path / "my.tsv").write_text("".join(pairs))
-    labelled = [f"{pair.split()[0]} {number}\t{pair.split()[1]}\n" for number, pair in enumerate(pairs)]
-    (tmp_path / "labels.tsv").write_text("".join(labelled))
+    labeled = [f"{pair.split()[0]} {number}\t{pair.split()[1]}\n" for number, pair in enumerate(pairs)]
+    (tmp_path / "labels.tsv").write_text("".join(labeled))
     tagged = [
         [(word, tag) for word, tag in zip(pair.split(), ("PRON", "VERB", "NOUN"), strict=False)] for pair in pairs
     ]
@@ -89,9 +89,9 @@ def desk(tmp_path, monkeypatch):
     (tmp_path / "new.txt").write_text("I see horses\n\nthey like you\n")
     for number, label in enumerate(["cats", "dogs"] * 20):
         (tmp_path / "photos" / label).mkdir(parents=True, exist_ok=True)
-        picture = Image.new("RGB", (40, 30 + number), (6 * number, 90, 100 * (number % 2)))
-        picture.save(tmp_path / "photos" / label / f"{number}.png")
-    picture.save(tmp_path / "picture.png")
+        image = Image.new("RGB", (40, 30 + number), (6 * number, 90, 100 * (number % 2)))
+        image.save(tmp_path / "photos" / label / f"{number}.png")
+    image.save(tmp_path / "image.png")
     return tmp_path
 
 
@@ -166,7 +166,7 @@ CHEAP = [
 
 
 @pytest.mark.parametrize("arguments", CHEAP, ids=shlex.join)
-def test_cheap_commands_work(arguments, desk, capsys):
+def test_cheap_commands_work(arguments, workspace, capsys):
     assert run(arguments) == 0
     assert capsys.readouterr().out.strip()
 
@@ -176,16 +176,16 @@ def test_the_cheap_commands_are_those_of_the_pages():
     assert all(arguments in told for arguments in CHEAP if arguments != ["--help"])
 
 
-def test_a_dry_run_shows_a_batch_and_leaves_nothing_behind(desk, capsys):
-    before = sorted(desk.iterdir())
+def test_a_dry_run_shows_a_batch_and_leaves_nothing_behind(workspace, capsys):
+    before = sorted(workspace.iterdir())
     told = next(words[1:] for words in commands(READMES[0]) if "--dry" in words)
     assert run([*told, "--set", "encoder.width=16", "--set", "decoder.width=16"]) == 0
     assert "reads" in capsys.readouterr().out
-    assert sorted(desk.iterdir()) == before
+    assert sorted(workspace.iterdir()) == before
 
 
 @pytest.mark.long
-def test_the_readme_from_its_first_command_to_its_last(desk, capsys):
+def test_the_readme_from_its_first_command_to_its_last(workspace, capsys):
     """In miniature: with fewer steps, a small corpus and narrow layers."""
     for words in commands(READMES[0]):
         if words[0] != "seq2see" or "--dry" in words:
@@ -197,7 +197,7 @@ def test_the_readme_from_its_first_command_to_its_last(desk, capsys):
             parameters = parse(arguments)
             arguments = [*arguments, *short_for(str(parameters["recipe"])), *([] if parameters["data"] else SMALL)]
         assert run(arguments) == 0, f"{shlex.join(arguments)}\n{capsys.readouterr().err}"
-    made = sorted(path.name for path in (desk / "runs").iterdir())
+    made = sorted(path.name for path in (workspace / "runs").iterdir())
     assert made == [
         "classify-image",
         "classify-text",
@@ -209,23 +209,23 @@ def test_the_readme_from_its_first_command_to_its_last(desk, capsys):
         "waves",
         "write",
     ]
-    assert (desk / "runs" / "translate" / "report.html").exists()
+    assert (workspace / "runs" / "translate" / "report.html").exists()
 
 
 @pytest.mark.long
-def test_the_readmes_files_of_a_run_are_there(desk):
+def test_the_readmes_files_of_a_run_are_there(workspace):
     assert run(["train", "pocket-transformer", *SHORT, *SMALL]) == 0
     assert run(["eval", "latest"]) == 0
     listing = next(block for block in fenced(READMES[0], "text") if "recipe.toml" in block)
     named = set(re.findall(r"(?:^  |   )([a-z]+(?:\.[a-z]+|/))  ", listing, re.MULTILINE))
     assert len(named) > 9
-    missing = sorted(name for name in named if not (desk / "runs" / "pocket-transformer" / name).exists())
+    missing = sorted(name for name in named if not (workspace / "runs" / "pocket-transformer" / name).exists())
     assert not missing
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("page", READMES, ids=lambda page: page.name)
-def test_the_python_of_the_readmes_runs(page, desk, monkeypatch, capsys):
+def test_the_python_of_the_readmes_runs(page, workspace, monkeypatch, capsys):
     train = seq2see.api.train
 
     def train_a_little(name, **given):

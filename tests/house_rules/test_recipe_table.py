@@ -6,12 +6,12 @@ import tomllib
 
 import pytest
 
-from seq2see.core.settings import Settings, choices, explanations, read_tree, walk
-from seq2see.recipes.table import RECIPES, recipe
-from seq2see.workbench.recipe import Recipe
+from seq2see.core.settings import Settings, choices, descriptions, read_tree, walk
+from seq2see.recipes.registry import RECIPES, recipe
+from seq2see.runs.recipe import Recipe
 
 # Settings that no built-in recipe changes, and yet are there. Paths are `Class.setting`.
-USERS_OWN = {
+EXCUSED = {
     "Recipe.start": "a run of the user's own, or real weights",
     "Training.seed": "the same for all built-in recipes, so that they can be compared",
     "Training.compile": "pays or not by machine, not by task; it changes no result",
@@ -20,19 +20,19 @@ USERS_OWN = {
     "GNMT.*": "one of the settings of decoding",
     "Given.*": "the vocabulary of real weights, which no recipe learns",
     "TextTarget.missing": "what a vocabulary that came with real weights lacks",
-    "TransformerSettings.rotary_base": "what real weights were trained with",
+    "TransformerSettings.rope_theta": "what real weights were trained with",
     "Sentences.longest": "what real weights were trained with",
     "Label.summary": "what real weights were trained with, and what stock transformers can open",
     "Tags.word": "what real weights were trained with, and what stock transformers can open",
     "Vector.*": "what real weights without a head give",
-    "Views.showings": "for sets that are slow to read; those of the recipes lie whole where the model is",
-    "AdamW.layer_decay": "for weights that have learnt before, as `start` gives them",
+    "Views.repeats": "for sets that are slow to read; those of the recipes lie whole where the model is",
+    "AdamW.layer_decay": "for weights that have learned before, as `start` gives them",
     "OwnFiles.*": "about files that only their owner has",
-    "OwnLabelled.*": "about files that only their owner has",
-    "CataloguedPictures.*": "which set",
+    "OwnLabeled.*": "about files that only their owner has",
+    "CataloguedImages.*": "which set",
     "OwnCaptions.*": "about files that only their owner has",
-    "OwnFilms.*": "about files that only their owner has",
-    "OwnPictures.*": "about files that only their owner has",
+    "OwnVideos.*": "about files that only their owner has",
+    "OwnImages.*": "about files that only their owner has",
     "OwnTagged.*": "about files that only their owner has",
     "OwnTexts.*": "about files that only their owner has",
     "CataloguedCorpus.*": "which corpus, and which of its languages",
@@ -40,9 +40,9 @@ USERS_OWN = {
     "PocketTimes.size": "how much is generated; the built-in recipes share one size, so that they can be compared",
     "Waves.*": "how much is generated, and how noisy; the built-in recipes share one series",
     "OwnSeries.*": "about files that only their owner has",
-    "Film.*": "how large, how coloured and how long your own films are",
+    "Video.*": "how large, how colored and how long your own videos are",
     "MovingShapes.size": "how much is generated",
-    "Picture.*": "how large and how coloured your own pictures are",
+    "Image.*": "how large and how colored your own images are",
     "Shapes.size": "how much is generated; the built-in recipes share one size, so that they can be compared",
     "PuzzleCorpus.size": "how much is generated; the built-in recipes share one size, so that they can be compared",
     "BytePairs.size": "depends on your own data",
@@ -87,7 +87,7 @@ def test_every_settings_class_explains_itself_and_its_fields():
         if not (cls.__doc__ or "").strip():
             silent.append(cls.__name__)
         for name, field in cls.model_fields.items():
-            if name != "kind" and not explanations(cls).get(name) and not choices(field.annotation):
+            if name != "kind" and not descriptions(cls).get(name) and not choices(field.annotation):
                 silent.append(f"{cls.__name__}.{name}")
     assert not silent, f"these need a docstring: {sorted(silent)}"
 
@@ -123,7 +123,7 @@ def unchanged() -> set[str]:
 
 
 def excused(path: str) -> bool:
-    return path in USERS_OWN or f"{path.split('.')[0]}.*" in USERS_OWN
+    return path in EXCUSED or f"{path.split('.')[0]}.*" in EXCUSED
 
 
 def test_a_setting_that_no_built_in_recipe_changes_does_not_exist():
@@ -134,4 +134,4 @@ def test_a_setting_that_no_built_in_recipe_changes_does_not_exist():
 def test_every_kind_is_used_by_a_recipe_or_by_users():
     used = set().union(*used_values().values()) | {"Recipe"}
     idle = {cls.__name__ for cls in settings_classes()} - used
-    assert idle <= {path.split(".")[0] for path in USERS_OWN}, f"no recipe uses {sorted(idle)}"
+    assert idle <= {path.split(".")[0] for path in EXCUSED}, f"no recipe uses {sorted(idle)}"

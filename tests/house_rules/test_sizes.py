@@ -28,7 +28,7 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     return [name for name in named if name not in ("self", "cls")] + more
 
 
-def judge(found: dict[str, int], most: int, allowed: dict[str, str]) -> None:
+def check_sizes(found: dict[str, int], most: int, allowed: dict[str, str]) -> None:
     over = {name: size for name, size in found.items() if size > most}
     wrong = [f"{name}: {size}, at most {most}" for name, size in over.items() if name not in allowed]
     assert not wrong, "split or justify:\n" + "\n".join(wrong)
@@ -36,7 +36,7 @@ def judge(found: dict[str, int], most: int, allowed: dict[str, str]) -> None:
 
 
 def test_files_stay_short():
-    judge({str(module): len(module.text.splitlines()) for module in modules()}, MOST_LINES, LONG_FILES)
+    check_sizes({str(module): len(module.text.splitlines()) for module in modules()}, MOST_LINES, LONG_FILES)
 
 
 def test_functions_stay_readable():
@@ -45,10 +45,10 @@ def test_functions_stay_readable():
         for module in modules()
         for function in functions(module)
     }
-    judge(sizes, MOST_FUNCTION_LINES, LONG_FUNCTIONS)
+    check_sizes(sizes, MOST_FUNCTION_LINES, LONG_FUNCTIONS)
 
 
-def test_functions_ask_for_few_things():
+def test_functions_have_few_parameters():
     # A kernel is handed addresses, steps and sizes one by one.
     kernels = {"triton.jit"}
     counts = {
@@ -57,7 +57,7 @@ def test_functions_ask_for_few_things():
         for function in functions(module)
         if kernels.isdisjoint(ast.unparse(each) for each in function.decorator_list)
     }
-    judge(counts, MOST_PARAMETERS, MANY_PARAMETERS)
+    check_sizes(counts, MOST_PARAMETERS, MANY_PARAMETERS)
 
 
 def test_every_module_says_what_it_is_about():

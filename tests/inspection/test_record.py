@@ -12,13 +12,13 @@ from safetensors.numpy import save
 
 from seq2see.core.errors import UserError
 from seq2see.inspection import record as module
-from seq2see.inspection.record import Record, Signal
+from seq2see.inspection.record import ActivationRecord, Signal
 
 LOOK = Signal(
     "decoder.blocks.0.look_across", "attention", np.float32([[[0.25, 0.75]]]), "target", "source", "", "scaled-dot"
 )
 GATE = Signal("encoder.cells.0", "gate", np.arange(6, dtype=np.float32).reshape(2, 3)[::-1], "source", part="reset")
-RECORD = Record(
+RECORD = ActivationRecord(
     "Seq2Seq",
     {"source": ["我", "<eos>"], "target": ["<bos>"], "written": ["I"]},
     {"source": [False, True]},
@@ -36,7 +36,7 @@ print(record.tokens["source"][0], record.find("encoder.cells.0", "gate", "reset"
 
 def test_a_record_comes_back_as_it_was(tmp_path: Path):
     RECORD.save(tmp_path / "a.safetensors")
-    back = Record.load(tmp_path / "a.safetensors")
+    back = ActivationRecord.load(tmp_path / "a.safetensors")
     assert (back.model, back.tokens, back.special, back.grid) == ("Seq2Seq", RECORD.tokens, RECORD.special, (2, 3))
     for one, other in zip(RECORD.signals, back.signals, strict=True):
         assert np.array_equal(one.values, other.values)
@@ -52,12 +52,12 @@ def test_it_is_read_where_there_is_no_torch(tmp_path: Path):
 
 
 def test_rows_of_a_look_across_are_what_is_written_and_of_others_what_is_read():
-    assert RECORD.written(LOOK) == ["I"]
+    assert RECORD.query_tokens(LOOK) == ["I"]
     inside = Signal("x", "attention", np.ones((1, 1, 1), np.float32), "target", "target")
-    assert RECORD.written(inside) == ["<bos>"]
-    summing = Signal("pool", "attention", np.ones((1, 1, 1), np.float32), "summary", "source")
-    assert Record("x", {"summary": ["all"], "written": ["I"]}).written(summing) == ["all"]
-    assert [each.across for each in (LOOK, inside, summing, GATE)] == [True, False, True, False]
+    assert RECORD.query_tokens(inside) == ["<bos>"]
+    summing = Signal("pool", "attention", np.ones((1, 1, 1), np.float32), "pooled", "source")
+    assert ActivationRecord("x", {"pooled": ["all"], "written": ["I"]}).query_tokens(summing) == ["all"]
+    assert [each.is_cross_attention for each in (LOOK, inside, summing, GATE)] == [True, False, True, False]
 
 
 def test_its_size_is_that_of_its_numbers():
@@ -69,25 +69,25 @@ def test_what_is_not_there_is_said_with_what_is():
         RECORD.find("decoder", "attention")
     with pytest.raises(UserError) as told:
         RECORD.find("decoder", "attention")
-    assert told.value.remedy == "There is: decoder.blocks.0.look_across."
+    assert told.value.hint == "There is: decoder.blocks.0.look_across."
 
 
 def test_anything_else_is_refused(tmp_path: Path, monkeypatch):
     path = tmp_path / "a.safetensors"
     with pytest.raises(UserError):
-        Record.load(path)
+        ActivationRecord.load(path)
     RECORD.save(path)
     whole = path.read_bytes()
     for wrong in (b"", b"{}", whole[:-3], whole.replace(b'"gate', b'"goat'), whole.replace(b"[2, 3]", b"[3, 2]")):
         path.write_bytes(wrong)
         with pytest.raises(UserError, match="not a record"):
-            Record.load(path)
+            ActivationRecord.load(path)
     for header in (None, {}, {"record": "{}"}, {"record": "[]"}, {"record": '{"version": 1, "signals": [5]}'}):
         path.write_bytes(save({"0": np.zeros(1, np.float32)}, header))
         with pytest.raises(UserError, match="not a record"):
-            Record.load(path)
+            ActivationRecord.load(path)
     monkeypatch.setattr(module, "VERSION", 2)
     RECORD.save(path)
     monkeypatch.undo()
     with pytest.raises(UserError, match="has version 2"):
-        Record.load(path)
+        ActivationRecord.load(path)

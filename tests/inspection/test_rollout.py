@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from seq2see.inspection.rollout import FUSIONS, rollout, without_smallest
+from seq2see.inspection.rollout import HEAD_FUSIONS, discard_smallest, rollout
 
 
 def layers(count: int = 3, heads: int = 2, places: int = 5) -> list[np.ndarray]:
@@ -13,10 +13,10 @@ def layers(count: int = 3, heads: int = 2, places: int = 5) -> list[np.ndarray]:
     return list(drawn / drawn.sum(-1, keepdims=True))
 
 
-@pytest.mark.parametrize("fusion", FUSIONS)
+@pytest.mark.parametrize("fusion", HEAD_FUSIONS)
 @pytest.mark.parametrize("discard", [0.0, 0.5, 0.9])
-def test_every_row_is_shares(fusion: str, discard: float):
-    np.testing.assert_allclose(rollout(layers(), fusion, discard).sum(-1), 1, rtol=1e-5)
+def test_every_row_is_shares(head_fusion: str, discard_ratio: float):
+    np.testing.assert_allclose(rollout(layers(), head_fusion, discard_ratio).sum(-1), 1, rtol=1e-5)
 
 
 def test_the_mean_without_discarding_is_the_papers():
@@ -28,17 +28,17 @@ def test_the_mean_without_discarding_is_the_papers():
 
 def test_smallest_and_largest_weights_are_those_of_all_heads():
     one = layers(count=1)[0]
-    for fusion, find in (("min", np.min), ("max", np.max)):
+    for head_fusion, find in (("min", np.min), ("max", np.max)):
         step = find(one, axis=0) + np.eye(5)
-        np.testing.assert_allclose(rollout([one], fusion), step / step.sum(-1, keepdims=True), rtol=1e-5)
+        np.testing.assert_allclose(rollout([one], head_fusion), step / step.sum(-1, keepdims=True), rtol=1e-5)
 
 
 def test_the_smallest_weights_are_discarded_and_no_others():
     one = layers(count=1)[0].mean(0)
-    kept = without_smallest(one, 0.8)
+    kept = discard_smallest(one, 0.8)
     assert (kept > 0).sum() == 5
     assert kept[kept > 0].min() >= np.sort(one.flatten())[-5]
-    np.testing.assert_array_equal(without_smallest(one, 0.0), one)
+    np.testing.assert_array_equal(discard_smallest(one, 0.0), one)
     np.testing.assert_array_equal(one, layers(count=1)[0].mean(0))  # and it is left as it was
 
 

@@ -7,18 +7,18 @@ import pytest
 import torch
 from torch import nn
 
-from seq2see.core.batch import Batch, Films, Pictures, Sequences, Worded
-from seq2see.inspection.trace import ALL, BY_HAND, Seen, Shown, _stations, trace
+from seq2see.core.batch import Batch, Images, Sequences, Videos, WordSequences
+from seq2see.inspection.trace import ALL_KINDS, BY_HAND, RecordedSignal, Trace, _stream_points, trace
 from seq2see.layers.attention import Attention
-from seq2see.layers.recurrent import Cell
 from seq2see.layers.recurrent_attention import MemoryAttention
+from seq2see.layers.recurrent_cells import RecurrentCell
 from seq2see.models.build import fresh_model
-from seq2see.models.counting import CountingSettings
-from seq2see.models.embedder import Embedder
-from seq2see.models.picture_settings import Film, Picture
+from seq2see.models.embedding_model import EmbeddingModel
+from seq2see.models.image_settings import ImageSource, VideoSource
+from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.settings import Series
-from seq2see.recipes.table import RECIPES
-from tiny_models import FAMILIES, counted, stirred
+from seq2see.recipes.registry import RECIPES
+from tiny_models import FAMILIES, ngram_model, perturbed_model
 
 SOURCE, TARGET = [[3, 4, 5, 6, 2], [7, 8, 2]], [[1, 3, 4], [1, 5, 6]]
 SMALL = {"width": 16, "depth": 2, "heads": 2, "key_heads": 0, "vectors": None, "dropout": 0.0}
@@ -42,8 +42,8 @@ def is_watched(model: nn.Module) -> bool:
 def small(name: str, **changes) -> nn.Module:
     """A recipe's own model, as small as it can be."""
     model = RECIPES[name]().with_(**changes).model
-    if isinstance(model.decoder, CountingSettings):
-        return counted(model.decoder.order, model.decoder.smoothing)
+    if isinstance(model.decoder, NgramSettings):
+        return ngram_model(model.decoder.order, model.decoder.smoothing)
     for stack in ("encoder", "decoder"):
         settings = getattr(model, stack)
         # A ResNet has other measures, and is small enough.
@@ -60,17 +60,17 @@ def example(name: str) -> Batch:
     labels, one = torch.zeros(1, 4, dtype=torch.long), torch.zeros(1, dtype=torch.long)
     ids = Sequences.of([[1, 5, 6, 7]])
     source = target = None
-    if settings.writes or isinstance(settings.target, Series):
+    if settings.generates or isinstance(settings.target, Series):
         target = ids
     if isinstance(settings.target, Series):
         target = Sequences(torch.randn(1, 4, generator=draw), torch.tensor([4]))
-    if isinstance(settings.source, Picture):
-        shape = (settings.source.channels, settings.source.side, settings.source.side)
-        frames = (3, *shape) if isinstance(settings.source, Film) else shape
+    if isinstance(settings.source, ImageSource):
+        shape = (settings.source.channels, settings.source.image_size, settings.source.image_size)
+        frames = (3, *shape) if isinstance(settings.source, VideoSource) else shape
         pixels = torch.randint(0, 256, (1, *frames), generator=draw, dtype=torch.uint8)
-        source = Films(pixels) if isinstance(settings.source, Film) else Pictures(pixels)
+        source = Videos(pixels) if isinstance(settings.source, VideoSource) else Images(pixels)
     elif settings.source is not None:
-        source = Worded(ids.values, ids.lengths, torch.tensor([[0, 1, 1, 0]]))
+        source = WordSequences(ids.values, ids.lengths, torch.tensor([[0, 1, 1, 0]]))
     return Batch(source, target, labels, one)
 
 
@@ -79,7 +79,7 @@ def example(name: str) -> Batch:
 def test_every_recipes_model_gives_the_same_traced_and_untraced_bit_for_bit(name: str):
     model, read = small(name), example(name)
     before = model(read)
-    with trace(model, ALL) as seen:
+    with trace(model, ALL_KINDS) as seen:
         watched = model(read)
     assert torch.equal(before, watched)
     assert not is_watched(model)
@@ -87,40 +87,42 @@ def test_every_recipes_model_gives_the_same_traced_and_untraced_bit_for_bit(name
     assert torch.equal(logits.values, before)
     layers = [part for part in model.modules() if isinstance(part, Attention | MemoryAttention)]
     assert len(seen.of("attention")) == len(layers)
-    assert len({each.name for each in seen.of("hidden")}) == sum(isinstance(part, Cell) for part in model.modules())
-    record = seen.record("x", {})
+    assert len({each.name for each in seen.of("hidden")}) == sum(
+        isinstance(part, RecurrentCell) for part in model.modules()
+    )
+    record = seen.to_record("x", {})
     assert all(each.values.dtype == "float32" for each in record.signals)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 @torch.no_grad()
 def test_rows_of_different_length_are_watched_together(name: str):
-    model = stirred(FAMILIES[name])
+    model = perturbed_model(FAMILIES[name])
     before = model(batch())
-    with trace(model, ALL) as seen:
+    with trace(model, ALL_KINDS) as seen:
         watched = model(batch())
     assert torch.equal(before, watched)
     assert torch.equal(before, model(batch()))
-    assert any(each.across for each in seen.of("attention")) == looks_across(name)
+    assert any(each.is_cross_attention for each in seen.of("attention")) == looks_across(name)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 @torch.no_grad()
 def test_nothing_is_watched_any_more_afterwards(name: str):
-    model = stirred(FAMILIES[name])
-    with pytest.raises(RuntimeError, match="in the middle: True"), trace(model, ALL) as seen:
+    model = perturbed_model(FAMILIES[name])
+    with pytest.raises(RuntimeError, match="in the middle: True"), trace(model, ALL_KINDS) as seen:
         raise RuntimeError(f"in the middle: {is_watched(model)}")
-    assert not seen.shown
+    assert not seen.signals
     assert not is_watched(model)
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES if looks_across(name)])
 @torch.no_grad()
 def test_weights_are_shares_of_the_real_source(name: str):
-    with trace(model := stirred(FAMILIES[name])) as seen:
+    with trace(model := perturbed_model(FAMILIES[name])) as seen:
         model(batch())
     for each in seen.of("attention"):
-        if each.across:
+        if each.is_cross_attention:
             assert each.values.shape[0::2] == (2, 3)
             torch.testing.assert_close(each.values.sum(-1), torch.ones(each.values.shape[:3]))
             assert (each.values[1, :, :, 3:] == 0).all()
@@ -130,14 +132,14 @@ def test_weights_are_shares_of_the_real_source(name: str):
 @torch.no_grad()
 def test_stepping_shows_the_same_look_across_as_reading(name: str):
     """Three steps are joined to the map that one pass over all three tokens shows."""
-    model = stirred(FAMILIES[name])
+    model = perturbed_model(FAMILIES[name])
     with trace(model) as read:
         model(batch())
     state = model.start(Sequences.of(SOURCE), 2, 3)
     with trace(model) as stepped:
         for time in range(3):
             _, state = model.step(torch.tensor(TARGET)[:, time : time + 1], state)
-    read, stepped = ([each for each in seen.of("attention") if each.across] for seen in (read, stepped))
+    read, stepped = ([each for each in seen.of("attention") if each.is_cross_attention] for seen in (read, stepped))
     assert [each.name for each in read] == [each.name for each in stepped]
     for one, other in zip(read, stepped, strict=True):
         torch.testing.assert_close(one.values, other.values, atol=1e-5, rtol=1e-5)
@@ -150,38 +152,38 @@ def test_what_is_shown_of_a_head_gives_its_weights(name: str):
     with trace(model := small(name), BY_HAND) as seen:
         model(example(name))
     for layer in seen.of("attention"):
-        found = {kind: seen.shown.get((layer.name, kind, "")) for kind in BY_HAND}
+        found = {kind: seen.signals.get((layer.name, kind, "")) for kind in BY_HAND}
         queries, keys = found["query"].values, found["key"].values
         scores = queries @ keys.mT / queries.size(-1) ** 0.5
-        if found["lean"] is not None:
-            scores = scores + found["lean"].values
-        scores = scores.masked_fill(found["allowed"].values == 0, -torch.inf)
+        if found["attention_bias"] is not None:
+            scores = scores + found["attention_bias"].values
+        scores = scores.masked_fill(found["attention_mask"].values == 0, -torch.inf)
         torch.testing.assert_close(scores.softmax(-1), layer.values, atol=1e-6, rtol=0)
-    assert bool(seen.of("lean")) == (name == "write-alibi")
+    assert bool(seen.of("attention_bias")) == (name == "write-alibi")
 
 
 @torch.no_grad()
 def test_what_a_cell_that_reads_backwards_shows_lies_in_the_order_of_the_text():
-    model = stirred(FAMILIES["recurrent, every step"])
+    model = perturbed_model(FAMILIES["recurrent, every step"])
     one = Batch(Sequences.of(SOURCE[:1]), Sequences.of(TARGET[:1]), torch.tensor([[3, 4, 2]]), torch.arange(1))
     with trace(model, ("hidden", "stream", "gate")) as seen:
         model(one)
-    record = seen.record("x", {})
+    record = seen.to_record("x", {})
     ahead, back = (record.find(f"encoder.reader.{way}.1", "hidden").values for way in ("ahead", "back"))
     (read,) = record.of("stream", "source")
     assert np.array_equal(read.values, np.concatenate([ahead, back], axis=-1))
     # The LSTM's own equation holds between what is shown of it: h = o · tanh(c).
-    shown = record.find("encoder.reader.back.1", "gate", "output").values
+    signals = record.find("encoder.reader.back.1", "gate", "output").values
     cell = record.find("encoder.reader.back.1", "hidden", "cell").values
-    assert shown * np.tanh(cell) == pytest.approx(back, abs=1e-6)
+    assert signals * np.tanh(cell) == pytest.approx(back, abs=1e-6)
 
 
 @torch.no_grad()
 def test_only_what_is_named_is_watched():
-    model = stirred(FAMILIES["transformer, pre-norm"])
-    with trace(model, ALL, only=["decoder.blocks.1.look_across"]) as seen:
+    model = perturbed_model(FAMILIES["transformer, pre-norm"])
+    with trace(model, ALL_KINDS, part_names=["decoder.blocks.1.look_across"]) as seen:
         model(batch())
-    assert {each.name for each in seen.shown.values()} == {"decoder.blocks.1.look_across"}
+    assert {each.name for each in seen.signals.values()} == {"decoder.blocks.1.look_across"}
 
 
 def test_a_record_is_of_one_example():
@@ -189,15 +191,15 @@ def test_a_record_is_of_one_example():
     with trace(model) as seen, torch.no_grad():
         model(batch())
     with pytest.raises(ValueError, match="2 were read"):
-        seen.record("two", {})
+        seen.to_record("two", {})
 
 
 def test_only_what_is_wanted_is_kept_and_no_gradients_with_it():
     model = fresh_model(FAMILIES["transformer, pre-norm"], (20, 20), "xavier", seed=1).eval()
     with trace(model, ("query", "stream")) as seen:
         model(batch())
-    assert {each.kind for each in seen.shown.values()} == {"query", "stream"}
-    assert not any(part.requires_grad for each in seen.shown.values() for part in each.parts)
+    assert {each.kind for each in seen.signals.values()} == {"query", "stream"}
+    assert not any(part.requires_grad for each in seen.signals.values() for part in each.parts)
 
 
 @pytest.mark.parametrize("name", ["write-alibi", "write-gru"])
@@ -205,34 +207,34 @@ def test_only_what_is_wanted_is_kept_and_no_gradients_with_it():
 def test_steps_of_every_kind_are_joined_in_time(name: str):
     """Keys and values are shown whole at every step, so the last has all of them; all else is one place a step."""
     model, ids = small(name), torch.tensor([[1, 5, 6, 7]])
-    with trace(model, ALL) as read:
+    with trace(model, ALL_KINDS) as read:
         model(example(name))
     state = model.start(None, 1, 4)
-    with trace(model, ALL) as stepped:
+    with trace(model, ALL_KINDS) as stepped:
         for time in range(4):
             _, state = model.step(ids[:, time : time + 1], state)
-    looks = {"attention", "query", "key", "value", "allowed", "lean"}
+    looks = {"attention", "query", "key", "value", "attention_mask", "attention_bias"}
     wanted = {"logits"} | (looks if name == "write-alibi" else {"hidden", "gate"})
-    assert {each.kind for each in stepped.shown.values()} >= wanted
-    for key, one in stepped.shown.items():
-        torch.testing.assert_close(one.values, read.shown[key].values, atol=1e-5, rtol=1e-5)
+    assert {each.kind for each in stepped.signals.values()} >= wanted
+    for key, one in stepped.signals.items():
+        torch.testing.assert_close(one.values, read.signals[key].values, atol=1e-5, rtol=1e-5)
 
 
 def test_what_is_shown_is_worked_out_without_gradients():
-    seen, asked = Seen(ALL), []
-    seen.take(Shown("x", "query", "source"), lambda: asked.append(torch.is_grad_enabled()) or torch.ones(1))
+    seen, asked = Trace(ALL_KINDS), []
+    seen.add(RecordedSignal("x", "query", "source"), lambda: asked.append(torch.is_grad_enabled()) or torch.ones(1))
     assert asked == [False]
 
 
 def test_numbers_of_tokens_are_no_vectors():
-    with trace(model := counted(2, "kneser-ney"), ("embedding", "logits")) as seen:
+    with trace(model := ngram_model(2, "kneser-ney"), ("embedding", "logits")) as seen:
         model(Batch(None, Sequences.of(TARGET), torch.zeros(2, 3, dtype=torch.long), torch.arange(2)))
-    assert {each.kind for each in seen.shown.values()} == {"logits"}
+    assert {each.kind for each in seen.signals.values()} == {"logits"}
 
 
 @pytest.mark.parametrize(
     ("name", "side"),
-    [("translate", "target"), ("write", "target"), ("fill", "source"), ("tag", "source"), ("classify-text", "summary")],
+    [("translate", "target"), ("write", "target"), ("fill", "source"), ("tag", "source"), ("classify-text", "pooled")],
 )
 def test_answers_are_of_what_is_written_or_of_what_is_read_or_of_all(name: str, side: str):
     with trace(model := small(name), ("logits",)) as seen, torch.no_grad():
@@ -240,14 +242,16 @@ def test_answers_are_of_what_is_written_or_of_what_is_read_or_of_all(name: str, 
     assert [each.side for each in seen.of("logits")] == [side]
 
 
-def test_who_sums_a_picture_up_looks_at_it():
-    model = small("classify-image", **{"target.summary": "attention"})
+def test_who_sums_a_image_up_looks_at_it():
+    model = small("classify-image", **{"target.pooling": "attention"})
     with trace(model) as seen, torch.no_grad():
         model(example("classify-image"))
     last = seen.of("attention")[-1]
-    assert (last.name.split(".")[0], last.side, last.looks_at) == ("pool", "summary", "source")
+    assert (last.name.split(".")[0], last.side, last.key_side) == ("pool", "pooled", "source")
 
 
 def test_what_a_text_means_is_of_all_of_it():
-    model = Embedder(nn.Identity(), nn.Identity())
-    assert [(like.name, like.side) for like, _ in _stations(model) if like.kind == "logits"] == [("head", "summary")]
+    model = EmbeddingModel(nn.Identity(), nn.Identity())
+    assert [(template.name, template.side) for template, _ in _stream_points(model) if template.kind == "logits"] == [
+        ("head", "pooled")
+    ]

@@ -13,58 +13,58 @@ from transformers import AutoTokenizer
 
 from bert_folders import SHAPES, bert_folder
 from seq2see.cli.app import run
-from seq2see.core.batch import Batch, Sequences, Worded
+from seq2see.core.batch import Batch, Sequences, WordSequences
 from seq2see.core.errors import UserError
 from seq2see.decoding.settings import Decoding
 from seq2see.interop.formats import FORMATS
 from seq2see.interop.hugging_face_bert import bert_layout, write_bert
 from seq2see.models.build import fresh_model
-from seq2see.recipes.table import recipe
-from seq2see.sequences.tokenisers import BOS, EOS, BytePairs, Characters, with_mask
-from seq2see.sequences.vocabularies import train_tokeniser
-from seq2see.workbench.ask import Asker
-from seq2see.workbench.model_folder import ModelConfig, StoredModel, read_model
-from seq2see.workbench.predict import load
-from seq2see.workbench.tokenisers import Tokenisers
+from seq2see.recipes.registry import recipe
+from seq2see.runs.model import load
+from seq2see.runs.model_folder import ModelConfig, StoredModel, read_model
+from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.runs.predictor import Predictor
+from seq2see.sequences.tokenizer_training import train_tokenizer
+from seq2see.sequences.tokenizers import BOS, BPE, EOS, Characters, add_mask_token
 
 TEXTS = ["the cat sat on the mat. ", "我有一支笔，你有一本书。", "def f(x): return x + 1\n"] * 20
 READ = ["the cat", "我有一支笔，你有一本书。 the mat", "x"]
-KINDS = {"characters": Characters(), "bpe": BytePairs(size=330)}
-BERT = {"source.frontend": {"kind": "sentences"}, "encoder.order": "post", "source.longest": 32}
+KINDS = {"characters": Characters(), "bpe": BPE(vocab_size=330)}
+BERT = {"source.embedding": {"kind": "sentences"}, "encoder.norm_order": "post", "source.max_tokens": 32}
 SMALL = {"encoder.width": 24, "encoder.depth": 2, "encoder.heads": 3}
 CASES = {
     "fill-bert": {},
-    "fill-bert, fewer places than times": {"source.frontend.longest": 5, "encoder.think": "gelu"},
-    "fill": {"encoder.think": "relu", "encoder.expansion": 1.3, "encoder.epsilon": 1e-2},
-    "classify-text": {"target.summary": "first"},
-    "tag": {"encoder": {"kind": "transformer"}, "target.word": "first"},
+    "fill-bert, fewer places than times": {"source.embedding.max_positions": 5, "encoder.activation": "gelu"},
+    "fill": {"encoder.activation": "relu", "encoder.mlp_ratio": 1.3, "encoder.norm_eps": 1e-2},
+    "classify-text": {"target.pooling": "first"},
+    "tag": {"encoder": {"kind": "transformer"}, "target.word_pooling": "first"},
 }
 LABELS = ("O", "坏", "good")
 
 
-def random_reader(case: str, kind: str = "bpe") -> StoredModel:
-    """A model that learnt nothing; no bias is 0 and no norm 1, so that whatever is forgotten shows."""
+def random_encoder_model(case: str, kind: str = "bpe") -> StoredModel:
+    """A model that learned nothing; no bias is 0 and no norm 1, so that whatever is forgotten shows."""
     chosen, changes = recipe(case.split(",")[0]), CASES[case]
     if "encoder" in changes:
         chosen = chosen.with_(**{"encoder.kind": "transformer"})
     settings = chosen.with_(**BERT).with_(**SMALL).with_(**{k: v for k, v in changes.items() if k != "encoder"}).model
-    both, blanks = train_tokeniser(KINDS[kind], TEXTS), settings.target.kind.startswith("blanks")
-    both = with_mask(both) if blanks else both
-    tokenisers = Tokenisers(both, both, () if blanks else LABELS)
-    module = fresh_model(settings, tokenisers.sizes, "xavier", seed=1)
+    both, blanks = train_tokenizer(KINDS[kind], TEXTS), settings.target.kind.startswith("blanks")
+    both = add_mask_token(both) if blanks else both
+    tokenizers = Tokenizers(both, both, () if blanks else LABELS)
+    module = fresh_model(settings, tokenizers.sizes, "xavier", seed=1)
     random = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for weight in module.parameters():
             weight += 0.2 * torch.randn(weight.shape, generator=random)
     config = ModelConfig(name=case, step=1, model=settings, decoding=Decoding(max_new_tokens=1, top_k=5))
-    return StoredModel(config, module.eval(), tokenisers)
+    return StoredModel(config, module.eval(), tokenizers)
 
 
 def scores(stored: StoredModel, rows: list[list[int]]) -> torch.Tensor:
     source = Sequences.of(rows)
     if stored.config.model.target.kind == "tags":
         words = torch.arange(source.values.size(1)).expand_as(source.values)
-        source = Worded(source.values, source.lengths, words)
+        source = WordSequences(source.values, source.lengths, words)
     return stored.module(Batch(source, None, source.values, torch.arange(len(rows))))
 
 
@@ -72,12 +72,12 @@ def scores(stored: StoredModel, rows: list[list[int]]) -> torch.Tensor:
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_score_is_the_same_there_and_when_read_back(case, kind, tmp_path):
-    stored = random_reader(case, kind)
+    stored = random_encoder_model(case, kind)
     write_bert(stored, tmp_path / "hf")
     architecture = bert_layout(stored.config.model)
     theirs = getattr(transformers, architecture).from_pretrained(tmp_path / "hf").eval()
     fed = AutoTokenizer.from_pretrained(tmp_path / "hf")(READ, padding=True, return_tensors="pt")
-    rows = [[BOS, *stored.tokenisers.source.encode(text), EOS] for text in READ]
+    rows = [[BOS, *stored.tokenizers.source.encode(text), EOS] for text in READ]
     lengths = [len(row) for row in rows]
     assert [ids[:length].tolist() for ids, length in zip(fed["input_ids"], lengths, strict=True)] == rows
     assert fed["attention_mask"].sum(1).tolist() == lengths
@@ -92,27 +92,27 @@ def test_every_score_is_the_same_there_and_when_read_back(case, kind, tmp_path):
         for row, length in enumerate(lengths):
             assert_close(found[row, first:length], told[row, first:length], rtol=0, atol=1e-4)
     back = read_model(tmp_path / "hf", torch.device("cpu"))
-    again = [[BOS, *back.tokenisers.source.encode(text), EOS] for text in READ]
+    again = [[BOS, *back.tokenizers.source.encode(text), EOS] for text in READ]
     assert again == rows  # our own numbers go out and come back unchanged
     assert_close(scores(back, again), found, rtol=0, atol=1e-4)
-    assert back.tokenisers.labels == stored.tokenisers.labels
+    assert back.tokenizers.labels == stored.tokenizers.labels
 
 
-def test_blanks_are_found_by_their_tokeniser_as_by_ours(tmp_path):
-    stored = random_reader("fill-bert")
+def test_masks_are_tokenized_alike(tmp_path):
+    stored = random_encoder_model("fill-bert")
     write_bert(stored, tmp_path / "hf")
     text = "the [MASK] sat on[MASK] mat"
-    ours, back = Asker(stored), load(tmp_path / "hf")
-    seen = ours.question.read(stored, text).ids
+    actual, back = Predictor(stored), load(tmp_path / "hf")
+    seen = actual.task.read(stored, text).ids
     assert AutoTokenizer.from_pretrained(tmp_path / "hf")(text)["input_ids"] == seen
-    assert back.question.read(back.stored, text).ids == seen
-    assert seen.count(stored.tokenisers.source.mask) == 2
-    for one, other in zip(ours(text).guesses, back(text).guesses, strict=True):
+    assert back.task.read(back.stored, text).ids == seen
+    assert seen.count(stored.tokenizers.source.mask_id) == 2
+    for one, other in zip(actual(text).candidates, back(text).candidates, strict=True):
         assert [choice.text for choice in one] == [choice.text for choice in other]
 
 
 @pytest.mark.parametrize("name", [name for name, (_, changes) in SHAPES.items() if "more" not in changes])
-def test_real_weights_go_out_as_they_came_in(name, tmp_path):
+def test_pretrained_weights_round_trip(name, tmp_path):
     bert_folder(tmp_path / "in", name)
     assert run(["export", str(tmp_path / "in"), "--to", "hf", "--out", str(tmp_path / "out")]) == 0
     before, after = (load_file(tmp_path / each / "model.safetensors") for each in ("in", "out"))
@@ -120,19 +120,19 @@ def test_real_weights_go_out_as_they_came_in(name, tmp_path):
     for key, tensor in after.items():
         assert torch.equal(tensor, before[key]), key
     cut = [AutoTokenizer.from_pretrained(tmp_path / "out")(text)["input_ids"] for text in READ]
-    ours = load(tmp_path / "in").tokenisers.source
-    assert cut == [[ours.numbers.theirs[each] for each in [BOS, *ours.encode(text), EOS]] for text in READ]
+    actual = load(tmp_path / "in").tokenizers.source
+    assert cut == [[actual.numbers.theirs[each] for each in [BOS, *actual.encode(text), EOS]] for text in READ]
 
 
 @pytest.mark.parametrize(
     "name, changes, told",
     [
         ("fill", {}, r"source\.frontend\.kind=tokens.*fill-bert"),
-        ("fill-bert", {"encoder.order": "pre"}, r"encoder\.order=pre"),
+        ("fill-bert", {"encoder.norm_order": "pre"}, r"encoder\.order=pre"),
         ("fill-bert", {"encoder.norm": "rms"}, r"encoder\.norm=rms"),
-        ("fill-bert", {"encoder.think": "swiglu"}, r"encoder\.think=swiglu"),
-        ("fill-bert", {"encoder.key_heads": 2}, r"encoder\.key_heads=2"),
-        ("fill-bert", {"encoder.matrices": "plain"}, r"encoder\.matrices=plain"),
+        ("fill-bert", {"encoder.activation": "swiglu"}, r"encoder\.think=swiglu"),
+        ("fill-bert", {"encoder.kv_heads": 2}, r"encoder\.key_heads=2"),
+        ("fill-bert", {"encoder.bias": "plain"}, r"encoder\.matrices=plain"),
         ("classify-text-gru", {}, r"encoder\.kind=recurrent"),
         ("classify-text", BERT, r"target\.summary=encoder.*target\.summary=first"),
         ("tag", {}, r"encoder\.kind=recurrent"),
@@ -146,15 +146,15 @@ def test_what_cannot_be_held_is_refused_by_the_name_of_its_setting(name, changes
 
 
 def test_what_is_refused_leaves_nothing_behind(tmp_path):
-    stored = random_reader("fill-bert")
+    stored = random_encoder_model("fill-bert")
     config = stored.config.model_copy(update={"model": stored.config.model.with_(**{"encoder.norm": "rms"})})
     with pytest.raises(UserError, match="rms"):
-        FORMATS["hf"].write(StoredModel(config, stored.module, stored.tokenisers), tmp_path / "deep" / "out")
+        FORMATS["hf"].write(StoredModel(config, stored.module, stored.tokenizers), tmp_path / "deep" / "out")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_example_that_is_shown_works(tmp_path, capsys):
-    stored = random_reader("fill-bert")
+    stored = random_encoder_model("fill-bert")
     FORMATS["hf"].write(stored, tmp_path / "hf")
     assert "BertForPreTraining" in FORMATS["hf"].notes(stored)[0]
     exec(compile(FORMATS["hf"].example(stored, tmp_path / "hf"), "example", "exec"), {})

@@ -11,11 +11,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from bert_folders import bert_folder
-from real_folders import change_config, real_folder
+from causal_folders import causal_folder, change_config
 from seq2see.cli.app import run
 from seq2see.core.errors import UserError
-from seq2see.interop.real_weights import read_real
-from seq2see.workbench.predict import load
+from seq2see.interop.pretrained import read_pretrained
+from seq2see.runs.model import load
 
 
 @pytest.fixture
@@ -35,18 +35,18 @@ def with_weights(folder, change) -> None:
     save_file(change(tensors), folder / "model.safetensors")
 
 
-def test_blanks_are_filled_with_the_likeliest_piece(fill, capsys):
+def test_masks_are_filled_with_the_most_probable_token(fill, capsys):
     assert run(["predict", str(fill), "The CAT [MASK] on the mat", "我有一[MASK]笔"]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert re.match(r"the cat ?[^ ]+ on the mat\t", first)
     assert "[MASK]" not in first + second
     model = load(fill)
-    guess = model("the cat [MASK] on the mat", top_k=0).guesses[0]
+    guess = model("the cat [MASK] on the mat", top_k=0).candidates[0]
     assert sum(choice.probability for choice in guess) <= 1 + 1e-5
-    assert len(guess) == len(model.tokenisers.source) - 5  # neither what controls nor [MASK] itself
+    assert len(guess) == len(model.tokenizers.source) - 5  # neither what controls nor [MASK] itself
 
 
-def test_a_text_without_a_blank_is_refused(fill, capsys):
+def test_a_text_without_mask_is_refused(fill, capsys):
     assert run(["predict", str(fill), "the cat sat"]) == 2
     assert "[MASK]" in capsys.readouterr().err
 
@@ -59,7 +59,7 @@ def test_labels_have_their_names(tmp_path, name, text, answer):
     found = load(tmp_path / name)(text)
     if answer:
         assert found.text in answer
-        assert {choice.text for choice in found.guesses[0]} == answer
+        assert {choice.text for choice in found.candidates[0]} == answer
     else:
         assert re.fullmatch(r"猫/(O|[BI]-\w+) cat/(O|[BI]-\w+)", found.text)
 
@@ -88,7 +88,7 @@ def test_vectors_are_of_length_one_and_stand_in_the_order_of_the_texts(body, tmp
     assert len(told["vector"]) == 24
 
 
-def test_a_text_of_nothing_to_see_has_a_vector_of_zeros(body, capsys):
+def test_an_invisible_text_has_a_zero_embedding(body, capsys):
     assert run(["vectors", str(body), "--json", "the cat", "\u200b\ufeff"]) == 0
     captured = capsys.readouterr()
     lengths = [np.linalg.norm(json.loads(line)["vector"]) for line in captured.out.splitlines()]
@@ -96,26 +96,26 @@ def test_a_text_of_nothing_to_see_has_a_vector_of_zeros(body, capsys):
     assert "its vector is all zeros" in captured.err
 
 
-def test_a_model_that_fills_blanks_gives_vectors_too(fill):
-    alone, together = load(fill).vectors(["the cat"]), load(fill).vectors(["a dog ran after the cats", "the cat"])
+def test_a_masked_language_model_embeds_texts_too(fill):
+    alone, together = load(fill).embed(["the cat"]), load(fill).embed(["a dog ran after the cats", "the cat"])
     assert alone[0] == pytest.approx(together[1], abs=1e-5)
 
 
-def test_the_folder_says_which_vector_stands_for_a_text(body):
-    mean = load(body).vectors(["the cat"])
+def test_the_pooling_config_is_followed(body):
+    mean = load(body).embed(["the cat"])
     (body / "1_Pooling").mkdir()
     told = body / "1_Pooling" / "config.json"
     told.write_text(json.dumps({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}))
     (body / "sentence_bert_config.json").write_text('{"max_seq_length": 12}')
     model = load(body)
-    assert model.config.model.source.longest == 10
-    first = model.vectors(["the cat"])
+    assert model.config.model.source.max_tokens == 10
+    first = model.embed(["the cat"])
     assert np.abs(first - mean).max() > 0.01
     for most in (3, 1000, "12", True):  # too few for a text, more than there are places, or no number at all
         (body / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": most}))
-        assert load(body).config.model.source.longest == 38
+        assert load(body).config.model.source.max_tokens == 38
     (body / "sentence_bert_config.json").write_text("[]")
-    assert load(body).config.model.source.longest == 38
+    assert load(body).config.model.source.max_tokens == 38
     both = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}
     for strange in ({"pooling_mode_max_tokens": True}, {"pooling_mode": "lasttoken"}, both):
         told.write_text(json.dumps(strange))
@@ -125,17 +125,17 @@ def test_the_folder_says_which_vector_stands_for_a_text(body):
 
 def test_a_config_that_names_no_architecture_is_of_a_body_alone(body):
     change_config(body, architectures=None)
-    assert read_real(body).settings.target.kind == "vector"
+    assert read_pretrained(body).settings.target.kind == "vector"
 
 
 @pytest.mark.parametrize("name, longest", [("fill", 38), ("fill and pairs", 37)])
 def test_what_stands_around_texts_has_room_too(tmp_path, name, longest):
     bert_folder(tmp_path / "it", name)
-    assert read_real(tmp_path / "it").settings.source.longest == longest
+    assert read_pretrained(tmp_path / "it").settings.source.max_tokens == longest
 
 
-def test_who_cannot_be_asked_for_vectors_is_told(body, tmp_path, capsys):
-    real_folder(tmp_path / "gpt2", "gpt2")
+def test_models_without_embeddings_are_refused(body, tmp_path, capsys):
+    causal_folder(tmp_path / "gpt2", "gpt2")
     assert run(["vectors", str(tmp_path / "gpt2"), "the cat"]) == 2
     assert "this one writes" in capsys.readouterr().err
     assert run(["vectors", str(body), *["the cat"] * 21]) == 2
@@ -147,29 +147,29 @@ def test_who_cannot_be_asked_for_vectors_is_told(body, tmp_path, capsys):
 
 
 def test_the_first_names_of_norms_are_known(fill):
-    expected = load(fill)("the [MASK]").guesses
+    expected = load(fill)("the [MASK]").candidates
     old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
 
-    def aged(tensors):
+    def with_legacy_names(tensors):
         for new, name in old.items():
             tensors = {key.replace(new, name): tensor for key, tensor in tensors.items()}
         return tensors
 
-    with_weights(fill, aged)
+    with_weights(fill, with_legacy_names)
     assert not any("LayerNorm.weight" in name for name in load_file(fill / "model.safetensors"))
-    assert load(fill)("the [MASK]").guesses == expected
+    assert load(fill)("the [MASK]").candidates == expected
 
 
-def test_heads_that_nobody_asks_are_left_where_they_are(fill):
-    expected = load(fill)("the [MASK] sat").guesses
+def test_unused_heads_are_ignored(fill):
+    expected = load(fill)("the [MASK] sat").candidates
     heads = ("bert.pooler.dense", "cls.predictions.decoder", "cls.seq_relationship")
     more = {f"{name}.{part}": torch.ones(2) for name in heads for part in ("weight", "bias")}
     more["bert.embeddings.position_ids"] = torch.arange(40)
     with_weights(fill, lambda tensors: tensors | more)
-    assert load(fill)("the [MASK] sat").guesses == expected
+    assert load(fill)("the [MASK] sat").candidates == expected
     with_weights(fill, lambda tensors: tensors | {"bert.adapter.weight": torch.zeros(2)})
     with pytest.raises(UserError, match=r"bert\.adapter\.weight.*no place"):
-        read_real(fill)
+        read_pretrained(fill)
 
 
 @pytest.mark.parametrize(
@@ -190,31 +190,31 @@ def test_heads_that_nobody_asks_are_left_where_they_are(fill):
     ],
     ids=str,
 )
-def test_what_we_have_no_part_for_is_refused_by_its_name(fill, changes, told):
+def test_unsupported_configs_are_refused_by_name(fill, changes, told):
     change_config(fill, **changes)
     with pytest.raises(UserError, match=told):
-        read_real(fill)
+        read_pretrained(fill)
 
 
 def test_a_text_with_several_labels_is_refused(tmp_path):
     bert_folder(tmp_path / "it", "label")
     change_config(tmp_path / "it", problem_type="multi_label_classification")
     with pytest.raises(UserError, match="multi_label_classification"):
-        read_real(tmp_path / "it")
+        read_pretrained(tmp_path / "it")
     change_config(tmp_path / "it", problem_type=None, id2label={"0": "good", "1": "good", "2": "bad"})
     with pytest.raises(UserError, match="3 rows for labels"):
-        read_real(tmp_path / "it")
+        read_pretrained(tmp_path / "it")
     change_config(tmp_path / "it", id2label={"0": "good", "1": "so-so", "worst": "bad"})
     with pytest.raises(UserError, match=r"names a label 'worst', which is no number.*Number the labels from 0 to 2\."):
-        read_real(tmp_path / "it")
+        read_pretrained(tmp_path / "it")
     change_config(tmp_path / "it", id2label=["good", "so-so", "bad"])
     with pytest.raises(UserError, match=r"'id2label' is \['good', 'so-so', 'bad'\], but it should be a table"):
-        read_real(tmp_path / "it")
+        read_pretrained(tmp_path / "it")
 
 
 @pytest.mark.parametrize("name", ["[CLS]", "[MASK]"])
 def test_a_vocabulary_without_what_controls_is_refused(fill, name):
     path = fill / "tokenizer.json"
     path.write_text(path.read_text(encoding="utf-8").replace(name, f"{name[:-1]}2]"), encoding="utf-8")
-    with pytest.raises(UserError, match=rf"{re.escape(name)}.*Put the tokeniser of this model beside its weights"):
-        read_real(fill)
+    with pytest.raises(UserError, match=rf"{re.escape(name)}.*Put the tokenizer of this model beside its weights"):
+        read_pretrained(fill)

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch.testing import assert_close
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from real_folders import SHAPES, real_folder
+from causal_folders import SHAPES, causal_folder
 from seq2see.cli.app import run
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
@@ -22,46 +22,46 @@ from seq2see.interop.formats import FORMATS
 from seq2see.interop.hugging_face_causal import causal_layout, write_causal
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings
-from seq2see.recipes.table import recipe
-from seq2see.sequences.tokenisers import BOS, BytePairs, Characters, Unigram, Words
-from seq2see.sequences.vocabularies import train_tokeniser
-from seq2see.workbench.model_folder import ModelConfig, StoredModel, read_model, write_model
-from seq2see.workbench.predict import Model, load
-from seq2see.workbench.tokenisers import Tokenisers
+from seq2see.recipes.registry import recipe
+from seq2see.runs.model import Model, load
+from seq2see.runs.model_folder import ModelConfig, StoredModel, read_model, write_model
+from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.sequences.tokenizer_training import train_tokenizer
+from seq2see.sequences.tokenizers import BOS, BPE, Characters, Unigram, WordLevel
 
 TEXTS = ["the cat sat on the mat. ", "我有一支笔，你有一本书。", "def f(x): return x + 1\n"] * 20
 KINDS = {
     "characters": Characters(),
-    "words": Words(),
-    "bpe": BytePairs(size=330),
-    "unigram": Unigram(size=330),
+    "words": WordLevel(),
+    "bpe": BPE(vocab_size=330),
+    "unigram": Unigram(vocab_size=330),
 }
 SMALL = {"decoder.width": 24, "decoder.depth": 2, "decoder.heads": 4, "target.longest": 32}
 CASES = {
     "write": {},
-    "write, plain looks, head of its own": {"decoder.matrices": "plain", "target.head": "plain"},
+    "write, plain looks, head of its own": {"decoder.bias": "plain", "target.head": "plain"},
     "write, no positions, gelu": {
-        "target.frontend.positions": "none",
-        "decoder.think": "gelu",
-        "decoder.epsilon": 1e-2,
+        "target.embedding.positions": "none",
+        "decoder.activation": "gelu",
+        "decoder.norm_eps": 1e-2,
     },
-    "write-gpt2": {"target.frontend.longest": 32},
-    "write-gpt2, fewer positions than times": {"target.frontend.longest": 5, "decoder.expansion": 1.3},
-    "write-gpt2, more positions than times": {"target.frontend.longest": 50},
-    "write-llama": {"decoder.key_heads": 2},
+    "write-gpt2": {"target.embedding.max_positions": 32},
+    "write-gpt2, fewer positions than times": {"target.embedding.max_positions": 5, "decoder.mlp_ratio": 1.3},
+    "write-gpt2, more positions than times": {"target.embedding.max_positions": 50},
+    "write-llama": {"decoder.kv_heads": 2},
     "write-llama, scaled and tied": {
-        "target.frontend.vectors": "scaled",
+        "target.embedding.scale": "scaled",
         "target.head": "tied",
-        "decoder.key_heads": 0,
+        "decoder.kv_heads": 0,
     },
-    "write-llama, biased, other angles": {"decoder.matrices": "biased", "decoder.rotary_base": 99.0},
+    "write-llama, biased, other angles": {"decoder.bias": "biased", "decoder.rope_theta": 99.0},
 }
 
 
-def random_writer(case: str, kind: str = "characters", **decoding) -> StoredModel:
-    """A language model that learnt nothing; no bias is 0 and no norm 1, so that whatever is forgotten shows."""
+def random_language_model(case: str, kind: str = "characters", **decoding) -> StoredModel:
+    """A language model that learned nothing; no bias is 0 and no norm 1, so that whatever is forgotten shows."""
     settings = recipe(case.split(",")[0]).with_(**SMALL).with_(**CASES[case]).model
-    both = train_tokeniser(KINDS[kind], TEXTS)
+    both = train_tokenizer(KINDS[kind], TEXTS)
     module = fresh_model(settings, (len(both), len(both)), "xavier", seed=1)
     random = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -69,7 +69,7 @@ def random_writer(case: str, kind: str = "characters", **decoding) -> StoredMode
             weight += 0.2 * torch.randn(weight.shape, generator=random)
     answers = Decoding(**{"max_new_tokens": 9} | decoding)
     config = ModelConfig(name="random", step=1, model=settings, decoding=answers)
-    return StoredModel(config, module.eval(), Tokenisers(both, both))
+    return StoredModel(config, module.eval(), Tokenizers(both, both))
 
 
 @torch.inference_mode()
@@ -80,38 +80,38 @@ def scores(module, rows: list[list[int]]) -> torch.Tensor:
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_score_is_the_same_there_and_back_again(case, tmp_path):
-    stored = random_writer(case)
+    stored = random_language_model(case)
     write_causal(stored, tmp_path / "hf")
     theirs, tokenizer = (each.from_pretrained(tmp_path / "hf") for each in (AutoModelForCausalLM, AutoTokenizer))
     text = "the cat 我有一支笔 sat"
-    ids = [BOS, *stored.tokenisers.target.encode(text)]
+    ids = [BOS, *stored.tokenizers.target.encode(text)]
     assert tokenizer(text).input_ids == ids
     assert tokenizer.decode(ids, skip_special_tokens=True) == text
     expected = scores(stored.module, [ids])
     with torch.inference_mode():
         assert_close(theirs(torch.tensor([ids])).logits, expected, rtol=0, atol=1e-4)
     back = read_model(tmp_path / "hf", torch.device("cpu"))
-    assert back.tokenisers.target.encode(text) == ids[1:]
+    assert back.tokenizers.target.encode(text) == ids[1:]
     assert_close(scores(back.module, [ids]), expected, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", ["write-gpt2", "write-llama"])
 def test_answers_are_the_same_there_and_back_again(case, kind, tmp_path):
-    stored = random_writer(case, kind)
+    stored = random_language_model(case, kind)
     write_causal(stored, tmp_path / "hf")
     theirs, tokenizer = (each.from_pretrained(tmp_path / "hf") for each in (AutoModelForCausalLM, AutoTokenizer))
     texts = ["the cat", "我有一支笔，", "def f"]
-    ours = Model(stored).predict(texts)
+    actual = Model(stored).predict(texts)
     read = tokenizer(texts, return_tensors="pt", padding=True)
     found = tokenizer.batch_decode(theirs.generate(**read), skip_special_tokens=True)
-    assert found == [each.text.replace("<unk>", "") for each in ours]  # they leave out what we show
-    assert [each.text for each in load(tmp_path / "hf").predict(texts)] == [each.text for each in ours]
+    assert found == [each.text.replace("<unk>", "") for each in actual]  # they leave out what we show
+    assert [each.text for each in load(tmp_path / "hf").predict(texts)] == [each.text for each in actual]
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_foreign_folder_goes_out_as_it_came_in(name, tmp_path):
-    real_folder(tmp_path / "in", name)
+    causal_folder(tmp_path / "in", name)
     before = {path.name: sha256(path) for path in (tmp_path / "in").iterdir()}
     assert run(["export", str(tmp_path / "in"), "--to", "hf", "--out", str(tmp_path / "out")]) == 0
     came, went = (load_file(tmp_path / side / "model.safetensors") for side in ("in", "out"))
@@ -124,7 +124,7 @@ def test_a_foreign_folder_goes_out_as_it_came_in(name, tmp_path):
 
 
 def test_a_foreign_folder_is_not_written_into(tmp_path, capsys):
-    real_folder(tmp_path / "in", "gpt2")
+    causal_folder(tmp_path / "in", "gpt2")
     assert run(["export", str(tmp_path / "in"), "--to", "hf"]) == 2
     assert "--out" in capsys.readouterr().err
     assert not (tmp_path / "in" / "export").exists()
@@ -136,21 +136,21 @@ def test_what_is_printed_runs(tmp_path, monkeypatch, capsys):
     made = tmp_path / "runs" / "mine"
     made.mkdir(parents=True)
     (made / "recipe.toml").touch()
-    write_model(made / "model", random_writer("write"))
+    write_model(made / "model", random_language_model("write"))
     assert run(["export", "mine", "--to", "hf"]) == 0
     printed = capsys.readouterr().out
     assert "The layout is that of GPT2LMHeadModel." in printed
     assert "the head became a matrix of its own" in printed
     assert "a table of 32 rows" in printed
     exec(compile(printed.split("\n\n", 1)[1], "example", "exec"), {})
-    assert capsys.readouterr().out.startswith("our text")  # there is no y in what it learnt from
+    assert capsys.readouterr().out.startswith("our text")  # there is no y in what it learned from
     assert run(["predict", "runs/mine/export/hf", "the cat"]) == 0
 
 
 def test_what_the_page_shows_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    write_causal(random_writer("write"), Path("runs/write/export/hf"))
-    page = (Path(__file__).parents[2] / "docs" / "real-weights.md").read_text(encoding="utf-8")
+    write_causal(random_language_model("write"), Path("runs/write/export/hf"))
+    page = (Path(__file__).parents[2] / "docs" / "pretrained.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
     exec(compile(shown, "page", "exec"), {})
     assert capsys.readouterr().out.strip()
@@ -158,7 +158,7 @@ def test_what_the_page_shows_runs(tmp_path, monkeypatch, capsys):
 
 def test_settings_of_decoding_go_along(tmp_path):
     ways = {"do_sample": True, "temperature": 0.7, "max_new_tokens": 99, "repetition_penalty": 1.2}
-    write_causal(random_writer("write", **ways), tmp_path / "hf")
+    write_causal(random_language_model("write", **ways), tmp_path / "hf")
     told = json.loads((tmp_path / "hf" / "generation_config.json").read_text())
     assert (told["do_sample"], told["temperature"], told["suppress_tokens"]) == (True, 0.7, [0, 1])
     assert (told["max_new_tokens"], told["repetition_penalty"]) == (16, 1.2)  # half of the window
@@ -173,11 +173,11 @@ def test_settings_of_decoding_go_along(tmp_path):
         ("write-lstm", {}, r"decoder\.kind=recurrent"),
         ("write", {"decoder.norm": "batch"}, r"decoder\.norm=batch"),
         ("write", {"decoder.order": "post"}, r"decoder\.order=post"),
-        ("write", {"decoder.key_heads": 2}, r"decoder\.key_heads=2"),
+        ("write", {"decoder.kv_heads": 2}, r"decoder\.key_heads=2"),
         ("write", {"target.head": "free"}, r"target\.head=free"),
-        ("write", {"decoder.think": "swiglu"}, r"decoder\.think=swiglu.*GPT2LMHeadModel"),
-        ("write-llama", {"decoder.think": "relu"}, r"decoder\.think=relu.*LlamaForCausalLM"),
-        ("write-llama", {"target.frontend.positions": "learned"}, r"positions=learned"),
+        ("write", {"decoder.activation": "swiglu"}, r"decoder\.think=swiglu.*GPT2LMHeadModel"),
+        ("write-llama", {"decoder.activation": "relu"}, r"decoder\.think=relu.*LlamaForCausalLM"),
+        ("write-llama", {"target.embedding.positions": "learned"}, r"positions=learned"),
     ],
     ids=str,
 )
@@ -187,13 +187,13 @@ def test_what_cannot_be_held_is_refused_by_the_name_of_its_setting(name, changes
 
 
 def test_what_is_refused_leaves_nothing_behind(tmp_path):
-    stored = random_writer("write")
+    stored = random_language_model("write")
     refused: list[ModelSettings] = [
         stored.config.model.with_(**{"decoder.order": "post"}),
-        stored.config.model.with_(**{"target.missing": [0]}),
+        stored.config.model.with_(**{"target.suppress_tokens": [0]}),
     ]
     for settings in refused:
         config = stored.config.model_copy(update={"model": settings})
         with pytest.raises(UserError, match=r"order=post|missing=\[0\]"):
-            FORMATS["hf"].write(StoredModel(config, stored.module, stored.tokenisers), Path(tmp_path / "deep" / "out"))
+            FORMATS["hf"].write(StoredModel(config, stored.module, stored.tokenizers), Path(tmp_path / "deep" / "out"))
     assert list(tmp_path.iterdir()) == []

@@ -10,23 +10,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from taught import (
+from trained_models import (
     assert_same_answers,
-    best,
+    best_tokens,
+    encode_texts,
+    held_out_sentences,
     logits,
-    our_answers,
+    make_tokenizers,
+    own_answers,
     random_model,
-    read,
-    sentences,
-    shaped,
-    stored,
-    taught,
-    tokenisers,
+    small_settings,
+    stored_model,
+    trained_translator,
 )
 
 from seq2see.core.errors import UserError
 from seq2see.decoding.settings import Decoding
-from seq2see.interop.ct2_engine import Ct2Engine, options_of
+from seq2see.interop.ct2_engine import Ct2Engine, translate_options
 from seq2see.interop.ctranslate2 import write_ct2
 from seq2see.models.build import build_model
 
@@ -38,15 +38,15 @@ AVERAGE, GNMT = {"kind": "average"}, {"kind": "gnmt"}
 
 @cache
 def engine(order: str) -> Ct2Engine:
-    return Ct2Engine(taught(order), "float32", 1)
+    return Ct2Engine(trained_translator(order), "float32", 1)
 
 
 @pytest.mark.parametrize("num_beams", [1, 4])
 @pytest.mark.parametrize("order", ["pre", "post"])
 def test_200_sentences_get_the_same_answers(order, num_beams):
     decoding = Decoding(max_new_tokens=40, num_beams=num_beams)
-    theirs = engine(order).translate(read(taught(order), sentences()), decoding)
-    assert_same_answers(taught(order), best(our_answers(order, decoding)), best(theirs))
+    theirs = engine(order).translate(encode_texts(trained_translator(order), held_out_sentences()), decoding)
+    assert_same_answers(trained_translator(order), best_tokens(own_answers(order, decoding)), best_tokens(theirs))
 
 
 SETTINGS = [
@@ -66,16 +66,16 @@ SETTINGS = [
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_every_setting_means_the_same_in_both(settings):
-    model, decoding = taught("post"), Decoding(**{"max_new_tokens": 20} | settings)
-    ours = our_answers("post", decoding, FEW)
-    theirs = engine("post").translate(read(model, sentences(FEW)), decoding)
-    assert [len(answers) for answers in theirs] == [decoding.num_return_sequences] * len(ours)
+    model, decoding = trained_translator("post"), Decoding(**{"max_new_tokens": 20} | settings)
+    actual = own_answers("post", decoding, FEW)
+    theirs = engine("post").translate(encode_texts(model, held_out_sentences(FEW)), decoding)
+    assert [len(answers) for answers in theirs] == [decoding.num_return_sequences] * len(actual)
     forbids = decoding.min_new_tokens or decoding.no_repeat_ngram_size
-    for mine, other in zip(ours, theirs, strict=True):
-        assert [each.tokens for each in mine] == [each.tokens for each in other]
-        assert [each.finished for each in mine] == [each.finished for each in other]
+    for own, other in zip(actual, theirs, strict=True):
+        assert [each.tokens for each in own] == [each.tokens for each in other]
+        assert [each.finished for each in own] == [each.finished for each in other]
         if not forbids:  # what is forbidden before the softmax raises the scores of the rest
-            for left, right in zip(mine, other, strict=True):
+            for left, right in zip(own, other, strict=True):
                 assert right.score == pytest.approx(left.score, abs=1e-3)
                 assert right.log_probability == pytest.approx(left.log_probability, abs=2e-3)
 
@@ -91,8 +91,8 @@ def test_every_setting_means_the_same_in_both(settings):
     ],
     ids=str,
 )
-def test_when_a_search_stops_is_said_by_two_of_its_options(settings, penalty, patience):
-    options = options_of(Decoding(max_new_tokens=9, num_beams=2, **settings))
+def test_stopping_rules_map_to_patience_and_length_penalty(settings, penalty, patience):
+    options = translate_options(Decoding(max_new_tokens=9, num_beams=2, **settings))
     assert (options["length_penalty"], options["patience"]) == (penalty, patience)
 
 
@@ -110,13 +110,15 @@ def test_when_a_search_stops_is_said_by_two_of_its_options(settings, penalty, pa
 )
 def test_what_it_cannot_follow_is_refused(settings, named):
     with pytest.raises(UserError, match=named):
-        options_of(Decoding(max_new_tokens=5, **settings))
+        translate_options(Decoding(max_new_tokens=5, **settings))
 
 
 def test_int8_gives_mostly_the_same_answers():
     decoding = Decoding(max_new_tokens=40)
-    theirs = Ct2Engine(taught("post"), "int8", 1).translate(read(taught("post"), sentences()), decoding)
-    same = sum(a == b for a, b in zip(best(our_answers("post", decoding)), best(theirs), strict=True))
+    theirs = Ct2Engine(trained_translator("post"), "int8", 1).translate(
+        encode_texts(trained_translator("post"), held_out_sentences()), decoding
+    )
+    same = sum(a == b for a, b in zip(best_tokens(own_answers("post", decoding)), best_tokens(theirs), strict=True))
     assert 100 < same < 200  # it is another arithmetic, so that not all can be the same
 
 
@@ -124,7 +126,7 @@ def test_a_precision_without_hardware_is_refused():
     if "bfloat16" in ctranslate2.get_supported_compute_types("cpu"):
         pytest.skip("this processor has it")
     with pytest.raises(UserError, match="bf16"):
-        Ct2Engine(taught("post"), "bf16", 1)
+        Ct2Engine(trained_translator("post"), "bf16", 1)
 
 
 def test_more_tokens_than_positions_are_refused():
@@ -135,10 +137,10 @@ def test_more_tokens_than_positions_are_refused():
 
 
 def test_answers_come_in_the_order_of_the_sources():
-    decoding, sources = Decoding(max_new_tokens=12), read(taught("post"), sentences()[:90])
+    decoding, sources = Decoding(max_new_tokens=12), encode_texts(trained_translator("post"), held_out_sentences()[:90])
     together = engine("post").translate(sources, decoding)
     alone = [engine("post").translate([source], decoding)[0] for source in sources[::9]]
-    assert best(together)[::9] == best(alone)
+    assert best_tokens(together)[::9] == best_tokens(alone)
 
 
 def their_logits(folder: Path, pieces: list[str], steps: int) -> tuple[list[str], torch.Tensor]:
@@ -152,15 +154,15 @@ def their_logits(folder: Path, pieces: list[str], steps: int) -> tuple[list[str]
 def assert_same_logits(model, tmp_path: Path) -> None:
     folder = tmp_path / "ct2"
     write_ct2(model, folder)
-    text = sentences()[0]
-    sides = ["shared"] * 2 if model.tokenisers.shared else ["source", "target"]
+    text = held_out_sentences()[0]
+    sides = ["shared"] * 2 if model.make_tokenizers.shared else ["source", "target"]
     source, target = (json.loads((folder / f"{side}_vocabulary.json").read_text(encoding="utf-8")) for side in sides)
-    said, scores = their_logits(folder, [source[number] for number in model.tokenisers.source.encode(text)], 7)
+    said, scores = their_logits(folder, [source[number] for number in model.make_tokenizers.source.encode(text)], 7)
     tokens = [target.index(piece) for piece in said]
-    ours = logits(model, read(model, [text])[0], tokens[:-1])
-    ours[:, :2] = -1e9  # <pad> and <bos> are never said
-    torch.testing.assert_close(scores, ours, rtol=0, atol=1e-4)
-    assert tokens == ours.argmax(-1).tolist()
+    actual = logits(model, encode_texts(model, [text])[0], tokens[:-1])
+    actual[:, :2] = -1e9  # <pad> and <bos> are never said
+    torch.testing.assert_close(scores, actual, rtol=0, atol=1e-4)
+    assert tokens == actual.argmax(-1).tolist()
 
 
 @pytest.mark.parametrize(
@@ -170,32 +172,32 @@ def assert_same_logits(model, tmp_path: Path) -> None:
     ),
 )
 def test_logits_of_every_shape_agree(order, norm, positions, head, shared, tmp_path):
-    both = tokenisers("bpe") if shared else tokenisers("characters", "words")
-    settings = shaped(both, positions, head, order=order, norm=norm, width=16, heads=2)
+    both = make_tokenizers("bpe") if shared else make_tokenizers("characters", "words")
+    settings = small_settings(both, positions, head, norm_order=order, norm=norm, width=16, heads=2)
     assert_same_logits(random_model(settings, both), tmp_path)
 
 
 def test_the_two_halves_may_differ(tmp_path):
-    both = tokenisers("characters", "words")
-    changes = {"encoder.width": 24, "encoder.depth": 3, "encoder.heads": 4, "encoder.order": "post"}
-    changes |= {"source.frontend.positions": "learned"}
-    settings = shaped(both, width=16, heads=2).with_(**changes)
+    both = make_tokenizers("characters", "words")
+    changes = {"encoder.width": 24, "encoder.depth": 3, "encoder.heads": 4, "encoder.norm_order": "post"}
+    changes |= {"source.embedding.positions": "learned"}
+    settings = small_settings(both, width=16, heads=2).with_(**changes)
     assert_same_logits(random_model(settings, both), tmp_path)
 
 
 def test_learned_positions_beyond_the_last_repeat_it(tmp_path):
-    both = tokenisers("bpe")
-    model = random_model(shaped(both, "learned", width=8, heads=2, depth=1), both)
+    both = make_tokenizers("bpe")
+    model = random_model(small_settings(both, "learned", width=8, heads=2, depth=1), both)
     write_ct2(model, tmp_path / "ct2")
     long = [both.source.encode("a")[0]] * 600
     pieces = json.loads((tmp_path / "ct2" / "shared_vocabulary.json").read_text(encoding="utf-8"))
     _, scores = their_logits(tmp_path / "ct2", [pieces[number] for number in long], 1)
-    ours = logits(model, [*long, 2], [])
-    torch.testing.assert_close(scores[0, 2:], ours[0, 2:], rtol=0, atol=1e-4)
+    actual = logits(model, [*long, 2], [])
+    torch.testing.assert_close(scores[0, 2:], actual[0, 2:], rtol=0, atol=1e-4)
 
 
 def test_the_folder_opens_with_what_lies_in_it(tmp_path):
-    write_ct2(taught("pre"), tmp_path / "ct2")
+    write_ct2(trained_translator("pre"), tmp_path / "ct2")
     names = sorted(path.name for path in (tmp_path / "ct2").iterdir())
     assert names == [
         "config.json", "model.bin", "source_tokenizer.json", "source_vocabulary.json", "target_tokenizer.json",
@@ -206,8 +208,8 @@ def test_the_folder_opens_with_what_lies_in_it(tmp_path):
 
 
 def test_a_model_in_half_precision_is_written_in_full(tmp_path):
-    both = tokenisers("bpe")
-    settings = shaped(both, width=16, heads=2)
+    both = make_tokenizers("bpe")
+    settings = small_settings(both, width=16, heads=2)
     module = build_model(settings, *both.sizes).to(torch.bfloat16)
-    write_ct2(stored(settings, both, module), tmp_path / "ct2")
+    write_ct2(stored_model(settings, both, module), tmp_path / "ct2")
     assert ctranslate2.Translator(str(tmp_path / "ct2")).translate_batch([["a"]])

@@ -6,26 +6,26 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from taught import on_the_page, random_model, shaped, stored, taught, tokenisers
+from trained_models import make_tokenizers, page_example, random_model, small_settings, stored_model, trained_translator
 
 from seq2see.cli.app import run
 from seq2see.core.errors import UserError
 from seq2see.decoding.ensemble import Ensemble
 from seq2see.interop.ct2_engine import Ct2Engine
 from seq2see.interop.ctranslate2 import check_ct2, write_ct2
-from seq2see.interop.folders import need, new_folder
+from seq2see.interop.folders import atomic_folder, require_packages
 from seq2see.interop.formats import FORMATS
-from seq2see.interop.hugging_face import layout_of, write_hf
-from seq2see.interop.onnx import check_onnx
-from seq2see.interop.position_tables import position_table, rows_needed
+from seq2see.interop.hugging_face_seq2seq import seq2seq_layout, write_seq2seq
+from seq2see.interop.onnx_seq2seq import check_onnx
+from seq2see.interop.position_embeddings import position_table, positions_needed
 from seq2see.models.build import fresh_model
 from seq2see.models.settings import ModelSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.workbench.model_folder import write_model
-from tiny_models import FAMILIES, tiny
+from seq2see.runs.model_folder import write_model
+from tiny_models import FAMILIES, tiny_model
 
-CHECKS = {"ct2": check_ct2, "hf": layout_of, "onnx": check_onnx}
-HELD = {
+CHECKS = {"ct2": check_ct2, "hf": seq2seq_layout, "onnx": check_onnx}
+SUPPORTED = {
     "ct2": {"transformer, pre-norm", "transformer, post-norm", "transformer, rms norm"},
     "hf": {"transformer, pre-norm"},  # the post-norm one has learned positions
     "onnx": {name for name in FAMILIES if name.startswith("transformer,")},
@@ -33,28 +33,28 @@ HELD = {
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a finished run."""
     monkeypatch.chdir(tmp_path)
     made = tmp_path / "runs" / "mine"
     made.mkdir(parents=True)
     (made / "recipe.toml").touch()
-    write_model(made / "model", taught("post"))
+    write_model(made / "model", trained_translator("post"))
     return tmp_path
 
 
-def lacks(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+def pretend_missing(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     there = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else there(name))
 
 
 @pytest.mark.parametrize("form", ["ct2", "hf"])
-def test_what_is_printed_runs(form, desk, capsys):
+def test_what_is_printed_runs(form, workspace, capsys):
     pytest.importorskip({"ct2": "ctranslate2", "hf": "transformers"}[form])
     assert run(["export", "mine", "--to", form]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith(f"wrote runs/mine/export/{form}\n")
-    for path in (desk / "runs" / "mine" / "export" / form).iterdir():
+    for path in (workspace / "runs" / "mine" / "export" / form).iterdir():
         assert path.name in printed
     exec(compile(printed.split("\n\n", 1)[1], "example", "exec"), {})
     assert capsys.readouterr().out.strip()
@@ -64,23 +64,23 @@ def test_what_is_printed_runs(form, desk, capsys):
 def test_what_the_page_shows_runs(form, package, tmp_path, monkeypatch, capsys):
     pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
-    FORMATS[form].write(taught("pre"), Path("runs/pocket-transformer/export") / form)
-    exec(compile(on_the_page(package), "page", "exec"), {})
+    FORMATS[form].write(trained_translator("pre"), Path("runs/pocket-transformer/export") / form)
+    exec(compile(page_example(package), "page", "exec"), {})
     assert capsys.readouterr().out.strip()
 
 
-def test_the_folder_can_be_named(desk, capsys):
+def test_the_folder_can_be_named(workspace, capsys):
     assert run(["export", "runs/mine", "--to", "hf", "--out", "there/it"]) == 0
-    assert (desk / "there" / "it" / "model.safetensors").exists()
+    assert (workspace / "there" / "it" / "model.safetensors").exists()
     assert "The layout is that of MarianMTModel." in capsys.readouterr().out
 
 
-def test_nothing_is_written_over(desk, capsys):
+def test_nothing_is_written_over(workspace, capsys):
     assert run(["export", "mine", "--to", "hf"]) == 0
-    before = sorted(desk.rglob("*"))
+    before = sorted(workspace.rglob("*"))
     assert run(["export", "mine", "--to", "hf"]) == 2
     assert "runs/mine/export/hf: This exists already." in capsys.readouterr().err
-    assert sorted(desk.rglob("*")) == before
+    assert sorted(workspace.rglob("*")) == before
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_nothing_is_written_over(desk, capsys):
         (["begun", "--to", "hf"], "not finished"),
     ],
 )
-def test_mistakes_are_told(arguments, told, desk, capsys):
-    (desk / "runs" / "begun").mkdir()
-    (desk / "runs" / "begun" / "recipe.toml").touch()
+def test_mistakes_are_reported(arguments, told, workspace, capsys):
+    (workspace / "runs" / "begun").mkdir()
+    (workspace / "runs" / "begun" / "recipe.toml").touch()
     assert run(["export", *arguments]) == 2
     assert told in capsys.readouterr().err
 
@@ -102,7 +102,7 @@ def test_mistakes_are_told(arguments, told, desk, capsys):
 @pytest.mark.parametrize("form", ["ct2", "hf", "onnx"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_cannot_be_held_is_refused_by_the_name_of_its_setting(form, family):
-    if family in HELD[form]:
+    if family in SUPPORTED[form]:
         CHECKS[form](FAMILIES[family])
         return
     with pytest.raises(UserError, match=r"(encoder|decoder)\.(kind|norm|order)=|positions="):
@@ -111,8 +111,8 @@ def test_what_cannot_be_held_is_refused_by_the_name_of_its_setting(form, family)
 
 @pytest.mark.parametrize("form", ["ct2", "hf", "onnx"])
 def test_what_is_refused_leaves_nothing_behind(form, tmp_path):
-    both = tokenisers("words")
-    model = stored(FAMILIES["recurrent, dot"], both, tiny("recurrent, dot"))
+    both = make_tokenizers("words")
+    model = stored_model(FAMILIES["recurrent, dot"], both, tiny_model("recurrent, dot"))
     with pytest.raises(UserError, match=r"encoder\.kind=recurrent"):
         FORMATS[form].write(model, tmp_path / "deep" / "out")
     assert list(tmp_path.iterdir()) == []
@@ -120,11 +120,11 @@ def test_what_is_refused_leaves_nothing_behind(form, tmp_path):
 
 @pytest.mark.parametrize("form", ["ct2", "hf", "onnx"])
 def test_several_models_in_one_are_refused(form, tmp_path):
-    both = tokenisers("words")
-    settings = shaped(both, width=8, heads=2, depth=1)
+    both = make_tokenizers("words")
+    settings = small_settings(both, width=8, heads=2, depth=1)
     one = random_model(settings, both).module
     with pytest.raises(UserError, match="several models"):
-        FORMATS[form].write(stored(settings, both, Ensemble([one, one])), tmp_path / "deep" / "out")
+        FORMATS[form].write(stored_model(settings, both, Ensemble([one, one])), tmp_path / "deep" / "out")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -132,77 +132,80 @@ def test_several_models_in_one_are_refused(form, tmp_path):
 @pytest.mark.parametrize(
     "changes, named",
     [
-        ({"encoder.think": "swiglu"}, r"encoder\.think=swiglu"),
-        ({"decoder.think": "gelu-tanh"}, r"decoder\.think=gelu-tanh"),
-        ({"decoder.key_heads": 1}, r"decoder\.key_heads=1"),
-        ({"encoder.matrices": "plain"}, r"encoder\.matrices=plain"),
-        ({"decoder.epsilon": 1e-3}, r"decoder\.epsilon=0\.001"),
+        ({"encoder.activation": "swiglu"}, r"encoder\.think=swiglu"),
+        ({"decoder.activation": "gelu-tanh"}, r"decoder\.think=gelu-tanh"),
+        ({"decoder.kv_heads": 1}, r"decoder\.key_heads=1"),
+        ({"encoder.bias": "plain"}, r"encoder\.matrices=plain"),
+        ({"decoder.norm_eps": 1e-3}, r"decoder\.epsilon=0\.001"),
         ({"target.head": "plain"}, r"target\.head=plain"),
-        ({"target.frontend.vectors": "plain"}, r"target\.frontend\.vectors=plain"),
-        ({"source.frontend.positions": "rotary"}, r"source\.frontend\.positions=rotary"),
-        ({"target.frontend.positions": "alibi"}, r"target\.frontend\.positions=alibi"),
+        ({"target.embedding.scale": "plain"}, r"target\.frontend\.vectors=plain"),
+        ({"source.embedding.positions": "rotary"}, r"source\.frontend\.positions=rotary"),
+        ({"target.embedding.positions": "alibi"}, r"target\.frontend\.positions=alibi"),
     ],
     ids=str,
 )
 def test_newer_parts_are_refused_by_the_name_of_their_setting(form, changes, named):
-    settings = shaped(tokenisers("words"), width=8, heads=2).with_(**changes)
+    settings = small_settings(make_tokenizers("words"), width=8, heads=2).with_(**changes)
     with pytest.raises(UserError, match=named):
         CHECKS[form](settings)
 
 
 @pytest.mark.parametrize("form", ["ct2", "onnx"])
 def test_a_language_model_is_refused(form, tmp_path):
-    settings, both = ModelSettings(decoder=TransformerSettings(width=8, depth=1, heads=2)), tokenisers("words")
-    model = stored(settings, both, fresh_model(settings, both.sizes, "xavier", 1))
+    settings, both = ModelSettings(decoder=TransformerSettings(width=8, depth=1, heads=2)), make_tokenizers("words")
+    model = stored_model(settings, both, fresh_model(settings, both.sizes, "xavier", 1))
     with pytest.raises(UserError, match=r"no encoder|encoder\.kind=none"):
         FORMATS[form].write(model, tmp_path / "deep" / "out")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_norm_on_one_side_only_is_refused():
-    settings = shaped(tokenisers("words"), width=8, heads=2).with_(**{"encoder.norm": "rms"})
+    settings = small_settings(make_tokenizers("words"), width=8, heads=2).with_(**{"encoder.norm": "rms"})
     with pytest.raises(UserError, match=r"encoder\.norm=rms"):
         check_ct2(settings)
 
 
 @pytest.mark.parametrize("form, package", [("ct2", "ctranslate2"), ("onnx", "onnx"), ("onnx", "onnxscript")])
-def test_a_missing_package_is_told_with_what_installs_it(form, package, tmp_path, monkeypatch):
-    lacks(monkeypatch, package)
+def test_a_missing_package_is_reported_with_its_installation(form, package, tmp_path, monkeypatch):
+    pretend_missing(monkeypatch, package)
     with pytest.raises(UserError, match=rf"{package}, which.*seq2see\[{form}\]"):
-        FORMATS[form].write(taught("post"), tmp_path / "out")
+        FORMATS[form].write(trained_translator("post"), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_engine_tells_of_a_missing_package(monkeypatch):
-    lacks(monkeypatch, "ctranslate2")
+def test_the_engine_reports_a_missing_package(monkeypatch):
+    pretend_missing(monkeypatch, "ctranslate2")
     with pytest.raises(UserError, match=r"seq2see\[ct2\]"):
-        Ct2Engine(taught("post"), "float32", 1)
+        Ct2Engine(trained_translator("post"), "float32", 1)
 
 
 def test_what_is_there_needs_nothing():
-    need("ct2", "json", "torch")
+    require_packages("ct2", "json", "torch")
 
 
 def test_a_folder_appears_whole_or_not_at_all(tmp_path):
-    with new_folder(tmp_path / "a" / "b") as folder:
+    with atomic_folder(tmp_path / "a" / "b") as folder:
         (folder / "x").touch()
         assert not (tmp_path / "a" / "b").exists()
     assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["x"]
-    with pytest.raises(FileNotFoundError), new_folder(tmp_path / "c") as folder:
+    with pytest.raises(FileNotFoundError), atomic_folder(tmp_path / "c") as folder:
         (folder / "no" / "x").touch()
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_a_place_that_cannot_be_written_is_told_as_it_was_given(tmp_path):
+def test_an_unwritable_folder_is_reported_as_given(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="file/x: This folder cannot be written"), new_folder(tmp_path / "file" / "x"):
+    with (
+        pytest.raises(UserError, match="file/x: This folder cannot be written"),
+        atomic_folder(tmp_path / "file" / "x"),
+    ):
         pass
 
 
-def test_what_a_killed_export_left_behind_is_in_nobodys_way(tmp_path):
+def test_leftovers_of_a_killed_export_are_replaced(tmp_path):
     (tmp_path / ".hf.tmp").mkdir()
     (tmp_path / ".hf.tmp" / "stale").touch()
-    write_hf(taught("post"), tmp_path / "hf")
+    write_seq2seq(trained_translator("post"), tmp_path / "hf")
     assert not (tmp_path / "hf" / "stale").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["hf"]
 
@@ -210,31 +213,36 @@ def test_what_a_killed_export_left_behind_is_in_nobodys_way(tmp_path):
 def test_a_link_that_leads_nowhere_is_not_written_over(tmp_path):
     (tmp_path / "ct2").symlink_to(tmp_path / "gone")
     with pytest.raises(UserError, match="exists already"):
-        write_ct2(taught("post"), tmp_path / "ct2")
+        write_ct2(trained_translator("post"), tmp_path / "ct2")
 
 
-def test_notes_tell_what_is_different_there():
-    both = tokenisers("characters", "words")
-    settings = shaped(both, width=8, heads=2, depth=1)
+def test_notes_name_the_differences():
+    both = make_tokenizers("characters", "words")
+    settings = small_settings(both, width=8, heads=2, depth=1)
     decoding = {"num_beams": 4, "length_penalty": {"kind": "gnmt"}, "repetition_penalty": 1.2}
-    model = stored(settings, both, random_model(settings, both).module, **decoding)
+    model = stored_model(settings, both, random_model(settings, both).module, **decoding)
     told = " ".join(FORMATS["hf"].notes(model))
     assert f"counted from {len(both.source):,}" in told
     assert "GNMT" in told
     assert "repetition_penalty" in told
     assert "length_penalty.kind=gnmt" in " ".join(FORMATS["ct2"].notes(model))
-    assert FORMATS["ct2"].notes(taught("post")) == []
+    assert FORMATS["ct2"].notes(trained_translator("post")) == []
 
 
 @pytest.mark.parametrize(
     "changes, rows",
-    [({}, 1024), ({"source.longest": 1500}, 1501), ({"target.longest": 1300}, 1301), ({"source.longest": 2}, 1024)],
+    [
+        ({}, 1024),
+        ({"source.max_tokens": 1500}, 1501),
+        ({"target.longest": 1300}, 1301),
+        ({"source.max_tokens": 2}, 1024),
+    ],
     ids=str,
 )
 def test_position_tables_are_as_long_as_the_longest_text(changes, rows):
-    both = tokenisers("words")
-    settings = shaped(both, width=8, heads=2, depth=1)
+    both = make_tokenizers("words")
+    settings = small_settings(both, width=8, heads=2, depth=1)
     module = random_model(settings, both).module
-    assert rows_needed(stored(settings.with_(**changes), both, module)) == rows
-    assert rows_needed(stored(settings, both, module, max_new_tokens=1100)) == 1101
+    assert positions_needed(stored_model(settings.with_(**changes), both, module)) == rows
+    assert positions_needed(stored_model(settings, both, module, max_new_tokens=1100)) == 1101
     assert position_table(module.source, rows).shape == (rows, 8)

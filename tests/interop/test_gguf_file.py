@@ -11,27 +11,27 @@ from tokenizers import Tokenizer
 from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
 from torch.testing import assert_close
 
-from real_folders import END, real_folder
+from causal_folders import END, causal_folder
 from seq2see.cli.app import run
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
-from seq2see.interop.gguf_file import NAMES, halves_apart, read_gguf
-from seq2see.sequences.tokenisers import BOS, EOS, PAD
-from seq2see.workbench.model_folder import fingerprint_of
+from seq2see.interop.gguf_file import TENSOR_NAMES, read_gguf, reverse_permute
+from seq2see.runs.model_folder import fingerprint_of
+from seq2see.sequences.tokenizers import BOS, EOS, PAD
 
 gguf = pytest.importorskip("gguf")
 
 LLAMA = "llama, grouped, tied, other angles"
-BACK = {theirs: ours for ours, theirs in NAMES.items()}
+BACK = {theirs: actual for actual, theirs in TENSOR_NAMES.items()}
 
 
-def side_by_side(weight: torch.Tensor, heads: int) -> torch.Tensor:
+def interleave_pairs(weight: torch.Tensor, heads: int) -> torch.Tensor:
     """What the converter does to queries and keys, in its own words."""
     rows, into = weight.shape
     return weight.reshape(heads, 2, rows // heads // 2, into).swapaxes(1, 2).reshape(rows, into)
 
 
-def written(path: Path, folder: Path, model, **changes) -> None:
+def write_gguf(path: Path, folder: Path, model, **changes) -> None:
     """A tiny model of `transformers` as a GGUF file."""
     config, writer = model.config, gguf.GGUFWriter(path, changes.get("kind", "llama"))
     writer.add_block_count(config.num_hidden_layers)
@@ -56,13 +56,13 @@ def written(path: Path, folder: Path, model, **changes) -> None:
     for name, weight in model.state_dict().items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
-        *where, part, ending = name.split(".")
+        *location, part, ending = name.split(".")
         if part in heads:
-            weight = side_by_side(weight, heads[part])
-        if where[:2] == ["model", "layers"]:
-            theirs = f"blk.{where[2]}.{BACK['.'.join([*where[3:], part])]}.{ending}"
+            weight = interleave_pairs(weight, heads[part])
+        if location[:2] == ["model", "layers"]:
+            theirs = f"blk.{location[2]}.{BACK['.'.join([*location[3:], part])]}.{ending}"
         else:
-            theirs = f"{BACK['.'.join([*where, part])]}.{ending}"
+            theirs = f"{BACK['.'.join([*location, part])]}.{ending}"
         writer.add_tensor(theirs, weight.to(changes.get("kinds", {}).get(name, weight.dtype)).numpy())
     for name, value in changes.get("told", {}).items():
         {int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}[type(value)](name, value)
@@ -74,46 +74,46 @@ def written(path: Path, folder: Path, model, **changes) -> None:
 
 @torch.inference_mode()
 @pytest.mark.parametrize("name", [LLAMA, "llama"])
-def test_every_score_is_theirs(name, tmp_path):
-    theirs = real_folder(tmp_path / "it", name)
-    written(tmp_path / "it.gguf", tmp_path / "it", theirs)
-    ours = read_gguf(tmp_path / "it.gguf")
-    numbers = ours.tokeniser.numbers
-    assert numbers.beginning == 0  # what ends a text stands before the next
-    ids = ours.tokeniser.encode("the cat 我有")
+def test_logits_match_transformers(name, tmp_path):
+    theirs = causal_folder(tmp_path / "it", name)
+    write_gguf(tmp_path / "it.gguf", tmp_path / "it", theirs)
+    actual = read_gguf(tmp_path / "it.gguf")
+    numbers = actual.tokenizer.numbers
+    assert numbers.bos_id == 0  # what ends a text stands before the next
+    ids = actual.tokenizer.encode("the cat 我有")
     fed = Sequences.of([[BOS, *ids]])
     there = [place for place, number in enumerate(numbers.theirs) if number is not None]
-    found = ours.module(Batch(None, fed, fed.values, torch.arange(1)))[0][:, there]
+    found = actual.module(Batch(None, fed, fed.values, torch.arange(1)))[0][:, there]
     expected = theirs(torch.tensor([[0, *(numbers.theirs[each] for each in ids)]])).logits[0]
     assert_close(found, expected[:, [numbers.theirs[place] for place in there]], rtol=0, atol=1e-4)
 
 
 def test_a_file_is_a_model_like_any_other(tmp_path, capsys):
-    written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA))
+    write_gguf(tmp_path / "it.gguf", tmp_path / "it", causal_folder(tmp_path / "it", LLAMA))
     assert run(["predict", str(tmp_path / "it.gguf"), "the cat"]) == 0
     assert capsys.readouterr().out.startswith("the cat")
     assert len(fingerprint_of(tmp_path / "it.gguf")) == 64
 
 
 def test_a_token_that_is_always_put_first_begins_every_text(tmp_path):
-    written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA), bos=7)
-    assert read_gguf(tmp_path / "it.gguf").tokeniser.numbers.beginning == 7
+    write_gguf(tmp_path / "it.gguf", tmp_path / "it", causal_folder(tmp_path / "it", LLAMA), bos=7)
+    assert read_gguf(tmp_path / "it.gguf").tokenizer.numbers.bos_id == 7
 
 
 @pytest.mark.parametrize("pre, digits", [("gpt-2", False), ("default", False), ("smollm", True)])
-def test_texts_are_cut_as_the_file_says(pre, digits, tmp_path):
+def test_texts_are_tokenized_as_the_file_says(pre, digits, tmp_path):
     told = {"tokenizer.ggml.padding_token_id": 9}
-    written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA), pre=pre, told=told)
-    ours, text = read_gguf(tmp_path / "it.gguf").tokeniser, "the cat 我有 1234"
+    write_gguf(tmp_path / "it.gguf", tmp_path / "it", causal_folder(tmp_path / "it", LLAMA), pre=pre, told=told)
+    actual, text = read_gguf(tmp_path / "it.gguf").tokenizer, "the cat 我有 1234"
     theirs = Tokenizer.from_file(str(tmp_path / "it" / "tokenizer.json"))
     if digits:
         theirs.pre_tokenizer = Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
-    assert [ours.numbers.theirs[each] for each in ours.encode(text)] == theirs.encode(text).ids
-    assert ours.decode(ours.encode(text)) == text
-    assert (ours.numbers.theirs[EOS], ours.numbers.theirs[PAD]) == (3, 9)
+    assert [actual.numbers.theirs[each] for each in actual.encode(text)] == theirs.encode(text).ids
+    assert actual.decode(actual.encode(text)) == text
+    assert (actual.numbers.theirs[EOS], actual.numbers.theirs[PAD]) == (3, 9)
 
 
-def test_a_file_that_is_none_is_told_with_a_remedy(tmp_path):
+def test_a_non_gguf_file_is_refused_with_a_remedy(tmp_path):
     (tmp_path / "it.gguf").write_bytes(b"GGUF is how it begins, and then it is something else")
     with pytest.raises(UserError, match=r"it\.gguf: This GGUF file cannot be read.*Get the file again"):
         read_gguf(tmp_path / "it.gguf")
@@ -127,19 +127,19 @@ def test_a_file_that_is_none_is_told_with_a_remedy(tmp_path):
         ({"pieces": "llama"}, r"llama, gpt-2\. Give the"),
     ],
 )
-def test_what_we_have_no_part_for_is_told(changes, told, tmp_path):
-    written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA), **changes)
+def test_unsupported_features_are_reported(changes, told, tmp_path):
+    write_gguf(tmp_path / "it.gguf", tmp_path / "it", causal_folder(tmp_path / "it", LLAMA), **changes)
     with pytest.raises(UserError, match=rf"it\.gguf.*{told}"):
         read_gguf(tmp_path / "it.gguf")
 
 
-def test_weights_that_cannot_be_computed_with_are_told_by_name(tmp_path):
-    model = real_folder(tmp_path / "it", LLAMA)
-    written(tmp_path / "it.gguf", tmp_path / "it", model, kinds={"model.norm.weight": torch.float64})
+def test_unusable_weights_are_reported_by_name(tmp_path):
+    model = causal_folder(tmp_path / "it", LLAMA)
+    write_gguf(tmp_path / "it.gguf", tmp_path / "it", model, kinds={"model.norm.weight": torch.float64})
     with pytest.raises(UserError, match=r"it\.gguf: The weight 'model\.norm\.weight' is in F64.*Q8_0"):
         read_gguf(tmp_path / "it.gguf")
     model.model.norm.weight.data[1] = float("inf")
-    written(tmp_path / "it.gguf", tmp_path / "it", model)
+    write_gguf(tmp_path / "it.gguf", tmp_path / "it", model)
     with pytest.raises(UserError, match=r"'model\.norm\.weight' holds something that is no finite number"):
         read_gguf(tmp_path / "it.gguf")
 
@@ -152,20 +152,20 @@ def test_weights_that_cannot_be_computed_with_are_told_by_name(tmp_path):
         ("llama.rope.scaling.type", "yarn", "rope_type='yarn'"),
     ],
 )
-def test_angles_that_we_do_not_have_are_refused(name, value, told, tmp_path):
-    written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA), told={name: value})
+def test_unsupported_rotary_embeddings_are_refused(name, value, told, tmp_path):
+    write_gguf(tmp_path / "it.gguf", tmp_path / "it", causal_folder(tmp_path / "it", LLAMA), told={name: value})
     with pytest.raises(UserError, match=rf"it\.gguf: We have no part for {told}"):
         read_gguf(tmp_path / "it.gguf")
 
 
-def test_angles_that_are_told_as_they_are_anyway_are_no_mistake(tmp_path):
+def test_default_rotary_metadata_is_accepted(tmp_path):
     told = {"llama.rope.dimension_count": 6, "llama.rope.scale_linear": 1.0, "llama.rope.scaling.type": "none"}
-    written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA), told=told)
+    write_gguf(tmp_path / "it.gguf", tmp_path / "it", causal_folder(tmp_path / "it", LLAMA), told=told)
     assert read_gguf(tmp_path / "it.gguf").settings.decoder.heads == 4
 
 
 @pytest.mark.parametrize("content", [b"", b"GGUF", b"no such thing" * 100])
-def test_a_file_that_is_none_is_told(content, tmp_path, capsys):
+def test_a_non_gguf_file_is_refused(content, tmp_path, capsys):
     (tmp_path / "it.gguf").write_bytes(content)
     assert run(["predict", str(tmp_path / "it.gguf"), "the cat"]) == 2
     assert "cannot be read" in capsys.readouterr().err
@@ -183,23 +183,23 @@ def test_a_file_that_is_none_is_told(content, tmp_path, capsys):
         ("num_hidden_layers", 3, r"model\.layers\.2\..* is missing"),
     ],
 )
-def test_weights_that_do_not_fit_the_config_are_told(name, value, told, tmp_path):
-    model = real_folder(tmp_path / "it", LLAMA)
+def test_weights_that_do_not_fit_the_config_are_reported(name, value, told, tmp_path):
+    model = causal_folder(tmp_path / "it", LLAMA)
     setattr(model.config, name, value)
-    written(tmp_path / "it.gguf", tmp_path / "it", model)
+    write_gguf(tmp_path / "it.gguf", tmp_path / "it", model)
     with pytest.raises(UserError, match=rf"it\.gguf: The weight '{told}"):
         read_gguf(tmp_path / "it.gguf")
 
 
 @pytest.mark.parametrize("kept", [0.1, 0.5, 0.95])
-def test_a_file_that_is_cut_off_is_told(kept, tmp_path, capsys):
-    written(tmp_path / "it.gguf", tmp_path / "it", real_folder(tmp_path / "it", LLAMA))
+def test_a_truncated_file_is_refused(kept, tmp_path, capsys):
+    write_gguf(tmp_path / "it.gguf", tmp_path / "it", causal_folder(tmp_path / "it", LLAMA))
     whole = (tmp_path / "it.gguf").read_bytes()
     (tmp_path / "it.gguf").write_bytes(whole[: int(kept * len(whole))])
     assert run(["predict", str(tmp_path / "it.gguf"), "the cat"]) == 2
     assert "cannot be read" in capsys.readouterr().err
 
 
-def test_pairs_that_were_put_side_by_side_are_put_back():
+def test_reverse_permute_inverts_the_converter():
     weight = torch.randn(24, 5)
-    assert torch.equal(halves_apart(side_by_side(weight, 3), 3), weight)
+    assert torch.equal(reverse_permute(interleave_pairs(weight, 3), 3), weight)

@@ -12,31 +12,31 @@ import pytest
 import tokenizers
 import torch
 from safetensors.torch import load_file
-from taught import (
-    answers_of,
+from trained_models import (
     assert_same_answers,
-    best,
-    our_answers,
+    best_tokens,
+    decode_answers,
+    encode_texts,
+    held_out_sentences,
+    make_tokenizers,
+    own_answers,
     random_model,
-    read,
-    sentences,
-    shaped,
-    stored,
-    taught,
-    tokenisers,
+    small_settings,
+    stored_model,
+    trained_translator,
     without_specials,
 )
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.decoding.settings import Decoding
-from seq2see.interop.hugging_face import layout_of, write_hf
 from seq2see.interop.hugging_face_config import generation_json
-from seq2see.interop.hugging_face_tokeniser import tokenizer_files
-from seq2see.models.settings import Tokens
-from seq2see.sequences.tokenisers import BOS, Characters, Words
-from seq2see.sequences.vocabularies import train_tokeniser
-from seq2see.workbench.tokenisers import Tokenisers
+from seq2see.interop.hugging_face_seq2seq import seq2seq_layout, write_seq2seq
+from seq2see.interop.hugging_face_tokenizer import write_tokenizer
+from seq2see.models.settings import TokenEmbeddingSettings
+from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.sequences.tokenizer_training import train_tokenizer
+from seq2see.sequences.tokenizers import BOS, Characters, WordLevel
 
 transformers = pytest.importorskip("transformers")
 transformers.utils.logging.disable_progress_bar()
@@ -56,19 +56,19 @@ def opened(folder: Path):
 @cache
 def exported(order: str):
     folder = Path(mkdtemp()) / "hf"
-    write_hf(taught(order), folder)
+    write_seq2seq(trained_translator(order), folder)
     return opened(folder)
 
 
 def shift_of(model) -> int:
-    return 0 if model.tokenisers.shared else len(model.tokenisers.source)
+    return 0 if model.make_tokenizers.shared else len(model.make_tokenizers.source)
 
 
 def their_answers(order: str, **settings) -> list[tuple[int, ...]]:
     model, tokenizer = exported(order)
-    inputs = tokenizer(sentences(), return_tensors="pt", padding=True)
+    inputs = tokenizer(held_out_sentences(), return_tensors="pt", padding=True)
     found = model.generate(**inputs, **settings)
-    return [without_specials(row[1:], shift_of(taught(order))) for row in found.tolist()]
+    return [without_specials(row[1:], shift_of(trained_translator(order))) for row in found.tolist()]
 
 
 def test_each_order_has_its_layout():
@@ -78,8 +78,8 @@ def test_each_order_has_its_layout():
 
 @pytest.mark.parametrize("order", ["pre", "post"])
 def test_200_sentences_get_the_same_answers_greedily(order):
-    ours = our_answers(order, Decoding(max_new_tokens=40))
-    assert_same_answers(taught(order), best(ours), their_answers(order))
+    actual = own_answers(order, Decoding(max_new_tokens=40))
+    assert_same_answers(trained_translator(order), best_tokens(actual), their_answers(order))
 
 
 @pytest.mark.parametrize(
@@ -92,36 +92,36 @@ def test_200_sentences_get_the_same_answers_greedily(order):
 )
 def test_200_sentences_get_the_same_answers_by_beam_search(order, settings):
     decoding = Decoding(max_new_tokens=40, num_beams=4, **settings)
-    told = generation_json(decoding, shift_of(taught(order)))
+    told = generation_json(decoding, shift_of(trained_translator(order)))
     theirs = their_answers(order, **{name: value for name, value in told.items() if value is not None})
-    assert_same_answers(taught(order), best(our_answers(order, decoding)), theirs)
+    assert_same_answers(trained_translator(order), best_tokens(own_answers(order, decoding)), theirs)
 
 
 @pytest.mark.parametrize("order", ["pre", "post"])
-def test_the_tokenizer_reads_as_ours_does(order):
+def test_the_tokenizer_encodes_like_the_original(order):
     tokenizer = exported(order)[1]
-    texts = [*sentences()[:40], "一 x <eos> <pad>", "\ue000a"]
-    assert tokenizer(texts)["input_ids"] == read(taught(order), texts)
+    texts = [*held_out_sentences()[:40], "一 x <eos> <pad>", "\ue000a"]
+    assert tokenizer(texts)["input_ids"] == encode_texts(trained_translator(order), texts)
 
 
 @pytest.mark.parametrize("order", ["pre", "post"])
-def test_the_tokenizer_writes_as_ours_does(order):
-    tokenizer, model = exported(order)[1], taught(order)
-    answers = best(our_answers(order, Decoding(max_new_tokens=40)))[:60]
+def test_the_tokenizer_decodes_like_the_original(order):
+    tokenizer, model = exported(order)[1], trained_translator(order)
+    answers = best_tokens(own_answers(order, Decoding(max_new_tokens=40)))[:60]
     shift = shift_of(model)
     shown = tokenizer.batch_decode(
         [[shift + BOS, *(shift + token for token in answer), shift + 2, 0] for answer in answers],
         skip_special_tokens=True,
     )
-    assert shown == [model.tokenisers.target.decode(answer) for answer in answers]
+    assert shown == [model.make_tokenizers.target.decode(answer) for answer in answers]
 
 
-def test_pieces_of_two_vocabularies_are_never_mistaken_for_each_other():
-    source = train_tokeniser(Characters(), ["\ue000a", "\ue001b"])
-    target = train_tokeniser(Words(), ["a b \ue000"])
-    both = Tokenisers(source, target)
+def test_tokens_of_two_vocabularies_are_never_confused():
+    source = train_tokenizer(Characters(), ["\ue000a", "\ue001b"])
+    target = train_tokenizer(WordLevel(), ["a b \ue000"])
+    both = Tokenizers(source, target)
     with TemporaryDirectory() as scratch:
-        tokenizer_files(both, Path(scratch), 9)
+        write_tokenizer(both, Path(scratch), 9)
         joined = tokenizers.Tokenizer.from_file(f"{scratch}/tokenizer.json")
     assert joined.get_vocab_size() == len(source) + len(target)
     assert joined.encode("\ue000ab").ids == [*source.encode("\ue000ab"), 2]
@@ -129,27 +129,27 @@ def test_pieces_of_two_vocabularies_are_never_mistaken_for_each_other():
 
 
 def assert_same_logits(model, folder: Path) -> str:
-    write_hf(model, folder)
+    write_seq2seq(model, folder)
     theirs, tokenizer = opened(folder)
-    inputs = tokenizer(sentences()[:3], return_tensors="pt", padding=True)
-    source = Sequences.of(read(model, sentences()[:3]))
+    inputs = tokenizer(held_out_sentences()[:3], return_tensors="pt", padding=True)
+    source = Sequences.of(encode_texts(model, held_out_sentences()[:3]))
     assert torch.equal(inputs["input_ids"], source.values)
-    fed = torch.randint(3, len(model.tokenisers.target), (3, 7))
+    fed = torch.randint(3, len(model.make_tokenizers.target), (3, 7))
     batch = Batch(source, Sequences(fed, torch.full((3,), 7)), torch.zeros_like(fed), torch.arange(3))
     with torch.inference_mode():
-        ours = model.module(batch)
+        actual = model.module(batch)
         scores = theirs(**inputs, decoder_input_ids=fed + shift_of(model)).logits
     assert scores[..., : shift_of(model)].lt(-1e8).all()  # the source's tokens are never said
-    torch.testing.assert_close(scores[..., shift_of(model) :], ours, rtol=0, atol=1e-4)
+    torch.testing.assert_close(scores[..., shift_of(model) :], actual, rtol=0, atol=1e-4)
     assert_same_words(model, theirs, inputs)
     return type(theirs).__name__
 
 
 def assert_same_words(model, theirs, inputs) -> None:
-    """A model that learnt nothing would say <pad> and <bos> at any time; neither engine lets it."""
-    ours = best(answers_of(model.module, model, model.config.decoding, 3))
+    """A model that learned nothing would say <pad> and <bos> at any time; neither engine lets it."""
+    actual = best_tokens(decode_answers(model.module, model, model.config.decoding, 3))
     said = theirs.generate(**inputs).tolist()
-    assert [without_specials(row[1:], shift_of(model)) for row in said] == ours
+    assert [without_specials(row[1:], shift_of(model)) for row in said] == actual
 
 
 SHAPES = [("pre", positions) for positions in ("sinusoidal", "learned", "none")] + [("post", "sinusoidal")]
@@ -167,16 +167,16 @@ LAYOUTS = {
 )
 def test_logits_of_every_shape_agree(shape, head, kinds, tmp_path):
     order, positions = shape
-    both = tokenisers(*kinds)
-    settings = shaped(both, positions, head, order=order, width=16, heads=2)
-    settings = settings.with_(**{"encoder.depth": 3, "encoder.heads": 4, "decoder.expansion": 3})
+    both = make_tokenizers(*kinds)
+    settings = small_settings(both, positions, head, norm_order=order, width=16, heads=2)
+    settings = settings.with_(**{"encoder.depth": 3, "encoder.heads": 4, "decoder.mlp_ratio": 3})
     assert assert_same_logits(random_model(settings, both), tmp_path / "hf") == LAYOUTS[shape]
 
 
 def test_sides_with_different_positions_agree(tmp_path):
-    both = tokenisers("bpe")
-    settings = shaped(both, width=16, heads=2)
-    settings = settings.with_(**{"target.frontend": Tokens(positions="learned")})
+    both = make_tokenizers("bpe")
+    settings = small_settings(both, width=16, heads=2)
+    settings = settings.with_(**{"target.embedding": TokenEmbeddingSettings(positions="learned")})
     assert assert_same_logits(random_model(settings, both), tmp_path / "hf") == "BlenderbotForConditionalGeneration"
 
 
@@ -193,22 +193,22 @@ def test_saved_by_transformers_and_opened_again_it_is_the_same(order, tmp_path):
 
 
 def test_a_tied_table_is_stored_once(tmp_path):
-    both = tokenisers("bpe")
-    write_hf(random_model(shaped(both, width=16, heads=2), both), tmp_path / "hf")
+    both = make_tokenizers("bpe")
+    write_seq2seq(random_model(small_settings(both, width=16, heads=2), both), tmp_path / "hf")
     weights = load_file(tmp_path / "hf" / "model.safetensors")
     assert [name for name, weight in weights.items() if weight.size(0) == len(both.source)] == ["model.shared.weight"]
 
 
 def test_the_way_of_decoding_goes_along(tmp_path):
-    both = tokenisers("bpe")
-    module = random_model(shaped(both, width=16, heads=2), both).module
+    both = make_tokenizers("bpe")
+    module = random_model(small_settings(both, width=16, heads=2), both).module
     how = {
         "num_beams": 3,
         "length_penalty": {"kind": "average", "alpha": 0.7},
         "max_new_tokens": 9,
         "min_new_tokens": 2,
     }
-    write_hf(stored(shaped(both, width=16, heads=2), both, module, **how), tmp_path / "hf")
+    write_seq2seq(stored_model(small_settings(both, width=16, heads=2), both, module, **how), tmp_path / "hf")
     told = transformers.GenerationConfig.from_pretrained(tmp_path / "hf")
     assert (told.num_beams, told.length_penalty, told.early_stopping) == (3, 0.7, "never")
     assert (told.max_new_tokens, told.min_new_tokens, told.suppress_tokens) == (9, 2, [0, 1])
@@ -225,23 +225,23 @@ def test_sampling_goes_along():
     [
         ({"encoder.norm": "rms"}, "encoder.norm=rms"),
         ({"decoder.norm": "batch"}, "decoder.norm=batch"),
-        ({"encoder.order": "post"}, "encoder.order=post and decoder.order=pre"),
+        ({"encoder.norm_order": "post"}, "encoder.norm_order=post and decoder.order=pre"),
         ({"encoder.width": 32}, "encoder.width=32 and decoder.width=16"),
         (
-            {"encoder.order": "post", "decoder.order": "post", "target.frontend.positions": "learned"},
-            "target.frontend.positions=learned",
+            {"encoder.norm_order": "post", "decoder.order": "post", "target.embedding.positions": "learned"},
+            "target.embedding.positions=learned",
         ),
     ],
     ids=str,
 )
 def test_what_no_layout_holds_is_refused(changes, named):
-    settings = shaped(tokenisers("characters", "words"), width=16, heads=2).with_(**changes)
+    settings = small_settings(make_tokenizers("characters", "words"), width=16, heads=2).with_(**changes)
     with pytest.raises(UserError, match=named):
-        layout_of(settings)
+        seq2seq_layout(settings)
 
 
 def test_config_names_the_layout_and_the_start(tmp_path):
-    write_hf(taught("pre"), tmp_path / "hf")
+    write_seq2seq(trained_translator("pre"), tmp_path / "hf")
     told = json.loads((tmp_path / "hf" / "config.json").read_text())
-    size = len(taught("pre").tokenisers.source)
+    size = len(trained_translator("pre").make_tokenizers.source)
     assert (told["model_type"], told["decoder_start_token_id"], told["eos_token_id"]) == ("pegasus", size + 1, size + 2)

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from bert_folders import bert_folder
-from real_folders import change_config, real_folder
+from causal_folders import causal_folder, change_config
 from seq2see.core.errors import UserError
-from seq2see.interop.real_weights import read_real
-from seq2see.sequences.tokenisers import EOS, PAD, UNK
+from seq2see.interop.pretrained import read_pretrained
+from seq2see.sequences.tokenizers import EOS, PAD, UNK
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    real_folder(tmp_path / "it", "llama")
+    causal_folder(tmp_path / "it", "llama")
     return tmp_path / "it"
 
 
-def change_tokeniser(folder: Path, change) -> None:
+def change_tokenizer(folder: Path, change) -> None:
     path = folder / "tokenizer.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     change(content)
@@ -33,63 +33,63 @@ def size_of(folder: Path) -> int:
 
 def test_of_several_tokens_that_end_a_text_the_first_counts(folder):
     change_config(folder, eos_token_id=[7, 3])
-    assert read_real(folder).tokeniser.numbers.theirs[EOS] == 7
+    assert read_pretrained(folder).tokenizer.numbers.theirs[EOS] == 7
 
 
 def test_minus_one_is_no_token(folder):
     change_config(folder, pad_token_id=-1)
-    assert read_real(folder).tokeniser.numbers.theirs[PAD] is None
+    assert read_pretrained(folder).tokenizer.numbers.theirs[PAD] is None
 
 
 @pytest.mark.parametrize("wrong", [2.0, "7", -2])
 def test_what_is_no_number_of_a_token_is_refused(folder, wrong):
     change_config(folder, pad_token_id=wrong)
     with pytest.raises(UserError, match=r"'pad_token_id' is .*no number of a token"):
-        read_real(folder)
+        read_pretrained(folder)
 
 
 def test_the_first_number_behind_the_table_is_refused(folder):
     change_config(folder, pad_token_id=size_of(folder))
     with pytest.raises(UserError, match="no number of a token"):
-        read_real(folder)
+        read_pretrained(folder)
 
 
-def test_a_tokeniser_with_one_piece_too_many_is_refused(folder):
+def test_a_tokenizer_with_one_token_too_many_is_refused(folder):
     size, flags = size_of(folder), dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     added = {"id": size, "content": "<more>", **flags, "special": True}
-    change_tokeniser(folder, lambda content: content["added_tokens"].append(added))
+    change_tokenizer(folder, lambda content: content["added_tokens"].append(added))
     with pytest.raises(UserError, match=f"has the number {size:,}, but the table of vectors ends before {size:,}"):
-        read_real(folder)
+        read_pretrained(folder)
 
 
-def test_what_ends_a_text_begins_the_next_if_nothing_else_is_said(folder):
-    change_tokeniser(folder, lambda content: content.update(json.loads(json.dumps(content).replace("<|end", "<|"))))
+def test_eos_stands_in_for_a_missing_bos(folder):
+    change_tokenizer(folder, lambda content: content.update(json.loads(json.dumps(content).replace("<|end", "<|"))))
     change_config(folder, bos_token_id=None, eos_token_id=3)
-    assert read_real(folder).tokeniser.numbers.beginning == 3
+    assert read_pretrained(folder).tokenizer.numbers.bos_id == 3
 
 
-def test_what_is_put_first_is_found_among_other_steps(folder):
+def test_bos_is_found_in_a_processor_sequence(folder):
     first, text = {"SpecialToken": {"id": "!", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}
     number = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]["!"]
     special = {"!": {"id": "!", "ids": [number], "tokens": ["!"]}}
     puts = {"type": "TemplateProcessing", "single": [first, text], "pair": [first, text], "special_tokens": special}
     bytes_ = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True}
     steps = {"type": "Sequence", "processors": [bytes_, puts]}  # as Llama 3 has it
-    change_tokeniser(folder, lambda content: content.update(post_processor=steps))
-    assert read_real(folder).tokeniser.numbers.beginning == number
+    change_tokenizer(folder, lambda content: content.update(post_processor=steps))
+    assert read_pretrained(folder).tokenizer.numbers.bos_id == number
 
 
-def test_a_unigram_model_names_its_unknown_piece_by_number(folder):
+def test_a_unigram_model_names_unk_by_id(folder):
     def unigram(content) -> None:
         pieces = sorted(content["model"]["vocab"], key=content["model"]["vocab"].get)
         scored = [[piece, -float(number)] for number, piece in enumerate(pieces)]
         content["model"] = {"type": "Unigram", "unk_id": 5, "vocab": scored}
 
-    change_tokeniser(folder, unigram)
-    assert read_real(folder).tokeniser.numbers.theirs[UNK] == 5
+    change_tokenizer(folder, unigram)
+    assert read_pretrained(folder).tokenizer.numbers.theirs[UNK] == 5
 
 
 @pytest.mark.parametrize("name, count", [("fill", 5), ("fill and pairs", 5), ("tags", 1), ("label", 0)])
-def test_so_many_likely_answers_are_told(tmp_path, name, count):
+def test_default_top_k(tmp_path, name, count):
     bert_folder(tmp_path / "it", name)
-    assert read_real(tmp_path / "it").decoding.top_k == count
+    assert read_pretrained(tmp_path / "it").decoding.top_k == count

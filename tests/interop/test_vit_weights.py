@@ -13,14 +13,14 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional
 from torch.testing import assert_close
 
-from seq2see.core.batch import Batch, Pictures
+from seq2see.core.batch import Batch, Images
 from seq2see.core.errors import UserError
 from seq2see.interop.npz_file import NpzFile
-from seq2see.interop.vit_layouts import BIG_VISION, TIMM, VISION_TRANSFORMER, hugging_face, vit_places
-from seq2see.interop.vit_weights import toned
-from seq2see.layers.patches import Tones, cut
-from seq2see.workbench.model_folder import fingerprint_of, read_model
-from vit_folders import SHAPE, google_arrays, like_others, timm_folder, vit_folder
+from seq2see.interop.vit_layouts import BIG_VISION, TIMM, VISION_TRANSFORMER, hugging_face_names, vit_mappings
+from seq2see.interop.vit_weights import fold_normalization
+from seq2see.layers.patch_embedding import PixelNormalization, patchify
+from seq2see.runs.model_folder import fingerprint_of, read_model
+from vit_folders import SHAPE, google_arrays, like_timm_and_google, timm_folder, vit_folder
 
 CPU, WIDTH = torch.device("cpu"), SHAPE["hidden_size"]
 
@@ -31,7 +31,7 @@ def folder(tmp_path):
     return tmp_path / "it"
 
 
-def changed(folder, **changes) -> None:
+def change_config(folder, **changes) -> None:
     path = folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
@@ -54,9 +54,9 @@ def changed(folder, **changes) -> None:
         ({"id2label": {"0": "a", "1": "b"}}, "5 rows for labels"),
     ],
 )
-def test_a_config_that_does_not_fit_is_refused_with_the_reason(folder, changes, said):
-    changed(folder, **changes)
-    with pytest.raises(UserError, match=said):
+def test_a_config_that_does_not_fit_is_refused_with_the_reason(folder, changes, message):
+    change_config(folder, **changes)
+    with pytest.raises(UserError, match=message):
         read_model(folder, CPU)
 
 
@@ -80,34 +80,34 @@ def test_a_weight_that_is_missing_or_damaged_is_named(folder):
     "told, said",
     [
         ("{", "cannot be read"), ('{"image_mean": [0.5]}', "not the numbers of 3 channels"),
-        ('{"do_rescale": false}', "other numbers"), ('{"image_mean": "grey"}', "cannot be read"),
+        ('{"do_rescale": false}', "other numbers"), ('{"image_mean": "gray"}', "cannot be read"),
         ('{"rescale_factor": 1}', "other numbers"), ('{"image_mean": [0.5, NaN, 0.5]}', "not the numbers of 3"),
         ('{"image_std": [0.5, 0, 0.5]}', "cannot be divided by"),
     ],
 )  # fmt: skip
-def test_a_preprocessor_that_cannot_be_followed_is_refused(folder, told, said):
+def test_a_preprocessor_that_cannot_be_followed_is_refused(folder, told, message):
     (folder / "preprocessor_config.json").write_text(told)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         read_model(folder, CPU)
 
 
-def test_what_nobody_asks_is_passed_over(folder):
+def test_unused_weights_are_ignored(folder):
     weights = load_file(folder / "model.safetensors")
     unused = {"vit.embeddings.mask_token": torch.ones(1, 1, WIDTH), "vit.pooler.dense.bias": torch.ones(WIDTH)}
     save_file(weights | unused, folder / "model.safetensors")
-    assert len(read_model(folder, CPU).tokenisers.labels) == 5
+    assert len(read_model(folder, CPU).tokenizers.labels) == 5
 
 
-@pytest.mark.parametrize("names", [hugging_face("vit.", False), TIMM, BIG_VISION, VISION_TRANSFORMER])
-def test_every_place_leads_there_and_back(folder, names):
+@pytest.mark.parametrize("names", [hugging_face_names("vit.", False), TIMM, BIG_VISION, VISION_TRANSFORMER])
+def test_every_mapping_round_trips(folder, names):
     settings = read_model(folder, CPU).config.model
-    for place in vit_places(names, settings, 26, 5):
+    for place in vit_mappings(names, settings, 26, 5):
         theirs = {name: torch.randn(shape) for name, shape in zip(place.theirs, place.shapes, strict=True)}
         back = place.part(place.join(list(theirs.values())))
         assert {name: back[name].tolist() for name in back} == {name: theirs[name].tolist() for name in theirs}
 
 
-def test_a_token_without_its_position_is_told(tmp_path):
+def test_a_token_without_position_is_reported(tmp_path):
     vit_folder(tmp_path / "it", "deit, taught")
     weights = load_file(tmp_path / "it" / "model.safetensors")
     name = "deit.embeddings.position_embeddings"
@@ -117,43 +117,45 @@ def test_a_token_without_its_position_is_told(tmp_path):
         read_model(tmp_path / "it", CPU)
 
 
-def test_tones_go_into_the_product_exactly():
+def test_normalization_is_folded_into_the_projection_exactly():
     weight, bias = torch.randn(7, 3 * 4, dtype=torch.float64), torch.randn(7, dtype=torch.float64)
     pixels = torch.randint(0, 256, (2, 3, 4, 6), dtype=torch.uint8)
-    mean, spread = (0.1, 0.5, 0.9), (0.2, 0.3, 0.7)
-    means, spreads = (torch.tensor(each, dtype=torch.float64)[:, None, None] for each in (mean, spread))
-    theirs = functional.linear(cut((pixels.double() / 255 - means) / spreads, 2), weight, bias)
-    ours = functional.linear(cut(Tones().double()(pixels.double()), 2), *toned(weight, bias, mean, spread))
-    assert_close(ours, theirs, rtol=0, atol=1e-12)
+    mean, std = (0.1, 0.5, 0.9), (0.2, 0.3, 0.7)
+    means, stds = (torch.tensor(each, dtype=torch.float64)[:, None, None] for each in (mean, std))
+    theirs = functional.linear(patchify((pixels.double() / 255 - means) / stds, 2), weight, bias)
+    actual = functional.linear(
+        patchify(PixelNormalization().double()(pixels.double()), 2), *fold_normalization(weight, bias, mean, std)
+    )
+    assert_close(actual, theirs, rtol=0, atol=1e-12)
 
 
 # timm
 
 
-def test_timms_heads_are_told_by_its_names_where_no_number_is(tmp_path):
-    timm_folder(tmp_path / "it", like_others(hidden_size=128, num_attention_heads=2))
-    changed(tmp_path / "it", num_heads=None)
+def test_timm_heads_follow_from_the_model_name(tmp_path):
+    timm_folder(tmp_path / "it", like_timm_and_google(hidden_size=128, num_attention_heads=2))
+    change_config(tmp_path / "it", num_heads=None)
     assert read_model(tmp_path / "it", CPU).config.model.encoder.heads == 2  # 64 numbers each
 
 
 def test_timms_other_models_are_refused(tmp_path):
-    timm_folder(tmp_path / "it", like_others(), name="resnet50")
+    timm_folder(tmp_path / "it", like_timm_and_google(), name="resnet50")
     with pytest.raises(UserError, match="resnet50"):
         read_model(tmp_path / "it", CPU)
 
 
-def test_timms_other_summaries_are_refused(tmp_path):
-    timm_folder(tmp_path / "it", like_others())
-    changed(tmp_path / "it", global_pool="avg")
+def test_other_timm_pooling_is_refused(tmp_path):
+    timm_folder(tmp_path / "it", like_timm_and_google())
+    change_config(tmp_path / "it", global_pool="avg")
     with pytest.raises(UserError, match="global_pool='avg'"):
         read_model(tmp_path / "it", CPU)
 
 
 def test_how_timms_model_was_made_is_followed_or_refused(tmp_path):
-    timm_folder(tmp_path / "it", like_others())
-    changed(tmp_path / "it", num_heads=None, model_args={"num_heads": 3, "depth": 2, "drop_path_rate": 0.1})
+    timm_folder(tmp_path / "it", like_timm_and_google())
+    change_config(tmp_path / "it", num_heads=None, model_args={"num_heads": 3, "depth": 2, "drop_path_rate": 0.1})
     assert read_model(tmp_path / "it", CPU).config.model.encoder.heads == 3
-    changed(tmp_path / "it", model_args={"num_heads": 3, "act_layer": "quick_gelu"})
+    change_config(tmp_path / "it", model_args={"num_heads": 3, "act_layer": "quick_gelu"})
     with pytest.raises(UserError, match=r"model_args\.act_layer='quick_gelu'"):
         read_model(tmp_path / "it", CPU)
 
@@ -166,15 +168,15 @@ def test_how_timms_model_was_made_is_followed_or_refused(tmp_path):
         ({"input_size": None}, "input_size"),
     ],
 )  # fmt: skip
-def test_timms_pixels_that_cannot_be_followed_are_refused(tmp_path, told, said):
-    timm_folder(tmp_path / "it", like_others(), **told)
-    with pytest.raises(UserError, match=said):
+def test_timms_pixels_that_cannot_be_followed_are_refused(tmp_path, told, message):
+    timm_folder(tmp_path / "it", like_timm_and_google(), **told)
+    with pytest.raises(UserError, match=message):
         read_model(tmp_path / "it", CPU)
 
 
 def test_timms_labels(tmp_path):
-    timm_folder(tmp_path / "it", like_others(), label_names=["a", "b", "猫", "d", "e"])
-    assert read_model(tmp_path / "it", CPU).tokenisers.labels == ("a", "b", "猫", "d", "e")
+    timm_folder(tmp_path / "it", like_timm_and_google(), label_names=["a", "b", "猫", "d", "e"])
+    assert read_model(tmp_path / "it", CPU).tokenizers.labels == ("a", "b", "猫", "d", "e")
 
 
 # Google
@@ -182,7 +184,7 @@ def test_timms_labels(tmp_path):
 
 @pytest.fixture
 def arrays(tmp_path):
-    model = like_others(hidden_act="gelu_pytorch_tanh")
+    model = like_timm_and_google(hidden_act="gelu_pytorch_tanh")
     return google_arrays(model, tmp_path / "hf", "big_vision")
 
 
@@ -191,7 +193,7 @@ def scores_of(path, side: int = 20) -> tuple[torch.Tensor, torch.Tensor]:
     stored = read_model(path, CPU)
     pixels = torch.randint(0, 256, (2, 3, side, side), dtype=torch.uint8)
     with torch.no_grad():
-        batch = Batch(Pictures(pixels), None, torch.zeros(2, 1), torch.arange(2))
+        batch = Batch(Images(pixels), None, torch.zeros(2, 1), torch.arange(2))
         return stored.module(batch)[:, 0], stored.module.encode(batch.source).values
 
 
@@ -250,10 +252,10 @@ def test_a_file_without_a_head_gives_vectors(arrays, tmp_path):
     np.savez(tmp_path / "it.npz", **{name: each for name, each in arrays.items() if not name.startswith("head")})
     stored = read_model(tmp_path / "it.npz", CPU)
     assert stored.config.model.target.kind == "vector"
-    assert not stored.tokenisers.labels
+    assert not stored.tokenizers.labels
 
 
-def test_bfloat16_is_read_though_numpy_does_not_know_it(arrays, tmp_path):
+def test_bfloat16_is_read_from_npz(arrays, tmp_path):
     numbers = torch.randn(5, 3).bfloat16()
     np.savez(tmp_path / "it.npz", it=numbers.view(torch.int16).numpy().view("V2"), other=np.ones(2))
     file = NpzFile(tmp_path / "it.npz")
@@ -281,7 +283,7 @@ def test_rarer_forms_of_an_npz_are_read(tmp_path):
     """A long header has another version; an archive may hold other files; a number is no stack of blocks."""
     arrays = {"long": np.arange(6.0).reshape(2, 3), "Transformer/encoderblock/step": np.array(7.0)}
     with zipfile.ZipFile(tmp_path / "it.npz", "w") as archive:
-        archive.writestr("licence.txt", "free")
+        archive.writestr("license.txt", "free")
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w") as file:
                 np.lib.format.write_array(file, array, version=(2, 0))

@@ -8,29 +8,29 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from seq2see.layers.attention import SelfAttention, attention_weights, plain_attention
+from seq2see.layers.attention import SelfAttention, attention_weights, eager_attention
 from seq2see.layers.convolution import ConvolutionBlock
 from seq2see.layers.feed_forward import FeedForward
-from seq2see.layers.gated import GRUCell, LSTMCell
-from seq2see.layers.low_rank_value import value_up_matrices
-from seq2see.layers.masks import causal, everyone
+from seq2see.layers.gru_lstm import GRUCell, LSTMCell
+from seq2see.layers.masks import causal_mask, full_mask
 from seq2see.layers.norms import LayerNorm, MaskedBatchNorm
-from seq2see.layers.recurrent import ElmanCell
 from seq2see.layers.recurrent_attention import DotAttention
+from seq2see.layers.recurrent_cells import RNNCell
 from seq2see.layers.residual import PreNorm
+from seq2see.layers.value_output import value_output_matrices
 
 
-def at_rest(layer: SelfAttention, queries: float, keys: float) -> SelfAttention:
+def with_identity_weights(layer: SelfAttention, queries: float, keys: float) -> SelfAttention:
     """Queries and keys are the vectors themselves, times these numbers; values are the vectors."""
     one = torch.eye(layer.width)
-    layer.queries_keys_values.weight.data = torch.cat([queries * one, keys * one, one])
-    layer.queries_keys_values.bias.data.zero_()
+    layer.qkv_proj.weight.data = torch.cat([queries * one, keys * one, one])
+    layer.qkv_proj.bias.data.zero_()
     return layer
 
 
 def weights_of(layer: SelfAttention, vectors: Tensor) -> Tensor:
     queries, keys_values = layer.project(vectors)
-    return attention_weights(queries, keys_values[:, 0], everyone())
+    return attention_weights(queries, keys_values[:, 0], full_mask())
 
 
 # Scores
@@ -44,16 +44,16 @@ def test_dot_products_grow_with_the_size_and_the_division_by_its_root_brings_the
     assert (scores / size**0.5).var().item() == pytest.approx(1, rel=0.1)
 
 
-def test_without_the_division_a_wide_head_looks_at_one_place_and_hardly_learns():
+def test_unscaled_attention_saturates():
     queries, keys = torch.randn(1, 1, 50, 1024), torch.randn(1, 1, 50, 1024)
-    divided = attention_weights(queries, keys, everyone())
+    divided = attention_weights(queries, keys, full_mask())
     plain = (queries @ keys.mT).softmax(-1)
     assert plain.amax(-1).mean() > 0.9 > 0.5 > divided.amax(-1).mean()
     slope = [(weights * (1 - weights)).sum(-1).mean() for weights in (plain, divided)]  # of a softmax, by its scores
     assert slope[0] < 0.2 < 0.9 < slope[1]
 
 
-def test_of_equally_long_vectors_the_larger_product_is_the_larger_cosine_and_of_others_it_need_not_be():
+def test_dot_product_ranks_like_cosine_only_for_equal_norms():
     attention, query = DotAttention(2, 2), torch.tensor([[[1.0, 0.0]]])
     turned = torch.tensor([[[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]]])  # 0, 53, 90 and 180 degrees away
     assert attention.score(query, turned).tolist() == [[[1.0, pytest.approx(0.6), 0.0, -1.0]]]
@@ -61,9 +61,11 @@ def test_of_equally_long_vectors_the_larger_product_is_the_larger_cosine_and_of_
     assert attention.score(query, longer).argmax() == 1  # though it points elsewhere
 
 
-def test_a_token_looks_at_itself_most_only_if_queries_and_keys_are_alike():
+def test_self_attention_peaks_at_itself_only_if_queries_equal_keys():
     vectors = F.normalize(torch.randn(1, 7, 6), dim=-1)
-    alike, opposed = (weights_of(at_rest(SelfAttention(6, 1), 3.0, keys), vectors)[0, 0] for keys in (3.0, -3.0))
+    alike, opposed = (
+        weights_of(with_identity_weights(SelfAttention(6, 1), 3.0, keys), vectors)[0, 0] for keys in (3.0, -3.0)
+    )
     assert alike.argmax(-1).tolist() == opposed.argmin(-1).tolist() == list(range(7))
     fresh = weights_of(SelfAttention(6, 1), vectors)[0, 0]
     assert fresh.argmax(-1).tolist() != list(range(7))
@@ -74,24 +76,24 @@ def test_a_token_looks_at_itself_most_only_if_queries_and_keys_are_alike():
 
 def test_one_large_matrix_that_is_cut_is_a_small_matrix_for_each_head():
     layer, vectors, size = SelfAttention(6, 3).double(), torch.randn(2, 5, 6, dtype=torch.float64), 2
-    weight, bias = layer.queries_keys_values.weight, layer.queries_keys_values.bias
+    weight, bias = layer.qkv_proj.weight, layer.qkv_proj.bias
     found = []
     for head in range(3):
         rows = [slice(6 * part + size * head, 6 * part + size * (head + 1)) for part in range(3)]
         projected = [F.linear(vectors, weight[row], bias[row])[:, None] for row in rows]
-        found.append(plain_attention(*projected, causal())[:, 0])
-    assert_close(layer.output(torch.cat(found, dim=-1)), layer(vectors, causal()))
+        found.append(eager_attention(*projected, causal_mask())[:, 0])
+    assert_close(layer.out_proj(torch.cat(found, dim=-1)), layer(vectors, causal_mask()))
 
 
-def test_gpt_3_has_the_sizes_that_the_notes_tell():
+def test_gpt_3_parameter_counts():
     width, heads, depth, tokens, places = 12_288, 96, 96, 50_257, 2_048
     with torch.device("meta"):  # shapes alone: the weights would not fit anywhere
-        look, think = SelfAttention(width, heads), FeedForward(width, 4 * width)
+        self_attention, feed_forward = SelfAttention(width, heads), FeedForward(width, 4 * width)
         norms = [LayerNorm(width), LayerNorm(width)]
-    assert look.queries_keys_values.weight.unflatten(0, (3, heads, -1))[0, 0].shape == (128, width)  # a head's W_Q
-    up = value_up_matrices(look)[0]
+    assert self_attention.qkv_proj.weight.unflatten(0, (3, heads, -1))[0, 0].shape == (128, width)  # a head's W_Q
+    up = value_output_matrices(self_attention)[0]
     assert up.shape == (width, 128)  # so up and down together have as many weights as W_Q and W_K, not width²
-    block = sum(weight.numel() for part in (look, think, *norms) for weight in part.parameters())
+    block = sum(weight.numel() for part in (self_attention, feed_forward, *norms) for weight in part.parameters())
     whole = depth * block + (tokens + places) * width + 2 * width  # and the last norm
     assert round(whole / 1e9) == 175
 
@@ -99,13 +101,13 @@ def test_gpt_3_has_the_sizes_that_the_notes_tell():
 # Order
 
 
-def test_behind_a_causal_mask_two_layers_know_the_order_without_being_told():
+def test_causal_masks_encode_order_from_two_layers_on():
     first, second = SelfAttention(6, 2).double(), SelfAttention(6, 2).double()
     vectors = torch.randn(1, 5, 6, dtype=torch.float64)
     other = vectors[:, [2, 0, 3, 1, 4]]  # the last stays where it is
-    one = [first(each, causal())[:, -1] for each in (vectors, other)]
+    one = [first(each, causal_mask())[:, -1] for each in (vectors, other)]
     assert_close(one[0], one[1])  # a single layer sees a heap of what came before
-    two = [second(first(each, causal()), causal())[:, -1] for each in (vectors, other)]
+    two = [second(first(each, causal_mask()), causal_mask())[:, -1] for each in (vectors, other)]
     assert (two[0] - two[1]).abs().max() > 1e-3
 
 
@@ -117,7 +119,7 @@ def test_attention_has_more_weights_than_a_plain_rnn_and_fewer_than_a_gru():
     parts = {
         SelfAttention(width, 2): 4 * width**2 + 4 * width,
         FeedForward(width, 4 * width): 8 * width**2 + 5 * width,
-        ElmanCell(width, width): 2 * width**2 + 2 * width,
+        RNNCell(width, width): 2 * width**2 + 2 * width,
         GRUCell(width, width): 6 * width**2 + 6 * width,
         LSTMCell(width, width): 8 * width**2 + 8 * width,
         ConvolutionBlock(width, 3): 3 * width * 2 * width + 2 * width,
@@ -127,14 +129,14 @@ def test_attention_has_more_weights_than_a_plain_rnn_and_fewer_than_a_gru():
         assert sum(weight.numel() for weight in part.parameters()) == by_hand, type(part)
 
 
-def test_attention_alone_makes_all_places_alike_and_a_way_around_it_prevents_that():
+def test_residual_connections_prevent_rank_collapse():
     vectors = torch.randn(1, 9, 32)
-    alone, around, real = vectors, vectors, torch.ones(1, 9, dtype=torch.bool)
+    alone, residual_stream, real = vectors, vectors, torch.ones(1, 9, dtype=torch.bool)
     for _ in range(6):
         layer, residual = SelfAttention(32, 4), PreNorm(LayerNorm(32), 0.0)
-        alone = layer(alone, everyone())
-        around = residual(around, real, lambda x, layer=layer: layer(x, everyone()))
-    spread = [(each - each.mean(1, keepdim=True)).norm() / each.norm() for each in (vectors, alone, around)]
+        alone = layer(alone, full_mask())
+        residual_stream = residual(residual_stream, real, lambda x, layer=layer: layer(x, full_mask()))
+    spread = [(each - each.mean(1, keepdim=True)).norm() / each.norm() for each in (vectors, alone, residual_stream)]
     assert spread[1] < 0.01 < 0.5 < spread[2] <= 1.1 * spread[0]
 
 
@@ -150,7 +152,7 @@ def test_layer_norm_is_batch_norm_of_the_transposed_table():
     assert not torch.allclose(batch(table.mT, turned).mT, LayerNorm(7)(table, real))
 
 
-def test_a_norm_over_a_whole_sentence_tells_the_past_of_the_future_and_ours_does_not():
+def test_layer_norm_over_time_would_leak_the_future():
     sentence, real = torch.randn(1, 5, 6), torch.ones(1, 5, dtype=torch.bool)
     other = sentence.clone()
     other[:, -1] *= 3

@@ -10,11 +10,11 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from seq2see.layers.dropout import Dropout
-from seq2see.layers.gated import GRUCell, LSTMCell
-from seq2see.layers.initialise import initialise
-from seq2see.layers.recurrent import CellState, ElmanCell
-from seq2see.models.heads import ClassHead
-from seq2see.training.optimisers import SGD, Adam
+from seq2see.layers.gru_lstm import GRUCell, LSTMCell
+from seq2see.layers.initialization import initialize
+from seq2see.layers.recurrent_cells import CellState, RNNCell
+from seq2see.models.heads import ClassificationHead
+from seq2see.training.optimizer_settings import SGD, Adam
 
 OPEN = 1e3  # a bias whose sigmoid is exactly 1
 
@@ -31,7 +31,7 @@ def test_what_is_detached_counts_as_a_constant():
 
 
 @pytest.mark.parametrize("function", [torch.abs, torch.relu])
-def test_at_a_kink_the_slope_is_set_to_zero(function):
+def test_the_subgradient_at_a_kink_is_zero(function):
     x = torch.tensor([-1.0, 0.0, 1.0], requires_grad=True)
     (slope,) = torch.autograd.grad(function(x).sum(), x)
     assert slope.tolist() == [-1 if function is torch.abs else 0, 0, 1]
@@ -67,18 +67,20 @@ def regression() -> tuple[Tensor, Tensor, Tensor]:
     return examples, values, torch.linalg.inv(examples.T @ examples) @ examples.T @ values
 
 
-def descend(examples: Tensor, values: Tensor, settings: SGD | Adam, rate: float, mean: bool, steps: int) -> Tensor:
+def descend(
+    examples: Tensor, values: Tensor, settings: SGD | Adam, learning_rate: float, mean: bool, steps: int
+) -> Tensor:
     """The weights after some steps from zero against the slope of the squared error, summed up or averaged."""
     weights = nn.Parameter(torch.zeros(4))
-    optimiser, one, whole = settings.build({"w": weights}, rate), torch.ones(()), torch.zeros(())
+    optimizer, one, whole = settings.build({"w": weights}, learning_rate), torch.ones(()), torch.zeros(())
     for _ in range(steps):
         errors = (examples @ weights - values).square()
         weights.grad = torch.autograd.grad(errors.mean() if mean else errors.sum(), weights)[0]
-        optimiser.step(one, whole)
+        optimizer.step(one, whole)
     return weights.detach()
 
 
-def test_the_slope_of_the_squared_error_is_twice_the_error_times_the_examples():
+def test_the_gradient_of_the_squared_error():
     examples, values, best = regression()
     weights = torch.randn(4, requires_grad=True)
     (slope,) = torch.autograd.grad((values - examples @ weights).square().sum(), weights)
@@ -86,15 +88,16 @@ def test_the_slope_of_the_squared_error_is_twice_the_error_times_the_examples():
     assert_close((examples @ best - values) @ examples, torch.zeros(4), atol=1e-3, rtol=0)
 
 
-def test_steps_against_the_slope_come_to_the_closed_form_even_from_zeros():
+def test_gradient_descent_from_zeros_reaches_the_closed_form():
     examples, values, best = regression()
     assert_close(descend(examples, values, SGD(), 0.1, mean=True, steps=300), best, atol=1e-4, rtol=0)
 
 
-def test_a_mean_wants_a_rate_as_many_times_larger_as_there_are_examples_and_adam_does_not_care():
+def test_a_mean_loss_needs_a_larger_learning_rate_except_with_adam():
     examples, values, _ = regression()
     averaged, summed = (
-        descend(examples, values, SGD(), rate, mean, 20) for rate, mean in ((0.1, True), (0.0025, False))
+        descend(examples, values, SGD(), learning_rate, mean, 20)
+        for learning_rate, mean in ((0.1, True), (0.0025, False))
     )
     assert_close(averaged, summed)
     averaged, summed = (descend(examples, values, Adam(), 0.1, mean, 20) for mean in (True, False))
@@ -104,14 +107,14 @@ def test_a_mean_wants_a_rate_as_many_times_larger_as_there_are_examples_and_adam
 # Softmax regression
 
 
-def test_softmax_regression_moves_by_what_was_said_less_what_is_true():
-    head, vectors, truth = ClassHead(4, 3), torch.randn(2, 1, 4), torch.tensor([2, 0])
+def test_the_gradient_of_softmax_cross_entropy():
+    head, vectors, truth = ClassificationHead(4, 3), torch.randn(2, 1, 4), torch.tensor([2, 0])
     scores = head(vectors)[:, 0]
     (slope,) = torch.autograd.grad(F.cross_entropy(scores, truth, reduction="sum"), scores)
     assert_close(slope, scores.softmax(-1) - F.one_hot(truth, 3))
 
 
-def test_perplexity_as_a_loss_has_the_slope_of_cross_entropy_times_itself():
+def test_the_gradient_of_perplexity():
     scores, truth = torch.randn(6, 9, requires_grad=True), torch.arange(6)
     loss = F.cross_entropy(scores, truth)
     (slope,) = torch.autograd.grad(loss, scores, retain_graph=True)
@@ -125,13 +128,13 @@ def test_perplexity_as_a_loss_has_the_slope_of_cross_entropy_times_itself():
 
 def test_from_all_zero_weights_only_the_last_bias_ever_moves():
     network = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
-    initialise(network, "zero")
+    initialize(network, "zero")
     named = dict(network.named_parameters())
-    optimiser, inputs, wanted = SGD().build(named, 0.1), torch.randn(8, 3), torch.randn(8, 2)
+    optimizer, inputs, wanted = SGD().build(named, 0.1), torch.randn(8, 3), torch.randn(8, 2)
     for _ in range(10):
         (network(inputs) - wanted).square().sum().backward()
-        optimiser.step(torch.ones(()), torch.zeros(()))
-        optimiser.drop_gradients()
+        optimizer.step(torch.ones(()), torch.zeros(()))
+        optimizer.zero_grad()
     assert {name for name, weight in named.items() if weight.any()} == {"2.bias"}
 
 
@@ -151,12 +154,12 @@ def test_eval_stops_dropout_and_no_grad_stops_gradients_and_neither_does_the_oth
 
 @pytest.mark.parametrize(("weight", "left"), [(0.5, 0.5**20), (1.0, 1.0), (2.0, 2.0**20)])
 def test_a_gradient_through_a_plain_cell_vanishes_or_explodes_as_a_power(weight, left):
-    cell = ElmanCell(1, 1).double()
+    cell = RNNCell(1, 1).double()
     for parameter in cell.parameters():
         nn.init.zeros_(parameter)
     cell.kernel.weight_hh_l0.data.fill_(weight)
     first = torch.zeros(1, 1, dtype=torch.float64, requires_grad=True)  # where tanh is steepest
-    _, last = cell.read(torch.zeros(1, 20, 1, dtype=torch.float64), CellState(first))
+    _, last = cell.unroll(torch.zeros(1, 20, 1, dtype=torch.float64), CellState(first))
     (slope,) = torch.autograd.grad(last.hidden.sum(), first)
     assert slope.item() == pytest.approx(left)
 
@@ -164,15 +167,15 @@ def test_a_gradient_through_a_plain_cell_vanishes_or_explodes_as_a_power(weight,
 def test_a_gru_whose_update_gate_is_open_hands_a_gradient_on_unchanged_however_long_the_way():
     cell, first = GRUCell(1, 1), torch.randn(1, 1, requires_grad=True)
     cell.kernel.bias_ih_l0.data[1] = OPEN
-    _, last = cell.read(torch.randn(1, 200, 1), CellState(first))
+    _, last = cell.unroll(torch.randn(1, 200, 1), CellState(first))
     (slope,) = torch.autograd.grad(last.hidden.sum(), first)
     assert slope.item() == 1
 
 
-def test_so_does_an_lstm_whose_forget_gate_is_open_along_what_it_keeps_to_itself():
+def test_an_open_forget_gate_preserves_the_gradient_along_the_cell_state():
     cell, kept = LSTMCell(1, 1), torch.randn(1, 1, requires_grad=True)
     cell.kernel.bias_ih_l0.data[1] = OPEN
     cell.kernel.weight_hh_l0.data.zero_()  # what it shows has no say, so there is no other way than this
-    _, last = cell.read(torch.randn(1, 200, 1), CellState(torch.zeros(1, 1), kept))
+    _, last = cell.unroll(torch.randn(1, 200, 1), CellState(torch.zeros(1, 1), kept))
     (slope,) = torch.autograd.grad(last.cell.sum(), kept)
     assert slope.item() == 1

@@ -22,10 +22,10 @@ from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimisers import SGD, Adam
+from seq2see.training.optimizer_settings import SGD, Adam
 from seq2see.training.schedules import Constant
 from seq2see.training.settings import Training
-from tiny_models import FAMILIES, SOURCE_SIZE, TARGET_SIZE, few_examples, pairs, stirred
+from tiny_models import FAMILIES, SOURCE_SIZE, TARGET_SIZE, few_examples, pairs, perturbed_model
 
 every_family = pytest.mark.parametrize("name", FAMILIES)
 # Norms over a batch depend on what is in it, so a batch in pieces is something else for them.
@@ -39,16 +39,18 @@ def without_dropout(name: str) -> ModelSettings:
 
 @cache
 def first_weights(name: str) -> dict[str, torch.Tensor]:
-    return stirred(without_dropout(name), dtype=torch.float64).state_dict()
+    return perturbed_model(without_dropout(name), dtype=torch.float64).state_dict()
 
 
-def step_in_pieces(name: str, model: Seq2Seq, batch, accumulate: int) -> tuple[dict[str, float], list[torch.Tensor]]:
+def step_in_micro_batches(
+    name: str, model: Seq2Seq, batch, accumulate: int
+) -> tuple[dict[str, float], list[torch.Tensor]]:
     """The figures of one step, and the gradient it took: what plain descent at rate 1 changed."""
     model.load_state_dict(first_weights(name))
     before = [weight.detach().clone() for weight in model.parameters()]
-    plain = {"optimiser": SGD(momentum=0.0), "schedule": Constant(), "rate": 1.0, "clip": 0.0, "steps": 5}
+    plain = {"optimizer": SGD(momentum=0.0), "schedule": Constant(), "rate": 1.0, "clip": 0.0, "steps": 5}
     settings = Training(accumulate=accumulate, **plain)
-    figures = Trainer(model, NextToken(smoothing=0.1), settings, CPU).advance(batch)
+    figures = Trainer(model, NextToken(label_smoothing=0.1), settings, CPU).train_step(batch)
     after = [weight.detach() for weight in model.parameters()]
     return figures, [old - new for old, new in zip(before, after, strict=True)]
 
@@ -56,10 +58,10 @@ def step_in_pieces(name: str, model: Seq2Seq, batch, accumulate: int) -> tuple[d
 @pytest.mark.parametrize("name", BY_ROW)
 @few_examples()
 @given(rows=st.lists(st.integers(1, 6), min_size=2, max_size=5), seed=st.integers(0, 99), accumulate=st.integers(2, 7))
-def test_a_batch_in_pieces_gives_the_gradient_of_the_whole(name, rows, seed, accumulate):
-    model, batch = stirred(without_dropout(name), dtype=torch.float64), pairs(rows, seed=seed)
-    figures, whole = step_in_pieces(name, model, batch, 1)
-    again, pieces = step_in_pieces(name, model, batch, accumulate)
+def test_micro_batches_give_the_gradient_of_the_batch(name, rows, seed, accumulate):
+    model, batch = perturbed_model(without_dropout(name), dtype=torch.float64), pairs(rows, seed=seed)
+    figures, whole = step_in_micro_batches(name, model, batch, 1)
+    again, pieces = step_in_micro_batches(name, model, batch, accumulate)
     for one, other in zip(whole, pieces, strict=True):
         assert_close(other, one, rtol=1e-5, atol=1e-6)
     assert again == pytest.approx(figures, rel=1e-5)
@@ -68,7 +70,7 @@ def test_a_batch_in_pieces_gives_the_gradient_of_the_whole(name, rows, seed, acc
 
 @every_family
 def test_dropout_is_off_in_eval_and_on_in_training(name):
-    model, batch = stirred(FAMILIES[name]), pairs([3, 5, 2])
+    model, batch = perturbed_model(FAMILIES[name]), pairs([3, 5, 2])
     assert torch.equal(model(batch), model(batch))
     model.train()
     assert not torch.allclose(model(batch), model(batch))
@@ -76,14 +78,14 @@ def test_dropout_is_off_in_eval_and_on_in_training(name):
 
 @pytest.mark.parametrize("name", BY_ROW)
 def test_without_dropout_training_mode_computes_what_eval_mode_does(name):
-    model, batch = stirred(without_dropout(name)), pairs([3, 5, 2])
+    model, batch = perturbed_model(without_dropout(name)), pairs([3, 5, 2])
     expected = model(batch)
     model.train()
     assert torch.equal(model(batch), expected)
 
 
 def test_what_dropout_gives_is_right_on_average():
-    model, batch = stirred(FAMILIES["transformer, pre-norm"]), pairs([3])
+    model, batch = perturbed_model(FAMILIES["transformer, pre-norm"]), pairs([3])
     for frontend, tokens in ((model.source, batch.source), (model.target, batch.target)):
         expected = frontend(tokens).values
         frontend.train()
@@ -96,14 +98,14 @@ def test_what_dropout_gives_is_right_on_average():
 COMPILED = """
 import sys, torch
 from tiny_models import FAMILIES, pairs, stirred
-from seq2see.training.graphs import compile_blocks
+from seq2see.training.cuda_graphs import compile_blocks
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimisers import SGD
+from seq2see.training.optimizer_settings import SGD
 from seq2see.training.schedules import Constant
 from seq2see.training.settings import Training
 
-plain = {"optimiser": SGD(momentum=0.0), "schedule": Constant(), "rate": 1.0, "clip": 0.0}
+plain = {"optimizer": SGD(momentum=0.0), "schedule": Constant(), "rate": 1.0, "clip": 0.0}
 batch, results = pairs([3, 5, 2]), []
 for compile in (False, True):
     model = stirred(FAMILIES[sys.argv[1]].with_(**{"encoder.dropout": 0.0, "decoder.dropout": 0.0}))
@@ -134,21 +136,21 @@ def test_a_compiled_model_gives_the_same_loss_and_gradients(name):
 
 
 @every_family
-def test_every_architecture_can_learn_one_batch_by_heart(name):
+def test_every_architecture_can_overfit_one_batch(name):
     batch = pairs([4, 3, 5], [3, 4, 2], seed=3)
     model = fresh_model(without_dropout(name), (SOURCE_SIZE, TARGET_SIZE), "xavier", seed=1)
-    settings = Training(optimiser=Adam(), schedule=Constant(), rate=0.02, steps=300)
+    settings = Training(optimizer=Adam(), schedule=Constant(), learning_rate=0.02, steps=300)
     trainer = Trainer(model, NextToken(), settings, CPU)
     while trainer.step < settings.steps:
-        if trainer.advance(batch)["loss"] < 0.05:
+        if trainer.train_step(batch)["loss"] < 0.05:
             break
     assert trainer.step < settings.steps
-    with trainer.averaged() as learned, torch.no_grad():
+    with trainer.evaluation_model() as learned, torch.no_grad():
         answers = learned(batch).argmax(-1)
     assert torch.equal(answers[batch.asked], batch.labels[batch.asked])
 
 
-def test_an_untrained_model_knows_nothing():
+def test_an_untrained_model_has_a_high_loss():
     """The other side of the test above: it begins far from an answer."""
     batch = pairs([4, 3, 5], [3, 4, 2], seed=3)
     model = fresh_model(FAMILIES["transformer, pre-norm"], (SOURCE_SIZE, TARGET_SIZE), "xavier", seed=1).eval()

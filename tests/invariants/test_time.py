@@ -18,17 +18,17 @@ from tiny_models import (
     PRECISIONS,
     TARGET_SIZE,
     assert_same,
-    convolves,
     few_examples,
-    pair,
+    full_logits,
+    gated_cnn,
     pairs,
-    reads,
+    perturbed_model,
+    recurrent_decoder,
+    recurrent_encoder,
+    seq2seq_settings,
     sources,
-    stirred,
-    tiny,
+    tiny_model,
     transformer,
-    whole,
-    writes,
 )
 
 every_family = pytest.mark.parametrize("name", FAMILIES)
@@ -46,69 +46,69 @@ def some_tokens(seed: int, rows: int, times: int) -> torch.Tensor:
 @few_examples()
 @given(seed=seeds, times=st.integers(2, 7), data=st.data())
 def test_future_tokens_change_not_one_bit_of_the_past(name, seed, times, data):
-    model, source = tiny(name, torch.float64), sources([3, 5], seed)
+    model, source = tiny_model(name, torch.float64), sources([3, 5], seed)
     now = data.draw(st.integers(1, times - 1))
     tokens, other = some_tokens(seed, 2, times), some_tokens(seed + 1, 2, times)
     changed = torch.cat([tokens[:, :now], other[:, now:]], dim=1)
-    assert torch.equal(whole(model, source, changed)[:, :now], whole(model, source, tokens)[:, :now])
+    assert torch.equal(full_logits(model, source, changed)[:, :now], full_logits(model, source, tokens)[:, :now])
 
 
 @every_family
 @few_examples()
 @given(seed=seeds, times=st.integers(2, 6), data=st.data())
 def test_the_past_has_no_gradient_towards_the_future(name, seed, times, data):
-    model, batch = tiny(name), pairs([3, 5], seed=seed)
+    model, batch = tiny_model(name), pairs([3, 5], seed=seed)
     now = data.draw(st.integers(0, times - 1))
     target = model.target(Sequences(some_tokens(seed, 2, times), torch.tensor([times, times])))
     vectors = target.values.detach().requires_grad_()
     hidden = model.decoder(Sequences(vectors, target.lengths), model.encode(batch.source))
-    (slopes,) = torch.autograd.grad(model.head(hidden)[:, now].square().sum(), vectors)
-    assert slopes[:, now + 1 :].count_nonzero() == 0
+    (gradients,) = torch.autograd.grad(model.head(hidden)[:, now].square().sum(), vectors)
+    assert gradients[:, now + 1 :].count_nonzero() == 0
     # And it does depend on everything up to now; otherwise the line above says nothing.
-    assert (slopes[:, : now + 1].abs().sum(-1) > 0).all()
+    assert (gradients[:, : now + 1].abs().sum(-1) > 0).all()
 
 
 ENCODERS = {
     "transformer": (transformer(), range(7)),
-    "recurrent, both ways": (reads("gru"), range(7)),
-    "recurrent, forward": (reads("gru", "forward"), range(1)),
-    "convolutional": (convolves(), range(3)),  # two windows of three places see two places ahead
+    "recurrent, both ways": (recurrent_encoder("gru"), range(7)),
+    "recurrent, forward": (recurrent_encoder("gru", "forward"), range(1)),
+    "convolutional": (gated_cnn(), range(3)),  # two windows of three places see two places ahead
 }
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_an_encoder_sees_both_sides_unless_it_reads_forward_only(name):
+def test_an_encoder_sees_both_directions_unless_unidirectional(name):
     settings, seen = ENCODERS[name]
-    model = stirred(pair(settings, writes("gru", "additive")))
+    model = perturbed_model(seq2seq_settings(settings, recurrent_decoder("gru", "additive")))
     vectors = torch.randn(1, 7, 8, requires_grad=True)
     memory = model.encoder(Sequences(vectors, torch.tensor([7])))
-    (slopes,) = torch.autograd.grad(memory.values[:, 0].square().sum(), vectors)
-    assert slopes[0].abs().sum(-1).nonzero().flatten().tolist() == list(seen)
+    (gradients,) = torch.autograd.grad(memory.values[:, 0].square().sum(), vectors)
+    assert gradients[0].abs().sum(-1).nonzero().flatten().tolist() == list(seen)
     memory = model.encoder(Sequences(vectors, torch.tensor([7])))
-    (slopes,) = torch.autograd.grad(memory.summary.square().sum(), vectors)
-    assert (slopes[0].abs().sum(-1) > 0).all()
+    (gradients,) = torch.autograd.grad(memory.pooled.square().sum(), vectors)
+    assert (gradients[0].abs().sum(-1) > 0).all()
 
 
 @every_family
 @few_examples()
 @given(seed=seeds, rows=st.lists(st.integers(1, 5), min_size=1, max_size=3), precision=PRECISIONS, data=st.data())
-def test_stepping_in_any_pieces_equals_reading_whole(name, seed, rows, precision, data):
-    model, source = tiny(name, precision[0]), sources(rows, seed)
-    pieces = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+def test_incremental_decoding_matches_the_full_forward_pass(name, seed, rows, precision, data):
+    model, source = tiny_model(name, precision[0]), sources(rows, seed)
+    chunk_sizes = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
     spare = data.draw(st.integers(0, 3))
-    tokens = some_tokens(seed, len(rows), sum(pieces))
-    state, logits = model.start(source, len(rows), sum(pieces) + spare), []
-    for piece in tokens.split(pieces, dim=1):
-        new, state = model.step(piece, state)
+    tokens = some_tokens(seed, len(rows), sum(chunk_sizes))
+    state, logits = model.start(source, len(rows), sum(chunk_sizes) + spare), []
+    for chunk in tokens.split(chunk_sizes, dim=1):
+        new, state = model.step(chunk, state)
         logits.append(new)
-    expected = whole(model, source, tokens)
+    expected = full_logits(model, source, tokens)
     assert_same(torch.cat(logits, dim=1), expected, precision[1])
 
 
 @every_family
 def test_every_split_point_of_one_sentence(name):
-    model, source, tokens = tiny(name, torch.float64), sources([4, 2]), some_tokens(5, 2, 6)
-    expected = whole(model, source, tokens)
+    model, source, tokens = tiny_model(name, torch.float64), sources([4, 2]), some_tokens(5, 2, 6)
+    expected = full_logits(model, source, tokens)
     for split in range(1, 6):
         first, state = model.step(tokens[:, :split], model.start(source, 2, 6))
         rest, _ = model.step(tokens[:, split:], state)

@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2see.kernels.beside import Beside, plain_sum
-from seq2see.kernels.layers import pieces as pieces_of
-from seq2see.layers.attention import SelfAttention, fused_attention, plain_attention, split_heads
-from seq2see.layers.masks import MayLook, causal
+from seq2see.kernels.async_layers import pieces as pieces_of
+from seq2see.kernels.async_weight_grad import AsyncWeightGrads, plain_sum
+from seq2see.layers.attention import SelfAttention, eager_attention, fused_attention, split_heads
+from seq2see.layers.masks import MayLook, causal_mask
 
 pytestmark = [
     pytest.mark.triton,
@@ -47,9 +47,9 @@ def pieces(rows: int, heads: int, times: int, size: int, parts: int) -> list[Ten
 
 def table_for(rows: int, queries: int, keys: int) -> Tensor:
     """Anything may be hidden; the first query of the first row may look at nothing."""
-    allowed = torch.rand(rows, 1, queries, keys, device=DEVICE) > 0.4
-    allowed[0, 0, 0] = False
-    return allowed
+    mask = torch.rand(rows, 1, queries, keys, device=DEVICE) > 0.4
+    mask[0, 0, 0] = False
+    return mask
 
 
 @pytest.mark.parametrize("queries, keys, size, is_causal, told", CASES)
@@ -58,17 +58,17 @@ def test_it_is_the_plain_formula_in_the_output_and_in_every_gradient(queries, ke
 
     torch.manual_seed(1)
     q, (k, v) = pieces(3, 2, queries, size, 1)[0], pieces(3, 2, keys, size, 2)
-    allowed = table_for(*told, keys) if told else None
-    slope = torch.randn_like(q)
+    mask = table_for(*told, keys) if told else None
+    grad_output = torch.randn_like(q)
     found, expected = [], []
-    for way, dtype, results in ((short_attention, DTYPE, found), (plain_attention, torch.float64, expected)):
+    for way, dtype, results in ((short_attention, DTYPE, found), (eager_attention, torch.float64, expected)):
         parts = [each.detach().to(dtype).requires_grad_() for each in (q, k, v)]
-        look = (allowed, is_causal) if way is short_attention else (MayLook(allowed, is_causal),)
-        output = way(*parts, *look)
-        results += [output, *torch.autograd.grad(output, parts, slope.to(dtype))]
-    for ours, theirs in zip(found, expected, strict=True):
-        assert ours.dtype == DTYPE
-        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=NEAR * float(theirs.detach().abs().max()))
+        attention_forward = (mask, is_causal) if way is short_attention else (MayLook(mask, is_causal),)
+        output = way(*parts, *attention_forward)
+        results += [output, *torch.autograd.grad(output, parts, grad_output.to(dtype))]
+    for actual, theirs in zip(found, expected, strict=True):
+        assert actual.dtype == DTYPE
+        torch.testing.assert_close(actual.double(), theirs, rtol=0, atol=NEAR * float(theirs.detach().abs().max()))
 
 
 @pytest.mark.parametrize("others", ["one product", "two products", "the other way round"])
@@ -83,7 +83,7 @@ def test_slopes_by_keys_and_values_of_one_product_are_not_copied_together(others
     found = []
     for device in ("none", DEVICE):
         q, both = (each.clone().requires_grad_() for each in (queries, product))
-        with Beside(torch.device(DEVICE)).at_work([], {}) if device != "none" else nullcontext():
+        with AsyncWeightGrads(torch.device(DEVICE)).activate([], {}) if device != "none" else nullcontext():
             keys, values = pieces_of(both, 2, 2)
             values = 2 * values if others == "two products" else values
             if others == "the other way round":
@@ -92,8 +92,8 @@ def test_slopes_by_keys_and_values_of_one_product_are_not_copied_together(others
             if device != "none" and others == "one product":
                 monkeypatch.setattr(torch, "cat", None)
             found.append(torch.autograd.grad(output.square().sum(), [q, both]))
-    for ours, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=NEAR * float(theirs.abs().max()))
+    for actual, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(actual, theirs, rtol=0, atol=NEAR * float(theirs.abs().max()))
 
 
 @pytest.mark.parametrize("at", ["itself", "others"])
@@ -102,31 +102,32 @@ def test_biases_get_their_slopes_from_who_looks(at, most, monkeypatch):
     from seq2see.kernels.short_attention import short_attention, short_self_attention
 
     monkeypatch.setattr("seq2see.kernels.short_attention.MOST", most)
-    summed = []
+    sum_over_rows = []
     monkeypatch.setattr(
-        "seq2see.kernels.beside.sum_rows", lambda rows, *place: (summed.append(rows), plain_sum(rows, *place))[1]
+        "seq2see.kernels.async_grads.sum_rows",
+        lambda rows, *place: (sum_over_rows.append(rows), plain_sum(rows, *place))[1],
     )
     torch.manual_seed(1)
     products = [nn.Linear(32, width).to(DEVICE, DTYPE) for width in ((96,) if at == "itself" else (32, 64))]
     here, there = (torch.randn(3, times, 32, device=DEVICE, dtype=DTYPE) for times in (7, 20))
 
-    def look() -> Tensor:
+    def attention_forward() -> Tensor:
         if at == "itself":
             return short_self_attention(products[0](here), 2, None, True).square().sum()
         keys, values = pieces_of(products[1](there), 2, 2)
         return short_attention(split_heads(products[0](here), 2), keys, values, None, False).square().sum()
 
     weights = [weight for product in products for weight in product.parameters()]
-    expected = torch.autograd.grad(look(), weights)
-    beside = Beside(torch.device(DEVICE))
-    with beside.at_work(products, dict.fromkeys(map(id, weights))):
-        look().backward()
-        found = beside.found
+    expected = torch.autograd.grad(attention_forward(), weights)
+    async_grads = AsyncWeightGrads(torch.device(DEVICE))
+    with async_grads.activate(products, dict.fromkeys(map(id, weights))):
+        attention_forward().backward()
+        found = async_grads.found
     # On a GPU whoever joins the slopes by keys and values sums them, if the others have not.
-    assert len(summed) == (0 if most == 2048 else 1 if DEVICE == "cuda" else len(products))
+    assert len(sum_over_rows) == (0 if most == 2048 else 1 if DEVICE == "cuda" else len(products))
     for weight, theirs in zip(weights, expected, strict=True):
-        ours = found[id(weight)].to(DTYPE)
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=NEAR * float(theirs.abs().max()))
+        actual = found[id(weight)].to(DTYPE)
+        torch.testing.assert_close(actual, theirs, rtol=0, atol=NEAR * float(theirs.abs().max()))
 
 
 def test_it_does_not_matter_how_the_numbers_lie():
@@ -145,16 +146,16 @@ def test_it_does_not_matter_how_the_slope_lies():
 
     torch.manual_seed(1)
     parts = [part.requires_grad_() for part in pieces(2, 3, 20, 16, 3)]
-    slope = torch.randn(2, 20, 3, 16, device=DEVICE, dtype=DTYPE).transpose(1, 2)  # as the heads were joined
+    grad_output = torch.randn(2, 20, 3, 16, device=DEVICE, dtype=DTYPE).transpose(1, 2)  # as the heads were joined
     other_ways = (lambda part: part.contiguous(), lambda part: part.mT.contiguous().mT)
-    expected = torch.autograd.grad(short_attention(*parts, None, True), parts, slope)
+    expected = torch.autograd.grad(short_attention(*parts, None, True), parts, grad_output)
     for way in other_ways:
-        found = torch.autograd.grad(short_attention(*parts, None, True), parts, way(slope))
+        found = torch.autograd.grad(short_attention(*parts, None, True), parts, way(grad_output))
         assert all(map(torch.equal, found, expected))
     # The slope of a sum is one number for all, with steps of 0.
-    summed = torch.autograd.grad(short_attention(*parts, None, True).sum(), parts)
-    ones = torch.autograd.grad(short_attention(*parts, None, True), parts, torch.ones_like(slope))
-    assert all(map(torch.equal, summed, ones))
+    sum_over_rows = torch.autograd.grad(short_attention(*parts, None, True).sum(), parts)
+    ones = torch.autograd.grad(short_attention(*parts, None, True), parts, torch.ones_like(grad_output))
+    assert all(map(torch.equal, sum_over_rows, ones))
 
 
 @pytest.mark.parametrize("is_causal", [True, False])
@@ -164,14 +165,14 @@ def test_queries_keys_and_values_may_lie_side_by_side(is_causal):
     torch.manual_seed(1)
     rows, heads, times, size = 3, 2, 20, 16
     together = torch.randn(rows, times, 3 * heads * size, device=DEVICE, dtype=DTYPE).requires_grad_()
-    allowed = None if is_causal else table_for(rows, times, times)
+    mask = None if is_causal else table_for(rows, times, times)
     parts = [part.unflatten(-1, (heads, size)).transpose(1, 2) for part in together.chunk(3, dim=-1)]
-    expected = short_attention(*parts, allowed, is_causal).transpose(1, 2).flatten(2)
-    found = short_self_attention(together, heads, allowed, is_causal)
+    expected = short_attention(*parts, mask, is_causal).transpose(1, 2).flatten(2)
+    found = short_self_attention(together, heads, mask, is_causal)
     assert torch.equal(found, expected)
-    for slope in (torch.randn_like(found), torch.ones(1, device=DEVICE, dtype=DTYPE).expand_as(found)):
-        theirs = torch.autograd.grad(expected, together, slope, retain_graph=True)
-        assert torch.equal(*theirs, *torch.autograd.grad(found, together, slope, retain_graph=True))
+    for grad_output in (torch.randn_like(found), torch.ones(1, device=DEVICE, dtype=DTYPE).expand_as(found)):
+        theirs = torch.autograd.grad(expected, together, grad_output, retain_graph=True)
+        assert torch.equal(*theirs, *torch.autograd.grad(found, together, grad_output, retain_graph=True))
 
 
 def test_torch_finds_it_a_proper_operator():
@@ -204,12 +205,12 @@ def test_a_layer_takes_it_where_it_fits_and_only_there(monkeypatch):
     own = short_attention.short_attention
     monkeypatch.setattr(short_attention, "short_attention", lambda q, *rest: taken.append(q.size(2)) or own(q, *rest))
     q, k, v = (part.detach().requires_grad_() for part in pieces(2, 2, 128, 64, 3))
-    fused_attention(q, k, v, causal())
-    fused_attention(q.float(), k.float(), v.float(), causal())
-    fused_attention(*(part.detach().requires_grad_() for part in pieces(2, 2, 129, 64, 3)), causal())
-    fused_attention(*(part.detach().requires_grad_() for part in pieces(2, 2, 9, 48, 3)), causal())
+    fused_attention(q, k, v, causal_mask())
+    fused_attention(q.float(), k.float(), v.float(), causal_mask())
+    fused_attention(*(part.detach().requires_grad_() for part in pieces(2, 2, 129, 64, 3)), causal_mask())
+    fused_attention(*(part.detach().requires_grad_() for part in pieces(2, 2, 9, 48, 3)), causal_mask())
     with torch.no_grad():
-        fused_attention(q.detach(), k, v, causal())
+        fused_attention(q.detach(), k, v, causal_mask())
     assert taken == [128]
 
 
@@ -221,7 +222,9 @@ def test_compiled_it_is_the_same():
     results = []
     for way in (layer, torch.compile(layer, dynamic=False)):
         with torch.autocast("cuda", dtype=torch.bfloat16):
-            output = way(vectors, causal())
+            output = way(vectors, causal_mask())
         results.append([output, *torch.autograd.grad(output.float().square().sum(), [vectors, *layer.parameters()])])
-    for ours, theirs in zip(*results, strict=True):
-        torch.testing.assert_close(ours.float(), theirs.float(), rtol=0, atol=0.02 * float(theirs.detach().abs().max()))
+    for actual, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(
+            actual.float(), theirs.float(), rtol=0, atol=0.02 * float(theirs.detach().abs().max())
+        )

@@ -28,8 +28,8 @@ def test_a_place_sees_as_far_as_its_window(kernel):
     block = ConvolutionBlock(width=3, kernel=kernel)
     values = torch.randn(1, 11, 3, requires_grad=True)
     read = block(Sequences(values, torch.tensor([11]))).values
-    (slope,) = torch.autograd.grad(read[0, 5].sum(), values)
-    seen = slope[0].abs().sum(-1).nonzero().flatten().tolist()
+    (grad,) = torch.autograd.grad(read[0, 5].sum(), values)
+    seen = grad[0].abs().sum(-1).nonzero().flatten().tolist()
     assert seen == list(range(5 - kernel // 2, 5 + kernel // 2 + 1))
 
 

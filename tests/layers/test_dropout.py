@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from seq2see.layers.dropout import Dropout, LockedDropout, RowDropout, WordDropout
+from seq2see.layers.dropout import Dropout, DropPath, EmbeddingDropout, VariationalDropout
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.9])
@@ -28,7 +28,7 @@ def test_of_all_coins_there_are_exactly_the_share_falls_out(share, monkeypatch):
 
 
 def test_coins_of_one_draw_are_independent():
-    """Four coins come from one draw: neighbours fall out together as often as by chance."""
+    """Four coins come from one draw: neighbors fall out together as often as by chance."""
     out = (Dropout(0.5)(torch.ones(400_000)) == 0).view(-1, 4).double()
     together = (out.mT @ out) / len(out)
     assert torch.allclose(together, torch.full((4, 4), 0.25).double() + 0.25 * torch.eye(4), atol=0.01)
@@ -79,30 +79,30 @@ def test_elsewhere_and_in_what_is_compiled_it_is_torchs_own(monkeypatch):
 
 
 def test_a_locked_mask_is_the_same_at_all_times_and_differs_between_rows():
-    dropped = LockedDropout(0.5)(torch.full((50, 7, 40), 3.0))
+    dropped = VariationalDropout(0.5)(torch.full((50, 7, 40), 3.0))
     assert torch.logical_or(dropped == 0, dropped == 6).all()
     assert (dropped == dropped[:, :1]).all()
     rows = {tuple(row.tolist()) for row in dropped[:, 0]}
     assert len(rows) == 50
     assert (dropped == 0).float().mean().item() == pytest.approx(0.5, abs=0.06)  # 2,000 coins
     numbers = torch.randn(2, 3, 4)
-    assert LockedDropout(0.5).eval()(numbers) is numbers
+    assert VariationalDropout(0.5).eval()(numbers) is numbers
 
 
 def test_a_word_falls_out_wherever_it_stands():
     tokens = torch.arange(1000).repeat(2, 3)
-    dropped = WordDropout(0.25)(torch.full((2, 3000, 5), 3.0), tokens, 1000)
+    dropped = EmbeddingDropout(0.25)(torch.full((2, 3000, 5), 3.0), tokens, 1000)
     assert torch.logical_or(dropped == 0, dropped == 4).all()
     assert (dropped == dropped[:1, :1000].repeat(2, 3, 1)).all()  # the same words in all rows, each time
     assert (dropped == dropped[..., :1]).all()  # and with all their numbers
     assert (dropped[0, :1000, 0] == 0).float().mean().item() == pytest.approx(0.25, abs=0.07)
     vectors = torch.randn(1, 2, 3)
-    assert WordDropout(0.5).eval()(vectors, tokens[:1, :2], 1000) is vectors
+    assert EmbeddingDropout(0.5).eval()(vectors, tokens[:1, :2], 1000) is vectors
 
 
 def test_row_dropout_takes_whole_rows_and_scales_the_others_up():
     vectors = torch.rand(4000, 2, 3) + 1
-    dropped = RowDropout(0.25)(vectors)
+    dropped = DropPath(0.25)(vectors)
     out = (dropped == 0).flatten(1)
     assert torch.equal(out.any(1), out.all(1))
     assert torch.allclose(dropped[~out.any(1)], vectors[~out.any(1)] / 0.75)
@@ -111,5 +111,5 @@ def test_row_dropout_takes_whole_rows_and_scales_the_others_up():
 
 def test_row_dropout_is_for_training():
     vectors = torch.rand(3, 2, 3)
-    assert torch.equal(RowDropout(0.5).eval()(vectors), vectors)
-    assert torch.equal(RowDropout(0.0)(vectors), vectors)
+    assert torch.equal(DropPath(0.5).eval()(vectors), vectors)
+    assert torch.equal(DropPath(0.0)(vectors), vectors)

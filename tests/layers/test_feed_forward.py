@@ -10,23 +10,23 @@ import torch
 from torch.testing import assert_close
 
 from seq2see.layers.feed_forward import (
-    THINKS,
+    FEED_FORWARDS,
     FeedForward,
-    Gate,
     GatedFeedForward,
     GeluFeedForward,
-    TanhFeedForward,
-    plain_gate,
+    GeluTanhFeedForward,
+    SwiGLUFunction,
+    swiglu,
 )
 
 
 def test_widen_keep_what_is_positive_narrow_again():
     layer = FeedForward(width=1, hidden=2)
     with torch.no_grad():
-        layer.widen.weight.copy_(torch.tensor([[1.0], [-2.0]]))
-        layer.widen.bias.copy_(torch.tensor([1.0, 0.0]))
-        layer.narrow.weight.copy_(torch.tensor([[10.0, 100.0]]))
-        layer.narrow.bias.copy_(torch.tensor([0.5]))
+        layer.up_proj.weight.copy_(torch.tensor([[1.0], [-2.0]]))
+        layer.up_proj.bias.copy_(torch.tensor([1.0, 0.0]))
+        layer.down_proj.weight.copy_(torch.tensor([[10.0, 100.0]]))
+        layer.down_proj.bias.copy_(torch.tensor([0.5]))
     vectors = torch.tensor([2.0, -3.0]).view(1, 2, 1)
     # 2: (3, -4) → (3, 0) → 30.5;  -3: (-2, 6) → (0, 6) → 600.5
     assert layer(vectors).flatten().tolist() == [30.5, 600.5]
@@ -35,22 +35,22 @@ def test_widen_keep_what_is_positive_narrow_again():
 def test_exact_gelu_by_hand():
     layer = GeluFeedForward(width=1, hidden=1)
     with torch.no_grad():
-        layer.widen.weight.fill_(1)
-        layer.narrow.weight.fill_(1)
-        layer.widen.bias.zero_()
-        layer.narrow.bias.fill_(0.5)
+        layer.up_proj.weight.fill_(1)
+        layer.down_proj.weight.fill_(1)
+        layer.up_proj.bias.zero_()
+        layer.down_proj.bias.fill_(0.5)
     below = 0.5 * (1 + math.erf(2 / math.sqrt(2)))  # the share of a normal distribution below 2
     expected = torch.tensor([2 * below + 0.5, 0.5], dtype=torch.float64)
     assert_close(layer.double()(torch.tensor([2.0, 0.0]).double().view(1, 2, 1)).flatten(), expected)
 
 
 def test_gelu_by_hand():
-    layer = TanhFeedForward(width=1, hidden=1)
+    layer = GeluTanhFeedForward(width=1, hidden=1)
     with torch.no_grad():
-        layer.widen.weight.fill_(1)
-        layer.narrow.weight.fill_(1)
-        layer.widen.bias.zero_()
-        layer.narrow.bias.fill_(0.5)
+        layer.up_proj.weight.fill_(1)
+        layer.down_proj.weight.fill_(1)
+        layer.up_proj.bias.zero_()
+        layer.down_proj.bias.fill_(0.5)
     inner = math.sqrt(2 / math.pi) * (2 + 0.044715 * 8)
     expected = torch.tensor([2 / 2 * (1 + math.tanh(inner)) + 0.5, 0.5])
     assert_close(layer(torch.tensor([2.0, 0.0]).view(1, 2, 1)).flatten(), expected)
@@ -59,8 +59,8 @@ def test_gelu_by_hand():
 def test_a_gate_by_hand():
     layer = GatedFeedForward(width=1, hidden=1)
     with torch.no_grad():
-        layer.widen.weight.copy_(torch.tensor([[1.0], [3.0]]))  # the gate, then what it lets through
-        layer.narrow.weight.fill_(10)
+        layer.up_proj.weight.copy_(torch.tensor([[1.0], [3.0]]))  # the gate, then what it lets through
+        layer.down_proj.weight.fill_(10)
     silu = 2 / (1 + math.exp(-2))
     assert_close(layer(torch.tensor(2.0).view(1, 1, 1)).flatten(), torch.tensor([10 * silu * 6]))
     assert not [name for name, _ in layer.named_parameters() if "bias" in name]
@@ -69,11 +69,11 @@ def test_a_gate_by_hand():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_gate_is_the_plain_one_forward_and_backward(dtype):
     draws = torch.Generator().manual_seed(1)
-    widened = (3 * torch.randn(2, 3, 10, generator=draws)).to(dtype).requires_grad_()
-    slope = torch.randn(2, 3, 5, generator=draws).to(dtype)
-    plain, found = plain_gate(widened), Gate.apply(widened)
+    projected = (3 * torch.randn(2, 3, 10, generator=draws)).to(dtype).requires_grad_()
+    grad_output = torch.randn(2, 3, 5, generator=draws).to(dtype)
+    plain, found = swiglu(projected), SwiGLUFunction.apply(projected)
     assert torch.equal(found, plain)
-    by_plain, by_found = (torch.autograd.grad(each, widened, slope)[0] for each in (plain, found))
+    by_plain, by_found = (torch.autograd.grad(each, projected, grad_output)[0] for each in (plain, found))
     assert torch.equal(by_found, by_plain)
 
 
@@ -81,7 +81,7 @@ def test_what_is_compiled_has_the_same_gate(monkeypatch):
     layer, vectors = GatedFeedForward(3, 7), torch.randn(2, 2, 3)
     before = layer(vectors)
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    monkeypatch.setattr(Gate, "apply", None)  # not called
+    monkeypatch.setattr(SwiGLUFunction, "apply", None)  # not called
     assert torch.equal(layer(vectors), before)
 
 
@@ -93,17 +93,17 @@ def test_slopes_of_a_gate_are_not_put_together_afterwards():
     assert [called[name] for name in ("silu", "mul", "silu_backward", "cat")] == [1, 3, 1, 0]
 
 
-@pytest.mark.parametrize("kind", THINKS)
+@pytest.mark.parametrize("kind", FEED_FORWARDS)
 def test_each_position_is_thought_about_by_itself(kind):
-    layer, vectors = THINKS[kind](5, 11), torch.randn(2, 3, 5)
+    layer, vectors = FEED_FORWARDS[kind](5, 11), torch.randn(2, 3, 5)
     for row in range(2):
         for time in range(3):
             alone = layer(vectors[row : row + 1, time : time + 1])
             assert_close(layer(vectors)[row : row + 1, time : time + 1], alone)
 
 
-@pytest.mark.parametrize("kind", THINKS)
+@pytest.mark.parametrize("kind", FEED_FORWARDS)
 def test_gradients_are_those_of_finite_differences(kind):
-    layer = THINKS[kind](3, 7).double()
+    layer = FEED_FORWARDS[kind](3, 7).double()
     vectors = torch.randn(2, 2, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(layer, [vectors])

@@ -13,7 +13,7 @@ from seq2see.layers.norms import (
     MaskedBatchNorm,
     PowerNorm,
     RMSNorm,
-    mean_over_real,
+    masked_batch_mean,
     plain_layer_norm,
     plain_rms_norm,
 )
@@ -59,7 +59,7 @@ def test_batch_norm_works_along_the_real_positions():
     assert_close(out, expected / 6.8**0.5)
     # A tenth of the way from 0 to the means, and from 1 to the unbiased variance 34 / 4 = 8.5.
     assert_close(norm.running_mean, torch.tensor([0.4, 0.2]))
-    assert_close(norm.running_variance, torch.tensor([1.75, 1.75]))
+    assert_close(norm.running_var, torch.tensor([1.75, 1.75]))
 
 
 def test_power_norm_divides_by_the_quadratic_mean_of_real_positions():
@@ -86,63 +86,63 @@ def test_power_norm_after_the_warm_up_divides_by_the_past():
 def test_power_norm_backward_is_the_papers_algorithm():
     """Two steps of Shen et al.'s rule, written out with plain numbers for a width of one."""
     vectors = torch.tensor([[[1.0], [3.0]]], dtype=torch.float64, requires_grad=True)
-    real = torch.ones(1, 2, dtype=torch.bool)
+    valid = torch.ones(1, 2, dtype=torch.bool)
     norm = PowerNorm(1, 1e-12, warm_up=0).double()
-    norm.running_square.fill_(4.0)  # so psi = 2 and the normalised values are 1/2 and 3/2
-    norm.running_gradient.fill_(0.2)
+    norm.running_square.fill_(4.0)  # so psi = 2 and the normalized values are 1/2 and 3/2
+    norm.running_grad.fill_(0.2)
     gradient = torch.tensor([[[1.0], [-1.0]]], dtype=torch.float64)
-    norm(vectors, real).backward(gradient)
+    norm(vectors, valid).backward(gradient)
     # (g - nu x) / psi: (1 - 0.1) / 2 and (-1 - 0.3) / 2
     assert_close(vectors.grad.flatten(), torch.tensor([0.45, -0.65], dtype=torch.float64))
     # Gamma = (1/4 + 9/4) / 2 = 1.25, Lambda = (1/2 - 3/2) / 2 = -0.5: 0.2 (1 - 0.125) - 0.05 = 0.125
-    assert_close(norm.running_gradient, torch.tensor([0.125], dtype=torch.float64))
+    assert_close(norm.running_grad, torch.tensor([0.125], dtype=torch.float64))
     # psi² moves a tenth of the way to the mean square (1 + 9) / 2 = 5
     assert_close(norm.running_square, torch.tensor([4.1], dtype=torch.float64))
 
 
 def test_plain_layer_norm_is_the_fused_one_and_torchs():
-    vectors, real = ragged(dtype=torch.float32)
+    vectors, valid = ragged(dtype=torch.float32)
     norm = shaken(LayerNorm(7))
     theirs = nn.LayerNorm(7)
     theirs.load_state_dict(norm.state_dict())
-    assert_close(plain_layer_norm(vectors, norm.weight, norm.bias), norm(vectors, real))
-    assert_close(theirs(vectors), norm(vectors, real))
+    assert_close(plain_layer_norm(vectors, norm.weight, norm.bias), norm(vectors, valid))
+    assert_close(theirs(vectors), norm(vectors, valid))
 
 
 def test_plain_rms_norm_is_the_fused_one_and_torchs():
-    vectors, real = ragged(dtype=torch.float32)
+    vectors, valid = ragged(dtype=torch.float32)
     norm = shaken(RMSNorm(7))
     theirs = nn.RMSNorm(7, eps=1e-5)
     theirs.load_state_dict(norm.state_dict())
-    assert_close(plain_rms_norm(vectors, norm.weight), norm(vectors, real))
-    assert_close(theirs(vectors), norm(vectors, real))
+    assert_close(plain_rms_norm(vectors, norm.weight), norm(vectors, valid))
+    assert_close(theirs(vectors), norm(vectors, valid))
 
 
 def test_batch_norm_on_packed_vectors_is_torchs():
-    vectors, real = ragged(dtype=torch.float32)
+    vectors, valid = ragged(dtype=torch.float32)
     norm, theirs = shaken(MaskedBatchNorm(7)), nn.BatchNorm1d(7)
     theirs.load_state_dict({"weight": norm.weight, "bias": norm.bias}, strict=False)
     for step in range(3):
-        assert_close(norm(vectors + step, real)[real], theirs((vectors + step)[real]))
+        assert_close(norm(vectors + step, valid)[valid], theirs((vectors + step)[valid]))
     assert_close(norm.running_mean, theirs.running_mean)
-    assert_close(norm.running_variance, theirs.running_var)
+    assert_close(norm.running_var, theirs.running_var)
     norm.eval()
     theirs.eval()
-    assert_close(norm(vectors, real)[real], theirs(vectors[real]))
+    assert_close(norm(vectors, valid)[valid], theirs(vectors[valid]))
 
 
 @pytest.mark.parametrize("name", NORMS)
 @pytest.mark.parametrize("training", [True, False])
 def test_gradients_are_exact(name, training):
     """PowerNorm in its warm-up: there the backward pass of the paper is the true gradient."""
-    vectors, real = ragged(2, 3, 5)
+    vectors, valid = ragged(2, 3, 5)
     norm = shaken(NORMS[name](5)).double().train(training)
     parameters = [parameter.detach().requires_grad_() for parameter in norm.parameters()]
 
     def run(vectors, *parameters):
         names = [name for name, _ in norm.named_parameters()]
-        out = torch.func.functional_call(norm, dict(zip(names, parameters, strict=True)), (vectors, real))
-        return out[real]
+        out = torch.func.functional_call(norm, dict(zip(names, parameters, strict=True)), (vectors, valid))
+        return out[valid]
 
     assert torch.autograd.gradcheck(run, (vectors.requires_grad_(), *parameters))
 
@@ -152,19 +152,19 @@ def test_gradients_are_exact(name, training):
 @pytest.mark.parametrize("filling", [float("nan"), float("inf"), 1e30])
 def test_padding_never_matters(name, training, filling):
     """Neither outputs, nor statistics, nor gradients of the batch-wide norms see what lies in the padding."""
-    vectors, real = ragged(dtype=torch.float32)
+    vectors, valid = ragged(dtype=torch.float32)
     results = []
-    for inside in (vectors, vectors.masked_fill(~real[..., None], filling)):
+    for inside in (vectors, vectors.masked_fill(~valid[..., None], filling)):
         torch.manual_seed(1)
         norm = shaken(NORMS[name](7)).train(training)
         inside = inside.clone().requires_grad_()
-        out = norm(inside, real)
-        weights = torch.randn_like(vectors)[real]
-        (out[real] * weights).sum().backward()
-        results.append((out[real], inside.grad[real], dict(norm.named_buffers()), norm.weight.grad))
-    for ours, spoilt in zip(results[0][:2], results[1][:2], strict=True):
-        assert torch.isfinite(ours).all()
-        assert torch.equal(ours, spoilt)
+        out = norm(inside, valid)
+        weights = torch.randn_like(vectors)[valid]
+        (out[valid] * weights).sum().backward()
+        results.append((out[valid], inside.grad[valid], dict(norm.named_buffers()), norm.weight.grad))
+    for actual, spoilt in zip(results[0][:2], results[1][:2], strict=True):
+        assert torch.isfinite(actual).all()
+        assert torch.equal(actual, spoilt)
     for key, buffer in results[0][2].items():
         assert torch.equal(buffer, results[1][2][key])
     if name in ("batch", "power"):
@@ -173,23 +173,23 @@ def test_padding_never_matters(name, training, filling):
 
 @pytest.mark.parametrize("name", NORMS)
 def test_more_padding_changes_nothing(name):
-    vectors, real = ragged()
+    vectors, valid = ragged()
     norm = shaken(NORMS[name](7)).double()
     twin = NORMS[name](7).double()
     twin.load_state_dict(norm.state_dict())
     longer = torch.cat([vectors, torch.randn(3, 2, 7).double()], 1)
-    longer_real = torch.cat([real, torch.zeros(3, 2, dtype=torch.bool)], 1)
-    assert_close(norm(vectors, real)[real], twin(longer, longer_real)[longer_real], rtol=0, atol=1e-12)
+    longer_real = torch.cat([valid, torch.zeros(3, 2, dtype=torch.bool)], 1)
+    assert_close(norm(vectors, valid)[valid], twin(longer, longer_real)[longer_real], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", NORMS)
-def test_in_evaluation_a_row_does_not_depend_on_its_neighbours(name):
-    vectors, real = ragged()
+def test_in_evaluation_a_row_does_not_depend_on_its_neighbors(name):
+    vectors, valid = ragged()
     norm = shaken(NORMS[name](7)).double()
-    norm(vectors, real)
+    norm(vectors, valid)
     norm.eval()
-    together = norm(vectors, real)
-    alone = torch.cat([norm(vectors[row : row + 1], real[row : row + 1]) for row in range(3)])
+    together = norm(vectors, valid)
+    alone = torch.cat([norm(vectors[row : row + 1], valid[row : row + 1]) for row in range(3)])
     assert_close(together, alone)
 
 
@@ -205,35 +205,35 @@ def test_a_batch_of_padding_alone_teaches_nothing(name):
 def test_statistics_of_16_bit_numbers_are_float32():
     """The mean of 1 and 1 + 1/128 has no bfloat16; the mean square does not either."""
     vectors = torch.tensor([[[1.0], [1 + 1 / 128]]], dtype=torch.bfloat16)
-    real = torch.ones(1, 2, dtype=torch.bool)
-    batch, power = MaskedBatchNorm(1, newness=1.0), PowerNorm(1, newness=1.0)
-    assert batch(vectors, real).dtype == power(vectors, real).dtype == torch.bfloat16
+    valid = torch.ones(1, 2, dtype=torch.bool)
+    batch, power = MaskedBatchNorm(1, momentum=1.0), PowerNorm(1, momentum=1.0)
+    assert batch(vectors, valid).dtype == power(vectors, valid).dtype == torch.bfloat16
     assert batch.running_mean.item() == 1 + 1 / 256
     assert power.running_square.item() == (1 + (1 + 1 / 128) ** 2) / 2
 
 
 def test_the_mean_over_real_positions():
-    assert_close(mean_over_real(TINY, TINY_REAL), torch.tensor([4.0, 2.0]))
+    assert_close(masked_batch_mean(TINY, TINY_REAL), torch.tensor([4.0, 2.0]))
     spoilt = TINY.masked_fill(~TINY_REAL[..., None], float("nan"))
-    assert_close(mean_over_real(spoilt, TINY_REAL), torch.tensor([4.0, 2.0]))
-    assert mean_over_real(TINY, torch.zeros_like(TINY_REAL)).tolist() == [0, 0]
+    assert_close(masked_batch_mean(spoilt, TINY_REAL), torch.tensor([4.0, 2.0]))
+    assert masked_batch_mean(TINY, torch.zeros_like(TINY_REAL)).tolist() == [0, 0]
 
 
 def test_two_passes_before_a_backward_pass_are_allowed():
     """A norm shared by two layers: the running gradient changes between the two backward passes."""
-    vectors, real = ragged()
+    vectors, valid = ragged()
     norm = PowerNorm(7, warm_up=0).double()
     vectors.requires_grad_()
-    (norm(vectors, real) + norm(2 * vectors, real)).square()[real].sum().backward()
+    (norm(vectors, valid) + norm(2 * vectors, valid)).square()[valid].sum().backward()
     assert torch.isfinite(vectors.grad).all()
-    assert norm.running_gradient.abs().min() > 0
+    assert norm.running_grad.abs().min() > 0
 
 
 def test_one_position_alone_does_not_spoil_the_statistics():
     """It has no variance to speak of: 0 / (n - 1) would be NaN, and stay it."""
     norm = MaskedBatchNorm(2)
     norm(TINY[:1, :1], TINY_REAL[:1, :1])
-    assert_close(norm.running_variance, torch.tensor([0.9, 0.9]))
+    assert_close(norm.running_var, torch.tensor([0.9, 0.9]))
 
 
 @pytest.mark.parametrize("name", ["batch", "power"])

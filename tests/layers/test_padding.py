@@ -8,44 +8,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from seq2see.core.batch import Sequences, Whole
-from seq2see.layers.layout import Padded, Unpadded, layout_of
-from seq2see.layers.masks import everyone, real
-from seq2see.layers.padding import blank, last_real, mean_real, reverse
-from seq2see.layers.pooling import LearnedTokens
+from seq2see.core.batch import DenseSequences, Sequences
+from seq2see.layers.masks import full_mask, padding_mask
+from seq2see.layers.padding import last_valid, masked_mean, reverse_sequences, zero_padding
+from seq2see.layers.pooling import PrefixTokens
+from seq2see.layers.unpadding import PaddedLayout, UnpaddedLayout, choose_layout
 
 
 def ragged(lengths: list[int], width: int = 3, padding: float = float("nan"), more: int = 0) -> Sequences:
     """Random vectors with anything one likes behind the real part."""
     values = torch.randn(len(lengths), max(lengths) + more, width)
     sequences = Sequences(values, torch.tensor(lengths))
-    return Sequences(values.masked_fill(~sequences.real[..., None], padding), sequences.lengths)
+    return Sequences(values.masked_fill(~sequences.padding_mask[..., None], padding), sequences.lengths)
 
 
 def test_blank_takes_away_only_what_is_not_real():
     sequences = ragged([2, 5, 3])
-    clean = blank(sequences)
-    assert torch.equal(clean.pack(), sequences.pack())
-    assert clean.values[~clean.real].count_nonzero() == 0
+    clean = zero_padding(sequences)
+    assert torch.equal(clean.unpad(), sequences.unpad())
+    assert clean.values[~clean.padding_mask].count_nonzero() == 0
 
 
 @given(lengths=st.lists(st.integers(0, 7), min_size=1, max_size=5).filter(any), more=st.integers(0, 3))
 def test_reversing_turns_each_row_round_by_its_own_length(lengths, more):
     sequences = ragged(lengths, more=more, padding=-1.0)
-    turned = reverse(sequences)
+    turned = reverse_sequences(sequences)
     for row, length in enumerate(lengths):
         assert torch.equal(turned.values[row, :length], sequences.values[row, :length].flip(0))
-    assert torch.equal(reverse(turned).values, sequences.values)
+    assert torch.equal(reverse_sequences(turned).values, sequences.values)
 
 
 def test_the_last_real_vector_and_the_mean_by_hand():
     values = torch.tensor([[[1.0], [3.0], [100.0]], [[5.0], [7.0], [12.0]], [[9.0], [9.0], [9.0]]])
     sequences = Sequences(values, torch.tensor([2, 3, 0]))
-    assert last_real(sequences).tolist() == [[3.0], [12.0], [0.0]]
-    assert mean_real(sequences).tolist() == [[2.0], [8.0], [0.0]]
+    assert last_valid(sequences).tolist() == [[3.0], [12.0], [0.0]]
+    assert masked_mean(sequences).tolist() == [[2.0], [8.0], [0.0]]
 
 
-@pytest.mark.parametrize("summary", [last_real, mean_real])
+@pytest.mark.parametrize("summary", [last_valid, masked_mean])
 def test_summaries_do_not_see_nan_in_the_padding(summary):
     sequences = ragged([2, 5])
     values = sequences.values.clone().requires_grad_()
@@ -58,12 +58,12 @@ def test_summaries_do_not_see_nan_in_the_padding(summary):
 
 def test_rows_that_are_whole_are_taken_as_they_are():
     """Nobody looks at their lengths, neither to hide padding nor to blank it."""
-    rows = Whole(torch.randn(2, 3, 4), torch.tensor([3, 3]))
-    assert blank(rows) is rows
-    assert real(rows) == everyone()
-    assert isinstance(layout_of(rows), Padded)
-    assert not isinstance(layout_of(rows), Unpadded)
-    torch.testing.assert_close(mean_real(rows), rows.values.mean(1))
-    longer = LearnedTokens(4)(rows)
-    assert (type(longer), longer.lengths.tolist()) == (Whole, [4, 4])
-    assert type(LearnedTokens(4)(Sequences(rows.values, rows.lengths))) is Sequences
+    rows = DenseSequences(torch.randn(2, 3, 4), torch.tensor([3, 3]))
+    assert zero_padding(rows) is rows
+    assert padding_mask(rows) == full_mask()
+    assert isinstance(choose_layout(rows), PaddedLayout)
+    assert not isinstance(choose_layout(rows), UnpaddedLayout)
+    torch.testing.assert_close(masked_mean(rows), rows.values.mean(1))
+    longer = PrefixTokens(4)(rows)
+    assert (type(longer), longer.lengths.tolist()) == (DenseSequences, [4, 4])
+    assert type(PrefixTokens(4)(Sequences(rows.values, rows.lengths))) is Sequences

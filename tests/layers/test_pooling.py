@@ -7,14 +7,14 @@ from torch import nn
 from torch.testing import assert_close
 
 from seq2see.core.batch import Sequences
-from seq2see.layers.feed_forward import TanhFeedForward
+from seq2see.layers.feed_forward import GeluTanhFeedForward
 from seq2see.layers.pooling import (
     AttentionPooling,
-    FirstPooling,
-    FirstTwoPooling,
-    LearnedTokens,
+    ClsDistillationPooling,
+    ClsPooling,
     MeanPooling,
-    RethoughtPooling,
+    PrefixTokens,
+    TanhClsPooling,
 )
 
 
@@ -23,47 +23,47 @@ def rows(values: torch.Tensor, *lengths: int) -> Sequences:
 
 
 def test_learned_tokens_stand_in_front_of_every_row_and_lengthen_it():
-    tokens = LearnedTokens(2, count=2)
+    tokens = PrefixTokens(2, count=2)
     with torch.no_grad():
-        tokens.vectors.copy_(torch.tensor([[1.0, 2], [3, 4]]))
+        tokens.embeddings.copy_(torch.tensor([[1.0, 2], [3, 4]]))
     longer = tokens(rows(torch.tensor([[[5.0, 6], [7, 8]], [[9, 9], [0, 0]]]), 2, 1))
     assert longer.values.tolist() == [[[1, 2], [3, 4], [5, 6], [7, 8]], [[1, 2], [3, 4], [9, 9], [0, 0]]]
     assert longer.lengths.tolist() == [4, 3]
 
 
 def test_a_class_token_learns_from_every_row():
-    tokens = LearnedTokens(3)
-    FirstPooling()(tokens(rows(torch.randn(5, 2, 3), 2, 2, 2, 2, 2))).sum().backward()
-    assert tokens.vectors.grad.tolist() == [[5.0, 5.0, 5.0]]
+    tokens = PrefixTokens(3)
+    ClsPooling()(tokens(rows(torch.randn(5, 2, 3), 2, 2, 2, 2, 2))).sum().backward()
+    assert tokens.embeddings.grad.tolist() == [[5.0, 5.0, 5.0]]
 
 
 def test_first_and_mean_by_hand():
     given = rows(torch.tensor([[[1.0, 2], [3, 6]], [[5, 5], [float("nan"), 7]]]), 2, 1)
-    assert FirstPooling()(given).tolist() == [[1, 2], [5, 5]]
+    assert ClsPooling()(given).tolist() == [[1, 2], [5, 5]]
     assert MeanPooling()(given).tolist() == [[2, 4], [5, 5]]
 
 
 def test_attention_pooling_is_torchs_attention_with_one_question():
     torch.manual_seed(3)
     pool, reference = (
-        AttentionPooling(6, 2, TanhFeedForward(6, 11), epsilon=0.1),
+        AttentionPooling(6, 2, GeluTanhFeedForward(6, 11), eps=0.1),
         nn.MultiheadAttention(6, 2, batch_first=True),
     )
     with torch.no_grad():
-        reference.in_proj_weight.copy_(torch.cat([pool.look.queries.weight, pool.look.keys_values.weight]))
-        reference.in_proj_bias.copy_(torch.cat([pool.look.queries.bias, pool.look.keys_values.bias]))
-        reference.out_proj.load_state_dict(pool.look.output.state_dict())
+        reference.in_proj_weight.copy_(torch.cat([pool.attention.q_proj.weight, pool.attention.kv_proj.weight]))
+        reference.in_proj_bias.copy_(torch.cat([pool.attention.q_proj.bias, pool.attention.kv_proj.bias]))
+        reference.out_proj.load_state_dict(pool.attention.out_proj.state_dict())
     places = torch.randn(3, 5, 6)
     lengths = torch.tensor([5, 2, 4])
     padding = torch.arange(5) >= lengths[:, None]
-    found, _ = reference(pool.question.expand(3, 1, -1), places, places, key_padding_mask=padding)
+    found, _ = reference(pool.query.expand(3, 1, -1), places, places, key_padding_mask=padding)
     normal = nn.functional.layer_norm(found, (6,), eps=0.1)
-    expected = (found + pool.think(normal))[:, 0]
+    expected = (found + pool.feed_forward(normal))[:, 0]
     assert_close(pool(Sequences(places, lengths)), expected)
 
 
 def test_attention_pooling_never_looks_at_padding():
-    pool = AttentionPooling(4, 2, TanhFeedForward(4, 7))
+    pool = AttentionPooling(4, 2, GeluTanhFeedForward(4, 7))
     places = torch.randn(2, 5, 4)
     short = pool(rows(places[:, :3], 3, 3))
     places[:, 3:] = float("nan")
@@ -72,21 +72,21 @@ def test_attention_pooling_never_looks_at_padding():
 
 def test_the_first_two_side_by_side_and_the_first_thought_over_by_hand():
     given = rows(torch.tensor([[[1.0, 2], [3, 6], [9, 9]]]), 3)
-    assert FirstTwoPooling()(given).tolist() == [[1, 2, 3, 6]]
-    assert (FirstTwoPooling.vectors, FirstPooling.vectors) == (2, 1)
-    rethought = RethoughtPooling(2)
+    assert ClsDistillationPooling()(given).tolist() == [[1, 2, 3, 6]]
+    assert (ClsDistillationPooling.embeddings, ClsPooling.embeddings) == (2, 1)
+    rethought = TanhClsPooling(2)
     with torch.no_grad():
-        rethought.sum_up.weight.copy_(torch.tensor([[1.0, 0], [0, 0.5]]))
-        rethought.sum_up.bias.copy_(torch.tensor([0.0, -1]))
+        rethought.dense.weight.copy_(torch.tensor([[1.0, 0], [0, 0.5]]))
+        rethought.dense.bias.copy_(torch.tensor([0.0, -1]))
     assert_close(rethought(given), torch.tensor([[1.0, 0]]).tanh())
 
 
 def test_learned_vectors_begin_with_length_one():
     """As the vectors of tokens do: 1 / √width for each number."""
-    tokens, pool = LearnedTokens(400, 3), AttentionPooling(400, 2, nn.Identity())
-    for vectors in (tokens.vectors, pool.question):
+    tokens, pool = PrefixTokens(400, 3), AttentionPooling(400, 2, nn.Identity())
+    for vectors in (tokens.embeddings, pool.query):
         assert_close(vectors.detach().norm(dim=-1), torch.ones(len(vectors)), rtol=0, atol=0.15)
 
 
 def test_learned_tokens_take_the_number_format_of_the_row():
-    assert LearnedTokens(2)(rows(torch.zeros(1, 3, 2, dtype=torch.bfloat16), 3)).values.dtype == torch.bfloat16
+    assert PrefixTokens(2)(rows(torch.zeros(1, 3, 2, dtype=torch.bfloat16), 3)).values.dtype == torch.bfloat16

@@ -12,19 +12,19 @@ from torch.testing import assert_close
 
 from seq2see.core.errors import UserError
 from seq2see.layers.positions import (
-    GRIDS,
     POSITIONS,
-    LearnedGrid,
+    POSITIONS_2D,
     LearnedPositions,
-    NoGrid,
+    LearnedPositions2d,
     NoPositions,
-    SinusoidalGrid,
+    NoPositions2d,
     SinusoidalPositions,
+    SinusoidalPositions2d,
 )
 
 
-def at(times: list[int], width: int) -> torch.Tensor:
-    return SinusoidalPositions(width)(torch.tensor([times]))[0]
+def at(position_ids: list[int], width: int) -> torch.Tensor:
+    return SinusoidalPositions(width)(torch.tensor([position_ids]))[0]
 
 
 def test_sinusoidal_positions_by_hand():
@@ -95,7 +95,7 @@ def test_learned_positions_are_rows_of_a_table_and_the_last_serves_beyond_it():
 
 
 def test_there_are_as_many_learned_positions_as_are_asked_for():
-    positions = LearnedPositions(4, longest=7)
+    positions = LearnedPositions(4, max_positions=7)
     assert positions.table.weight.shape == (7, 4)
     assert torch.equal(positions(torch.tensor([[6, 7]]))[0], positions.table.weight[[6, 6]])
 
@@ -116,7 +116,7 @@ def test_every_word_means_its_class():
 
 
 def test_a_sinusoidal_grid_says_how_far_down_and_how_far_to_the_right():
-    vectors = SinusoidalGrid(8)((3, 5))[0].unflatten(0, (3, 5))
+    vectors = SinusoidalPositions2d(8)((3, 5))[0].unflatten(0, (3, 5))
     down, right = at([0, 1, 2], 4), at([0, 1, 2, 3, 4], 4)
     for line in range(3):
         for column in range(5):
@@ -125,17 +125,17 @@ def test_a_sinusoidal_grid_says_how_far_down_and_how_far_to_the_right():
 
 def test_a_sinusoidal_grid_has_two_pairs_of_a_sine_and_a_cosine():
     with pytest.raises(UserError, match=r"width of 6.*multiple of four"):
-        SinusoidalGrid(6)
+        SinusoidalPositions2d(6)
 
 
 def test_a_learned_grid_gives_its_own_vectors_to_its_own_size_bit_for_bit():
-    grid = LearnedGrid(4, (2, 3))
+    grid = LearnedPositions2d(4, (2, 3))
     assert torch.equal(grid((2, 3))[0], grid.table.weight)
     assert grid.table.weight.shape == (6, 4)
 
 
 def test_a_cubic_curve_through_equal_vectors_is_that_vector():
-    grid = LearnedGrid(2, (2, 3))
+    grid = LearnedPositions2d(2, (2, 3))
     torch.nn.init.constant_(grid.table.weight, 1.5)
     assert_close(grid((5, 7))[0], torch.full((35, 2), 1.5))
 
@@ -151,9 +151,9 @@ def cubic(numbers: list[float], place: float) -> float:
     return total
 
 
-def test_a_larger_picture_reads_its_vectors_off_between_the_learned_ones():
+def test_a_larger_image_reads_its_vectors_off_between_the_learned_ones():
     """One column, so that it can be done on paper: place i of n lies at (i + 1/2) · 4 / n - 1/2 of the four."""
-    grid = LearnedGrid(1, (4, 1))
+    grid = LearnedPositions2d(1, (4, 1))
     numbers = [3.0, -1.0, 4.0, 1.5]
     with torch.no_grad():
         grid.table.weight.copy_(torch.tensor(numbers)[:, None])
@@ -163,7 +163,7 @@ def test_a_larger_picture_reads_its_vectors_off_between_the_learned_ones():
 
 
 def test_down_and_right_are_not_mixed_up():
-    grid = LearnedGrid(1, (2, 3))
+    grid = LearnedPositions2d(1, (2, 3))
     with torch.no_grad():
         grid.table.weight.copy_(torch.tensor([0.0, 0, 0, 10, 10, 10])[:, None])  # differs from line to line alone
     vectors = grid((4, 3)).view(4, 3)
@@ -171,15 +171,15 @@ def test_down_and_right_are_not_mixed_up():
     assert vectors[0, 0] < vectors[1, 0] < vectors[2, 0] < vectors[3, 0]
 
 
-def test_learned_vectors_learn_from_pictures_of_another_size():
-    grid = LearnedGrid(2, (2, 2))
+def test_learned_vectors_learn_from_images_of_another_size():
+    grid = LearnedPositions2d(2, (2, 2))
     grid((3, 3)).sum().backward()
     assert_close(grid.table.weight.grad.sum(), torch.tensor(18.0))  # nine places of two numbers, shared out
 
 
 def test_no_grid_adds_nothing():
     vectors = torch.randn(2, 6, 4)
-    assert torch.equal(vectors + NoGrid(4)((2, 3)), vectors)
-    assert {"learned": LearnedGrid, "sinusoidal": SinusoidalGrid, "none": NoGrid} == GRIDS
-    assert not NoGrid(4).state_dict()
-    assert not SinusoidalGrid(4).state_dict()
+    assert torch.equal(vectors + NoPositions2d(4)((2, 3)), vectors)
+    assert {"learned": LearnedPositions2d, "sinusoidal": SinusoidalPositions2d, "none": NoPositions2d} == POSITIONS_2D
+    assert not NoPositions2d(4).state_dict()
+    assert not SinusoidalPositions2d(4).state_dict()

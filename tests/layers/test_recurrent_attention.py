@@ -16,7 +16,7 @@ from seq2see.layers.recurrent_attention import (
     BilinearAttention,
     DotAttention,
     ScaledDotAttention,
-    weigh,
+    masked_softmax,
 )
 
 KINDS = {
@@ -45,11 +45,11 @@ def test_dot_and_scaled_dot_by_hand():
     memory = Sequences(torch.tensor([[[log(3) / 2, 1.0, 0.0, 0.0], [0.0, 5.0, 0.0, 0.0]]]), torch.tensor([2]))
     query = torch.tensor([[[2.0, 0.0, 0.0, 0.0]]])  # scores log 3 and 0, halved by √4
     dot = DotAttention(4, 4)
-    context, weights = dot(query, dot.prepare(memory), memory)
+    context, weights = dot(query, dot.project_keys(memory), memory)
     assert_close(weights, torch.tensor([[[0.75, 0.25]]]))
     assert_close(context[0, 0, 1].item(), 2.0)  # 3/4 · 1 + 1/4 · 5
     scaled = ScaledDotAttention(4, 4)
-    _, weights = scaled(query, scaled.prepare(memory), memory)
+    _, weights = scaled(query, scaled.project_keys(memory), memory)
     assert_close(weights[0, 0, 0].item(), 3**0.5 / (3**0.5 + 1))
 
 
@@ -57,7 +57,7 @@ def test_bilinear_by_hand():
     bilinear = BilinearAttention(1, 2)
     bilinear.key.weight.data.copy_(torch.tensor([[log(2), log(4)]]))
     memory = Sequences(torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]]), torch.tensor([3]))
-    context, weights = bilinear(torch.ones(1, 1, 1), bilinear.prepare(memory), memory)
+    context, weights = bilinear(torch.ones(1, 1, 1), bilinear.project_keys(memory), memory)
     assert_close(weights, torch.tensor([[[2 / 7, 4 / 7, 1 / 7]]]))
     assert_close(context, torch.tensor([[[2 / 7, 4 / 7]]]))
 
@@ -70,7 +70,7 @@ def test_additive_by_hand():
     nn.init.constant_(additive.value.weight, 3.0)
     memory = Sequences(torch.tensor([[[0.0], [0.25]]]), torch.tensor([2]))
     query = torch.tensor([[[1.0, 2.0]]])  # W q + b = -1/2; U k = 0 and 1/2; so 3 tanh(-1/2) and 3 tanh(0)
-    _, weights = additive(query, additive.prepare(memory), memory)
+    _, weights = additive(query, additive.project_keys(memory), memory)
     low = exp(3 * tanh(-0.5))
     assert_close(weights, torch.tensor([[[low / (low + 1), 1 / (low + 1)]]]))
 
@@ -81,7 +81,7 @@ def test_weights_are_shares_of_the_real_places_and_nothing_else(kind):
     query.requires_grad_()
     values = memory.values.clone().requires_grad_()
     memory = Sequences(values, memory.lengths)
-    context, weights = attention(query, attention.prepare(memory), memory)
+    context, weights = attention(query, attention.project_keys(memory), memory)
     hidden = ~memory.real[:, None].expand_as(weights)
     assert (weights[hidden] == 0).all()
     assert (weights[~hidden] > 0).all()
@@ -92,7 +92,7 @@ def test_weights_are_shares_of_the_real_places_and_nothing_else(kind):
     assert values.grad[~memory.real].count_nonzero() == 0
     # The second row has two places: the same as a memory that ends there.
     short = Sequences(values[1:2, :2], memory.lengths[1:2])
-    expected, _ = attention(query[1:2], attention.prepare(short), short)
+    expected, _ = attention(query[1:2], attention.project_keys(short), short)
     assert_close(context[1:2], expected)
 
 
@@ -101,7 +101,7 @@ def test_a_memory_without_data_gives_zeros_and_not_nan(kind):
     attention, query, memory = scene(kind)
     query.requires_grad_()
     empty = Sequences(memory.values, torch.tensor([4, 0, 3]))
-    context, weights = attention(query, attention.prepare(empty), empty)
+    context, weights = attention(query, attention.project_keys(empty), empty)
     assert weights[1].count_nonzero() == 0
     assert context[1].count_nonzero() == 0
     context.sum().backward()
@@ -110,8 +110,8 @@ def test_a_memory_without_data_gives_zeros_and_not_nan(kind):
 
 def test_weighing_survives_the_largest_scores():
     scores = torch.tensor([[[3e38, -3e38, 0.0]]])
-    assert weigh(scores, torch.tensor([[True, True, False]])).tolist() == [[[1.0, 0.0, 0.0]]]
-    assert weigh(scores, torch.tensor([[False, True, True]])).tolist() == [[[0.0, 0.0, 1.0]]]
+    assert masked_softmax(scores, torch.tensor([[True, True, False]])).tolist() == [[[1.0, 0.0, 0.0]]]
+    assert masked_softmax(scores, torch.tensor([[False, True, True]])).tolist() == [[[0.0, 0.0, 1.0]]]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -121,7 +121,7 @@ def test_gradients_of_attention_are_right(kind):
 
     def look(query, values):
         memory_now = Sequences(values, memory.lengths)
-        return attention(query, attention.prepare(memory_now), memory_now)
+        return attention(query, attention.project_keys(memory_now), memory_now)
 
     assert torch.autograd.gradcheck(look, (query.requires_grad_(), values))
 
@@ -129,7 +129,7 @@ def test_gradients_of_attention_are_right(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_queries_look_independently(kind):
     attention, query, memory = scene(kind)
-    keys = attention.prepare(memory)
+    keys = attention.project_keys(memory)
     context, _ = attention(query, keys, memory)
     assert_close(attention(query[:, 1:], keys, memory)[0], context[:, 1:])
 
@@ -137,10 +137,10 @@ def test_queries_look_independently(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_probe_sees_the_weights_and_changes_nothing(kind):
     attention, query, memory = scene(kind)
-    keys = attention.prepare(memory)
+    keys = attention.project_keys(memory)
     unwatched, weights = attention(query, keys, memory)
     seen = []
-    attention.probe = seen.append
+    attention.hook = seen.append
     watched, _ = attention(query, keys, memory)
     assert torch.equal(watched, unwatched)
     assert len(seen) == 1
@@ -152,7 +152,7 @@ def test_a_probe_sees_the_weights_and_changes_nothing(kind):
         "scaled-dot": lambda: asked @ keys.mT / asked.size(-1) ** 0.5,
         "additive": lambda: torch.tanh(asked[..., None, :] + keys[..., None, :, :]) @ attention.value.weight[0],
     }[attention.formula]()
-    found = scores.masked_fill(~seen[0].allowed, -torch.inf).softmax(-1)
+    found = scores.masked_fill(~seen[0].mask, -torch.inf).softmax(-1)
     assert_close(found, seen[0].weights)
     assert_close((found @ seen[0].values)[:, 0], watched)
 
@@ -165,10 +165,10 @@ def test_a_dot_product_of_unequal_widths_is_refused_with_a_way_out(attention_cla
 
 def test_whatever_the_scores_what_is_hidden_is_further_below():
     real = torch.tensor([[True, True, False]])
-    assert_close(weigh(torch.tensor([[[-1e6, -1e6, 0.0]]]), real), torch.tensor([[[0.5, 0.5, 0.0]]]))
+    assert_close(masked_softmax(torch.tensor([[[-1e6, -1e6, 0.0]]]), real), torch.tensor([[[0.5, 0.5, 0.0]]]))
 
 
-def test_nothing_is_learnt_that_all_places_would_share():
+def test_nothing_is_learned_that_all_places_would_share():
     """A softmax does not see what is added to all scores, so neither v nor the bilinear keys have a bias."""
     additive, bilinear = AdditiveAttention(5, 3), BilinearAttention(5, 3)
     shapes = {name: tuple(weight.shape) for name, weight in additive.named_parameters()}

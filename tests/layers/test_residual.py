@@ -7,7 +7,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from seq2see.layers.norms import MaskedBatchNorm, RMSNorm
-from seq2see.layers.residual import ORDERS, PostNorm, PreNorm
+from seq2see.layers.residual import NORM_ORDERS, PostNorm, PreNorm
 
 VECTORS = torch.tensor([[[3.0, -4.0]]])
 REAL = torch.ones(1, 1, dtype=torch.bool)
@@ -16,7 +16,7 @@ REAL = torch.ones(1, 1, dtype=torch.bool)
 class Doubled(nn.Module):
     """Stands for a norm: what went through it is twice as large."""
 
-    def forward(self, vectors, real):
+    def forward(self, vectors, valid):
         return 2 * vectors
 
 
@@ -24,16 +24,16 @@ def plus_one(vectors):
     return vectors + 1
 
 
-def test_post_norm_normalises_the_sum():
+def test_post_norm_normalizes_the_sum():
     assert PostNorm(Doubled(), 0.0)(VECTORS, REAL, plus_one).tolist() == [[[14, -14]]]  # 2 (x + (x + 1))
 
 
-def test_pre_norm_normalises_only_what_the_part_sees():
+def test_pre_norm_normalizes_only_what_the_part_sees():
     assert PreNorm(Doubled(), 0.0)(VECTORS, REAL, plus_one).tolist() == [[[10, -11]]]  # x + (2 x + 1)
 
 
 def test_with_a_real_norm_by_hand():
-    norm = RMSNorm(2, epsilon=0.0)
+    norm = RMSNorm(2, eps=0.0)
     # The root mean square of (3, -4) is √12.5; of x + x + 1 = (7, -7) it is 7.
     assert_close(PostNorm(norm, 0.0)(VECTORS, REAL, plus_one), torch.tensor([[[1.0, -1.0]]]))
     expected = VECTORS + VECTORS / 12.5**0.5 + 1
@@ -41,43 +41,43 @@ def test_with_a_real_norm_by_hand():
 
 
 def test_dropout_touches_what_the_part_adds_and_never_the_stream():
-    vectors, real = torch.randn(2, 50, 8), torch.ones(2, 50, dtype=torch.bool)
+    vectors, valid = torch.randn(2, 50, 8), torch.ones(2, 50, dtype=torch.bool)
     for order, whole in ((PostNorm, lambda x: 2 * (x + 10)), (PreNorm, lambda x: x + 10)):
         layer = order(Doubled(), 0.4)
-        added = layer(vectors, real, lambda x: torch.full_like(x, 6.0))
+        added = layer(vectors, valid, lambda x: torch.full_like(x, 6.0))
         stream = 2 * vectors if order is PostNorm else vectors
         dropped = torch.isclose(added, stream)
         assert torch.isclose(added, whole(vectors)).logical_or(dropped).all()  # 6 / 0.6 = 10, or nothing
         assert 0.3 < dropped.float().mean() < 0.5
         layer.eval()
-        assert torch.equal(layer(vectors, real, torch.zeros_like), stream)
+        assert torch.equal(layer(vectors, valid, torch.zeros_like), stream)
 
 
 def test_the_norm_is_told_what_is_real():
-    vectors, real = torch.tensor([[[1.0], [3.0], [1000.0]]]), torch.tensor([[True, True, False]])
-    for order in ORDERS.values():
-        norm = MaskedBatchNorm(1, newness=1.0)
-        order(norm, 0.0)(vectors, real, torch.zeros_like)
+    vectors, valid = torch.tensor([[[1.0], [3.0], [1000.0]]]), torch.tensor([[True, True, False]])
+    for order in NORM_ORDERS.values():
+        norm = MaskedBatchNorm(1, momentum=1.0)
+        order(norm, 0.0)(vectors, valid, torch.zeros_like)
         assert norm.running_mean.tolist() == [2.0]
 
 
 def test_only_a_stack_with_an_untouched_stream_ends_with_a_norm():
     norm = Doubled()
-    assert PreNorm.ending(norm) is norm
-    assert PostNorm.ending(norm) is None
-    assert {"post": PostNorm, "pre": PreNorm} == ORDERS
+    assert PreNorm.final_norm(norm) is norm
+    assert PostNorm.final_norm(norm) is None
+    assert {"post": PostNorm, "pre": PreNorm} == NORM_ORDERS
 
 
 def test_a_skipped_row_goes_around_the_part_as_if_the_stack_were_less_deep():
-    vectors, real = torch.randn(400, 3, 2), torch.ones(400, 3, dtype=torch.bool)
+    vectors, valid = torch.randn(400, 3, 2), torch.ones(400, 3, dtype=torch.bool)
     for order in (PostNorm, PreNorm):
-        layer = order(Doubled(), 0.0, skip=0.4)
+        layer = order(Doubled(), 0.0, drop_path=0.4)
         stream = 2 * vectors if order is PostNorm else vectors
         scale = 2 if order is PostNorm else 1
-        added = layer(vectors, real, lambda x: torch.full_like(x, 6.0)) - stream
+        added = layer(vectors, valid, lambda x: torch.full_like(x, 6.0)) - stream
         skipped = added.isclose(torch.tensor(0.0), atol=1e-5).flatten(1)
         assert torch.equal(skipped.any(1), skipped.all(1))
         assert 0.3 < skipped.any(1).double().mean() < 0.5
         assert_close(added[~skipped.any(1)], torch.full_like(added[~skipped.any(1)], scale * 10.0))  # 6 / 0.6
         layer.eval()
-        assert_close(layer(vectors, real, lambda x: torch.full_like(x, 6.0)), stream + scale * 6)
+        assert_close(layer(vectors, valid, lambda x: torch.full_like(x, 6.0)), stream + scale * 6)

@@ -7,7 +7,17 @@ import torch
 from torch.nn import functional
 from torch.testing import assert_close
 
-from seq2see.layers.resnet import NORMS, CoarserBlock, Features, ResidualBlock, ResNet, Stem, as_map, read_off, window
+from seq2see.layers.resnet import (
+    NORMS_2D,
+    ConvolutionalStem,
+    DownsamplingBlock,
+    ResidualBlock,
+    ResNet,
+    ResNetStem,
+    conv2d,
+    flatten_map,
+    unflatten_map,
+)
 
 
 def count(module: torch.nn.Module) -> int:
@@ -23,32 +33,32 @@ def ready(features, norm, kind):
     return normal.clamp(min=0)
 
 
-@pytest.mark.parametrize("kind", NORMS)
+@pytest.mark.parametrize("kind", NORMS_2D)
 def test_a_block_is_what_plain_functions_give(kind):
     block, features = ResidualBlock(16, kind), torch.randn(3, 16, 5, 7)
-    torch.nn.init.normal_(block.first_norm.weight)
-    torch.nn.init.normal_(block.second_norm.bias)
-    first = functional.conv2d(ready(features, block.first_norm, kind), block.first.weight, padding=1)
-    second = functional.conv2d(ready(first, block.second_norm, kind), block.second.weight, padding=1)
-    assert_close(block(features), features + second)
+    torch.nn.init.normal_(block.norm1.weight)
+    torch.nn.init.normal_(block.norm2.bias)
+    conv1 = functional.conv2d(ready(features, block.norm1, kind), block.conv1.weight, padding=1)
+    conv2 = functional.conv2d(ready(conv1, block.norm2, kind), block.conv2.weight, padding=1)
+    assert_close(block(features), features + conv2)
 
 
-@pytest.mark.parametrize("kind", NORMS)
+@pytest.mark.parametrize("kind", NORMS_2D)
 def test_a_coarser_block_is_what_plain_functions_give(kind):
-    block, features = CoarserBlock(8, 16, kind), torch.randn(3, 8, 6, 5)
-    normal = ready(features, block.first_norm, kind)
-    first = functional.conv2d(normal, block.first.weight, stride=2, padding=1)
-    second = functional.conv2d(ready(first, block.second_norm, kind), block.second.weight, padding=1)
-    around = torch.einsum("oi,rihw->rohw", block.around.weight[:, :, 0, 0], normal[:, :, ::2, ::2])
-    assert_close(block(features), around + second)
+    block, features = DownsamplingBlock(8, 16, kind), torch.randn(3, 8, 6, 5)
+    normal = ready(features, block.norm1, kind)
+    conv1 = functional.conv2d(normal, block.conv1.weight, stride=2, padding=1)
+    conv2 = functional.conv2d(ready(conv1, block.norm2, kind), block.conv2.weight, padding=1)
+    downsample = torch.einsum("oi,rihw->rohw", block.downsample.weight[:, :, 0, 0], normal[:, :, ::2, ::2])
+    assert_close(block(features), downsample + conv2)
     assert block(features).shape == (3, 16, 3, 3)
 
 
 def test_a_group_norm_takes_eight_channels_together_and_all_if_there_are_fewer():
     features = torch.randn(2, 16, 5, 7)
     louder = features * torch.tensor([10.0] * 8 + [1.0] * 8).view(1, 16, 1, 1)
-    assert_close(NORMS["group"](16)(louder), NORMS["group"](16)(features), rtol=0, atol=1e-4)
-    alone = NORMS["group"](3)(features[:, :3]).flatten(1)
+    assert_close(NORMS_2D["group"](16)(louder), NORMS_2D["group"](16)(features), rtol=0, atol=1e-4)
+    alone = NORMS_2D["group"](3)(features[:, :3]).flatten(1)
     assert_close(alone.mean(1), torch.zeros(2), rtol=0, atol=1e-5)
     assert_close(alone.std(1, correction=0), torch.ones(2), rtol=0, atol=1e-4)
 
@@ -57,7 +67,7 @@ def test_weights_by_hand():
     # Width 3: two convolutions of 9 · 3 · 3, two norms of 3 scales and 3 shifts.
     assert count(ResidualBlock(3, "batch")) == 2 * 81 + 2 * 6
     # From 3 to 5: 9 · 3 · 5 and 9 · 5 · 5, a matrix of 3 · 5, norms of 3 and of 5.
-    assert count(CoarserBlock(3, 5, "batch")) == 135 + 225 + 15 + 6 + 10
+    assert count(DownsamplingBlock(3, 5, "batch")) == 135 + 225 + 15 + 6 + 10
     # Three stages of 4, 8 and 16 channels, two blocks each: see above for the parts; a norm of 16.
     stages = (2 * (288 + 16)) + (288 + 576 + 32 + 24 + 1152 + 32) + (1152 + 2304 + 128 + 48 + 4608 + 64)
     assert count(ResNet(16, 2, 3, "batch")) == stages + 32
@@ -65,7 +75,7 @@ def test_weights_by_hand():
 
 def test_the_paper_s_twenty_layers_have_as_many_weights_as_they_say():
     """Its table 6: 0.27 million with 16, 32 and 64 channels, a window to enter by and a head for ten classes."""
-    whole = count(window(3, 16, 3)) + count(ResNet(64, 3, 3, "batch")) + 64 * 10 + 10
+    whole = count(conv2d(3, 16, 3)) + count(ResNet(64, 3, 3, "batch")) + 64 * 10 + 10
     assert round(whole / 1e6, 2) == 0.27
 
 
@@ -102,25 +112,25 @@ def test_how_far_a_place_sees():
 
 
 def test_stem_by_hand():
-    stem = positive(Stem(1, 1, 1))
+    stem = positive(ConvolutionalStem(1, 1, 1))
     pixels = torch.zeros(1, 1, 4, 4)
     pixels[0, 0, 1, 1] = 10.0
     # Every window that holds the one bright pixel gives 1; the largest of 3 x 3 around places 0 and 2.
     assert_close(stem(pixels), torch.tensor([[[[1.0, 1.0], [1.0, 1.0]]]]))
-    torch.nn.init.constant_(stem.windows[0].weight, -0.1)
+    torch.nn.init.constant_(stem.convs[0].weight, -0.1)
     assert not stem(pixels).any()
 
 
 def test_patches_of_a_stem_overlap():
-    stem = Stem(3, 16, 2)
+    stem = ConvolutionalStem(3, 16, 2)
     assert stem(torch.randn(2, 3, 32, 20)).shape == (2, 16, 8, 5)
     assert count(stem) == 27 * 8 + 8 * 9 * 16
     # 3 of the window, 2 more of the maximum; then at steps of 2, 4 and 4 more: 13 pixels at a distance of 4. A gradient
     # goes through the largest alone, so pixels are tried one by one.
-    stem, grey = positive(Stem(1, 4, 2)), torch.zeros(1, 1, 32, 32)
+    stem, gray = positive(ConvolutionalStem(1, 4, 2)), torch.zeros(1, 1, 32, 32)
     reach = []
     for column in range(32):
-        lit = grey.clone()
+        lit = gray.clone()
         lit[..., column] = 1
         if stem(lit)[0, 0, 4, 4] > 0:
             reach.append(column)
@@ -128,14 +138,14 @@ def test_patches_of_a_stem_overlap():
 
 
 def test_features_are_a_small_resnets_map():
-    features = Features(3, 16, 1, 3)
+    features = ResNetStem(3, 16, 1, 3)
     assert features(torch.randn(2, 3, 32, 20)).shape == (2, 16, 8, 5)
     assert count(features) == 27 * 4 + count(ResNet(16, 1, 3, "batch"))
     # The window at the beginning sees 3, and a ResNet of three stages of one block each 5 + 2 + 4 + 4 + 8: 2 more.
-    assert seen(positive(Features(1, 4, 1, 3)), 63) == 25
+    assert seen(positive(ResNetStem(1, 4, 1, 3)), 63) == 25
 
 
-def test_a_group_norm_keeps_pictures_apart_and_a_batch_norm_does_not():
+def test_a_group_norm_keeps_images_apart_and_a_batch_norm_does_not():
     features = torch.randn(4, 16, 5, 5)
     for kind, apart in (("group", True), ("batch", False)):
         block = ResidualBlock(16, kind)
@@ -143,26 +153,26 @@ def test_a_group_norm_keeps_pictures_apart_and_a_batch_norm_does_not():
 
 
 def test_the_first_weights_keep_the_scale_of_gradients():
-    block = CoarserBlock(32, 64, "batch")
-    assert block.first.weight.var().item() == pytest.approx(2 / (9 * 64), rel=0.05)
-    assert block.around.weight.var().item() == pytest.approx(2 / 64, rel=0.1)
+    block = DownsamplingBlock(32, 64, "batch")
+    assert block.conv1.weight.var().item() == pytest.approx(2 / (9 * 64), rel=0.05)
+    assert block.downsample.weight.var().item() == pytest.approx(2 / 64, rel=0.1)
 
 
 def test_a_network_is_its_parts_in_a_row_and_ends_with_a_norm():
     network, entered = ResNet(16, 2, 2, "group"), torch.randn(2, 8, 6, 6)
-    torch.nn.init.normal_(network.ending.bias)
+    torch.nn.init.normal_(network.final_norm.bias)
     features = entered
-    assert [type(block) for block in network.blocks] == [ResidualBlock, ResidualBlock, CoarserBlock, ResidualBlock]
+    assert [type(block) for block in network.blocks] == [ResidualBlock, ResidualBlock, DownsamplingBlock, ResidualBlock]
     for block in network.blocks:
         features = block(features)
-    assert_close(network(entered), ready(features, network.ending, "group"))
+    assert_close(network(entered), ready(features, network.final_norm, "group"))
 
 
 def test_a_map_is_read_off_line_after_line():
     features = torch.arange(12.0).view(1, 2, 2, 3)
-    rows = read_off(features.expand(2, -1, -1, -1))
+    rows = flatten_map(features.expand(2, -1, -1, -1))
     assert rows.values[0].tolist() == [[0, 6], [1, 7], [2, 8], [3, 9], [4, 10], [5, 11]]
     assert rows.lengths.tolist() == [6, 6]
     assert rows.grid == (2, 3)
-    assert torch.equal(as_map(rows)[1], features[0])
+    assert torch.equal(unflatten_map(rows)[1], features[0])
     assert rows.to("cpu").grid == (2, 3)

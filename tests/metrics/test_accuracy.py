@@ -13,7 +13,7 @@ from seq2see.metrics.accuracy import Accuracy, sentence_accuracy, token_accuracy
 def test_tokens_that_are_not_asked_for_do_not_count():
     labels = torch.tensor([[5, 6, 2], [7, 2, NOT_ASKED]])
     predictions = torch.tensor([[5, 9, 2], [7, 3, NOT_ASKED]])
-    assert token_accuracy(predictions, labels) == Accuracy(right=3, asked=5)
+    assert token_accuracy(predictions, labels) == Accuracy(correct=3, total=5)
 
 
 def test_batches_add_up_by_tokens_and_not_by_their_shares():

@@ -11,26 +11,26 @@ import torch
 
 from seq2see.core.errors import UserError
 from seq2see.metrics.alignment import (
-    Attended,
-    Gold,
-    HeadChoice,
+    GoldAlignment,
+    HeadSelection,
+    SentenceAttention,
     align,
     alignment_error_rate,
-    choose_heads,
-    score_choice,
+    score_heads,
+    select_heads,
     word_attention,
 )
 
 
 def test_error_rate_by_hand():
     # A = {00, 11, 22}, S = {00, 12}, P = S + {11}: one sure hit, two possible hits.
-    gold = Gold.of(sure=[(0, 0), (1, 2)], possible=[(1, 1)])
+    gold = GoldAlignment.of(sure=[(0, 0), (1, 2)], possible=[(1, 1)])
     links = {(0, 0), (1, 1), (2, 2)}
     assert alignment_error_rate([links], [gold]) == pytest.approx(1 - (1 + 2) / (3 + 2))
 
 
 def test_all_sure_links_and_only_possible_ones_are_perfect():
-    gold = Gold.of(sure=[(0, 0)], possible=[(1, 1)])
+    gold = GoldAlignment.of(sure=[(0, 0)], possible=[(1, 1)])
     assert alignment_error_rate([{(0, 0)}], [gold]) == 0
     assert alignment_error_rate([{(0, 0), (1, 1)}], [gold]) == 0
     assert alignment_error_rate([{(1, 0)}], [gold]) == 1
@@ -38,7 +38,7 @@ def test_all_sure_links_and_only_possible_ones_are_perfect():
 
 
 def test_counts_are_summed_over_sentences_before_dividing():
-    golds = [Gold.of([(0, 0)]), Gold.of([(0, 0), (1, 1), (2, 2)])]
+    golds = [GoldAlignment.of([(0, 0)]), GoldAlignment.of([(0, 0), (1, 1), (2, 2)])]
     links = [{(1, 0)}, {(0, 0), (1, 1), (2, 2)}]
     # 3 + 3 hits of 4 + 4; the mean of the sentences' rates would be 1/2.
     assert alignment_error_rate(links, golds) == pytest.approx(1 / 4)
@@ -53,34 +53,37 @@ def test_source_pieces_add_up_and_target_pieces_are_averaged():
             [0.9, 0.0, 0.0, 0.1],  # <eos>
         ]
     )
-    sentence = Attended(weights, source_words=[None, 0, 0, 1], target_words=[0, 0, 1, None])
+    sentence = SentenceAttention(weights, source_words=[None, 0, 0, 1], target_words=[0, 0, 1, None])
     expected = np.array([[0.45, 0.45], [0.1, 0.4]])
     np.testing.assert_allclose(word_attention(sentence), expected)
 
 
 def test_a_word_in_two_pieces_beats_a_larger_single_piece():
-    sentence = Attended(torch.tensor([[0.3, 0.3, 0.4]]), source_words=[0, 0, 1], target_words=[0])
-    assert align(sentence, Gold.of([(0, 0)])) == {(0, 0)}
+    sentence = SentenceAttention(torch.tensor([[0.3, 0.3, 0.4]]), source_words=[0, 0, 1], target_words=[0])
+    assert align(sentence, GoldAlignment.of([(0, 0)])) == {(0, 0)}
 
 
 def test_target_words_without_counterpart_and_words_cut_off_get_no_link():
-    sentence = Attended(torch.eye(3), source_words=[0, 1, 2], target_words=[0, 1, 2])
-    gold = Gold.of(sure=[(0, 0)], possible=[(1, 2), (0, 5)])
+    sentence = SentenceAttention(torch.eye(3), source_words=[0, 1, 2], target_words=[0, 1, 2])
+    gold = GoldAlignment.of(sure=[(0, 0)], possible=[(1, 2), (0, 5)])
     assert align(sentence, gold) == {(0, 0), (2, 2)}
 
 
 def test_a_sentence_without_source_words_is_linked_to_nothing():
-    assert align(Attended(torch.ones(2, 1), source_words=[None], target_words=[0, 1]), Gold.of([(0, 0)])) == set()
+    assert (
+        align(SentenceAttention(torch.ones(2, 1), source_words=[None], target_words=[0, 1]), GoldAlignment.of([(0, 0)]))
+        == set()
+    )
 
 
 def test_one_map_is_aligned_at_a_time():
     with pytest.raises(ValueError, match="one attention map"):
-        align(Attended(np.ones((2, 4, 3, 3)), range(3), range(3)), Gold.of([(0, 0)]))
+        align(SentenceAttention(np.ones((2, 4, 3, 3)), range(3), range(3)), GoldAlignment.of([(0, 0)]))
 
 
 def test_maps_of_another_size_than_the_pieces_are_refused():
     with pytest.raises(ValueError, match="3 target and 2 source"):
-        word_attention(Attended(np.ones((2, 3)), [0, 1], [0, 1, 2]))
+        word_attention(SentenceAttention(np.ones((2, 3)), [0, 1], [0, 1, 2]))
 
 
 def make_sentences(count: int, good: tuple[int, int], layers: int = 2, heads: int = 4):
@@ -92,13 +95,13 @@ def make_sentences(count: int, good: tuple[int, int], layers: int = 2, heads: in
         weights = generator.random((layers, heads, words + 1, words + 2)) + 0.001
         weights[good[0], good[1], :words, 1 : words + 1] += 3 * np.eye(words)
         weights /= weights.sum(axis=-1, keepdims=True)
-        sentences.append(Attended(weights, [None, *range(words), None], [*range(words), None]))
-        golds.append(Gold.of([(word, word) for word in range(words)]))
+        sentences.append(SentenceAttention(weights, [None, *range(words), None], [*range(words), None]))
+        golds.append(GoldAlignment.of([(word, word) for word in range(words)]))
     return sentences, golds
 
 
 def test_the_one_head_that_aligns_is_found():
-    choice = choose_heads(*make_sentences(11, good=(1, 2)))
+    choice = select_heads(*make_sentences(11, good=(1, 2)))
     assert (choice.layer, choice.heads, choice.error_rate) == (1, (2,), 0)
 
 
@@ -109,17 +112,17 @@ def test_two_heads_that_each_know_half_are_found_together():
     weights[0, [0, 2, 4]] = wrong
     weights[0, 1] = np.where(np.arange(words)[:, None] < 3, np.eye(words), uniform)
     weights[0, 3] = np.where(np.arange(words)[:, None] >= 3, np.eye(words), uniform)
-    sentence = Attended(weights, range(words), range(words))
-    choice = choose_heads([sentence], [Gold.of([(word, word) for word in range(words)])])
+    sentence = SentenceAttention(weights, range(words), range(words))
+    choice = select_heads([sentence], [GoldAlignment.of([(word, word) for word in range(words)])])
     assert set(choice.heads) == {1, 3}
     assert choice.error_rate == 0
-    alone = choose_heads([sentence], [Gold.of([(word, word) for word in range(words)])], most_heads=1)
+    alone = select_heads([sentence], [GoldAlignment.of([(word, word) for word in range(words)])], most_heads=1)
     assert alone.heads in ((1,), (3,))
 
 
 def test_of_equally_good_heads_the_first_of_the_first_layer_is_taken():
-    sentence = Attended(np.broadcast_to(np.eye(3), (2, 2, 3, 3)), range(3), range(3))
-    assert choose_heads([sentence], [Gold.of([(0, 0)])]) == HeadChoice(0, (0,), 0.0)
+    sentence = SentenceAttention(np.broadcast_to(np.eye(3), (2, 2, 3, 3)), range(3), range(3))
+    assert select_heads([sentence], [GoldAlignment.of([(0, 0)])]) == HeadSelection(0, (0,), 0.0)
 
 
 def test_the_mean_of_all_heads_is_a_candidate():
@@ -128,9 +131,9 @@ def test_the_mean_of_all_heads_is_a_candidate():
     weights = np.zeros((1, heads, words, words))
     for head in range(heads):
         weights[0, head] = 0.45 * np.eye(words) + 0.55 * np.roll(np.eye(words), head + 1, axis=1)
-    sentence = Attended(weights, range(words), range(words))
-    gold = Gold.of([(word, word) for word in range(words)])
-    choice = choose_heads([sentence], [gold], most_heads=1)
+    sentence = SentenceAttention(weights, range(words), range(words))
+    gold = GoldAlignment.of([(word, word) for word in range(words)])
+    choice = select_heads([sentence], [gold], most_heads=1)
     assert choice.heads == (0, 1, 2, 3, 4)
     assert choice.error_rate == 0
 
@@ -138,36 +141,39 @@ def test_the_mean_of_all_heads_is_a_candidate():
 def test_the_choice_agrees_with_aligning_sentence_by_sentence():
     sentences, golds = make_sentences(13, good=(0, 1))
     sentences = [
-        Attended(np.roll(s.weights, number % 3, axis=-2), s.source_words, s.target_words)
+        SentenceAttention(np.roll(s.weights, number % 3, axis=-2), s.source_words, s.target_words)
         for number, s in enumerate(sentences)
     ]
-    golds = [Gold.of(gold.sure, [(0, 1), (0, 99), (99, 1)]) for gold in golds]
+    golds = [GoldAlignment.of(gold.sure, [(0, 1), (0, 99), (99, 1)]) for gold in golds]
     # Of these nothing is left to link, and their gold links are missed all the same.
-    sentences += [Attended(np.ones((2, 4, 1, 1)), [0], [None]), Attended(np.ones((2, 4, 1, 1)), [None], [0])]
-    golds += [Gold.of([(0, 0)]), Gold.of([(0, 0)])]
-    choice = HeadChoice(0, (1, 3), 0.0)
+    sentences += [
+        SentenceAttention(np.ones((2, 4, 1, 1)), [0], [None]),
+        SentenceAttention(np.ones((2, 4, 1, 1)), [None], [0]),
+    ]
+    golds += [GoldAlignment.of([(0, 0)]), GoldAlignment.of([(0, 0)])]
+    choice = HeadSelection(0, (1, 3), 0.0)
     links = [
         align(dataclasses.replace(s, weights=s.weights[0, [1, 3]].mean(axis=0)), gold)
         for s, gold in zip(sentences, golds, strict=True)
     ]
     rate = alignment_error_rate(links, golds)
     assert 0.1 < rate < 1
-    assert score_choice(choice, sentences, golds) == pytest.approx(rate)
+    assert score_heads(choice, sentences, golds) == pytest.approx(rate)
 
 
 def test_a_choice_survives_json():
-    choice = HeadChoice(1, (2, 0), 0.125)
-    assert HeadChoice.of(json.loads(json.dumps(dataclasses.asdict(choice)))) == choice
+    choice = HeadSelection(1, (2, 0), 0.125)
+    assert HeadSelection.of(json.loads(json.dumps(dataclasses.asdict(choice)))) == choice
 
 
 def test_no_gold_links_is_said():
     sentences, _ = make_sentences(3, good=(0, 0))
     with pytest.raises(UserError, match="gold links"):
-        choose_heads(sentences, [Gold.of([])] * 3)
+        select_heads(sentences, [GoldAlignment.of([])] * 3)
     with pytest.raises(UserError, match="gold links"):
-        alignment_error_rate([set()], [Gold.of([])])
+        alignment_error_rate([set()], [GoldAlignment.of([])])
 
 
 def test_half_precision_tensors_are_read():
-    sentence = Attended(torch.eye(2, dtype=torch.bfloat16, requires_grad=True), [0, 1], [0, 1])
-    assert align(sentence, Gold.of([(0, 0), (1, 1)])) == {(0, 0), (1, 1)}
+    sentence = SentenceAttention(torch.eye(2, dtype=torch.bfloat16, requires_grad=True), [0, 1], [0, 1])
+    assert align(sentence, GoldAlignment.of([(0, 0), (1, 1)])) == {(0, 0), (1, 1)}

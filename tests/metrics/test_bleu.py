@@ -6,13 +6,13 @@ import pytest
 import sacrebleu
 
 from seq2see.core.errors import UserError
-from seq2see.metrics.bleu import Score, corpus_bleu, corpus_chrf, row_chrf
+from seq2see.metrics.bleu import Score, corpus_bleu, corpus_chrf, sentence_chrf
 
 OUTPUTS = ["The cat sat on the mat.", "A dog runs through deep snow today."]
 REFERENCES = ["The cat sat on a mat.", "A dog runs through the snow."]
 
 
-def test_corpus_bleu_is_that_of_sacrebleu_and_names_its_tokeniser_and_version():
+def test_corpus_bleu_is_that_of_sacrebleu_and_names_its_tokenizer_and_version():
     score = corpus_bleu(OUTPUTS, REFERENCES)
     assert score.value == sacrebleu.corpus_bleu(OUTPUTS, [REFERENCES]).score
     assert "tok:13a" in score.signature
@@ -36,15 +36,15 @@ def test_corpus_chrf_is_that_of_sacrebleu():
 
 
 def test_row_scores_keep_the_order_of_the_rows():
-    assert row_chrf(OUTPUTS, OUTPUTS[::-1]) != row_chrf(OUTPUTS, REFERENCES)
-    assert row_chrf(["same", "other"], ["same", "xyz"]) == [pytest.approx(100), 0]
+    assert sentence_chrf(OUTPUTS, OUTPUTS[::-1]) != sentence_chrf(OUTPUTS, REFERENCES)
+    assert sentence_chrf(["same", "other"], ["same", "xyz"]) == [pytest.approx(100), 0]
 
 
 def test_a_score_prints_with_its_signature():
     assert str(Score("BLEU", 12.25, "tok:13a")) == "BLEU 12.25 (tok:13a)"
 
 
-@pytest.mark.parametrize("score", [corpus_bleu, corpus_chrf, row_chrf])
+@pytest.mark.parametrize("score", [corpus_bleu, corpus_chrf, sentence_chrf])
 def test_outputs_without_their_references_are_refused(score):
     with pytest.raises(UserError, match="2 outputs but 1 references"):
         score(OUTPUTS, REFERENCES[:1])
@@ -55,10 +55,10 @@ def test_outputs_without_their_references_are_refused(score):
 def test_an_output_is_compared_with_all_of_its_answers():
     outputs = ["a dog runs on the grass", "two cats sit on a wall"]
     first = ["the animal is outside now", "two cats sit on a wall"]
-    answers = [(first[0], outputs[0], "a brown dog runs"), (first[1],)]
-    alone, together = corpus_bleu(outputs, first), corpus_bleu(outputs, first, answers=answers)
+    all_references = [(first[0], outputs[0], "a brown dog runs"), (first[1],)]
+    alone, together = corpus_bleu(outputs, first), corpus_bleu(outputs, first, all_references=all_references)
     assert alone.value < 80
     assert together.value == pytest.approx(100)
-    assert corpus_bleu(outputs, first, answers=[(each,) for each in first]) == alone
+    assert corpus_bleu(outputs, first, all_references=[(each,) for each in first]) == alone
     with pytest.raises(UserError, match="2 outputs but 1 references"):
-        corpus_bleu(outputs, first, answers=answers[:1])
+        corpus_bleu(outputs, first, all_references=all_references[:1])

@@ -10,7 +10,12 @@ from sacrebleu.metrics import BLEU
 
 from seq2see.core.errors import UserError
 from seq2see.metrics.bleu import corpus_bleu
-from seq2see.metrics.bootstrap import bootstrap_of_runs, paired_accuracy, paired_bootstrap, sentence_statistics
+from seq2see.metrics.bootstrap import (
+    paired_bootstrap,
+    paired_bootstrap_accuracy,
+    paired_bootstrap_of_runs,
+    sentence_statistics,
+)
 
 WORDS = ["the", "a", "big", "red", "dog", "cat", "bird", "house", "tree", "sees", "likes", "near", "under"]
 
@@ -93,7 +98,7 @@ class TestSeveralRuns:
     def test_a_system_counts_by_the_mean_of_its_runs(self):
         runs = [make_outputs(0.3, seed)[0] for seed in (2, 3, 4)]
         other, references = make_outputs(0.2, seed=5)
-        result = bootstrap_of_runs(runs, [other], references, seed=7, samples=40)
+        result = paired_bootstrap_of_runs(runs, [other], references, seed=7, samples=40)
         scores = [corpus_bleu(run, references).value for run in runs]
         assert result.first.score == pytest.approx(sum(scores) / 3)
         assert result.second.score == pytest.approx(corpus_bleu(other, references).value)
@@ -104,14 +109,14 @@ class TestSeveralRuns:
         first, references = make_outputs(0.3, seed=2)
         second, _ = make_outputs(0.28, seed=3)
         alone = paired_bootstrap(first, second, references, seed=7, samples=60)
-        thrice = bootstrap_of_runs([first] * 3, [second] * 3, references, seed=7, samples=60)
+        thrice = paired_bootstrap_of_runs([first] * 3, [second] * 3, references, seed=7, samples=60)
         assert thrice.p_value == alone.p_value
         assert thrice.difference.low == pytest.approx(alone.difference.low)
 
     def test_every_run_must_fit_the_references(self):
         outputs, references = make_outputs(0.3, seed=2)
         with pytest.raises(UserError, match="59 outputs but 60"):
-            bootstrap_of_runs([outputs], [outputs, outputs[:-1]], references, seed=7)
+            paired_bootstrap_of_runs([outputs], [outputs, outputs[:-1]], references, seed=7)
 
 
 def answers(right: list[int]) -> np.ndarray:
@@ -124,18 +129,18 @@ def test_accuracies_are_compared_as_the_normal_law_says():
     both, first, second, neither = [1] * 280, [1] * 24, [0] * 36, [0] * 60
     one = answers([*both, *first, *second, *neither])
     other = answers([*both, *[0] * 24, *[1] * 36, *neither])
-    found = paired_accuracy(one, other, seed=3, samples=20_000)
+    found = paired_bootstrap_accuracy(one, other, seed=3, samples=20_000)
     assert (found.first.score, found.second.score, found.difference.score) == (76.0, 79.0, 3.0)
     assert found.p_value == pytest.approx(0.5 * math.erfc(12 / math.sqrt(2 * (60 - 0.36))), abs=0.01)
     width = found.difference.high - found.difference.low
     assert width == pytest.approx(2 * 1.96 * 100 * math.sqrt(60 - 0.36) / 400, rel=0.03)
-    assert paired_accuracy(other, one, seed=3, samples=20_000).difference.score == -3.0
-    assert paired_accuracy(one, one, seed=3).p_value == 1.0
+    assert paired_bootstrap_accuracy(other, one, seed=3, samples=20_000).difference.score == -3.0
+    assert paired_bootstrap_accuracy(one, one, seed=3).p_value == 1.0
 
 
 def test_a_sample_in_which_nothing_was_asked_has_nothing_right():
     """Of two examples only one has an answer, and it is not in every sample."""
-    found = paired_accuracy(np.array([(0, 0), (1, 1)]), np.array([(0, 0), (0, 1)]), seed=3, samples=50)
+    found = paired_bootstrap_accuracy(np.array([(0, 0), (1, 1)]), np.array([(0, 0), (0, 1)]), seed=3, samples=50)
     assert (found.first.score, found.second.score) == (100.0, 0.0)
     assert 0 < found.first.mean < 100
 
@@ -143,7 +148,7 @@ def test_a_sample_in_which_nothing_was_asked_has_nothing_right():
 def test_words_of_one_sentence_are_drawn_together():
     """Ten words that are right or wrong together say no more than one."""
     one, other = np.array([(5, 10), (5, 10)] * 20), np.array([(10, 10), (2, 10)] * 20)
-    together = paired_accuracy(one, other, seed=3)
-    apart = paired_accuracy(np.repeat(one, 10, axis=0), np.repeat(other, 10, axis=0), seed=3)
+    together = paired_bootstrap_accuracy(one, other, seed=3)
+    apart = paired_bootstrap_accuracy(np.repeat(one, 10, axis=0), np.repeat(other, 10, axis=0), seed=3)
     assert together.difference.score == 10.0
     assert together.difference.high - together.difference.low > 2 * (apart.difference.high - apart.difference.low)

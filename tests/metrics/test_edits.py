@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from seq2see.core.errors import UserError
-from seq2see.metrics.edits import EditErrors, edit_errors, pronunciation_errors, without_stress
+from seq2see.metrics.edits import EditErrorCounts, count_edit_errors, pronunciation_errors, without_stress
 
 SYMBOLS = some.lists(some.sampled_from(["AA1", "B", "CH"]), max_size=7)
 
@@ -25,39 +25,41 @@ SYMBOLS = some.lists(some.sampled_from(["AA1", "B", "CH"]), max_size=7)
     ],
 )
 def test_edits_are_counted_in_whole_symbols(output, answer, edits):
-    counted = edit_errors([output.split()], [[answer.split()]])
-    assert counted == EditErrors(wrong=int(edits > 0), rows=1, edits=edits, symbols=len(answer.split()))
+    counted = count_edit_errors([output.split()], [[answer.split()]])
+    assert counted == EditErrorCounts(wrong_sequences=int(edits > 0), rows=1, edits=edits, symbols=len(answer.split()))
 
 
 def test_the_nearest_right_answer_counts_with_its_own_length():
     right = [["T", "AH", "M", "EY", "T", "OW"], ["T", "M", "AA"]]
-    assert edit_errors([["T", "M", "EY"]], [right]) == EditErrors(wrong=1, rows=1, edits=1, symbols=3)
-    assert edit_errors([right[1]], [right]) == EditErrors(wrong=0, rows=1, edits=0, symbols=3)
+    assert count_edit_errors([["T", "M", "EY"]], [right]) == EditErrorCounts(
+        wrong_sequences=1, rows=1, edits=1, symbols=3
+    )
+    assert count_edit_errors([right[1]], [right]) == EditErrorCounts(wrong_sequences=0, rows=1, edits=0, symbols=3)
 
 
 def test_of_two_equally_near_answers_the_first_counts():
-    assert edit_errors([["A", "B"]], [[["A"], ["A", "B", "C"]]]).symbols == 1
-    assert edit_errors([["A", "B"]], [[["A", "B", "C"], ["A"]]]).symbols == 3
+    assert count_edit_errors([["A", "B"]], [[["A"], ["A", "B", "C"]]]).symbols == 1
+    assert count_edit_errors([["A", "B"]], [[["A", "B", "C"], ["A"]]]).symbols == 3
 
 
 def test_rates_are_sums_over_sums_and_not_means_of_rates():
     # One edit in 2 symbols and none in 8: 1 of 10, not the mean of 50 % and 0 %.
-    errors = edit_errors([["X", "B"], list("abcdefgh")], [[["A", "B"]], [list("abcdefgh")]])
-    assert (errors.row_rate, errors.symbol_rate) == (50.0, 10.0)
-    assert errors + EditErrors(2, 2, 9, 10) == EditErrors(3, 4, 10, 20)
+    errors = count_edit_errors([["X", "B"], list("abcdefgh")], [[["A", "B"]], [list("abcdefgh")]])
+    assert (errors.sequence_error_rate, errors.symbol_error_rate) == (50.0, 10.0)
+    assert errors + EditErrorCounts(2, 2, 9, 10) == EditErrorCounts(3, 4, 10, 20)
     assert str(errors) == "50.0 % of 2 wrong, 10.0 % of their 10 symbols"
 
 
 def test_a_rate_may_pass_one_hundred_percent():
-    assert edit_errors([list("abc")], [[["x"]]]).symbol_rate == 300.0
+    assert count_edit_errors([list("abc")], [[["x"]]]).symbol_error_rate == 300.0
 
 
 @given(SYMBOLS, some.lists(SYMBOLS, min_size=1, max_size=4))
-def test_a_row_is_wrong_exactly_if_it_is_none_of_the_answers(output, answers):
-    errors = edit_errors([output], [answers])
-    assert errors.wrong == (output not in answers)
-    longest = max(len(output), *map(len, answers))
-    assert errors.wrong <= errors.edits <= longest
+def test_a_row_is_wrong_exactly_if_it_is_none_of_the_answers(output, all_references):
+    errors = count_edit_errors([output], [all_references])
+    assert errors.wrong_sequences == (output not in all_references)
+    longest = max(len(output), *map(len, all_references))
+    assert errors.wrong_sequences <= errors.edits <= longest
 
 
 def test_stress_is_a_digit_at_the_end_and_nothing_else_is_lost():
@@ -66,28 +68,28 @@ def test_stress_is_a_digit_at_the_end_and_nothing_else_is_lost():
 
 def test_a_word_with_the_wrong_stress_is_right_without_stress_only():
     outputs = ["P EH0 R M IH1 T", "K AE1 T", "D AO1"]
-    answers = [["P ER0 M IH1 T", "P EH1 R M IH2 T"], ["K AE1 T"], ["D AO1 G"]]
+    all_references = [["P ER0 M IH1 T", "P EH1 R M IH2 T"], ["K AE1 T"], ["D AO1 G"]]
     # Without stress: 5 + 3 + 3 sounds in the nearest answers (6, 3, 3 with the second answer of "permit").
-    assert pronunciation_errors(outputs, answers) == {
-        "word_errors": pytest.approx(100 / 3),
-        "phoneme_errors": pytest.approx(100 * 1 / 12),  # nearest to P EH R M IH T: 0 edits; D AO lacks a G
-        "word_errors_with_stress": pytest.approx(200 / 3),
-        "phoneme_errors_with_stress": pytest.approx(100 * 3 / 11),  # both are 2 edits away: the first, 5 long
+    assert pronunciation_errors(outputs, all_references) == {
+        "word_error_rate": pytest.approx(100 / 3),
+        "phoneme_error_rate": pytest.approx(100 * 1 / 12),  # nearest to P EH R M IH T: 0 edits; D AO lacks a G
+        "word_error_rate_with_stress": pytest.approx(200 / 3),
+        "phoneme_error_rate_with_stress": pytest.approx(100 * 3 / 11),  # both are 2 edits away: the first, 5 long
     }
 
 
 def test_stressed_and_unstressed_may_be_nearest_to_different_answers():
     scores = pronunciation_errors(["A1 B C"], [["X1 B C", "A0 B0 C0 D"]])
     # With stress: X1 is 1 edit away. Without: X is 1 edit away of 3, and so is A B C D: the first counts.
-    assert scores["phoneme_errors_with_stress"] == scores["phoneme_errors"] == pytest.approx(100 / 3)
+    assert scores["phoneme_error_rate_with_stress"] == scores["phoneme_error_rate"] == pytest.approx(100 / 3)
 
 
 def test_what_cannot_be_scored_is_told():
     with pytest.raises(UserError, match="2 outputs but 1"):
-        edit_errors([["a"], ["b"]], [[["a"]]])
+        count_edit_errors([["a"], ["b"]], [[["a"]]])
     with pytest.raises(UserError, match="no outputs"):
-        edit_errors([], [])
+        count_edit_errors([], [])
     with pytest.raises(UserError, match="no right answer"):
-        edit_errors([["a"]], [[]])
+        count_edit_errors([["a"]], [[]])
     with pytest.raises(UserError, match="at least one symbol"):
-        _ = edit_errors([["a"]], [[[]]]).symbol_rate
+        _ = count_edit_errors([["a"]], [[[]]]).symbol_error_rate

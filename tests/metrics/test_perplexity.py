@@ -38,11 +38,11 @@ def test_different_units_are_not_compared_and_bits_are_offered():
         assert Perplexity(9.0, 3, "token") < Perplexity(9.0, 6, "character")
 
 
-def test_tokens_of_two_tokenisers_are_not_compared():
+def test_tokens_of_two_tokenizers_are_not_compared():
     with pytest.raises(UserError, match="different units"):
         min(
-            Perplexity(9.0, 3, "token", tokeniser="bpe 8000"),
-            Perplexity(9.0, 4, "token", tokeniser="bpe 500"),
+            Perplexity(9.0, 3, "token", tokenizer="bpe 8000"),
+            Perplexity(9.0, 4, "token", tokenizer="bpe 500"),
         )
 
 
@@ -53,7 +53,7 @@ def test_equal_units_are_sorted_best_first():
 
 def test_it_says_its_unit():
     assert str(Perplexity(4 * math.log(5), 4, "word")) == "5.00 per word"
-    text = str(Perplexity(8 * math.log(2), 4, "token", characters=16, tokeniser="bpe 500"))
+    text = str(Perplexity(8 * math.log(2), 4, "token", characters=16, tokenizer="bpe 500"))
     assert text == "4.00 per token of bpe 500 (0.500 bits per character)"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seq2see.metrics.spans import SpanScore, are_spans, spans_of
+from seq2see.metrics.spans import SpanScore, are_bio_tags, extract_spans
 
 
 @pytest.mark.parametrize(
@@ -18,28 +18,28 @@ from seq2see.metrics.spans import SpanScore, are_spans, spans_of
     ],
 )
 def test_spans_begin_and_end(tags, spans):
-    assert spans_of(tags.split()) == spans
+    assert extract_spans(tags.split()) == spans
 
 
 def test_a_span_counts_only_if_it_is_whole_and_of_its_kind():
     truth = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-ORG"]]
     answer = [["B-PER", "O", "O", "B-LOC"], ["O", "B-LOC"]]
     found = SpanScore.of(truth, answer)
-    assert (found.right, found.answered, found.there) == (1, 3, 3)
-    assert found.figures.f1 == pytest.approx(1 / 3)
-    assert SpanScore.of([["O"]], [["O"]]).figures.f1 == 0
+    assert (found.correct, found.predicted, found.actual) == (1, 3, 3)
+    assert found.scores.f1 == pytest.approx(1 / 3)
+    assert SpanScore.of([["O"]], [["O"]]).scores.f1 == 0
 
 
 def test_spans_that_were_answered_and_spans_that_are_there_are_told_apart():
     found = SpanScore.of([["B-PER", "O", "O"]], [["B-PER", "B-LOC", "B-LOC"]])
-    assert (found.right, found.answered, found.there) == (1, 3, 1)
-    assert (found.figures.precision, found.figures.recall, found.figures.count) == (pytest.approx(1 / 3), 1, 1)
+    assert (found.correct, found.predicted, found.actual) == (1, 3, 1)
+    assert (found.scores.precision, found.scores.recall, found.scores.count) == (pytest.approx(1 / 3), 1, 1)
 
 
 def test_parts_of_speech_are_no_spans():
-    assert are_spans(["B-PER", "I-PER", "O"])
-    assert not are_spans(["NOUN", "O"])
-    assert not are_spans(["O"])
-    assert not are_spans(["B-PER", "I-PER"])
-    assert not are_spans(["O", "I-PER"])
-    assert not are_spans(["O", "B-PER", "NOUN"])
+    assert are_bio_tags(["B-PER", "I-PER", "O"])
+    assert not are_bio_tags(["NOUN", "O"])
+    assert not are_bio_tags(["O"])
+    assert not are_bio_tags(["B-PER", "I-PER"])
+    assert not are_bio_tags(["O", "I-PER"])
+    assert not are_bio_tags(["O", "B-PER", "NOUN"])

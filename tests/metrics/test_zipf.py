@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from seq2see.metrics.zipf import plateaus, zipf_slope
+from seq2see.metrics.zipf import rank_ranges, zipf_slope
 
 
 @pytest.mark.parametrize("slope", [-1.0, -0.5, -1.7])
@@ -17,7 +17,7 @@ def test_the_slope_of_an_exact_law_is_found(slope):
 
 
 def test_equals_share_their_ranks():
-    first, last = plateaus([5, 2, 1], [1, 3, 4])
+    first, last = rank_ranges([5, 2, 1], [1, 3, 4])
     assert first.tolist() == [1, 2, 5]
     assert last.tolist() == [1, 4, 8]
     assert zipf_slope([3], [10]) == pytest.approx(0, abs=1e-12)
@@ -25,10 +25,10 @@ def test_equals_share_their_ranks():
 
 def test_head_and_tail_have_slopes_of_their_own():
     counts = [*range(1000, 900, -1), *([1] * 1)]
-    times = [*([1] * 100), 9900]
-    assert zipf_slope(counts, times, 1, 100) > -0.1
-    assert zipf_slope(counts, times, 101) == pytest.approx(0, abs=1e-12)
-    assert zipf_slope(counts, times) < -1
+    multiplicities = [*([1] * 100), 9900]
+    assert zipf_slope(counts, multiplicities, 1, 100) > -0.1
+    assert zipf_slope(counts, multiplicities, 101) == pytest.approx(0, abs=1e-12)
+    assert zipf_slope(counts, multiplicities) < -1
 
 
 def test_there_are_no_ranks_behind_the_last():

@@ -10,47 +10,47 @@ from torch.testing import assert_close
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.errors import UserError
-from seq2see.core.rows import fork, pick_rows
+from seq2see.core.rows import clone_state, pick_rows
 from seq2see.core.settings import read_tree
-from seq2see.layers.gated import GRUCell, LSTMCell, NotesGRUCell
-from seq2see.layers.recurrent import ElmanCell, ReluCell
+from seq2see.layers.gru_lstm import GRUCell, LSTMCell, ResetBeforeGRUCell
 from seq2see.layers.recurrent_attention import (
     AdditiveAttention,
     BilinearAttention,
     DotAttention,
     ScaledDotAttention,
 )
-from seq2see.layers.recurrent_stack import CellStack, ReadBothWays
+from seq2see.layers.recurrent_cells import ReluRNNCell, RNNCell
+from seq2see.layers.recurrent_stack import BidirectionalRNN, StackedRNN
 from seq2see.models.build import fresh_model
-from seq2see.models.memory import Memory
+from seq2see.models.decoder_attention import NoAttention
+from seq2see.models.encoder_output import EncoderOutput
 from seq2see.models.recurrent import (
+    ATTENTIONS,
     CELLS,
-    LOOKS,
     RecurrentDecoder,
     RecurrentDecoderSettings,
     RecurrentEncoder,
     RecurrentEncoderSettings,
 )
-from seq2see.models.recurrent_looks import LookOnce
-from seq2see.models.recurrent_state import HandOver
-from seq2see.models.settings import ModelSettings, TextTarget, Tokens
+from seq2see.models.recurrent_state import CopyBridge
+from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
 
 ATTENTIONS = ["additive", "dot", "bilinear", "scaled-dot"]
 
 
-def memory_for(look: str, lengths: tuple[int, ...] = (4, 2, 3)) -> Memory:
+def memory_for(look: str, lengths: tuple[int, ...] = (4, 2, 3)) -> EncoderOutput:
     """A memory whose width is not the decoder's, where the look allows that, with NaN behind the data."""
     width = 5 if "dot" in look else 3
     values = torch.randn(len(lengths), max(lengths), width)
-    memory = Memory(values, torch.tensor(lengths), torch.randn(len(lengths), width))
+    memory = EncoderOutput(values, torch.tensor(lengths), torch.randn(len(lengths), width))
     values[~memory.real] = float("nan")
     return memory
 
 
 def decoder_for(look: str, cell: str = "gru", depth: int = 2) -> RecurrentDecoder:
     """A decoder of width 5 that reads vectors of width 7."""
-    chosen = RecurrentDecoderSettings(width=5, depth=depth, cell=cell, look=look, dropout=0.3)
-    return RecurrentDecoder.of(chosen, memory_for(look).summary.size(-1), input_width=7).eval()
+    chosen = RecurrentDecoderSettings(width=5, depth=depth, cell=cell, attention=look, dropout=0.3)
+    return RecurrentDecoder.from_settings(chosen, memory_for(look).pooled.size(-1), input_width=7).eval()
 
 
 def targets(lengths: tuple[int, ...] = (6, 4, 1)) -> Sequences:
@@ -61,31 +61,31 @@ def targets(lengths: tuple[int, ...] = (6, 4, 1)) -> Sequences:
 
 
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", ATTENTIONS)
 def test_stepping_equals_reading_whole_at_every_split(look, cell):
     decoder, memory = decoder_for(look, cell), memory_for(look)
     vectors = targets((6, 6, 6))
     whole = decoder(vectors, memory)
     assert whole.shape == (3, 6, 5)
     for split in range(1, 6):
-        state = decoder.start(memory, rows=3, room=6)
+        state = decoder.start(memory, rows=3, max_length=6)
         head, state = decoder.step(vectors.values[:, :split], state)
         tail, state = decoder.step(vectors.values[:, split:], state)
         assert_close(torch.cat([head, tail], dim=1), whole, rtol=0, atol=1e-6)
-    state = decoder.start(memory, rows=3, room=6)
+    state = decoder.start(memory, rows=3, max_length=6)
     for time in range(6):
         hidden, state = decoder.step(vectors.values[:, time : time + 1], state)
         assert_close(hidden[:, 0], whole[:, time], rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", ATTENTIONS)
 def test_padding_of_source_and_target_changes_nothing(look):
     decoder, memory, vectors = decoder_for(look), memory_for(look), targets()
     hidden = decoder(vectors, memory)
-    longer = Memory(
+    longer = EncoderOutput(
         torch.cat([memory.values, torch.full((3, 2, memory.values.size(-1)), float("nan"))], dim=1),
         memory.lengths,
-        memory.summary,
+        memory.pooled,
     )
     dirty = vectors.values.masked_fill(~vectors.real[..., None], float("nan")).requires_grad_()
     again = decoder(Sequences(dirty, vectors.lengths), longer)
@@ -96,49 +96,49 @@ def test_padding_of_source_and_target_changes_nothing(look):
     assert dirty.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", ATTENTIONS)
 def test_the_future_never_changes_the_past(look):
     decoder, memory = decoder_for(look), memory_for(look)
     values = torch.randn(3, 6, 7, requires_grad=True)
     hidden = decoder(Sequences(values, torch.tensor([6, 6, 6])), memory)
-    (slope,) = torch.autograd.grad(hidden[:, 2].sum(), values)
-    assert slope[:, 3:].count_nonzero() == 0
-    assert (slope[:, :3].abs().sum(-1) > 0).all()
+    (grad,) = torch.autograd.grad(hidden[:, 2].sum(), values)
+    assert grad[:, 3:].count_nonzero() == 0
+    assert (grad[:, :3].abs().sum(-1) > 0).all()
 
 
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", ATTENTIONS)
 def test_rows_of_a_state_can_be_picked_and_do_not_talk(look, cell):
     decoder, memory = decoder_for(look, cell), memory_for(look)
     vectors, more = torch.randn(3, 2, 7), torch.randn(4, 2, 7)
     rows = torch.tensor([2, 0, 0, 1])
-    _, state = decoder.step(vectors, decoder.start(memory, rows=3, room=4))
-    kept = fork(state)
+    _, state = decoder.step(vectors, decoder.start(memory, rows=3, max_length=4))
+    kept = clone_state(state)
     picked, _ = decoder.step(more, pick_rows(state, rows))
     for place, row in enumerate(rows.tolist()):
         only = torch.tensor([row])
         alone, _ = decoder.step(more[place : place + 1], pick_rows(kept, only))
         assert_close(picked[place : place + 1], alone, rtol=0, atol=1e-6)
-        begun = decoder.start(pick_rows(memory, only), rows=1, room=4)
+        begun = decoder.start(pick_rows(memory, only), rows=1, max_length=4)
         _, begun = decoder.step(vectors[only], begun)
         assert_close(decoder.step(more[place : place + 1], begun)[0], alone, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", ATTENTIONS)
 def test_every_look_depends_on_the_source(look):
     decoder, vectors = decoder_for(look), targets((4, 4, 4))
     memory, other = memory_for(look), memory_for(look)
     assert not torch.allclose(decoder(vectors, memory), decoder(vectors, other))
     # Only attention sees the single places; the others see the summary alone.
-    places = Memory(other.values, memory.lengths, memory.summary)
+    places = EncoderOutput(other.values, memory.lengths, memory.pooled)
     same = torch.allclose(decoder(vectors, memory), decoder(vectors, places))
     assert same == (look not in ATTENTIONS)
 
 
 def test_a_summary_at_every_step_is_seen_beyond_the_first_state():
     decoder, memory = decoder_for("every-step"), memory_for("every-step")
-    state = decoder.start(memory, rows=3, room=1)
-    other = decoder.start(memory_for("every-step"), rows=3, room=1).after(state.cells)
+    state = decoder.start(memory, rows=3, max_length=1)
+    other = decoder.start(memory_for("every-step"), rows=3, max_length=1).with_cells(state.cell_state)
     vector = torch.randn(3, 1, 7)
     assert not torch.allclose(decoder.step(vector, state)[0], decoder.step(vector, other)[0])
 
@@ -148,7 +148,7 @@ def test_a_probe_sees_one_map_of_all_times_and_changes_nothing(look):
     decoder, memory, vectors = decoder_for(look), memory_for(look), targets()
     unwatched = decoder(vectors, memory)
     seen = []
-    decoder.look.attention.probe = seen.append
+    decoder.attention.attention.hook = seen.append
     assert torch.equal(decoder(vectors, memory), unwatched)
     (looked,) = seen
     weights = looked.weights
@@ -161,19 +161,19 @@ def test_additive_attention_asks_with_the_state_before_and_dot_attention_with_th
     vector = torch.randn(3, 1, 7)
     for look, asks_before in [("additive", True), ("dot", False)]:
         decoder, memory, seen = decoder_for(look), memory_for(look), []
-        decoder.look.attention.probe = seen.append
-        state = decoder.start(memory, rows=3, room=1)
+        decoder.attention.attention.hook = seen.append
+        state = decoder.start(memory, rows=3, max_length=1)
         decoder.step(vector, state)
         decoder.step(vector + 1, state)
         assert torch.equal(seen[0].weights, seen[1].weights) == asks_before
-        asked = decoder.look.attention.ask(state.hidden[:, -1:])
+        asked = decoder.attention.attention.project_query(state.hidden[:, -1:])
         assert torch.allclose(seen[1].queries[:, 0], asked, atol=1e-6) == asks_before  # shown is what was asked with
 
 
 def test_additive_attention_asks_with_the_top_layer():
     decoder, memory, seen = decoder_for("additive"), memory_for("additive"), []
-    decoder.look.attention.probe = seen.append
-    state = decoder.start(memory, rows=3, room=1)
+    decoder.attention.attention.hook = seen.append
+    state = decoder.start(memory, rows=3, max_length=1)
     for layer in (0, 1):
         hidden = state.hidden.clone()
         hidden[:, layer] += 1
@@ -185,10 +185,10 @@ def test_additive_attention_asks_with_the_top_layer():
 
 def test_the_output_of_dot_attention_is_a_squashed_join_of_context_and_state():
     decoder, memory = decoder_for("dot"), memory_for("dot")
-    decoder.look.join.weight.data.copy_(torch.cat([2 * torch.eye(5), 3 * torch.eye(5)], dim=1))
+    decoder.attention.join.weight.data.copy_(torch.cat([2 * torch.eye(5), 3 * torch.eye(5)], dim=1))
     vectors = targets((2, 2, 2))
-    state = decoder.start(memory, rows=3, room=2)
-    hidden, _ = decoder.stack.read(vectors.values, state.cells)
+    state = decoder.start(memory, rows=3, max_length=2)
+    hidden, _ = decoder.stack.read(vectors.values, state.cell_state)
     shares = (hidden @ memory.values.nan_to_num().mT).masked_fill(~memory.real[:, None], -1e9).softmax(-1)
     expected = torch.tanh(2 * shares @ memory.values.nan_to_num() + 3 * hidden)
     assert_close(decoder(vectors, memory), expected)
@@ -199,8 +199,8 @@ def test_the_output_of_dot_attention_is_a_squashed_join_of_context_and_state():
 
 def test_the_first_state_is_a_squashed_projection_of_the_summary():
     decoder, memory = decoder_for("first-state", "lstm"), memory_for("first-state")
-    state = decoder.start(memory, rows=3, room=1)
-    expected = torch.tanh(decoder.bridge.project(memory.summary)).view(3, 2, 2, 5)
+    state = decoder.start(memory, rows=3, max_length=1)
+    expected = torch.tanh(decoder.bridge.project(memory.pooled)).view(3, 2, 2, 5)
     assert_close(state.hidden, expected[:, 0])
     assert_close(state.cell, expected[:, 1])
 
@@ -208,39 +208,39 @@ def test_the_first_state_is_a_squashed_projection_of_the_summary():
 def test_the_summary_can_be_handed_over_unchanged():
     memory = memory_for("dot")
     for cell in (GRUCell, LSTMCell):
-        decoder = RecurrentDecoder(CellStack([cell(7, 5), cell(5, 5)]), HandOver(), LookOnce())
-        state = decoder.start(memory, rows=3, room=1)
-        assert torch.equal(state.hidden[:, 0], memory.summary)
-        assert torch.equal(state.hidden[:, 1], memory.summary)
+        decoder = RecurrentDecoder(StackedRNN([cell(7, 5), cell(5, 5)]), CopyBridge(), NoAttention())
+        state = decoder.start(memory, rows=3, max_length=1)
+        assert torch.equal(state.hidden[:, 0], memory.pooled)
+        assert torch.equal(state.hidden[:, 1], memory.pooled)
         assert (state.cell is None) == (cell is GRUCell)
         assert state.cell is None or state.cell.count_nonzero() == 0
 
 
 def test_without_an_encoder_a_decoder_is_a_language_model():
-    settings = RecurrentDecoderSettings(width=5, look="first-state", cell="lstm")
-    decoder = RecurrentDecoder.of(settings, memory_width=None).eval()
-    state = decoder.start(None, rows=2, room=3)
+    settings = RecurrentDecoderSettings(width=5, attention="first-state", cell="lstm")
+    decoder = RecurrentDecoder.from_settings(settings, memory_width=None).eval()
+    state = decoder.start(None, rows=2, max_length=3)
     assert state.hidden.count_nonzero() == 0
     vectors = torch.randn(2, 3, 5)
     hidden, _ = decoder.step(vectors, state)
     assert_close(decoder(Sequences(vectors, torch.tensor([3, 3])), None), hidden)
     with pytest.raises(UserError, match="first-state"):
-        RecurrentDecoder.of(RecurrentDecoderSettings(), memory_width=None)
+        RecurrentDecoder.from_settings(RecurrentDecoderSettings(), memory_width=None)
 
 
 # Pairs
 
 
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", ATTENTIONS)
 def test_a_pair_trains_and_steps_in_bf16(look, cell):
-    encoder = RecurrentEncoder.of(RecurrentEncoderSettings(width=8, cell=cell))
-    decoder = RecurrentDecoder.of(RecurrentDecoderSettings(width=8, depth=2, cell=cell, look=look), 8)
+    encoder = RecurrentEncoder.from_settings(RecurrentEncoderSettings(width=8, cell=cell))
+    decoder = RecurrentDecoder.from_settings(RecurrentDecoderSettings(width=8, depth=2, cell=cell, attention=look), 8)
     vectors = Sequences(torch.randn(3, 4, 8), torch.tensor([4, 2, 3]))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         memory = encoder(vectors)
         hidden = decoder(vectors, memory)
-        state = decoder.start(memory, rows=3, room=2)
+        state = decoder.start(memory, rows=3, max_length=2)
         for _ in range(2):
             _, state = decoder.step(torch.randn(3, 1, 8), state)
     hidden.float().sum().backward()
@@ -252,10 +252,16 @@ def test_a_pair_trains_and_steps_in_bf16(look, cell):
 
 
 def test_each_word_means_its_class():
-    cells = {"elman": ElmanCell, "elman-relu": ReluCell, "gru": GRUCell, "lstm": LSTMCell, "notes-gru": NotesGRUCell}
+    cells = {
+        "elman": RNNCell,
+        "elman-relu": ReluRNNCell,
+        "gru": GRUCell,
+        "lstm": LSTMCell,
+        "notes-gru": ResetBeforeGRUCell,
+    }
     for word, cell_class in cells.items():
-        encoder = RecurrentEncoder.of(RecurrentEncoderSettings(width=4, cell=word, direction="forward"))
-        assert type(encoder.reader.cells[0]) is cell_class
+        encoder = RecurrentEncoder.from_settings(RecurrentEncoderSettings(width=4, cell=word, direction="forward"))
+        assert type(encoder.stack.cells[0]) is cell_class
         assert type(decoder_for("dot", word).stack.cells[0]) is cell_class
     looks = {
         "additive": AdditiveAttention,
@@ -268,8 +274,8 @@ def test_each_word_means_its_class():
 
 
 def test_two_directions_have_weights_of_their_own():
-    reader = RecurrentEncoder.of(RecurrentEncoderSettings(width=4)).reader
-    assert isinstance(reader, ReadBothWays)
+    reader = RecurrentEncoder.from_settings(RecurrentEncoderSettings(width=4)).stack
+    assert isinstance(reader, BidirectionalRNN)
     assert len(list(reader.parameters())) == 8  # two weights and two biases for each direction
 
 
@@ -277,7 +283,7 @@ def test_a_word_that_does_not_exist_is_answered_with_those_that_do():
     with pytest.raises(UserError, match="notes-gru"):
         read_tree(RecurrentEncoderSettings, {"cell": "gruu"})
     with pytest.raises(UserError, match="additive"):
-        RecurrentDecoderSettings().with_(look="aditive")
+        RecurrentDecoderSettings().with_(attention="aditive")
     with pytest.raises(UserError, match="dropout"):
         read_tree(RecurrentDecoderSettings, {"dropout": 1.0})
 
@@ -286,11 +292,11 @@ def test_a_word_that_does_not_exist_is_answered_with_those_that_do():
 
 
 def writer(**changes):
-    locked = {"words": 0.3, "inputs": 0.3, "weights": 0.3, "outputs": 0.3}
+    awd = {"words": 0.3, "inputs": 0.3, "weights": 0.3, "outputs": 0.3}
     decoder = RecurrentDecoderSettings(
-        **{"cell": "lstm", "look": "first-state", "width": 24, "depth": 2, "vectors": 20, "locked": locked} | changes
+        **{"cell": "lstm", "look": "first-state", "width": 24, "depth": 2, "vectors": 20, "locked": awd} | changes
     )
-    settings = ModelSettings(target=TextTarget(frontend=Tokens(positions="none")), decoder=decoder)
+    settings = ModelSettings(target=TextTarget(frontend=TokenEmbeddingSettings(positions="none")), decoder=decoder)
     return fresh_model(settings, (13, 13), "xavier", seed=1)
 
 
@@ -305,16 +311,18 @@ def test_a_head_shares_a_table_that_is_narrower_than_the_state():
     assert model.target.table.weight.shape == (13, 20)
     assert model.decoder.start(None, 3, 0).hidden.shape == (3, 2, 24)
     assert model.hidden(text).values.shape == (3, 7, 20)
-    assert [name for name, _ in model.decoder.give.named_parameters()] == ["0.weight"]  # a product, nothing is added
+    assert [name for name, _ in model.decoder.output_projection.named_parameters()] == [
+        "0.weight"
+    ]  # a product, nothing is added
     logits, _ = model.step(text.target.values, model.start(None, 3, 0))
     assert_close(logits, model(text))
 
 
 @pytest.mark.parametrize("cell", ["elman", "gru", "lstm"])
 def test_a_last_layer_can_be_as_narrow_as_a_tokens_vector(cell):
-    model, text = writer(cell=cell, vectors=7, depth=3, narrowing="layer").eval(), a_text()
+    model, text = writer(cell=cell, embedding_width=7, depth=3, projection="layer").eval(), a_text()
     assert [each.width for each in model.decoder.stack.cells] == [24, 24, 7]
-    assert not [name for name, _ in model.decoder.give.named_parameters()]
+    assert not [name for name, _ in model.decoder.output_projection.named_parameters()]
     hidden = model.hidden(text).values
     assert hidden.shape == (3, 7, 7)
     assert hidden.abs().max() < 1  # cells give nothing larger
@@ -328,16 +336,16 @@ def test_a_last_layer_can_be_as_narrow_as_a_tokens_vector(cell):
 
 
 def test_a_narrow_last_layer_is_for_language_models():
-    settings = RecurrentDecoderSettings(width=8, vectors=4, narrowing="layer")
+    settings = RecurrentDecoderSettings(width=8, embedding_width=4, projection="layer")
     with pytest.raises(UserError, match=r"decoder\.narrowing=matrix"):
-        RecurrentDecoder.of(settings, memory_width=8)
+        RecurrentDecoder.from_settings(settings, memory_width=8)
 
 
 @pytest.mark.parametrize("part", ["words", "inputs", "weights", "outputs", "between"])
 def test_each_dropout_acts_in_training_and_only_there(part):
     others = dict.fromkeys(("words", "inputs", "weights", "outputs"), 0.0)
-    locked = others if part == "between" else others | {part: 0.5}
-    model, text = writer(locked=locked, dropout=0.5 if part == "between" else 0.0), a_text()
+    awd = others if part == "between" else others | {part: 0.5}
+    model, text = writer(awd=awd, dropout=0.5 if part == "between" else 0.0), a_text()
     calm = model.eval()(text)
     model.train()
     torch.manual_seed(1)
@@ -348,12 +356,12 @@ def test_each_dropout_acts_in_training_and_only_there(part):
 
 
 def test_without_any_share_nothing_falls_out():
-    model, text = writer(locked={}, dropout=0.0), a_text()
+    model, text = writer(awd={}, dropout=0.0), a_text()
     assert torch.equal(model.train()(text), model.eval()(text))
 
 
 def test_what_the_head_sees_misses_the_same_numbers_at_all_times():
-    model = writer(locked={"outputs": 0.5}, dropout=0.0).train()
+    model = writer(awd={"outputs": 0.5}, dropout=0.0).train()
     gone = model.hidden(a_text()).values == 0
     assert gone.any()
     assert (gone == gone[:, :1]).all()
@@ -366,6 +374,6 @@ def test_weights_that_no_kernel_reads_with_cannot_fall_out():
 
 
 def test_locked_masks_are_for_language_models():
-    settings = RecurrentDecoderSettings(width=8, locked={"inputs": 0.1})
+    settings = RecurrentDecoderSettings(width=8, awd={"inputs": 0.1})
     with pytest.raises(UserError, match="for language models"):
-        RecurrentDecoder.of(settings, memory_width=8)
+        RecurrentDecoder.from_settings(settings, memory_width=8)

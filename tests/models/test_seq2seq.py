@@ -11,16 +11,26 @@ from torch.testing import assert_close
 
 from seq2see.core.batch import Batch, Sequences
 from seq2see.layers.positions import SinusoidalPositions
-from seq2see.models.frontends import PlainTokenFrontend, TokenFrontend
-from seq2see.models.heads import HEADS, FreeHead, PartialHead, PlainHead, TiedHead
-from tiny_models import FAMILIES, TARGET_SIZE, WIDTH, pair, pairs, stirred, tiny, transformer, whole
+from seq2see.models.heads import HEADS, SuppressTokensHead, TiedHead, UntiedHead, UntiedNoBiasHead
+from seq2see.models.token_embeddings import TokenEmbedding, UnscaledTokenEmbedding
+from tiny_models import (
+    FAMILIES,
+    TARGET_SIZE,
+    WIDTH,
+    full_logits,
+    pairs,
+    perturbed_model,
+    seq2seq_settings,
+    tiny_model,
+    transformer,
+)
 
 TOKENS = torch.tensor([[3, 4, 5], [6, 7, 0]])
 
 
 def test_a_token_is_its_vector_times_the_root_of_the_width_plus_its_position():
     table = nn.Embedding(8, 4)
-    frontend = TokenFrontend(table, SinusoidalPositions(4), dropout=0.0)
+    frontend = TokenEmbedding(table, SinusoidalPositions(4), dropout=0.0)
     vectors = frontend(Sequences(TOKENS, torch.tensor([3, 2])))
     place = torch.tensor([math.sin(2), math.cos(2), math.sin(0.02), math.cos(0.02)])
     assert_close(vectors.values[0, 2], 2 * table.weight[5] + place)
@@ -29,15 +39,15 @@ def test_a_token_is_its_vector_times_the_root_of_the_width_plus_its_position():
 
 
 def test_tokens_at_given_times_get_the_positions_of_these_times():
-    frontend = TokenFrontend(nn.Embedding(8, 4), SinusoidalPositions(4), dropout=0.0)
+    frontend = TokenEmbedding(nn.Embedding(8, 4), SinusoidalPositions(4), dropout=0.0)
     sequence = frontend(Sequences(TOKENS[:1], torch.tensor([3]))).values
-    later = frontend.at(torch.tensor([[5], [4]]), torch.tensor([[2], [1]]))
+    later = frontend.embed_at(torch.tensor([[5], [4]]), torch.tensor([[2], [1]]))
     assert_close(later[:, 0], sequence[0, [2, 1]])
 
 
 def test_dropout_of_a_frontend_acts_on_the_sum_and_only_in_training():
     table = nn.Embedding(8, 100)
-    frontend = TokenFrontend(table, SinusoidalPositions(100), dropout=0.5)
+    frontend = TokenEmbedding(table, SinusoidalPositions(100), dropout=0.5)
     tokens = Sequences(TOKENS, torch.tensor([3, 2]))
     dropped = frontend(tokens).values
     frontend.eval()
@@ -57,7 +67,7 @@ def test_a_tied_head_scores_by_the_tokens_own_vectors():
 
 def test_a_free_head_has_a_matrix_of_its_own():
     table = nn.Embedding(5, 3)
-    head, hidden = FreeHead(table), torch.randn(2, 4, 3)
+    head, hidden = UntiedHead(table), torch.randn(2, 4, 3)
     assert head(hidden).shape == (2, 4, 5)
     assert id(table.weight) not in [id(weight) for weight in head.parameters()]
     assert_close(head(torch.zeros(1, 3)), head.project.bias[None])
@@ -65,7 +75,7 @@ def test_a_free_head_has_a_matrix_of_its_own():
 
 def test_a_plain_head_adds_nothing():
     table = nn.Embedding(5, 3)
-    head, hidden = PlainHead(table), torch.randn(2, 4, 3)
+    head, hidden = UntiedNoBiasHead(table), torch.randn(2, 4, 3)
     assert_close(head(hidden), hidden @ head.project.weight.T)
     assert [name for name, _ in head.named_parameters()] == ["project.weight"]
 
@@ -73,12 +83,12 @@ def test_a_plain_head_adds_nothing():
 @pytest.mark.parametrize("kind", HEADS)
 def test_what_names_no_token_takes_no_probability_from_those_that_do(kind):
     table, hidden = nn.Embedding(6, 3), torch.randn(2, 4, 3)
-    whole = HEADS[kind](table)
-    head = PartialHead(whole, 6, (0, 3))
+    full_logits = HEADS[kind](table)
+    head = SuppressTokensHead(full_logits, 6, (0, 3))
     found, there = head(hidden).softmax(-1), [1, 2, 4, 5]
-    assert_close(found[..., there], whole(hidden)[..., there].softmax(-1))
+    assert_close(found[..., there], full_logits(hidden)[..., there].softmax(-1))
     assert (found[..., [0, 3]] == 0).all()
-    weight, bias = head.matrix()
+    weight, bias = head.weight_and_bias()
     assert_close(nn.functional.linear(hidden, weight, bias), head(hidden))
 
 
@@ -86,7 +96,7 @@ def test_plain_vectors_are_added_to_their_positions_as_they_are():
     table, positions = nn.Embedding(5, 4), SinusoidalPositions(4)
     tokens, times = torch.tensor([[3, 1]]), torch.tensor([[7, 8]])
     expected = table.weight[[3, 1]][None] + positions(times)
-    assert_close(PlainTokenFrontend(table, positions, 0.0).at(tokens, times), expected)
+    assert_close(UnscaledTokenEmbedding(table, positions, 0.0).embed_at(tokens, times), expected)
 
 
 # The whole model
@@ -94,7 +104,7 @@ def test_plain_vectors_are_added_to_their_positions_as_they_are():
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_logits_are_the_heads_answer_to_the_hidden_states(name):
-    model, batch = tiny(name), pairs([3, 5, 1])
+    model, batch = tiny_model(name), pairs([3, 5, 1])
     hidden = model.hidden(batch)
     logits = model(batch)
     assert hidden.lengths.tolist() == batch.target.lengths.tolist()
@@ -103,7 +113,7 @@ def test_the_logits_are_the_heads_answer_to_the_hidden_states(name):
 
 
 def test_hidden_states_come_from_the_four_parts_in_turn():
-    model, batch = tiny("transformer, pre-norm"), pairs([3, 5, 1])
+    model, batch = tiny_model("transformer, pre-norm"), pairs([3, 5, 1])
     memory = model.encoder(model.source(batch.source))
     assert torch.equal(model.encode(batch.source).values, memory.values)
     expected = model.decoder(model.target(batch.target), memory)
@@ -113,36 +123,36 @@ def test_hidden_states_come_from_the_four_parts_in_turn():
 def test_a_model_without_a_source_is_a_mistake_of_the_caller():
     batch = pairs([3])
     with pytest.raises(AssertionError, match="needs"):
-        tiny("transformer, pre-norm")(Batch(None, batch.target, batch.labels, batch.indices))
+        tiny_model("transformer, pre-norm")(Batch(None, batch.target, batch.labels, batch.indices))
 
 
 def test_the_state_counts_time_for_every_row():
-    model, batch = tiny("transformer, pre-norm"), pairs([3, 5, 1])
-    state = model.start(batch.source, rows=3, room=5)
-    assert state.time.tolist() == [0, 0, 0]
+    model, batch = tiny_model("transformer, pre-norm"), pairs([3, 5, 1])
+    state = model.start(batch.source, rows=3, max_length=5)
+    assert state.position.tolist() == [0, 0, 0]
     _, state = model.step(batch.target.values[:, :2], state)
-    assert state.time.tolist() == [2, 2, 2]
-    assert state.decoder.filled.tolist() == [2, 2, 2]
+    assert state.position.tolist() == [2, 2, 2]
+    assert state.decoder.cache_lengths.tolist() == [2, 2, 2]
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 def test_a_step_continues_the_positions_where_the_last_one_ended(positions):
-    model = stirred(pair(transformer(), transformer(), positions))
+    model = perturbed_model(seq2seq_settings(transformer(), transformer(), positions))
     source, tokens = pairs([3, 3]).source, torch.tensor([[1, 5, 5, 5, 5], [1, 6, 6, 6, 6]])
-    expected = whole(model, source, tokens)
-    state = model.start(source, rows=2, room=5)
+    expected = full_logits(model, source, tokens)
+    state = model.start(source, rows=2, max_length=5)
     for first, last in ((0, 2), (2, 3), (3, 5)):
         logits, state = model.step(tokens[:, first:last], state)
         assert_close(logits, expected[:, first:last], rtol=0, atol=1e-5)
 
 
 def test_without_positions_a_transformer_cannot_tell_the_order_of_its_source():
-    blind = stirred(pair(transformer(), transformer(), "none"))
+    blind = perturbed_model(seq2seq_settings(transformer(), transformer(), "none"))
     source = Sequences.of([[3, 4, 5], [5, 3, 4]])
     tokens = torch.tensor([[1, 7], [1, 7]])
-    logits = whole(blind, source, tokens)
+    logits = full_logits(blind, source, tokens)
     assert_close(logits[0], logits[1], rtol=0, atol=1e-5)
-    seeing = whole(tiny("transformer, pre-norm"), source, tokens)
+    seeing = full_logits(tiny_model("transformer, pre-norm"), source, tokens)
     assert (seeing[0] - seeing[1]).abs().max() > 1e-3
 
 
@@ -150,15 +160,15 @@ def test_without_positions_a_transformer_cannot_tell_the_order_of_its_source():
 
 
 def test_a_tied_head_is_the_targets_table():
-    model = tiny("transformer, pre-norm")
+    model = tiny_model("transformer, pre-norm")
     assert model.head.table is model.target.table
     assert model.source.table is not model.target.table
-    assert isinstance(tiny("recurrent, additive").head, FreeHead)
+    assert isinstance(tiny_model("recurrent, additive").head, UntiedHead)
 
 
 def test_a_shared_vocabulary_ties_three_ways():
-    settings = pair(transformer(), transformer()).with_(**{"target.vocabulary": "shared"})
-    model = stirred(settings)
+    settings = seq2seq_settings(transformer(), transformer()).with_(**{"target.vocabulary": "shared"})
+    model = perturbed_model(settings)
     assert model.source.table.weight is model.target.table.weight is model.head.table.weight
     assert model.source.table.weight.shape == (TARGET_SIZE, WIDTH)
     names = [name for name, weight in model.named_parameters() if weight.shape == (TARGET_SIZE, WIDTH)]
@@ -170,8 +180,8 @@ def test_a_shared_vocabulary_ties_three_ways():
 
 
 def test_a_tied_table_learns_from_all_its_uses():
-    settings = pair(transformer(), transformer()).with_(**{"target.vocabulary": "shared"})
-    model = stirred(settings)
+    settings = seq2seq_settings(transformer(), transformer()).with_(**{"target.vocabulary": "shared"})
+    model = perturbed_model(settings)
     source, target = Sequences.of([[4, 5]]), Sequences.of([[1, 6]])
     batch = Batch(source, target, torch.tensor([[6, 2]]), torch.tensor([0]))
     model(batch)[0, 0, 9].backward()

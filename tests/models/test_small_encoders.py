@@ -8,8 +8,8 @@ from torch.testing import assert_close
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
-from seq2see.models.convolutional import ConvolutionalEncoder, ConvolutionalEncoderSettings
-from seq2see.models.memory import Memory
+from seq2see.models.convolutional import GatedCNN, GatedCNNSettings
+from seq2see.models.encoder_output import EncoderOutput
 from seq2see.models.recurrent import CELLS, RecurrentEncoder, RecurrentEncoderSettings
 
 
@@ -22,9 +22,9 @@ def encoders() -> dict[str, torch.nn.Module]:
     for cell in CELLS:
         for direction in ("forward", "both"):
             settings = RecurrentEncoderSettings(width=6, depth=2, cell=cell, direction=direction)
-            built[f"{cell}-{direction}"] = RecurrentEncoder.of(settings, input_width=7).eval()
-    settings = ConvolutionalEncoderSettings(width=6, depth=2)
-    built["convolutional"] = ConvolutionalEncoder.of(settings, input_width=7).eval()
+            built[f"{cell}-{direction}"] = RecurrentEncoder.from_settings(settings, input_width=7).eval()
+    settings = GatedCNNSettings(width=6, depth=2)
+    built["convolutional"] = GatedCNN.from_settings(settings, input_width=7).eval()
     return built
 
 
@@ -35,37 +35,37 @@ ENCODERS = list(encoders())
 def test_every_encoder_gives_a_memory_that_padding_does_not_change(name):
     encoder, vectors = encoders()[name], sources((4, 2, 3))
     memory = encoder(vectors)
-    assert isinstance(memory, Memory)
+    assert isinstance(memory, EncoderOutput)
     assert memory.values.shape == (3, 4, 6)
-    assert memory.summary.shape == (3, 6)
+    assert memory.pooled.shape == (3, 6)
     more = torch.cat([vectors.values, torch.zeros(3, 3, 7)], dim=1)
     dirty = more.masked_fill(~Sequences(more, vectors.lengths).real[..., None], float("nan"))
     again = encoder(Sequences(dirty, vectors.lengths))
-    assert_close(again.values[:, :4][memory.real], memory.pack(), rtol=0, atol=1e-6)
-    assert_close(again.summary, memory.summary, rtol=0, atol=1e-6)
-    (again.pack().sum() + again.summary.sum()).backward()
+    assert_close(again.values[:, :4][memory.real], memory.unpad(), rtol=0, atol=1e-6)
+    assert_close(again.pooled, memory.pooled, rtol=0, atol=1e-6)
+    (again.unpad().sum() + again.pooled.sum()).backward()
     assert all(parameter.grad.isfinite().all() for parameter in encoder.parameters())
     alone = encoder(Sequences(vectors.values[1:2, :2], vectors.lengths[1:2]))
     assert_close(alone.values, memory.values[1:2, :2], rtol=0, atol=1e-6)
-    assert_close(alone.summary, memory.summary[1:2], rtol=0, atol=1e-6)
+    assert_close(alone.pooled, memory.pooled[1:2], rtol=0, atol=1e-6)
 
 
 def test_the_summary_of_a_forward_encoder_is_its_last_real_state():
     memory = encoders()["gru-forward"](sources((4, 2, 3)))
-    assert_close(memory.summary, torch.stack([memory.values[0, 3], memory.values[1, 1], memory.values[2, 2]]))
+    assert_close(memory.pooled, torch.stack([memory.values[0, 3], memory.values[1, 1], memory.values[2, 2]]))
 
 
 def test_the_summary_of_an_encoder_in_both_directions_takes_each_where_it_has_read_all():
     memory = encoders()["gru-both"](sources((4, 2, 3)))
     ahead = torch.stack([memory.values[0, 3], memory.values[1, 1], memory.values[2, 2]])[:, :3]
-    assert_close(memory.summary, torch.cat([ahead, memory.values[:, 0, 3:]], dim=-1))
+    assert_close(memory.pooled, torch.cat([ahead, memory.values[:, 0, 3:]], dim=-1))
 
 
 def test_the_summary_of_a_convolutional_encoder_is_the_mean_of_real_places():
     memory = encoders()["convolutional"](sources((4, 2, 3)))
-    assert_close(memory.summary[1], memory.values[1, :2].mean(0))
+    assert_close(memory.pooled[1], memory.values[1, :2].mean(0))
 
 
 def test_an_odd_width_cannot_be_shared_by_two_directions():
     with pytest.raises(UserError, match=r"width of 7.*direction=forward"):
-        RecurrentEncoder.of(RecurrentEncoderSettings(width=7))
+        RecurrentEncoder.from_settings(RecurrentEncoderSettings(width=7))

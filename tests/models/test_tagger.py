@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from seq2see.core.batch import Batch, Sequences, Worded
+from seq2see.core.batch import Batch, Sequences, WordSequences
 from seq2see.models.build import fresh_model
-from seq2see.models.settings import ModelSettings, Tags, Text, Tokens
+from seq2see.models.settings import ModelSettings, Tags, Text, TokenEmbeddingSettings
 from seq2see.models.tagger import mean_of_words
-from tiny_models import reads
+from tiny_models import recurrent_encoder
 
 
 def test_the_mean_of_a_word_by_hand():
@@ -18,14 +18,19 @@ def test_the_mean_of_a_word_by_hand():
 
 
 @torch.no_grad()
-def test_neighbours_and_padding_change_nothing():
-    settings = ModelSettings(source=Text(frontend=Tokens(positions="none")), target=Tags(), encoder=reads("lstm"))
+def test_neighbors_and_padding_change_nothing():
+    settings = ModelSettings(
+        source=Text(frontend=TokenEmbeddingSettings(positions="none")), target=Tags(), encoder=recurrent_encoder("lstm")
+    )
     model = fresh_model(settings, (23, 4), "xavier", 3).eval()
 
     def batch(rows, words):
         source = Sequences.of(rows)
         return Batch(
-            Worded(source.values, source.lengths, Sequences.of(words).values), None, source.values, source.lengths
+            WordSequences(source.values, source.lengths, Sequences.of(words).values),
+            None,
+            source.values,
+            source.lengths,
         )
 
     alone = model(batch([[1, 5, 6, 2]], [[0, 1, 1, 0]]))

@@ -9,30 +9,40 @@ import pytest
 import torch
 from torch import nn
 
-from seq2see.core.batch import Batch, Films, Pictures, Sequences, Worded
-from seq2see.layers.dropout import LockedDropout
+from seq2see.core.batch import Batch, Images, Sequences, Videos, WordSequences
+from seq2see.layers.dropout import VariationalDropout
 from seq2see.models.build import fresh_model
-from seq2see.models.convolutional import WindowEncoderSettings
-from seq2see.models.picture_settings import Film, Picture
-from seq2see.models.recurrent import LockedSettings
+from seq2see.models.convolutional import TextCNNSettings
+from seq2see.models.image_settings import ImageSource, VideoSource
+from seq2see.models.mlp_lm import MLPDecoderSettings
+from seq2see.models.recurrent import AWDSettings
 from seq2see.models.settings import (
-    Blanks,
+    BertEmbeddingSettings,
+    ImageLabel,
     Label,
+    MaskedTokensTarget,
     ModelSettings,
-    Ngrams,
-    PictureLabel,
-    Sentences,
+    NgramEmbeddingSettings,
     Tags,
     Text,
     TextTarget,
-    Tokens,
+    TokenEmbeddingSettings,
 )
-from seq2see.models.window import WindowDecoderSettings
-from tiny_models import FAMILIES, SOURCE_SIZE, TARGET_SIZE, WIDTH, convolves, pairs, reads, transformer, writes
+from tiny_models import (
+    FAMILIES,
+    SOURCE_SIZE,
+    TARGET_SIZE,
+    WIDTH,
+    gated_cnn,
+    pairs,
+    recurrent_decoder,
+    recurrent_encoder,
+    transformer,
+)
 
 IDS = pairs([3, 5, 2])
-LOCKED = LockedSettings(words=0.1, inputs=0.1, weights=0.1, outputs=0.1)
-UNPLACED = Tokens(positions="none")
+LOCKED = AWDSettings(embedding_dropout=0.1, input_dropout=0.1, weight_dropout=0.1, output_dropout=0.1)
+UNPLACED = TokenEmbeddingSettings(positions="none")
 
 
 def lone(decoder) -> ModelSettings:
@@ -43,31 +53,35 @@ def asked(target, encoder, frontend=UNPLACED) -> ModelSettings:
     return ModelSettings(source=Text(frontend=frontend), target=target, encoder=encoder)
 
 
-blocks = transformer(skip=0.1)
+blocks = transformer(drop_path=0.1)
 MODELS = FAMILIES | {
     "gpt": lone(blocks),
-    "locked": lone(writes("lstm", "first-state").with_(locked=LOCKED)),
-    "window": lone(WindowDecoderSettings(width=WIDTH, hidden=WIDTH, depth=2)),
-    "bert": asked(Blanks(), blocks, Sentences()),
-    "label, blocks": asked(Label(summary="first"), blocks),
-    "label, cells": asked(Label(), reads("gru")),
-    "label, windows": asked(Label(), WindowEncoderSettings(width=WIDTH)),
-    "label, convolutions": asked(Label(), convolves()),
-    "tags": asked(Tags(), reads("gru")),
-    "tags of first pieces": asked(Tags(word="first"), reads("gru")),
-    "tags of whole words": asked(Tags(), reads("gru"), Ngrams(rows=11, left_out=0.1)),
-    "picture": ModelSettings(source=Picture(side=8), target=PictureLabel(), encoder=blocks),
-    "film": ModelSettings(source=Film(side=8), encoder=reads("gru"), decoder=writes("gru", "dot")),
+    "locked": lone(recurrent_decoder("lstm", "first-state").with_(awd=LOCKED)),
+    "window": lone(MLPDecoderSettings(width=WIDTH, hidden=WIDTH, depth=2)),
+    "bert": asked(MaskedTokensTarget(), blocks, BertEmbeddingSettings()),
+    "label, blocks": asked(Label(pooling="first"), blocks),
+    "label, cells": asked(Label(), recurrent_encoder("gru")),
+    "label, windows": asked(Label(), TextCNNSettings(width=WIDTH)),
+    "label, convolutions": asked(Label(), gated_cnn()),
+    "tags": asked(Tags(), recurrent_encoder("gru")),
+    "tags of first pieces": asked(Tags(word_pooling="first"), recurrent_encoder("gru")),
+    "tags of whole words": asked(
+        Tags(), recurrent_encoder("gru"), NgramEmbeddingSettings(buckets=11, word_dropout=0.1)
+    ),
+    "image": ModelSettings(source=ImageSource(image_size=8), target=ImageLabel(), encoder=blocks),
+    "video": ModelSettings(
+        source=VideoSource(image_size=8), encoder=recurrent_encoder("gru"), decoder=recurrent_decoder("gru", "dot")
+    ),
 }
 
 
 def batch_for(settings: ModelSettings) -> Batch:
-    if isinstance(settings.source, Picture):
-        films = torch.randint(0, 256, (3, 8, 3, 8, 8), dtype=torch.uint8)
-        source = Films(films) if isinstance(settings.source, Film) else Pictures(films[:, 0])
+    if isinstance(settings.source, ImageSource):
+        videos = torch.randint(0, 256, (3, 8, 3, 8, 8), dtype=torch.uint8)
+        source = Videos(videos) if isinstance(settings.source, VideoSource) else Images(videos[:, 0])
     else:
         words = Sequences.of([[1, 1, 2], [1, 2, 3, 3, 4], [1, 1]]).values
-        source = Worded(IDS.source.values, IDS.source.lengths, words)
+        source = WordSequences(IDS.source.values, IDS.source.lengths, words)
     return Batch(source, IDS.target, IDS.labels, IDS.indices)
 
 
@@ -91,11 +105,11 @@ def test_every_dropout_has_its_share_and_falls_on_something(name):
 
 
 def test_each_share_of_a_locked_model_falls_where_it_belongs():
-    shares = LockedSettings(words=0.1, inputs=0.2, weights=0.3, outputs=0.4)
-    decoder = writes("lstm", "first-state").with_(locked=shares, dropout=0.5, vectors=5)
+    shares = AWDSettings(embedding_dropout=0.1, input_dropout=0.2, weight_dropout=0.3, output_dropout=0.4)
+    decoder = recurrent_decoder("lstm", "first-state").with_(awd=shares, dropout=0.5, embedding_width=5)
     model = fresh_model(lone(decoder), (SOURCE_SIZE, TARGET_SIZE), "xavier", 1)
     assert (model.target.words.rows.p, model.target.dropout.p) == (0.1, 0.2)
-    assert [cell.connect.p for cell in model.decoder.stack.cells] == [0.3, 0.3]
-    assert (model.decoder.give[-1].p, model.decoder.stack.between.p) == (0.4, 0.5)
-    locked = (model.target.dropout, model.decoder.give[-1], model.decoder.stack.between)
-    assert all(isinstance(part, LockedDropout) for part in locked)
+    assert [cell.weight_dropout.p for cell in model.decoder.stack.cells] == [0.3, 0.3]
+    assert (model.decoder.output_projection[-1].p, model.decoder.stack.layer_dropout.p) == (0.4, 0.5)
+    awd = (model.target.dropout, model.decoder.output_projection[-1], model.decoder.stack.layer_dropout)
+    assert all(isinstance(part, VariationalDropout) for part in awd)

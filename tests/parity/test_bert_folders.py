@@ -11,10 +11,10 @@ from torch.testing import assert_close
 from transformers import PreTrainedTokenizerFast
 
 from bert_folders import SHAPES, bert_folder
-from seq2see.core.batch import Batch, Paired, Sequences, Worded
-from seq2see.sequences.tokenisers import BOS, EOS
-from seq2see.workbench.model_folder import read_model
-from seq2see.workbench.predict import load
+from seq2see.core.batch import Batch, SequencePairs, Sequences, WordSequences
+from seq2see.runs.model import load
+from seq2see.runs.model_folder import read_model
+from seq2see.sequences.tokenizers import BOS, EOS
 
 # The third has the length of the longest row of the shape with fewest places.
 PROMPTS = ["the cat", "a dog ran after the mat, 1234!", "我有一支笔，你有一本书 Zoë Zoë ab ab ab", "?"]
@@ -28,9 +28,9 @@ def both(request, tmp_path_factory):
     return theirs, read_model(folder, torch.device("cpu")), folder
 
 
-def rows_of(ours) -> list[list[int]]:
-    longest = ours.config.model.source.longest
-    return [[BOS, *ours.tokenisers.source.encode(text)[:longest], EOS] for text in PROMPTS]
+def rows_of(actual) -> list[list[int]]:
+    longest = actual.config.model.source.max_tokens
+    return [[BOS, *actual.tokenizers.source.encode(text)[:longest], EOS] for text in PROMPTS]
 
 
 def batch_of(rows) -> Batch:
@@ -39,9 +39,9 @@ def batch_of(rows) -> Batch:
     return Batch(source, None, source.values, torch.arange(len(rows)))
 
 
-def fed(ours, rows):
+def fed(actual, rows):
     """The same rows as they take them."""
-    theirs = ours.tokenisers.source.numbers.theirs
+    theirs = actual.tokenizers.source.numbers.theirs
     lengths = [len(row) for row in rows]
     ids = torch.zeros(len(rows), max(lengths), dtype=torch.long)
     for row, numbers in enumerate(rows):
@@ -50,40 +50,42 @@ def fed(ours, rows):
 
 
 @torch.inference_mode()
-def test_every_hidden_state_is_theirs_and_padding_changes_none(both):
-    theirs, ours, _ = both
-    rows = rows_of(ours)
+def test_hidden_states_match_transformers_with_padding(both):
+    theirs, actual, _ = both
+    rows = rows_of(actual)
     assert len({len(row) for row in rows}) == len(rows)
-    expected = theirs.base_model(**fed(ours, rows)).last_hidden_state
-    found = ours.module.encode(batch_of(rows).source).values
+    expected = theirs.base_model(**fed(actual, rows)).last_hidden_state
+    found = actual.module.encode(batch_of(rows).source).values
     for row, ids in enumerate(rows):
         assert_close(found[row, : len(ids)], expected[row, : len(ids)], rtol=0, atol=1e-4)
 
 
 @torch.inference_mode()
-def test_second_sentences_are_told_apart_as_there(both):
-    theirs, ours, _ = both
-    rows = rows_of(ours)
+def test_token_type_ids_match_transformers(both):
+    theirs, actual, _ = both
+    rows = rows_of(actual)
     sentences = Sequences.of([[int(place > 2) for place in range(len(row))] for row in rows]).values
     source = batch_of(rows).source
-    found = ours.module.encode(Paired(source.values, source.lengths, sentences)).values
-    expected = theirs.base_model(**fed(ours, rows), token_type_ids=sentences).last_hidden_state
+    found = actual.module.encode(SequencePairs(source.values, source.lengths, sentences)).values
+    expected = theirs.base_model(**fed(actual, rows), token_type_ids=sentences).last_hidden_state
     for row, ids in enumerate(rows):
         assert_close(found[row, : len(ids)], expected[row, : len(ids)], rtol=0, atol=1e-4)
 
 
 @torch.inference_mode()
-def test_every_score_of_a_head_is_theirs(both):
-    theirs, ours, _ = both
-    rows, kind = rows_of(ours), ours.config.model.target.kind
+def test_head_logits_match_transformers(both):
+    theirs, actual, _ = both
+    rows, kind = rows_of(actual), actual.config.model.target.kind
     batch = batch_of(rows)
     if kind == "tags":
         words = torch.arange(batch.source.values.size(1)).expand_as(batch.source.values)
-        batch = Batch(Worded(batch.source.values, batch.source.lengths, words), None, batch.labels, batch.indices)
-    found, expected = ours.module(batch), theirs(**fed(ours, rows))
-    order = list(ours.tokenisers.source.numbers.theirs)
+        batch = Batch(
+            WordSequences(batch.source.values, batch.source.lengths, words), None, batch.labels, batch.indices
+        )
+    found, expected = actual.module(batch), theirs(**fed(actual, rows))
+    order = list(actual.tokenizers.source.numbers.theirs)
     if kind == "vector":
-        real = fed(ours, rows)["attention_mask"][..., None]
+        real = fed(actual, rows)["attention_mask"][..., None]
         means = (expected.last_hidden_state * real).sum(1) / real.sum(1)
         assert_close(found[:, 0], torch.nn.functional.normalize(means, dim=-1), rtol=0, atol=1e-4)
         return
@@ -101,12 +103,12 @@ def test_every_score_of_a_head_is_theirs(both):
         assert_close(found[row, places], scores[row, places][:, order], rtol=0, atol=1e-4)
 
 
-def test_texts_are_cut_as_there_with_cls_before_and_sep_behind(both):
-    _, ours, folder = both
+def test_tokenization_matches_transformers(both):
+    _, actual, folder = both
     theirs = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
-    numbers = ours.tokenisers.source.numbers.theirs
+    numbers = actual.tokenizers.source.numbers.theirs
     for text in [*PROMPTS, "THE Cát\n sat", "naïve Ω 🎉", "", "猫"]:
-        cut = [BOS, *ours.tokenisers.source.encode(text), EOS]
+        cut = [BOS, *actual.tokenizers.source.encode(text), EOS]
         assert [numbers[number] for number in cut] == theirs(text)["input_ids"]
 
 
@@ -121,6 +123,6 @@ def test_a_vocabulary_of_lines_cuts_as_the_whole_file_does(tmp_path, lower):
     (tmp_path / "it" / "vocab.txt").write_text("".join(piece + "\n" for piece in pieces), encoding="utf-8")
     if not lower:
         (tmp_path / "it" / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    ours = load(tmp_path / "it").tokenisers.source
+    actual = load(tmp_path / "it").tokenizers.source
     for text in [*PROMPTS, "THE Cát sat", "naïve Ω 🎉"]:
-        assert [ours.numbers.theirs[number] for number in ours.encode(text)] == whole.encode(text).ids[1:-1]
+        assert [actual.numbers.theirs[number] for number in actual.encode(text)] == whole.encode(text).ids[1:-1]

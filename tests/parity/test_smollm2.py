@@ -17,8 +17,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from seq2see.core.batch import Batch, Sequences
 from seq2see.core.files import sha256
 from seq2see.interop.gguf_file import GgufTensors
-from seq2see.sequences.tokenisers import BOS
-from seq2see.workbench.predict import Model, load
+from seq2see.runs.model import Model, load
+from seq2see.sequences.tokenizers import BOS
 
 gguf = pytest.importorskip("gguf")
 
@@ -49,14 +49,14 @@ def model(path) -> Model:
 @pytest.mark.parametrize(
     "text, expected", [(TEXTS[0], " Paris"), (TEXTS[1], " 6, 7, 8"), ("Once upon a time, there was a", " ")]
 )
-def test_it_goes_on_sensibly(model, text, expected):
+def test_continuations_make_sense(model, text, expected):
     found = model(text, max_new_tokens=10).text
     assert found.startswith(text + expected)
     assert "\ufffd" not in found
 
 
 def test_texts_come_back_as_they_were(model):
-    text = model.tokenisers.target
+    text = model.tokenizers.target
     for each in [*TEXTS, "<|im_start|>", " \n\t", "naïve Ω"]:
         assert text.decode(text.encode(each)) == each
     assert text.numbers.theirs[text.encode("7")[0]] == text.numbers.theirs[text.encode("17")[1]]  # digits stand alone
@@ -83,11 +83,11 @@ def test_every_score_is_that_of_transformers_with_the_same_weights(model, path):
     theirs.load_state_dict({name: tensors.read(name) for name in tensors.shapes()}, strict=False, assign=True)
     theirs.tie_weights()
     theirs.model.rotary_emb = angles.model.rotary_emb  # what is computed, not stored
-    numbers = model.tokenisers.target.numbers
+    numbers = model.tokenizers.target.numbers
     for text in TEXTS:
-        ids = model.tokenisers.target.encode(text)
+        ids = model.tokenizers.target.encode(text)
         fed = Sequences.of([[BOS, *ids]])
         found = model.module(Batch(None, fed, fed.values, torch.arange(1)))[0]
-        expected = theirs.eval()(torch.tensor([[numbers.beginning, *(numbers.theirs[each] for each in ids)]])).logits[0]
+        expected = theirs.eval()(torch.tensor([[numbers.bos_id, *(numbers.theirs[each] for each in ids)]])).logits[0]
         there = [place for place, number in enumerate(numbers.theirs) if number is not None]
         assert_close(found[:, there], expected[:, [numbers.theirs[place] for place in there]], rtol=0, atol=1e-4)

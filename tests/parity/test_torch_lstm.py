@@ -10,60 +10,69 @@ from torch.nn import functional
 
 from seq2see.models.build import fresh_model
 from seq2see.models.recurrent import RecurrentDecoderSettings
-from seq2see.models.settings import ModelSettings, TextTarget, Tokens
-from seq2see.sequences.streams import Streams
-from seq2see.sequences.tokenisers import BOS, Characters
-from seq2see.sequences.vocabularies import train_tokeniser
-from seq2see.sequences.windows import TextSet
+from seq2see.models.settings import ModelSettings, TextTarget, TokenEmbeddingSettings
+from seq2see.sequences.contiguous import ContiguousSampler
+from seq2see.sequences.tokenizer_training import train_tokenizer
+from seq2see.sequences.tokenizers import BOS, Characters
+from seq2see.sequences.windows import TextDataset
 from seq2see.sources.examples import Example
 from seq2see.training.loop import Trainer
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimisers import SGD, AdamW
+from seq2see.training.optimizer_settings import SGD, AdamW
+from seq2see.training.optimizers import BETAS, EPSILON
 from seq2see.training.schedules import Constant
 from seq2see.training.settings import Training
-from seq2see.training.steps import BETAS, EPSILON
 
-ROWS, USUAL, VECTORS, WIDTH, CLIP = 5, 14, 12, 20, 0.1
+ROWS, MEAN_STRETCH, EMBEDDING_WIDTH, WIDTH, CLIP = 5, 14, 12, 20, 0.1
 TEXT = "".join(np.random.default_rng(1).choice(list("abcdefg \n甲乙"), 1200))
 
 
-class Plain(nn.Module):
+class TorchLSTM(nn.Module):
     """Embedding, two layers of nn.LSTM with times first, a matrix back to the embedding's width, tied scores."""
 
     def __init__(self, words: int):
         super().__init__()
-        self.table, self.back = nn.Embedding(words, VECTORS), nn.Linear(WIDTH, VECTORS, bias=False)
-        self.cells = nn.LSTM(VECTORS, WIDTH, num_layers=2)
+        self.table, self.projection = (
+            nn.Embedding(words, EMBEDDING_WIDTH),
+            nn.Linear(WIDTH, EMBEDDING_WIDTH, bias=False),
+        )
+        self.cells = nn.LSTM(EMBEDDING_WIDTH, WIDTH, num_layers=2)
 
     def forward(self, fed: Tensor, state: tuple[Tensor, ...] | None) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
         read, state = self.cells(self.table(fed), state)
-        hidden = self.back(read)
+        hidden = self.projection(read)
         return hidden, hidden @ self.table.weight.T, state
 
     @torch.no_grad()
     def copy(self, weights: dict[str, Tensor]) -> None:
         self.table.weight.copy_(weights["target.table.weight"])
-        self.back.weight.copy_(weights["decoder.give.0.weight"])
+        self.projection.weight.copy_(weights["decoder.output_projection.0.weight"])
         for layer in range(2):
             for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
                 theirs = getattr(self.cells, f"{part}_l{layer}")
                 theirs.copy_(weights[f"decoder.stack.cells.{layer}.kernel.{part}_l0"])
 
 
-OPTIMISERS = {
-    "adamw": (AdamW(decay=0.0), 0.01, lambda weights: torch.optim.AdamW(weights, 0, BETAS, EPSILON, weight_decay=0)),
+OPTIMIZERS = {
+    "adamw": (
+        AdamW(weight_decay=0.0),
+        0.01,
+        lambda weights: torch.optim.AdamW(weights, 0, BETAS, EPSILON, weight_decay=0),
+    ),
     "sgd": (SGD(), 1.0, lambda weights: torch.optim.SGD(weights, 0)),
 }
 
 
-def plain_losses(model: Plain, ids: np.ndarray, streams: Streams, steps: int, optimiser, rate: float) -> list[float]:
+def plain_losses(
+    model: TorchLSTM, ids: np.ndarray, streams: ContiguousSampler, steps: int, optimizer, learning_rate: float
+) -> list[float]:
     """The textbook's loop over columns of text; it asks ours how long a step is, and where an epoch begins."""
     losses, state, begin, length = [], None, 0, len(ids) // ROWS
     for step in range(steps):
-        ours = streams.batch_at(step)
-        times = ours.labels.size(1)
+        actual = streams.batch_at(step)
+        times = actual.labels.size(1)
         if begin + times > length or not step:  # what is left of the text fills no stretch: an epoch is over
-            shift = next(at for at in range(len(ids)) if (np.roll(ids, -at)[:times] == ours.labels[0].numpy()).all())
+            shift = next(at for at in range(len(ids)) if (np.roll(ids, -at)[:times] == actual.labels[0].numpy()).all())
             columns = torch.from_numpy(
                 np.stack([np.roll(ids, -shift - row * length)[:length] for row in range(ROWS)], 1)
             )
@@ -75,40 +84,49 @@ def plain_losses(model: Plain, ids: np.ndarray, streams: Streams, steps: int, op
         tokens = answers.numel()
         loss = loss + 2 * hidden.pow(2).mean() + (hidden[1:] - hidden[:-1]).pow(2).mean(-1).sum() / tokens
         state, begin = tuple(part.detach() for part in state), begin + times
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        for group in optimiser.param_groups:
-            group["lr"] = rate * times / USUAL
-        optimiser.step()
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate * times / MEAN_STRETCH
+        optimizer.step()
         losses.append(loss.item())
     return losses
 
 
-@pytest.mark.parametrize("name", OPTIMISERS)
-def test_training_on_streams_is_the_loop_in_plain_torch(name):
-    tokeniser = train_tokeniser(Characters(), [TEXT])
-    texts = TextSet([Example("", TEXT)], tokeniser, USUAL)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_contiguous_training_matches_plain_torch(name):
+    tokenizer = train_tokenizer(Characters(), [TEXT])
+    texts = TextDataset([Example("", TEXT)], tokenizer, MEAN_STRETCH)
     cells = RecurrentDecoderSettings(
-        cell="lstm", look="first-state", width=WIDTH, depth=2, vectors=VECTORS, dropout=0.0
+        cell="lstm", attention="first-state", width=WIDTH, depth=2, embedding_width=EMBEDDING_WIDTH, dropout=0.0
     )
-    settings = ModelSettings(target=TextTarget(frontend=Tokens(positions="none", vectors="plain")), decoder=cells)
+    settings = ModelSettings(
+        target=TextTarget(frontend=TokenEmbeddingSettings(positions="none", scale="plain")), decoder=cells
+    )
     model, theirs = (
-        fresh_model(settings, (len(tokeniser),) * 2, "xavier", seed=1).double(),
-        Plain(len(tokeniser)).double(),
+        fresh_model(settings, (len(tokenizer),) * 2, "xavier", seed=1).double(),
+        TorchLSTM(len(tokenizer)).double(),
     )
     theirs.copy(dict(model.named_parameters()))
-    optimiser, rate, other = OPTIMISERS[name]
+    optimizer, learning_rate, other = OPTIMIZERS[name]
     training = Training(
-        rate=rate, tokens=ROWS * USUAL, clip=CLIP, batches="streams", optimiser=optimiser, schedule=Constant()
+        learning_rate=learning_rate,
+        batch_tokens=ROWS * MEAN_STRETCH,
+        max_grad_norm=CLIP,
+        batches="streams",
+        optimizer=optimizer,
+        schedule=Constant(),
     )
     trainer, streams = (
-        Trainer(model, NextToken(activation=2, change=1), training, torch.device("cpu")),
-        Streams(texts, ROWS * USUAL, 1),
+        Trainer(model, NextToken(ar=2, tar=1), training, torch.device("cpu")),
+        ContiguousSampler(texts, ROWS * MEAN_STRETCH, 1),
     )
     steps = 60  # three epochs
-    figures = [trainer.advance(streams.batch_at(step)) for step in range(steps)]
-    assert sum(bool(streams.batch_at(step).fresh.all()) for step in range(steps)) >= 3
-    assert any(each["gradient_norm"] > CLIP for each in figures)
-    expected = plain_losses(theirs, texts.ids.astype(np.int64), streams, steps, other(theirs.parameters()), rate)
+    figures = [trainer.train_step(streams.batch_at(step)) for step in range(steps)]
+    assert sum(bool(streams.batch_at(step).reset.all()) for step in range(steps)) >= 3
+    assert any(each["grad_norm"] > CLIP for each in figures)
+    expected = plain_losses(
+        theirs, texts.ids.astype(np.int64), streams, steps, other(theirs.parameters()), learning_rate
+    )
     assert [each["loss"] for each in figures] == pytest.approx(expected, rel=1e-6)

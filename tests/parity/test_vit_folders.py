@@ -1,4 +1,4 @@
-"""ViT and DeiT folders: our layers give what `transformers` gives, at the size that they learnt from and at another."""
+"""ViT and DeiT folders: our layers give what `transformers` gives, at the size that they learned from and at another."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from seq2see.core.batch import Batch, Pictures
-from seq2see.workbench.model_folder import read_model
+from seq2see.core.batch import Batch, Images
+from seq2see.runs.model_folder import read_model
 from vit_folders import (
-    PLAIN,
+    DEFAULT_CONFIG,
+    NORMALIZATION,
     SHAPES,
-    TONES,
     body_folder,
     google_arrays,
-    like_others,
+    like_timm_and_google,
     timm_folder,
     vit_folder,
     vit_of,
@@ -26,14 +26,14 @@ CPU = torch.device("cpu")
 
 def batch_of(model, side: int) -> Batch:
     pixels = torch.randint(0, 256, (3, model.config.num_channels, side, side), dtype=torch.uint8)
-    return Batch(Pictures(pixels), None, torch.zeros(3, 1, dtype=torch.long), torch.arange(3))
+    return Batch(Images(pixels), None, torch.zeros(3, 1, dtype=torch.long), torch.arange(3))
 
 
 @torch.no_grad()
-def theirs_of(model, batch: Batch, mean: list[float], spread: list[float]) -> torch.Tensor:
+def theirs_of(model, batch: Batch, mean: list[float], std: list[float]) -> torch.Tensor:
     channels = batch.source.values.size(1)
-    means, spreads = (torch.tensor(each[:channels])[:, None, None] for each in (mean, spread))
-    values = (batch.source.values / 255 - means) / spreads
+    means, stds = (torch.tensor(each[:channels])[:, None, None] for each in (mean, std))
+    values = (batch.source.values / 255 - means) / stds
     return model.eval()(values, interpolate_pos_encoding=True)
 
 
@@ -45,85 +45,85 @@ def both(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize("larger", [0, 1, 3])
-def test_the_scores_are_theirs_at_any_size(both, larger):
-    theirs, ours = both
+def test_logits_match_transformers_at_any_size(both, larger):
+    theirs, actual = both
     size = theirs.config.patch_size
     batch = batch_of(theirs, theirs.config.image_size + larger * size)
-    expected = theirs_of(theirs, batch, *TONES.values()).logits
+    expected = theirs_of(theirs, batch, *NORMALIZATION.values()).logits
     with torch.no_grad():
-        assert_close(ours.module(batch)[:, 0], expected, rtol=0, atol=1e-4)
+        assert_close(actual.module(batch)[:, 0], expected, rtol=0, atol=1e-4)
     assert expected.abs().max() > 0.05
 
 
-def test_labels_and_sizes_are_theirs(both):
-    theirs, ours = both
-    assert ours.tokenisers.labels == tuple(theirs.config.id2label.values())
-    assert ours.config.model.source.side == theirs.config.image_size
-    assert ours.tokenisers.source.side == theirs.config.image_size
+def test_labels_and_sizes_match_transformers(both):
+    theirs, actual = both
+    assert actual.tokenizers.labels == tuple(theirs.config.id2label.values())
+    assert actual.config.model.source.image_size == theirs.config.image_size
+    assert actual.tokenizers.source.side == theirs.config.image_size
 
 
-def test_a_body_without_a_head_gives_what_its_class_token_knows(tmp_path):
-    theirs, ours = body_folder(tmp_path / "it"), read_model(tmp_path / "it", CPU)
+def test_a_base_model_gives_its_class_token(tmp_path):
+    theirs, actual = body_folder(tmp_path / "it"), read_model(tmp_path / "it", CPU)
     batch = batch_of(theirs, 20)
     expected = theirs_of(theirs, batch, [0.5] * 3, [0.5] * 3).last_hidden_state[:, 0]
     with torch.no_grad():
-        assert_close(ours.module.encode(batch.source).values[:, 0], expected, rtol=0, atol=1e-4)
+        assert_close(actual.module.encode(batch.source).values[:, 0], expected, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["vit", "deit, taught"])
 def test_timms_folder_of_the_same_weights(name, tmp_path):
-    theirs = vit_of(name) if name != "vit" else like_others()
+    theirs = vit_of(name) if name != "vit" else like_timm_and_google()
     theirs.config.layer_norm_eps = 1e-6
     for part in theirs.modules():
         if isinstance(part, torch.nn.LayerNorm):
             part.eps = 1e-6
     timm_folder(tmp_path / "it", theirs)
-    ours, batch = read_model(tmp_path / "it", CPU), batch_of(theirs, 24)
+    actual, batch = read_model(tmp_path / "it", CPU), batch_of(theirs, 24)
     with torch.no_grad():
         expected = theirs_of(theirs, batch, [0.4] * 3, [0.2] * 3).logits
-        assert_close(ours.module(batch)[:, 0], expected, rtol=0, atol=1e-4)
-    assert ours.config.model.encoder.heads == 3
+        assert_close(actual.module(batch)[:, 0], expected, rtol=0, atol=1e-4)
+    assert actual.config.model.encoder.heads == 3
 
 
 @pytest.mark.parametrize("layout", ["vision_transformer", "big_vision"])
 @pytest.mark.parametrize("prefix", ["", "params/", "opt/target/"])
 def test_googles_file_of_the_same_weights(layout, prefix, tmp_path):
-    theirs = like_others(hidden_act="gelu_pytorch_tanh")
+    theirs = like_timm_and_google(hidden_act="gelu_pytorch_tanh")
     arrays = google_arrays(theirs, tmp_path / "hf", layout)
     more = {"opt/state/step": np.array(3)} if prefix.startswith("opt") else {}
     np.savez(tmp_path / "it.npz", **{prefix + name: each for name, each in arrays.items()}, **more)
-    ours = read_model(tmp_path / "it.npz", CPU)
+    actual = read_model(tmp_path / "it.npz", CPU)
     for side in (20, 28):
         batch = batch_of(theirs, side)
         expected = theirs_of(theirs, batch, [0.5] * 3, [0.5] * 3).logits
         with torch.no_grad():
-            assert_close(ours.module(batch)[:, 0], expected, rtol=0, atol=1e-4)
-    assert ours.config.model.target.summary == "class-token"
-    assert ours.config.model.source.side == PLAIN["image_size"]
+            assert_close(actual.module(batch)[:, 0], expected, rtol=0, atol=1e-4)
+    assert actual.config.model.target.pooling == "class-token"
+    assert actual.config.model.source.image_size == DEFAULT_CONFIG["image_size"]
 
 
 def test_googles_file_whose_blocks_lie_on_top_of_each_other(tmp_path):
-    theirs = like_others(hidden_act="gelu_pytorch_tanh")
+    theirs = like_timm_and_google(hidden_act="gelu_pytorch_tanh")
     arrays = google_arrays(theirs, tmp_path / "hf", "big_vision")
     stacked = {name: each for name, each in arrays.items() if "encoderblock_" not in name}
     for name in [name for name in arrays if "encoderblock_0/" in name]:
         both = [arrays[name.replace("block_0", f"block_{number}")] for number in (0, 1)]
         stacked[name.replace("encoderblock_0", "encoderblock")] = np.stack(both)
     np.savez(tmp_path / "it.npz", **{f"params/{name}": each for name, each in stacked.items()})
-    ours, batch = read_model(tmp_path / "it.npz", CPU), batch_of(theirs, 20)
+    actual, batch = read_model(tmp_path / "it.npz", CPU), batch_of(theirs, 20)
     with torch.no_grad():
         expected = theirs_of(theirs, batch, [0.5] * 3, [0.5] * 3).logits
-        assert_close(ours.module(batch)[:, 0], expected, rtol=0, atol=1e-4)
-    assert ours.config.model.encoder.depth == 2
+        assert_close(actual.module(batch)[:, 0], expected, rtol=0, atol=1e-4)
+    assert actual.config.model.encoder.depth == 2
 
 
 def test_googles_older_files_have_a_position_for_the_class_token(tmp_path):
-    theirs = like_others(hidden_act="gelu_pytorch_tanh")
+    theirs = like_timm_and_google(hidden_act="gelu_pytorch_tanh")
     arrays = google_arrays(theirs, tmp_path / "hf", "big_vision")
     arrays["pos_embedding"] = theirs.state_dict()["vit.embeddings.position_embeddings"].numpy()
     arrays["cls"] = theirs.state_dict()["vit.embeddings.cls_token"].numpy()
     np.savez(tmp_path / "it.npz", **arrays)
-    ours, batch = read_model(tmp_path / "it.npz", CPU), batch_of(theirs, 20)
+    actual, batch = read_model(tmp_path / "it.npz", CPU), batch_of(theirs, 20)
     with torch.no_grad():
         expected = theirs_of(theirs, batch, [0.5] * 3, [0.5] * 3).logits
-        assert_close(ours.module(batch)[:, 0], expected, rtol=0, atol=1e-4)
+        assert_close(actual.module(batch)[:, 0], expected, rtol=0, atol=1e-4)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2see.core.errors import UserError
-from seq2see.sequences.buckets import WIDTHS, Buckets, epoch_batches, padded_width
+from seq2see.sequences.buckets import WIDTHS, BucketSampler, epoch_batches, padded_width
 
 some_lengths = st.lists(st.tuples(st.integers(1, 300), st.integers(1, 300)), min_size=1, max_size=60).map(np.array)
 
@@ -82,35 +82,37 @@ def test_widths_are_few_and_multiples_of_four():
 
 def test_the_batch_of_a_step_needs_only_its_number():
     lengths = np.random.default_rng(1).integers(1, 40, (53, 2))
-    whole = Buckets(lengths, 128, seed=5)
-    steps = list(islice(whole.steps(), 3 * whole.per_epoch))
-    assert [step.number for step in steps] == list(range(3 * whole.per_epoch))
-    assert [(step.epoch, step.place) for step in steps] == [(e, p) for e in range(3) for p in range(whole.per_epoch)]
+    whole = BucketSampler(lengths, 128, seed=5)
+    steps = list(islice(whole.steps(), 3 * whole.steps_per_epoch))
+    assert [step.number for step in steps] == list(range(3 * whole.steps_per_epoch))
+    assert [(step.epoch, step.position) for step in steps] == [
+        (e, p) for e in range(3) for p in range(whole.steps_per_epoch)
+    ]
     for epoch in range(3):
         seen = [step.indices for step in steps if step.epoch == epoch]
         assert sorted(np.concatenate(seen).tolist()) == list(range(53))
-    assert [step.indices.tolist() for step in steps[: whole.per_epoch]] == plan(lengths, 128, seed=5, epoch=0)
-    assert [step.indices.tolist() for step in steps[-whole.per_epoch :]] == plan(lengths, 128, seed=5, epoch=2)
-    start = whole.per_epoch + 2
-    resumed = islice(Buckets(lengths, 128, seed=5).steps(start), 20)
+    assert [step.indices.tolist() for step in steps[: whole.steps_per_epoch]] == plan(lengths, 128, seed=5, epoch=0)
+    assert [step.indices.tolist() for step in steps[-whole.steps_per_epoch :]] == plan(lengths, 128, seed=5, epoch=2)
+    start = whole.steps_per_epoch + 2
+    resumed = islice(BucketSampler(lengths, 128, seed=5).steps(start), 20)
     for old, new in zip(steps[start:], resumed, strict=False):
-        assert (old.number, old.epoch, old.place) == (new.number, new.epoch, new.place)
+        assert (old.number, old.epoch, old.position) == (new.number, new.epoch, new.position)
         assert old.indices.tolist() == new.indices.tolist()
     assert whole.batch_at(3).indices.tolist() == steps[3].indices.tolist()  # going back is allowed too
 
 
 def test_nothing_and_no_budget_are_errors():
     with pytest.raises(UserError, match="no examples"):
-        Buckets(np.zeros((0, 2), dtype=np.int64), 100, 1)
+        BucketSampler(np.zeros((0, 2), dtype=np.int64), 100, 1)
     with pytest.raises(UserError, match="cannot hold 0 tokens"):
-        Buckets(np.ones((3, 2), dtype=np.int64), 0, 1)
+        BucketSampler(np.ones((3, 2), dtype=np.int64), 0, 1)
 
 
 @given(lengths=some_lengths, tokens=st.integers(1, 2000))
 def test_the_batches_of_a_bucket_have_about_as_many_rows(lengths, tokens):
-    buckets = Buckets(lengths, tokens, seed=2)
+    buckets = BucketSampler(lengths, tokens, seed=2)
     rows = {}
-    for step in islice(buckets.steps(), buckets.per_epoch):
+    for step in islice(buckets.steps(), buckets.steps_per_epoch):
         assert lengths[step.indices].max() <= step.width
         assert step.rows == 1 or step.rows * step.width <= tokens
         rows.setdefault((step.width, step.rows), []).append(len(step.indices))

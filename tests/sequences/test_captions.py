@@ -1,4 +1,4 @@
-"""Pictures with captions as numbers: what a batch holds, and whose turn it is."""
+"""Images with captions as numbers: what a batch holds, and whose turn it is."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import numpy as np
 import torch
 
 from seq2see.core.batch import NOT_ASKED
-from seq2see.sequences.captions import CaptionSet
-from seq2see.sequences.tokenisers import BOS, EOS, PAD, Words
-from seq2see.sequences.vocabularies import train_tokeniser
-from seq2see.sources.captioned_pictures import CaptionedPictures
+from seq2see.sequences.captions import CaptionDataset
+from seq2see.sequences.tokenizer_training import train_tokenizer
+from seq2see.sequences.tokenizers import BOS, EOS, PAD, WordLevel
+from seq2see.sources.captioned_images import CaptionedImages
 
 CAPTIONS = (("a cat", "one black cat sits"), ("两 只 狗",), ("a bird", "birds", "一 只 鸟"))
 
 
-def some() -> tuple[CaptionSet, CaptionedPictures, object]:
+def some() -> tuple[CaptionDataset, CaptionedImages, object]:
     pixels = np.arange(3 * 4 * 4 * 3, dtype=np.uint8).reshape(3, 4, 4, 3)
-    examples = CaptionedPictures(pixels, tuple(each[0] for each in CAPTIONS), ("1", "2", "3"), CAPTIONS)
-    tokeniser = train_tokeniser(Words(), [text for each in CAPTIONS for text in each])
-    return CaptionSet(examples, tokeniser, 8, torch.device("cpu")), examples, tokeniser
+    examples = CaptionedImages(pixels, tuple(each[0] for each in CAPTIONS), ("1", "2", "3"), CAPTIONS)
+    tokenizer = train_tokenizer(WordLevel(), [text for each in CAPTIONS for text in each])
+    return CaptionDataset(examples, tokenizer, 8, torch.device("cpu")), examples, tokenizer
 
 
 def test_a_batch_is_fed_one_step_behind_what_it_is_asked_for():
-    captions, examples, tokeniser = some()
+    captions, examples, tokenizer = some()
     batch = captions.batch(np.array([1, 0]))
     assert torch.equal(batch.source.values[0], torch.from_numpy(examples.pixels[1]).permute(2, 0, 1))
-    said = tokeniser.encode("两 只 狗")
+    said = tokenizer.encode("两 只 狗")
     assert batch.labels[0].tolist() == [*said, EOS] + [NOT_ASKED] * (captions.width - len(said) - 1)
     assert batch.target.values[0].tolist() == [BOS, *said] + [PAD] * (captions.width - len(said) - 1)
     assert batch.target.lengths.tolist() == [4, 3]
@@ -33,12 +33,12 @@ def test_a_batch_is_fed_one_step_behind_what_it_is_asked_for():
 
 
 def test_every_epoch_takes_the_next_caption_and_all_batches_are_equally_wide():
-    captions, _, tokeniser = some()
+    captions, _, tokenizer = some()
     told = []
     for epoch in range(3):
         batch = captions.batch(np.arange(3), epoch)
         assert batch.labels.shape == (3, captions.width)
-        told.append([tokeniser.decode([n for n in row if n >= 0 and n != EOS]) for row in batch.labels.tolist()])
+        told.append([tokenizer.decode([n for n in row if n >= 0 and n != EOS]) for row in batch.labels.tolist()])
     assert [row[0] for row in told] == ["a cat", "one black cat sits", "a cat"]
     assert [row[2] for row in told] == ["a bird", "birds", "一只鸟"]
     assert len({row[1] for row in told}) == 1
@@ -50,8 +50,8 @@ def test_lengths_are_those_of_the_first_captions():
 
 
 def test_what_is_too_long_is_told():
-    captions, examples, tokeniser = some()
+    captions, examples, tokenizer = some()
     assert captions.warnings() == []
-    short = CaptionSet(examples, tokeniser, 2, torch.device("cpu"))
+    short = CaptionDataset(examples, tokenizer, 2, torch.device("cpu"))
     assert short.warnings() == ["3 captions are longer than 2 tokens and were cut."]
     assert captions.fingerprint != short.fingerprint

@@ -8,14 +8,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2see.sequences.ngrams import Grams, count_ngrams
-from seq2see.sequences.tokenisers import BOS
+from seq2see.sequences.ngrams import NgramCounts, count_ngrams
+from seq2see.sequences.tokenizers import BOS
 
 VOCABULARY = 7
 TEXTS = st.lists(st.integers(2, VOCABULARY - 1), min_size=1, max_size=60)
 
 
-def spelt(orders: list[Grams]) -> list[list[tuple[int, ...]]]:
+def spelt(orders: list[NgramCounts]) -> list[list[tuple[int, ...]]]:
     """The n-grams of each order as tuples of tokens, by their numbers."""
     found = [[(token,) for token in range(VOCABULARY)]]
     for each in orders[1:]:
@@ -29,10 +29,10 @@ def test_every_ngram_is_there_with_its_count(ids, order):
     orders = list(count_ngrams(np.array(ids), VOCABULARY, order))
     assert [each.order for each in orders] == list(range(1, order + 1))
     text = (BOS, *ids)
-    for each, grams in zip(orders, spelt(orders), strict=True):
+    for each, ngrams in zip(orders, spelt(orders), strict=True):
         places = range(1 if each.order == 1 else 0, len(text) - each.order + 1)
         truth = Counter(text[place : place + each.order] for place in places)
-        assert {gram: count for gram, count in zip(grams, each.counts.tolist(), strict=True) if count} == truth
+        assert {gram: count for gram, count in zip(ngrams, each.counts.tolist(), strict=True) if count} == truth
 
 
 @given(TEXTS)

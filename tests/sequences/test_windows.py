@@ -7,17 +7,17 @@ import pytest
 
 from seq2see.core.batch import NOT_ASKED
 from seq2see.core.errors import UserError
-from seq2see.sequences.tokenisers import BOS, EOS, PAD, BytePairs, Characters, Spaced, Words
-from seq2see.sequences.vocabularies import train_tokeniser
-from seq2see.sequences.windows import TextSet, Windows
+from seq2see.sequences.tokenizer_training import train_tokenizer
+from seq2see.sequences.tokenizers import BOS, BPE, EOS, PAD, Characters, Whitespace, WordLevel
+from seq2see.sequences.windows import TextDataset, WindowSampler
 from seq2see.sources.examples import Example
 
 TEXT = "abcdefg\nhijklmn\n"
 
 
-def texts(*contents: str, width: int = 5, tokeniser=None) -> TextSet:
-    tokeniser = tokeniser or train_tokeniser(Characters(), contents)
-    return TextSet([Example("", content) for content in contents], tokeniser, width)
+def texts(*contents: str, width: int = 5, tokenizer=None) -> TextDataset:
+    tokenizer = tokenizer or train_tokenizer(Characters(), contents)
+    return TextDataset([Example("", content) for content in contents], tokenizer, width)
 
 
 class TestTextSet:
@@ -26,7 +26,7 @@ class TestTextSet:
         assert len(found) == 4
         assert found.lengths.tolist() == [[5], [5], [5], [1]]
         batch = found.batch(np.array([1, 3]))
-        whole = found.tokeniser.encode(TEXT)
+        whole = found.tokenizer.encode(TEXT)
         assert batch.source is None
         assert batch.target.values.tolist() == [[BOS, *whole[5:9]], [BOS, PAD, PAD, PAD, PAD]]
         assert batch.labels.tolist() == [whole[5:10], [whole[15], *[NOT_ASKED] * 4]]
@@ -34,8 +34,8 @@ class TestTextSet:
         assert batch.indices.tolist() == [1, 3]
 
     def test_what_is_shown_before_a_window_is_not_asked_for_again(self):
-        tokeniser = train_tokeniser(Characters(), [TEXT])
-        found, whole = TextSet([Example("", TEXT)], tokeniser, 5, shown=3), tokeniser.encode(TEXT)
+        tokenizer = train_tokenizer(Characters(), [TEXT])
+        found, whole = TextDataset([Example("", TEXT)], tokenizer, 5, context=3), tokenizer.encode(TEXT)
         batch = found.batch(np.array([0, 1, 3]))
         assert batch.target.values.tolist() == [
             [BOS, *whole[:4], *[PAD] * 3], [BOS, *whole[2:9]], [BOS, *whole[12:15], *[PAD] * 4]
@@ -50,26 +50,26 @@ class TestTextSet:
 
     @pytest.mark.parametrize(
         ("kind", "unit"),
-        [(Characters(), "character"), (Words(), "word"), (Spaced(), "word"), (BytePairs(size=300), "token")],
+        [(Characters(), "character"), (WordLevel(), "word"), (Whitespace(), "word"), (BPE(vocab_size=300), "token")],
         ids=str,
     )
     def test_a_guess_has_a_name(self, kind, unit):
-        assert texts(TEXT, tokeniser=train_tokeniser(kind, [TEXT])).unit == unit
+        assert texts(TEXT, tokenizer=train_tokenizer(kind, [TEXT])).unit == unit
 
     def test_every_token_is_asked_for_once(self):
         found = texts(TEXT)
         labels = found.batch(np.arange(len(found))).labels
-        assert labels[labels != NOT_ASKED].tolist() == found.tokeniser.encode(TEXT)
+        assert labels[labels != NOT_ASKED].tolist() == found.tokenizer.encode(TEXT)
 
     def test_between_two_texts_stands_an_end(self):
         found = texts("ab\n", "cd", "e")
-        ids = found.tokeniser.encode_many(["ab\n", "cd", "e"])
+        ids = found.tokenizer.encode_many(["ab\n", "cd", "e"])
         assert found.ids.tolist() == [*ids[0], EOS, *ids[1], EOS, *ids[2]]
         assert found.characters == 6
 
     def test_it_is_known_where_lines_begin(self):
         found = texts("", "ab\ncd", "", "e\n\nf\n", "")
-        ids = dict(zip("abcdef\n", found.tokeniser.encode("abcdef\n"), strict=True))
+        ids = dict(zip("abcdef\n", found.tokenizer.encode("abcdef\n"), strict=True))
         wanted = [EOS if letter == "|" else ids[letter] for letter in "|ab\ncd||e\n\nf\n|"]
         assert found.ids.tolist() == wanted
         assert found.line_starts.tolist() == [1, 4, 8, 10, 11]
@@ -77,41 +77,41 @@ class TestTextSet:
 
     def test_line_ends_belong_to_the_text_and_other_separators_end_no_line(self):
         content = "one\u2028two\x85\r\nthree\n\nfour"
-        pieces = train_tokeniser(BytePairs(size=300), [content])
-        found = texts(content, width=100, tokeniser=pieces)
+        pieces = train_tokenizer(BPE(vocab_size=300), [content])
+        found = texts(content, width=100, tokenizer=pieces)
         assert pieces.decode(found.ids.tolist()) == content
 
     def test_the_fingerprint_tells_texts_apart(self):
-        tokeniser = train_tokeniser(Characters(), [TEXT])
-        assert texts(TEXT, tokeniser=tokeniser).fingerprint == texts(TEXT, tokeniser=tokeniser).fingerprint
-        assert texts(TEXT, tokeniser=tokeniser).fingerprint != texts(TEXT[:-1], tokeniser=tokeniser).fingerprint
+        tokenizer = train_tokenizer(Characters(), [TEXT])
+        assert texts(TEXT, tokenizer=tokenizer).fingerprint == texts(TEXT, tokenizer=tokenizer).fingerprint
+        assert texts(TEXT, tokenizer=tokenizer).fingerprint != texts(TEXT[:-1], tokenizer=tokenizer).fingerprint
 
     def test_unknown_characters_are_told(self):
-        tokeniser = train_tokeniser(Characters(), ["abc"])
-        assert texts("abcx" * 10, tokeniser=tokeniser).warnings() == ["25.0% of the characters are unknown."]
-        assert texts("abc" * 10, tokeniser=tokeniser).warnings() == []
+        tokenizer = train_tokenizer(Characters(), ["abc"])
+        assert texts("abcx" * 10, tokenizer=tokenizer).warnings() == ["25.0% of the characters are unknown."]
+        assert texts("abc" * 10, tokenizer=tokenizer).warnings() == []
 
     def test_only_where_words_are_cut_already_is_the_name_of_the_unknown_a_word(self):
-        characters, words = (train_tokeniser(kind, ["a b c"]) for kind in (Characters(), Spaced()))
-        assert texts("<unk>", tokeniser=characters).unknown == 1
-        assert texts("<unk> a x", tokeniser=words).unknown == 1 / 3
+        characters, words = (train_tokenizer(kind, ["a b c"]) for kind in (Characters(), Whitespace()))
+        assert texts("<unk>", tokenizer=characters).unknown_rate == 1
+        assert texts("<unk> a x", tokenizer=words).unknown_rate == 1 / 3
 
     def test_files_are_told_once_and_what_has_none_is_not(self):
         examples = [Example("", "a", place=place) for place in ("a.txt", "", "b.txt", "a.txt")]
-        assert TextSet(examples, train_tokeniser(Characters(), ["a"]), 5).where == "a.txt, b.txt"
+        assert TextDataset(examples, train_tokenizer(Characters(), ["a"]), 5).location == "a.txt, b.txt"
 
 
 class TestWindows:
     def test_an_epoch_reads_every_window_once_and_the_next_begins_elsewhere(self):
         found = texts("".join(map(chr, range(0x4E00, 0x4F50))), width=7)  # no character twice
-        windows = Windows(found, tokens=21, seed=3)
+        windows = WindowSampler(found, batch_tokens=21, seed=3)
         assert windows.rows == 3
         seen, begins = [], []
         for epoch in range(2):
-            steps = range(epoch * windows.per_epoch, (epoch + 1) * windows.per_epoch)
+            steps = range(epoch * windows.steps_per_epoch, (epoch + 1) * windows.steps_per_epoch)
             numbers = [number for step in steps for number in windows.batch_at(step).indices.tolist()]
             seen.append(numbers)
-            batch = windows.batch_at(epoch * windows.per_epoch)
+            batch = windows.batch_at(epoch * windows.steps_per_epoch)
             row = batch.labels[0].tolist()
             starts = [at for at in range(len(found.ids) - 6) if found.ids[at : at + 7].tolist() == row]
             begins.append({start % 7 for start in starts})
@@ -121,42 +121,45 @@ class TestWindows:
         assert begins[0] != begins[1]
 
     def test_a_last_batch_is_filled_up_from_the_beginning_of_its_epoch(self):
-        windows = Windows(texts(TEXT * 20, width=7), tokens=28, seed=3)
-        assert (windows.whole, windows.rows, windows.per_epoch) == (44, 4, 11)
-        windows = Windows(texts(TEXT * 20, width=7), tokens=49, seed=3)
-        first, last = windows.batch_at(0).indices.tolist(), windows.batch_at(windows.per_epoch - 1).indices.tolist()
+        windows = WindowSampler(texts(TEXT * 20, width=7), batch_tokens=28, seed=3)
+        assert (windows.whole, windows.rows, windows.steps_per_epoch) == (44, 4, 11)
+        windows = WindowSampler(texts(TEXT * 20, width=7), batch_tokens=49, seed=3)
+        first, last = (
+            windows.batch_at(0).indices.tolist(),
+            windows.batch_at(windows.steps_per_epoch - 1).indices.tolist(),
+        )
         assert last[44 % 7 :] == first[: 7 - 44 % 7]
 
     def test_batches_are_full_and_of_one_shape(self):
-        windows = Windows(texts(TEXT * 20, width=7), tokens=21, seed=3)
-        for step in range(3 * windows.per_epoch):
+        windows = WindowSampler(texts(TEXT * 20, width=7), batch_tokens=21, seed=3)
+        for step in range(3 * windows.steps_per_epoch):
             batch = windows.batch_at(step)
             assert batch.labels.shape == (3, 7)
             assert (batch.labels != NOT_ASKED).all()
 
     def test_a_step_does_not_depend_on_the_steps_before_it(self):
         found = texts(TEXT * 20, width=7)
-        there, again = Windows(found, 21, seed=3), Windows(found, 21, seed=3)
+        there, again = WindowSampler(found, 21, seed=3), WindowSampler(found, 21, seed=3)
         for step in range(20):
             there.batch_at(step)
         assert there.batch_at(11).labels.tolist() == again.batch_at(11).labels.tolist()
-        assert Windows(found, 21, seed=4).batch_at(11).labels.tolist() != again.batch_at(11).labels.tolist()
+        assert WindowSampler(found, 21, seed=4).batch_at(11).labels.tolist() != again.batch_at(11).labels.tolist()
 
     def test_a_text_that_is_too_short_is_refused(self):
         found = texts(TEXT, width=10)
         with pytest.raises(UserError, match=r"16 tokens: too few for two windows of 10.*target\.longest to 8 or less"):
-            Windows(found, tokens=20, seed=1)
-        Windows(texts(TEXT, width=8), tokens=20, seed=1)  # the remedy helps
+            WindowSampler(found, batch_tokens=20, seed=1)
+        WindowSampler(texts(TEXT, width=8), batch_tokens=20, seed=1)  # the remedy helps
 
     @pytest.mark.parametrize(
-        ("text", "remedy"), [("abcd", "longer text, or set target.longest to 2 or less."), ("abc", "longer text.")]
+        ("text", "hint"), [("abcd", "longer text, or set target.longest to 2 or less."), ("abc", "longer text.")]
     )
-    def test_a_window_of_one_token_is_no_remedy(self, text, remedy):
+    def test_a_window_of_one_token_is_no_remedy(self, text, hint):
         with pytest.raises(UserError) as caught:
-            Windows(texts(text, width=3), tokens=20, seed=1)
-        assert caught.value.remedy == f"Give a {remedy}"
+            WindowSampler(texts(text, width=3), batch_tokens=20, seed=1)
+        assert caught.value.hint == f"Give a {hint}"
 
     def test_a_batch_that_is_too_small_is_refused(self):
         with pytest.raises(UserError, match="too small for windows of 5"):
-            Windows(texts(TEXT), tokens=4, seed=1)
-        assert Windows(texts(TEXT), tokens=5, seed=1).rows == 1
+            WindowSampler(texts(TEXT), batch_tokens=4, seed=1)
+        assert WindowSampler(texts(TEXT), batch_tokens=5, seed=1).rows == 1

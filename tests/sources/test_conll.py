@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seq2see.core.errors import UserError
-from seq2see.sources.conll import OwnTagged, read_tagged
+from seq2see.sources.conll import UserTaggedTexts, read_tagged
 
 UNIVERSAL = """\
 # sent_id = 1
@@ -80,14 +80,14 @@ def test_a_file_without_a_word_is_refused(tmp_path):
 
 def test_sentences_are_held_out(tmp_path):
     path = write(tmp_path, "a.conll", "".join(f"word{n} NOUN\nis VERB\n\n" for n in range(40)))
-    splits, reports = OwnTagged(paths=(str(path),)).read()
+    splits, reports = UserTaggedTexts(paths=(str(path),)).read()
     assert {name: len(examples) for name, examples in splits.items()} == {"train": 36, "valid": 2, "test": 2}
     assert reports[0].read == 40
 
 
 def test_a_sentence_may_be_said_again_in_the_test(tmp_path):
     path = write(tmp_path, "a.conll", "".join(f"word{n} NOUN\nis VERB\n\n" for n in range(40)))
-    splits, _ = OwnTagged(paths=(str(path),), test=(str(path),)).read()
+    splits, _ = UserTaggedTexts(paths=(str(path),), test=(str(path),)).read()
     assert {name: len(examples) for name, examples in splits.items()} == {"train": 38, "valid": 2, "test": 40}
 
 
@@ -106,4 +106,4 @@ def test_a_word_with_a_space_inside_is_one_word(tmp_path):
 
 def test_accents_written_in_two_ways_are_told(tmp_path):
     _, report = read_tagged(write(tmp_path, "a.conll", "\u00e9t\u00e9 NOUN\ne\u0301te\u0301 NOUN\n"))
-    assert report.findings["mixed normal forms"][0].place.line == 2
+    assert report.issues["mixed normal forms"][0].place.line == 2

@@ -6,11 +6,11 @@ import json
 import unicodedata
 
 import pytest
-from whole_files import check
+from scan_files import check
 
 from seq2see.core import seeds
-from seq2see.sources.complaints import KINDS, OnBad
-from seq2see.sources.own_files import read_pairs
+from seq2see.sources.data_report import ISSUE_KINDS, ErrorPolicy
+from seq2see.sources.pair_files import read_pairs
 
 WORDS = [
     "le",
@@ -164,17 +164,17 @@ def test_one_fault_is_told_at_exactly_its_line_and_the_books_balance(tmp_path, f
         paths = write(tmp_path, files, form)
 
         report = check(paths)
-        finding = report.findings[kind][0]
+        finding = report.issues[kind][0]
         # What concerns both sides is told at the source.
         file = paths[0] if kind == "length ratio" else paths[side]
         assert (finding.place.file, finding.place.line) == (str(file), index + 1)
-        assert len(report.findings[kind]) == 1
+        assert len(report.issues[kind]) == 1
         assert report.read == report.kept + report.skipped + report.rejected == len(pairs)
-        lost = KINDS[kind].severity == "error" or kind == "blank pair"
+        lost = ISSUE_KINDS[kind].severity == "error" or kind == "blank pair"
         assert report.kept == len(pairs) - lost
-        assert report.number_of("error") == (KINDS[kind].severity == "error")
+        assert report.count_severity("error") == (ISSUE_KINDS[kind].severity == "error")
 
-        examples, _ = read_pairs(paths, OnBad("skip"))
+        examples, _ = read_pairs(paths, ErrorPolicy("skip"))
         others = [pair for number, pair in enumerate(pairs) if number != index]
         kept = [(example.source, example.target) for example in examples]
         assert [pair for number, pair in enumerate(kept) if lost or number != index] == others

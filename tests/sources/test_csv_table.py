@@ -8,14 +8,14 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from whole_files import check
+from scan_files import check
 
 from seq2see.core.errors import UserError
 from seq2see.sources import csv_table
-from seq2see.sources.complaints import DataReport
 from seq2see.sources.csv_table import records, split_fields
+from seq2see.sources.data_report import DataReport
 from seq2see.sources.lines import Line
-from seq2see.sources.own_files import read_pairs
+from seq2see.sources.pair_files import read_pairs
 
 
 def write(path, text):
@@ -66,7 +66,7 @@ def test_a_line_break_in_quotes_is_kept_told_and_counted_in_line_numbers(table):
     examples, report = read_pairs([write(table, 'a,b\n"c\nd","e\n\nf"\ng,h\n')])
     assert pairs(examples) == [("a", "b"), ("c\nd", "e\n\nf"), ("g", "h")]
     assert [example.place for example in examples] == [f"{table}:1", f"{table}:2", f"{table}:6"]
-    assert {finding.place.line for finding in report.findings["line break inside"]} == {2}
+    assert {finding.place.line for finding in report.issues["line break inside"]} == {2}
     assert list(report.counts) == ["line break inside"]
 
 
@@ -83,7 +83,7 @@ def test_a_line_break_in_quotes_is_kept_told_and_counted_in_line_numbers(table):
 )
 def test_a_wrong_quote_is_told_at_its_place_and_costs_one_line(table, text, place, words):
     report = check([write(table, text)])
-    (finding,) = report.findings["bare quote"]
+    (finding,) = report.issues["bare quote"]
     assert str(finding.place) == f"{table}:{place}"
     assert words in finding.what
     assert report.rejected == 1
@@ -101,7 +101,7 @@ def test_a_wrong_quote_is_told_at_its_place_and_costs_one_line(table, text, plac
 def test_a_wrong_number_of_fields_is_an_error_at_its_line(table, text, line, expected, found):
     with pytest.raises(UserError) as caught:
         read_pairs([write(table, text)])
-    assert caught.value.where == f"{table}:{line}"
+    assert caught.value.location == f"{table}:{line}"
     assert caught.value.what == f"Expected {expected} columns, found {found}."
 
 
@@ -113,34 +113,34 @@ def test_two_columns_of_one_name_are_an_error(table):
 def test_empty_fields_and_blank_lines_follow_the_common_rules(table):
     report = check([write(table, 'a,b\n\n"",c\n,\n"d",""\n')])
     assert (report.read, report.kept, report.skipped, report.rejected) == (5, 1, 2, 2)
-    assert [finding.place.line for finding in report.findings["empty side"]] == [3, 5]
-    assert [finding.place.line for finding in report.findings["blank pair"]] == [2, 4]
+    assert [finding.place.line for finding in report.issues["empty side"]] == [3, 5]
+    assert [finding.place.line for finding in report.issues["blank pair"]] == [2, 4]
 
 
 def test_a_bad_byte_inside_a_record_of_two_lines_rejects_the_record_once(table):
     table.write_bytes(b'a,b\n"c\n\xff","d"\ne,f\n')
     report = check([table])
     assert (report.read, report.kept, report.rejected) == (3, 2, 1)
-    assert [str(finding.place) for finding in report.findings["invalid UTF-8"]] == [f"{table}:3:1"]
+    assert [str(finding.place) for finding in report.issues["invalid UTF-8"]] == [f"{table}:3:1"]
     assert list(report.counts) == ["invalid UTF-8"]
 
 
 @pytest.mark.parametrize(
-    ("lines", "kept"), [(csv_table.MOST_LINES, 2), (csv_table.MOST_LINES + 1, csv_table.MOST_LINES)]
+    ("lines", "kept"), [(csv_table.MAX_RECORD_LINES, 2), (csv_table.MAX_RECORD_LINES + 1, csv_table.MAX_RECORD_LINES)]
 )
 def test_a_record_of_more_lines_than_anybody_means_is_a_forgotten_quote(table, lines, kept):
     middle = "x,y\n" * (lines - 2)
     report = check([write(table, f'a,"b\n{middle}c"\nd,e\n')])
     assert report.kept == kept
-    assert bool(report.findings.get("bare quote")) == (lines > csv_table.MOST_LINES)
+    assert bool(report.issues.get("bare quote")) == (lines > csv_table.MAX_RECORD_LINES)
 
 
 def test_a_record_of_more_bytes_than_a_line_may_have_is_a_forgotten_quote(table, monkeypatch):
-    monkeypatch.setattr(csv_table, "MOST_BYTES", 20)
+    monkeypatch.setattr(csv_table, "MAX_BYTES", 20)
     text = 'a,"b\n' + "x,y\n" * 9 + 'c"\n'
-    assert str(check([write(table, text)]).findings["bare quote"][0].place) == f"{table}:1:3"
-    monkeypatch.setattr(csv_table, "MOST_BYTES", 40)
-    assert "bare quote" not in check([table]).findings
+    assert str(check([write(table, text)]).issues["bare quote"][0].place) == f"{table}:1:3"
+    monkeypatch.setattr(csv_table, "MAX_BYTES", 40)
+    assert "bare quote" not in check([table]).issues
 
 
 def test_a_header_alone_is_no_pair(table):

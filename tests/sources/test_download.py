@@ -16,8 +16,8 @@ import pytest
 
 from seq2see.core.errors import UserError
 from seq2see.sources import download
-from seq2see.sources.download import Wanted, fetch
-from seq2see.sources.holdings import content_sha256
+from seq2see.sources.corpus_files import content_sha256
+from seq2see.sources.download import Download, fetch
 
 CONTENT = bytes(range(251)) * 1009  # larger than one piece, so that half of it is some pieces
 
@@ -51,9 +51,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         super().__init__(*arguments)
 
     def do_GET(self):
-        home, wanted = self.home, self.headers.get("Range", "")
-        home.asked.append(wanted)
-        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and home.knows_range else 0
+        home, item = self.home, self.headers.get("Range", "")
+        home.asked.append(item)
+        start = int(item.removeprefix("bytes=").rstrip("-")) if item and home.knows_range else 0
         start += home.sends_from if start else 0
         status = home.status if home.status != 200 or not start else 206
         if start >= len(home.content):
@@ -89,9 +89,9 @@ def home(monkeypatch) -> Iterator[Home]:
     thread.join()
 
 
-def wanted(home: Home, folder: Path, **changes) -> Wanted:
-    settings = {"limit": 10**6, "expected": sha(CONTENT), "remedy": "Put it there by hand."} | changes
-    return Wanted(home.url, folder / "deep" / "corpus.bin", **settings)
+def item(home: Home, folder: Path, **changes) -> Download:
+    settings = {"limit": 10**6, "expected": sha(CONTENT), "hint": "Put it there by hand."} | changes
+    return Download(home.url, folder / "deep" / "corpus.bin", **settings)
 
 
 def names(folder: Path) -> list[str]:
@@ -99,7 +99,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_a_whole_file_arrives_and_leaves_nothing_else_behind(home, tmp_path):
-    fetch(wanted(home, tmp_path))
+    fetch(item(home, tmp_path))
     assert (tmp_path / "deep" / "corpus.bin").read_bytes() == CONTENT
     assert names(tmp_path) == ["corpus.bin"]
     assert home.asked == [""]
@@ -107,7 +107,7 @@ def test_a_whole_file_arrives_and_leaves_nothing_else_behind(home, tmp_path):
 
 def test_a_broken_connection_is_continued_behind_the_last_byte(home, tmp_path):
     home.breaks = [100_000, 50_000]
-    fetch(wanted(home, tmp_path))
+    fetch(item(home, tmp_path))
     assert (tmp_path / "deep" / "corpus.bin").read_bytes() == CONTENT
     assert home.asked == ["", "bytes=100000-", "bytes=150000-"]
 
@@ -115,23 +115,23 @@ def test_a_broken_connection_is_continued_behind_the_last_byte(home, tmp_path):
 def test_what_broke_too_often_is_kept_and_continued_by_the_next_call(home, tmp_path):
     home.breaks = [1000, 100, 10]
     with pytest.raises(UserError, match=r"broke 3 times .*1,110 of 253,259 bytes came.*continues"):
-        fetch(wanted(home, tmp_path))
+        fetch(item(home, tmp_path))
     assert names(tmp_path) == ["corpus.part.bin", "corpus.part.bin.json"]
-    fetch(wanted(home, tmp_path))
+    fetch(item(home, tmp_path))
     assert home.asked[-1] == "bytes=1110-"
     assert names(tmp_path) == ["corpus.bin"]
 
 
 def test_a_server_that_ignores_range_makes_us_start_again(home, tmp_path):
     home.breaks, home.knows_range = [100_000], False
-    fetch(wanted(home, tmp_path))
+    fetch(item(home, tmp_path))
     assert (tmp_path / "deep" / "corpus.bin").read_bytes() == CONTENT
     assert home.asked == ["", "bytes=100000-"]
 
 
 def test_an_answer_that_starts_elsewhere_is_not_appended(home, tmp_path):
     home.breaks, home.sends_from = [100_000], 7
-    fetch(wanted(home, tmp_path))
+    fetch(item(home, tmp_path))
     assert (tmp_path / "deep" / "corpus.bin").read_bytes() == CONTENT
     assert home.asked == ["", "bytes=100000-", ""]
 
@@ -139,24 +139,24 @@ def test_an_answer_that_starts_elsewhere_is_not_appended(home, tmp_path):
 def test_a_version_that_is_no_longer_told_is_not_continued(home, tmp_path):
     home.content, home.breaks = b"x" * 5000, [1000, 0, 0]
     with pytest.raises(UserError):
-        fetch(wanted(home, tmp_path, expected=""))
+        fetch(item(home, tmp_path, expected=""))
     home.content, home.etag, home.breaks = CONTENT, "", []
-    fetch(wanted(home, tmp_path, expected=""))
+    fetch(item(home, tmp_path, expected=""))
     assert (tmp_path / "deep" / "corpus.bin").read_bytes() == CONTENT
 
 
 def test_a_file_that_changed_in_between_is_fetched_from_the_start(home, tmp_path):
     home.content, home.breaks = b"x" * 5000, [1000, 0, 0]
     with pytest.raises(UserError):
-        fetch(wanted(home, tmp_path, expected=""))
+        fetch(item(home, tmp_path, expected=""))
     home.content, home.etag, home.breaks = CONTENT, '"two"', []
-    fetch(wanted(home, tmp_path, expected=""))
+    fetch(item(home, tmp_path, expected=""))
     assert (tmp_path / "deep" / "corpus.bin").read_bytes() == CONTENT
     assert home.asked[-2:] == ["bytes=1000-", ""]
 
 
 def test_a_part_longer_than_the_file_is_thrown_away(home, tmp_path):
-    request = wanted(home, tmp_path)
+    request = item(home, tmp_path)
     request.part.parent.mkdir()
     request.part.write_bytes(CONTENT + b"more")
     request.note.write_text(json.dumps({"url": home.url, "etag": '"one"', "modified": ""}))
@@ -167,7 +167,7 @@ def test_a_part_longer_than_the_file_is_thrown_away(home, tmp_path):
 
 @pytest.mark.parametrize("note", ["", "{", '{"url": "elsewhere", "etag": "", "modified": ""}', "[1]"])
 def test_a_part_of_unknown_origin_is_not_continued(home, tmp_path, note):
-    request = wanted(home, tmp_path)
+    request = item(home, tmp_path)
     request.part.parent.mkdir()
     request.part.write_bytes(b"rubbish")
     request.note.write_text(note)
@@ -178,7 +178,7 @@ def test_a_part_of_unknown_origin_is_not_continued(home, tmp_path, note):
 
 def test_without_hash_and_version_nothing_is_continued(home, tmp_path):
     home.etag, home.breaks = "", [1000]
-    fetch(wanted(home, tmp_path, expected=""))
+    fetch(item(home, tmp_path, expected=""))
     assert (tmp_path / "deep" / "corpus.bin").read_bytes() == CONTENT
     assert home.asked == ["", ""]
 
@@ -186,7 +186,7 @@ def test_without_hash_and_version_nothing_is_continued(home, tmp_path):
 def test_wrong_bytes_name_both_hashes_and_get_no_name(home, tmp_path):
     home.content = b"something else"
     with pytest.raises(UserError) as caught:
-        fetch(wanted(home, tmp_path))
+        fetch(item(home, tmp_path))
     assert sha(CONTENT) in str(caught.value)
     assert sha(b"something else") in str(caught.value)
     assert names(tmp_path) == []
@@ -194,7 +194,7 @@ def test_wrong_bytes_name_both_hashes_and_get_no_name(home, tmp_path):
 
 def test_a_page_of_html_where_a_gz_should_be_is_refused_too(home, tmp_path):
     home.content = b"<html>please log in</html>"
-    request = Wanted(home.url, tmp_path / "a.txt.gz", 10**6, sha(b"text"), content_sha256)
+    request = Download(home.url, tmp_path / "a.txt.gz", 10**6, sha(b"text"), content_sha256)
     with pytest.raises(UserError, match="sent another file"):
         fetch(request)
     assert list(tmp_path.iterdir()) == []
@@ -207,39 +207,39 @@ def test_a_page_of_html_where_a_gz_should_be_is_refused_too(home, tmp_path):
 def test_a_file_larger_than_its_limit_is_refused(home, tmp_path, tells_length):
     home.tells_length = tells_length
     with pytest.raises(UserError, match="at most 100,000 were expected"):
-        fetch(wanted(home, tmp_path, limit=100_000))
+        fetch(item(home, tmp_path, limit=100_000))
     assert names(tmp_path) == []
 
 
 def test_a_missing_file_tells_the_status_and_what_to_do(home, tmp_path):
     home.status = 404
     with pytest.raises(UserError, match=r"answers 404 Not Found. Put it there by hand"):
-        fetch(wanted(home, tmp_path))
+        fetch(item(home, tmp_path))
 
 
 def test_without_a_network_the_remedy_is_told(home, tmp_path):
     home.url = "http://127.0.0.1:1/corpus.bin"
     with pytest.raises(UserError, match=r"127.0.0.1 cannot be reached .*refused.* Put it there by hand"):
-        fetch(wanted(home, tmp_path))
+        fetch(item(home, tmp_path))
 
 
 def test_only_https_is_fetched_also_behind_a_redirect(home, tmp_path):
     with pytest.raises(UserError, match="not an https address"):
-        fetch(Wanted("http://example.org/a", tmp_path / "a", 10))
+        fetch(Download("http://example.org/a", tmp_path / "a", 10))
     with pytest.raises(UserError, match="not an https address"):
-        fetch(Wanted("file:///etc/hostname", tmp_path / "a", 10))
+        fetch(Download("file:///etc/hostname", tmp_path / "a", 10))
     home.status, home.location = 302, "http://example.org/a"
     with pytest.raises(UserError, match=r"http://example.org/a is not an https address"):
-        fetch(wanted(home, tmp_path))
+        fetch(item(home, tmp_path))
 
 
 def test_a_terminal_sees_a_bar(home, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(download.sys.stderr, "isatty", lambda: True)
-    fetch(wanted(home, tmp_path))
+    fetch(item(home, tmp_path))
     assert "corpus.bin" in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_made_is_said(home, tmp_path):
     (tmp_path / "deep").write_text("a file")
     with pytest.raises(UserError, match="folder cannot be made"):
-        fetch(wanted(home, tmp_path))
+        fetch(item(home, tmp_path))

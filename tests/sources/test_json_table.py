@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from whole_files import check
+from scan_files import check
 
 from seq2see.core.errors import UserError
-from seq2see.sources.own_files import read_pairs
+from seq2see.sources.pair_files import read_pairs
 
 GOOD = '{"source": "a", "target": "b"}'
 
@@ -16,7 +16,7 @@ GOOD = '{"source": "a", "target": "b"}'
 def test_an_empty_text_is_called_as_its_key(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"file": "a.png", "caption": " "}\n{"text": "", "label": "good"}\n', encoding="utf-8")
-    told = [finding.what for finding in check([path]).findings["empty side"]]
+    told = [finding.what for finding in check([path]).issues["empty side"]]
     assert told == ["The caption is empty.", "The text is empty."]
 
 
@@ -80,7 +80,7 @@ def test_a_number_as_a_label_is_the_text_it_is_written_as(table, number):
 def test_a_bad_line_is_told_with_line_column_and_key(table, line, place, kind, word):
     with pytest.raises(UserError) as caught:
         read_pairs([write(table, GOOD, line, '{"source": "c", "target": "d"}')])
-    assert caught.value.where == f"{table}:{place}"
+    assert caught.value.location == f"{table}:{place}"
     assert word in caught.value.what
     report = check([table])
     assert list(report.counts) == [kind]
@@ -97,7 +97,7 @@ def test_both_halves_of_a_surrogate_pair_are_one_character(table):
 def test_blank_lines_and_empty_texts_follow_the_common_rules(table):
     report = check([write(table, GOOD, "", '{"source": "", "target": "b"}', '{"source": " ", "target": ""}')])
     assert (report.read, report.kept, report.skipped, report.rejected) == (4, 1, 2, 1)
-    assert report.findings["empty side"][0].place.line == 3
+    assert report.issues["empty side"][0].place.line == 3
 
 
 def test_a_byte_order_mark_alone_in_a_text_is_nothing(table):
@@ -109,10 +109,10 @@ def test_one_list_of_objects_is_answered_with_the_line_that_turns_it_into_lines(
     for text in (f"[{GOOD}]", f"[\n{GOOD}\n]"):
         with pytest.raises(UserError) as caught:
             read_pairs([write(table, text)])
-        assert caught.value.remedy.endswith(f"jq -c '.[]' {table} > pairs.jsonl")
+        assert caught.value.hint.endswith(f"jq -c '.[]' {table} > pairs.jsonl")
     with pytest.raises(UserError) as caught:
         read_pairs([write(table, GOOD, "[1]")])
-    assert "jq" not in caught.value.remedy  # one line that is a list is no list of all objects
+    assert "jq" not in caught.value.hint  # one line that is a list is no list of all objects
 
 
 def test_a_line_break_in_a_text_is_told(table):
@@ -131,6 +131,6 @@ def test_a_text_and_its_label_may_be_called_so(tmp_path, keys):
 
 def test_what_to_do_is_told_in_the_words_of_the_file(table):
     write(table, '{"file": "a.png"}', '{"file": "a.png", "caption": ["a", "b"]}')
-    found = {kind: listed[0].remedy for kind, listed in check([table]).findings.items()}
+    found = {kind: listed[0].hint for kind, listed in check([table]).issues.items()}
     assert found["missing key"] == "Every object needs the keys file and label."
     assert found["wrong type"] == 'Write texts in quotes: {"file": "...", "caption": "..."}.'

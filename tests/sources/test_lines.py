@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from seq2see.sources.complaints import DataReport
-from seq2see.sources.lines import MOST_BYTES, cut, is_blank, lines_in, read_lines, wide_encoding
+from seq2see.sources.data_report import DataReport
+from seq2see.sources.lines import MAX_BYTES, is_blank, read_lines, split_at_newlines, split_lines, wide_encoding
 
 
 def read(path, content):
@@ -22,7 +22,7 @@ def read(path, content):
 def only(report, kind):
     """The one finding there is."""
     assert list(report.counts) == [kind]
-    (finding,) = report.findings[kind]
+    (finding,) = report.issues[kind]
     return finding
 
 
@@ -69,7 +69,7 @@ def test_one_carriage_return_belongs_to_the_line_end_and_is_counted(path):
 )
 def test_mixed_line_ends_are_told_at_the_first_of_the_rarer_kind(path, content, line):
     _, report = read(path, content)
-    assert report.findings["mixed line ends"][0].place.line == line
+    assert report.issues["mixed line ends"][0].place.line == line
 
 
 def test_an_unended_last_line_does_not_make_line_ends_mixed(path):
@@ -89,14 +89,14 @@ def test_a_byte_order_mark_at_the_start_is_removed_and_counted(path):
 )
 def test_a_byte_order_mark_inside_is_an_error_at_its_column(path, content, line, column):
     lines, report = read(path, content.encode())
-    (finding,) = report.findings["byte order mark inside"]
+    (finding,) = report.issues["byte order mark inside"]
     assert str(finding.place) == f"{path}:{line}:{column}"
-    assert [line.number for line in lines if not line.sound] == [line]
+    assert [line.number for line in lines if not line.is_valid] == [line]
 
 
 def test_a_byte_order_mark_alone_on_a_line_is_a_blank_line(path):
     lines, report = read(path, "a\n\ufeff\n".encode())
-    assert lines[1].sound
+    assert lines[1].is_valid
     assert is_blank(lines[1].text)
     assert not report.counts
 
@@ -108,8 +108,8 @@ def test_wide_encodings_are_named_with_the_line_that_converts_them(path, encodin
     finding = only(report, "other encoding")
     name = encoding.upper().replace("F-16-", "F-16").replace("F-32-", "F-32")
     assert name in finding.what
-    assert "iconv -f UTF-" in finding.remedy
-    assert str(path) in finding.remedy
+    assert "iconv -f UTF-" in finding.hint
+    assert str(path) in finding.hint
     assert not lines
 
 
@@ -136,7 +136,7 @@ def test_invalid_utf_8_is_told_with_line_column_and_byte(path, content, line, co
     assert str(finding.place) == f"{path}:{line}:{column}"
     assert byte in finding.what
     assert content[finding.place.offset] == int(byte, 16)
-    assert [line.number for line in lines if not line.sound] == [line]
+    assert [line.number for line in lines if not line.is_valid] == [line]
 
 
 @pytest.mark.parametrize("content, line, column", [(b"a\0b\n", 1, 2), (b"a\nb\n\0", 3, 1), ("我\0\0\n".encode(), 1, 2)])
@@ -145,7 +145,7 @@ def test_a_nul_is_an_error_at_its_column(path, content, line, column):
     finding = only(report, "NUL character")
     assert str(finding.place) == f"{path}:{line}:{column}"
     assert content[finding.place.offset] == 0
-    assert not lines[line - 1].sound
+    assert not lines[line - 1].is_valid
 
 
 @pytest.mark.parametrize(
@@ -160,42 +160,42 @@ def test_of_two_forbidden_characters_the_first_is_told(path, content, kind):
 def test_an_empty_file_has_0_lines(path, content):
     lines, report = read(path, content)
     assert not lines
-    assert report.findings["empty file"][0].what == "The file has 0 lines."
+    assert report.issues["empty file"][0].what == "The file has 0 lines."
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
 def test_a_line_of_exactly_the_limit_is_read(path, end):
-    lines, report = read(path, b"a" * MOST_BYTES + end + (b"b" + end if end else b""))
-    assert len(lines[0].text) == MOST_BYTES
+    lines, report = read(path, b"a" * MAX_BYTES + end + (b"b" + end if end else b""))
+    assert len(lines[0].text) == MAX_BYTES
     assert "over-long line" not in report.counts
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 def test_a_line_over_the_limit_is_an_error_and_reading_goes_on(path, end):
-    lines, report = read(path, b"x" + end + b"a" * (MOST_BYTES + 1) + end + b"b" + end)
-    (finding,) = report.findings["over-long line"]
+    lines, report = read(path, b"x" + end + b"a" * (MAX_BYTES + 1) + end + b"b" + end)
+    (finding,) = report.issues["over-long line"]
     assert str(finding.place) == f"{path}:2"
-    assert f"{MOST_BYTES + len(end):,} bytes" in finding.what
+    assert f"{MAX_BYTES + len(end):,} bytes" in finding.what
     assert finding.text == "a" * 80
-    assert [(line.number, line.sound) for line in lines] == [(1, True), (2, False), (3, True)]
+    assert [(line.number, line.is_valid) for line in lines] == [(1, True), (2, False), (3, True)]
     assert lines[2].text == "b"
-    assert lines[2].offset == 1 + MOST_BYTES + 1 + 2 * len(end)
+    assert lines[2].offset == 1 + MAX_BYTES + 1 + 2 * len(end)
 
 
 def test_the_carriage_return_of_a_longest_line_may_come_in_a_piece_of_its_own():
-    longest = b"x" * MOST_BYTES
-    for pieces in ([longest, b"\r\nnext\n"], [longest + b"\r", b"\nnext\n"], [longest, b"\r", b"\nnext\n"]):
+    longest = b"x" * MAX_BYTES
+    for chunks in ([longest, b"\r\nnext\n"], [longest + b"\r", b"\nnext\n"], [longest, b"\r", b"\nnext\n"]):
         report = DataReport()
-        lines = list(lines_in(iter(pieces), "a", report))
-        assert [(line.sound, len(line.text), line.offset) for line in lines] == [
-            (True, MOST_BYTES, 0),
-            (True, 4, MOST_BYTES + 2),
+        lines = list(split_lines(iter(chunks), "a", report))
+        assert [(line.is_valid, len(line.text), line.offset) for line in lines] == [
+            (True, MAX_BYTES, 0),
+            (True, 4, MAX_BYTES + 2),
         ]
 
 
 def test_what_is_kept_of_a_huge_line_does_not_decide_how_it_ends(path):
-    _, report = read(path, b"x" * 999 + b"\r" + b"x" * (2 * MOST_BYTES) + b"\n")
-    assert f"The line has {2 * MOST_BYTES + 1000:,} bytes" in only(report, "over-long line").what
+    _, report = read(path, b"x" * 999 + b"\r" + b"x" * (2 * MAX_BYTES) + b"\n")
+    assert f"The line has {2 * MAX_BYTES + 1000:,} bytes" in only(report, "over-long line").what
     assert "CRLF line ends" not in report.counts
 
 
@@ -216,7 +216,7 @@ def test_a_huge_line_does_not_fill_the_memory(path):
     tracemalloc.stop()
     assert peak < 8 << 20
     assert len(lines) == 1
-    assert "41,943,040 bytes" in report.findings["over-long line"][0].what
+    assert "41,943,040 bytes" in report.issues["over-long line"][0].what
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\t\u3000\xa0", "\u200b\u200d\ufeff", "\u2060 \xad", "\x0b\x1c\u2028"])
@@ -236,8 +236,8 @@ def test_whatever_can_be_read_is_not_blank(text):
 def test_where_the_pieces_are_cut_makes_no_difference(text, cuts):
     content = text.encode()
     places = sorted({0, len(content), *(place for place in cuts if place <= len(content))})
-    pieces = [content[start:end] for start, end in pairwise(places)]
-    lines = list(cut(pieces))
-    assert lines == list(cut([content]))
+    chunks = [content[start:end] for start, end in pairwise(places)]
+    lines = list(split_at_newlines(chunks))
+    assert lines == list(split_at_newlines([content]))
     assert b"".join(raw + b"\n" * ended for _, raw, _, ended in lines) == content
     assert all(content[offset : offset + size] == raw for offset, raw, size, _ in lines)

@@ -12,10 +12,10 @@ from seq2see.core.errors import UserError
 from seq2see.core.seeds import generator
 from seq2see.core.settings import read_tree
 from seq2see.sources.pocket import concepts, lexicon_zh, splits
-from seq2see.sources.pocket.corpus import PocketCorpus
-from seq2see.sources.pocket.draw_clauses import Clauses
-from seq2see.sources.pocket.meaning import Clause, Thing, content
+from seq2see.sources.pocket.meaning import Clause, NounPhrase, content_words
 from seq2see.sources.pocket.pairing import LANGUAGES
+from seq2see.sources.pocket.pocket_corpus import PocketCorpus
+from seq2see.sources.pocket.sample_sentences import SentenceSampler
 
 ZH, EN = LANGUAGES["zh"], LANGUAGES["en"]
 TAGS = {
@@ -46,12 +46,12 @@ def meanings():
 
 @pytest.fixture(scope="module")
 def spoken(meanings):
-    return [(meaning, ZH.say(meaning), EN.say(meaning)) for meaning in meanings]
+    return [(meaning, ZH.realize(meaning), EN.realize(meaning)) for meaning in meanings]
 
 
 def test_there_are_more_than_a_hundred_thousand_sentences():
-    draw = Clauses(generator(11, "count"))
-    assert len({ZH.spell(ZH.say(draw.sentence())) for _ in range(118_000)}) > 100_000
+    draw = SentenceSampler(generator(11, "count"))
+    assert len({ZH.detokenize(ZH.realize(draw.sentence())) for _ in range(118_000)}) > 100_000
 
 
 def test_every_sentence_has_one_translation_in_both_directions(spoken):
@@ -60,7 +60,7 @@ def test_every_sentence_has_one_translation_in_both_directions(spoken):
         known: dict[str, str] = {}
         languages = {1: ZH, 2: EN}
         for words in spoken:
-            source, target = languages[first].spell(words[first]), languages[second].spell(words[second])
+            source, target = languages[first].detokenize(words[first]), languages[second].detokenize(words[second])
             assert known.setdefault(source, target) == target
 
 
@@ -99,11 +99,11 @@ def test_words_reproduce_the_text(everything):
 
 def test_sure_links_are_one_to_one_and_possible_links_are_others(everything):
     for example in everything:
-        sources, targets = zip(*example.links, strict=True)
+        sources, targets = zip(*example.sure_links, strict=True)
         assert len(set(sources)) == len(sources)
         assert len(set(targets)) == len(targets)
-        assert not set(example.links) & set(example.possible)
-        for a, b in (*example.links, *example.possible):
+        assert not set(example.sure_links) & set(example.possible_links)
+        for a, b in (*example.sure_links, *example.possible_links):
             assert 0 <= a < len(example.source_words)
             assert 0 <= b < len(example.target_words)
 
@@ -111,7 +111,7 @@ def test_sure_links_are_one_to_one_and_possible_links_are_others(everything):
 def test_content_words_are_always_linked(everything):
     """A noun, name or adjective of one language has a counterpart in the other."""
     for example in everything:
-        linked_sources, linked_targets = map(set, zip(*example.links, strict=True))
+        linked_sources, linked_targets = map(set, zip(*example.sure_links, strict=True))
         for tags, linked in ((example.source_tags, linked_sources), (example.target_tags, linked_targets)):
             missing = {place for place, tag in enumerate(tags) if tag in ("NOUN", "PROPN")} - linked
             assert not missing, example
@@ -129,18 +129,18 @@ def test_twins_share_a_split(meanings):
     """Whatever has the same content words in the same roles goes the same way."""
     way: dict[tuple[tuple[str, str], ...], str] = {}
     for meaning in meanings:
-        assert way.setdefault(tuple(content(meaning)), splits.split_of(meaning)) == splits.split_of(meaning)
+        assert way.setdefault(tuple(content_words(meaning)), splits.split_of(meaning)) == splits.split_of(meaning)
 
 
 def test_changing_details_does_not_change_the_split():
-    meaning = Clause("buy", Thing("Mary"), Thing("book"), tense="past", time="yesterday")
+    meaning = Clause("buy", NounPhrase("Mary"), NounPhrase("book"), tense="past", time="yesterday")
     twins = [
-        meaning._replace(negated=True, object=Thing("book", "every")),
-        meaning._replace(asked=True, tense="future", time="tomorrow"),
-        meaning._replace(object=Thing("book", "three", "this"), modal="can", tense="present", time=""),
+        meaning._replace(negated=True, object=NounPhrase("book", "every")),
+        meaning._replace(polar_question=True, tense="future", time="tomorrow"),
+        meaning._replace(object=NounPhrase("book", "three", "this"), modal="can", tense="present", time=""),
     ]
     assert {splits.split_of(twin) for twin in twins} == {splits.split_of(meaning)}
-    assert content(meaning) == [("verb", "buy"), ("subject", "Mary"), ("object", "book")]
+    assert content_words(meaning) == [("verb", "buy"), ("subject", "Mary"), ("object", "book")]
 
 
 def test_the_sentence_shown_to_newcomers_is_in_the_test_split_and_has_no_twin_in_training(corpus):
@@ -172,7 +172,7 @@ def test_held_out_pairs_meet_only_in_the_pairs_split(accepted):
 
 def test_held_out_pairs_do_not_meet_in_the_text_of_training(corpus):
     """The same again, without trusting the code: look for adjective + noun in the Chinese words."""
-    adjectives = {lexicon_zh.WORDS[quality.concept] for quality in concepts.QUALITIES}
+    adjectives = {lexicon_zh.WORDS[quality.concept] for quality in concepts.ADJECTIVES}
     forbidden = {
         (lexicon_zh.WORDS[first], lexicon_zh.WORDS[second])
         for first, second in splits.HELD_OUT
@@ -187,7 +187,7 @@ def test_held_out_pairs_do_not_meet_in_the_text_of_training(corpus):
 
 
 def test_a_fair_share_of_pairs_is_held_out_and_no_word_loses_all_partners():
-    for rows, partners in ((concepts.QUALITIES, "nouns"), (concepts.DEEDS, "objects")):
+    for rows, partners in ((concepts.ADJECTIVES, "nouns"), (concepts.VERBS, "objects")):
         pairs = {(row.concept, word) for row in rows for word in getattr(row, partners)}
         pairs = {pair for pair in pairs if pair[1] not in concepts.PRONOUNS}
         assert 0.09 < len(pairs & splits.HELD_OUT) / len(pairs) < 0.16
@@ -199,17 +199,17 @@ def test_a_fair_share_of_pairs_is_held_out_and_no_word_loses_all_partners():
 def test_words_for_roles_are_only_subjects_in_training(accepted):
     for name in ("train", "valid", "test", "pairs", "length"):
         for meaning in accepted[name]:
-            roles = {role for role, word in content(meaning) if word in splits.SUBJECT_ONLY}
+            roles = {role for role, word in content_words(meaning) if word in splits.SUBJECT_ONLY}
             assert roles <= {"subject"}
     for meaning in accepted["roles"]:
-        assert any(role == "object" and word in splits.SUBJECT_ONLY for role, word in content(meaning))
+        assert any(role == "object" and word in splits.SUBJECT_ONLY for role, word in content_words(meaning))
 
 
 def test_only_the_object_of_a_deed_is_a_new_role():
-    nurse = Thing("nurse")
-    assert splits.split_of(Clause("see", Thing("Tom"), nurse)) == "roles"
-    assert splits.split_of(Clause("be", Thing("Tom"), nurse)) == ""
-    assert splits.split_of(Clause("give", Thing("Tom"), Thing("cup"), recipient=nurse)) == ""
+    nurse = NounPhrase("nurse")
+    assert splits.split_of(Clause("see", NounPhrase("Tom"), nurse)) == "roles"
+    assert splits.split_of(Clause("be", NounPhrase("Tom"), nurse)) == ""
+    assert splits.split_of(Clause("give", NounPhrase("Tom"), NounPhrase("cup"), recipient=nurse)) == ""
 
 
 def test_names_for_roles_never_follow_a_verb_in_the_text_of_training(corpus):

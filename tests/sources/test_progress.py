@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from seq2see.sources import progress
-from seq2see.sources.progress import counted
+from seq2see.sources.progress import progress_bar
 
 
 class Terminal(io.StringIO):
@@ -54,7 +54,7 @@ def bars(monkeypatch):
 
 def test_a_bar_appears_once_it_takes_long_and_goes_even_after_a_fault(bars, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with contextlib.suppress(KeyboardInterrupt), counted("reading", 10, Clock(0.6)) as advance:
+    with contextlib.suppress(KeyboardInterrupt), progress_bar("reading", 10, Clock(0.6)) as advance:
         advance(3)
         assert not bars
         advance(4)
@@ -67,7 +67,7 @@ def test_a_bar_appears_once_it_takes_long_and_goes_even_after_a_fault(bars, monk
 @pytest.mark.parametrize(("stream", "seconds"), [(Terminal, 0.01), (io.StringIO, 10.0)])
 def test_there_is_none_for_a_moment_or_in_a_log(bars, monkeypatch, stream, seconds):
     monkeypatch.setattr(sys, "stderr", stream())
-    with counted("reading", 10, Clock(seconds)) as advance:
+    with progress_bar("reading", 10, Clock(seconds)) as advance:
         for _ in range(10):
             advance(1)
     assert not bars
@@ -77,7 +77,7 @@ def test_the_bar_says_what_is_read_and_how_far_it_is(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("COLUMNS", "80")
-    with counted("reading pictures", 10, Clock(2.0)) as advance:
+    with progress_bar("reading images", 10, Clock(2.0)) as advance:
         advance(7)
-    assert "reading pictures" in terminal.getvalue()
+    assert "reading images" in terminal.getvalue()
     assert "7/10" in terminal.getvalue()

@@ -1,13 +1,13 @@
-"""Drawn scenes: what is said of a picture is what is to be seen in it."""
+"""Drawn scenes: what is said of an image is what is to be seen in it."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from seq2see.sources.shapes.corpus import HELD_OUT, Shapes
-from seq2see.sources.shapes.drawing import SHAPES, cover
-from seq2see.sources.shapes.scenes import COLOURS, KINDS, SIZES, Scenes
+from seq2see.sources.shapes.rasterize import SHAPES, coverage
+from seq2see.sources.shapes.scenes import COLORS, SHAPE_NAMES, SIZES, Scenes
+from seq2see.sources.shapes.shapes_corpus import HELD_OUT, ShapesCorpus
 
 AREAS = {"circle": np.pi, "square": 1.7**2, "bar": 2 * 0.6, "triangle": 1.299, "diamond": 2 / 1.35}
 """In squares of the radius."""
@@ -15,7 +15,7 @@ AREAS = {"circle": np.pi, "square": 1.7**2, "bar": 2 * 0.6, "triangle": 1.299, "
 
 def covered(name: str, side: int = 64, radius: float = 20.0, turn: float = 0.0) -> np.ndarray:
     middle, numbers = np.float32([[side / 2, side / 2]]), (np.float32([radius]), np.float32([turn]))
-    return cover(name, middle, *numbers, side)[0]
+    return coverage(name, middle, *numbers, side)[0]
 
 
 @pytest.mark.parametrize("name, area", AREAS.items())
@@ -25,8 +25,8 @@ def test_a_shape_has_the_area_that_geometry_gives_it(name, area):
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_shape_lies_within_its_radius_and_no_two_are_alike(name):
-    places = np.arange(64) + 0.5 - 32
-    far = np.hypot(places[:, None], places[None]) > 20 * 1.25  # the corners of a square lie farthest out
+    positions = np.arange(64) + 0.5 - 32
+    far = np.hypot(positions[:, None], positions[None]) > 20 * 1.25  # the corners of a square lie farthest out
     assert covered(name)[far].max() == 0
     others = [np.abs(covered(name) - covered(other)).sum() for other in SHAPES if other != name]
     assert min(others) > 80
@@ -38,13 +38,13 @@ def test_turning_turns():
     assert covered("square", turn=0.3).sum() == pytest.approx(covered("square").sum(), rel=0.01)
 
 
-def test_pictures_show_what_their_captions_say():
-    scenes = Scenes.drawn(300, 1, "test")
-    shown = zip(scenes.captions, scenes.labels, scenes.shades, scenes.paint(64, 1, "test").astype(float), strict=True)
+def test_images_show_what_their_captions_say():
+    scenes = Scenes.sample(300, 1, "test")
+    shown = zip(scenes.captions, scenes.labels, scenes.rgb, scenes.render(64, 1, "test").astype(float), strict=True)
     for caption, label, shade, pixels in shown:
-        _, size, colour, kind, *_ = caption.split()
+        _, size, color, kind, *_ = caption.split()
         assert kind == label
-        assert colour == min(COLOURS, key=lambda name: np.linalg.norm(shade - np.array(COLOURS[name])))
+        assert color == min(COLORS, key=lambda name: np.linalg.norm(shade - np.array(COLORS[name])))
         near = np.linalg.norm(pixels - shade, axis=-1) < 20
         rows, columns = np.nonzero(near)
         if kind in ("circle", "square"):  # they fill what is around their middle
@@ -55,16 +55,16 @@ def test_pictures_show_what_their_captions_say():
 
 
 def test_all_words_are_drawn_about_as_often_and_a_split_has_lots_of_its_own():
-    scenes = Scenes.drawn(5000, 1, "train")
-    for drawn, words in ((scenes.kinds, KINDS), (scenes.colours, COLOURS), (scenes.sizes, SIZES)):
+    scenes = Scenes.sample(5000, 1, "train")
+    for drawn, words in ((scenes.shape_ids, SHAPE_NAMES), (scenes.colors, COLORS), (scenes.sizes, SIZES)):
         counts = np.bincount(drawn, minlength=len(words))
         assert counts.min() > 0.8 * 5000 / len(words)
-    assert Scenes.drawn(50, 1, "train").captions != Scenes.drawn(50, 1, "test").captions
+    assert Scenes.sample(50, 1, "train").captions != Scenes.sample(50, 1, "test").captions
     assert len(set(scenes.captions)) > 900
 
 
-def test_the_same_pictures_are_drawn_for_everybody_and_more_of_them_change_no_other_split():
-    small, large = (Shapes(size=size).pictures(16, 3)[0] for size in (40, 300))
+def test_the_same_images_are_drawn_for_everybody_and_more_of_them_change_no_other_split():
+    small, large = (ShapesCorpus(size=size).images(16, 3)[0] for size in (40, 300))
     assert small["test"].fingerprint == large["test"].fingerprint
     assert (small["train"].pixels == large["train"].pixels[:40]).all() or len(small["train"]) == 40
     assert [len(small[name]) for name in ("train", "valid", "test")] == [40, HELD_OUT, HELD_OUT]
@@ -72,7 +72,7 @@ def test_the_same_pictures_are_drawn_for_everybody_and_more_of_them_change_no_ot
     assert not np.array_equal(small["valid"].pixels, small["test"].pixels)
 
 
-def test_grey_pictures_are_as_bright_as_coloured_ones():
-    grey, coloured = (Shapes(size=10).pictures(16, channels)[0]["test"].pixels for channels in (1, 3))
-    assert grey.shape[-1] == 1
-    assert np.abs(grey[..., 0] - coloured.astype(float) @ [0.299, 0.587, 0.114]).max() <= 0.51
+def test_gray_images_are_as_bright_as_colored_ones():
+    gray, colored = (ShapesCorpus(size=10).images(16, channels)[0]["test"].pixels for channels in (1, 3))
+    assert gray.shape[-1] == 1
+    assert np.abs(gray[..., 0] - colored.astype(float) @ [0.299, 0.587, 0.114]).max() <= 0.51

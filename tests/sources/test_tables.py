@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from whole_files import check
+from scan_files import check
 
 from seq2see.core.errors import UserError
-from seq2see.sources.complaints import DataReport, OnBad
-from seq2see.sources.own_files import look_through, read_pairs
-from seq2see.sources.tables import parting_line
+from seq2see.sources.data_report import DataReport, ErrorPolicy
+from seq2see.sources.pair_files import read_pairs, scan_pairs
+from seq2see.sources.tables import divergence_line
 
 
 def write(path, text):
@@ -28,7 +28,7 @@ def tsv(tmp_path):
 
 
 @pytest.fixture
-def sides(tmp_path):
+def columns(tmp_path):
     return tmp_path / "a.de", tmp_path / "a.en"
 
 
@@ -85,7 +85,7 @@ def test_a_tsv_knows_no_quotes(tsv):
 def test_a_wrong_number_of_columns_is_an_error_at_its_line(tsv, text, line, expected, found):
     with pytest.raises(UserError) as caught:
         read_pairs([write(tsv, text)])
-    assert caught.value.where == f"{tsv}:{line}"
+    assert caught.value.location == f"{tsv}:{line}"
     assert caught.value.what == f"Expected {expected} columns, found {found}."
 
 
@@ -99,28 +99,28 @@ def test_what_cannot_be_read_does_not_decide_how_many_columns_there_are(tsv):
 def test_a_side_is_called_as_the_header_calls_it(tmp_path, name):
     lines = ["Text,label", "a,b", "c,", ",d"]
     text = "\n".join(lines).replace(",", "\t" if name == "a.tsv" else ",")
-    told = [finding.what for finding in check([write(tmp_path / name, text)]).findings["empty side"]]
+    told = [finding.what for finding in check([write(tmp_path / name, text)]).issues["empty side"]]
     assert told == ["The label is empty.", "The text is empty."]
 
 
-def test_of_two_files_with_nothing_in_them_the_first_is_told(sides):
-    report = check([write(path, "\n\n") for path in sides])
-    assert report.findings["no pairs"][0].place.file == str(sides[0])
+def test_of_two_files_with_nothing_in_them_the_first_is_told(columns):
+    report = check([write(path, "\n\n") for path in columns])
+    assert report.issues["no pairs"][0].place.file == str(columns[0])
 
 
 def test_a_file_with_nothing_in_it_is_told_whatever_was_wrong_with_another(tmp_path):
     report = DataReport()
-    look_through([write(tmp_path / "a.tsv", "a\tb\nc\n")], report)
-    look_through([write(tmp_path / "b.tsv", "source\ttarget\n")], report)
+    scan_pairs([write(tmp_path / "a.tsv", "a\tb\nc\n")], report)
+    scan_pairs([write(tmp_path / "b.tsv", "source\ttarget\n")], report)
     assert dict(report.counts) == {"wrong column count": 1, "no pairs": 1}
-    assert report.findings["no pairs"][0].place.file == str(tmp_path / "b.tsv")
+    assert report.issues["no pairs"][0].place.file == str(tmp_path / "b.tsv")
 
 
 def test_columns_are_counted_beyond_the_sample(tsv):
     lines = ["a\tb"] * 1500
     lines[1234] = "a"
     report = check([write(tsv, "\n".join(lines))])
-    assert [finding.place.line for finding in report.findings["wrong column count"]] == [1235]
+    assert [finding.place.line for finding in report.issues["wrong column count"]] == [1235]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_columns_are_counted_beyond_the_sample(tsv):
 def test_an_empty_side_is_an_error_at_its_place(tsv, text, place, side):
     with pytest.raises(UserError) as caught:
         read_pairs([write(tsv, text)])
-    assert caught.value.where == f"{tsv}:{place}"
+    assert caught.value.location == f"{tsv}:{place}"
     assert caught.value.what == f"The {side} is empty."
 
 
@@ -145,34 +145,34 @@ def test_a_pair_with_two_empty_sides_is_skipped_and_counted(tsv, blank):
     assert [example.source for example in examples] == ["a", "c"]
     assert examples[1].place == f"{tsv}:3"
     assert books(report) == (3, 2, 1, 0)
-    (finding,) = report.findings["blank pair"]
+    (finding,) = report.issues["blank pair"]
     assert finding.place.line == 2
 
 
-def test_skip_removes_the_whole_pair_from_aligned_files(sides):
-    write(sides[0], "eins\nzwei\n\nvier\n")
-    write(sides[1], "one\n\nthree\nfour\n")
-    examples, report = read_pairs(sides, OnBad("skip"))
+def test_skip_removes_the_whole_pair_from_aligned_files(columns):
+    write(columns[0], "eins\nzwei\n\nvier\n")
+    write(columns[1], "one\n\nthree\nfour\n")
+    examples, report = read_pairs(columns, ErrorPolicy("skip"))
     assert [(example.source, example.target) for example in examples] == [("eins", "one"), ("vier", "four")]
     assert books(report) == (4, 2, 0, 2)
-    assert [str(finding.place) for finding in report.findings["empty side"]] == [
-        f"{sides[1]}:2:1",
-        f"{sides[0]}:3:1",
+    assert [str(finding.place) for finding in report.issues["empty side"]] == [
+        f"{columns[1]}:2:1",
+        f"{columns[0]}:3:1",
     ]
 
 
-def test_one_bad_line_in_an_aligned_file_rejects_the_pair_once(sides):
-    sides[0].write_bytes(b"a\n\xff\nc\n")
-    sides[1].write_bytes(b"x\n\xfe\nz\n")
-    report = check(sides)
+def test_one_bad_line_in_an_aligned_file_rejects_the_pair_once(columns):
+    columns[0].write_bytes(b"a\n\xff\nc\n")
+    columns[1].write_bytes(b"x\n\xfe\nz\n")
+    report = check(columns)
     assert books(report) == (3, 2, 0, 1)
     assert report.counts["invalid UTF-8"] == 2
 
 
-def test_blank_lines_on_both_sides_are_skipped_as_one_pair(sides):
-    write(sides[0], "a\n \nc\n")
-    write(sides[1], "x\n\u200b\nz\n")
-    examples, report = read_pairs(sides)
+def test_blank_lines_on_both_sides_are_skipped_as_one_pair(columns):
+    write(columns[0], "a\n \nc\n")
+    write(columns[1], "x\n\u200b\nz\n")
+    examples, report = read_pairs(columns)
     assert [(example.source, example.target) for example in examples] == [("a", "x"), ("c", "z")]
     assert books(report) == (3, 2, 1, 0)
 
@@ -191,38 +191,38 @@ SENTENCES = [
 
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("gone", range(len(SENTENCES)))
-def test_different_line_counts_name_both_files_both_counts_and_the_line(sides, side, gone):
+def test_different_line_counts_name_both_files_both_counts_and_the_line(columns, side, gone):
     texts = [list(SENTENCES), [sentence.upper() for sentence in SENTENCES]]
     del texts[side][gone]
-    for path, lines in zip(sides, texts, strict=True):
+    for path, lines in zip(columns, texts, strict=True):
         write(path, "\n".join(lines) + "\n")
     with pytest.raises(UserError) as caught:
-        read_pairs(sides, OnBad("skip"))  # no policy can make up for a lost line
-    assert caught.value.where == f"{sides[0]}:{gone + 1}"
+        read_pairs(columns, ErrorPolicy("skip"))  # no policy can make up for a lost line
+    assert caught.value.location == f"{columns[0]}:{gone + 1}"
     counts = [8 - (side == 0), 8 - (side == 1)]
-    assert f"{sides[0]} has {counts[0]} lines and {sides[1]} has {counts[1]}" in caught.value.what
-    assert books(check(sides))[0] == 8
+    assert f"{columns[0]} has {counts[0]} lines and {columns[1]} has {counts[1]}" in caught.value.what
+    assert books(check(columns))[0] == 8
 
 
 def test_the_parting_line_allows_for_one_language_being_longer():
     source = [3, 30, 7, 12, 50, 9]
     target = [2 * length for length in source]
     del target[3]
-    assert parting_line(source, target) == 4
+    assert divergence_line(source, target) == 4
 
 
 def test_several_lines_lost_together_are_found():
     source = [3, 30, 7, 12, 50, 9, 80, 4, 22, 6]
-    assert parting_line(source, source[:4] + source[7:]) == 5
+    assert divergence_line(source, source[:4] + source[7:]) == 5
 
 
-def test_a_file_that_cannot_be_read_is_not_also_called_too_short(sides):
-    write(sides[0], "a\nb\n")
-    write(sides[1], "")
-    assert list(check(sides).counts) == ["empty file"]
+def test_a_file_that_cannot_be_read_is_not_also_called_too_short(columns):
+    write(columns[0], "a\nb\n")
+    write(columns[1], "")
+    assert list(check(columns).counts) == ["empty file"]
     with pytest.raises(UserError, match="0 lines") as caught:
-        read_pairs(sides)
-    assert caught.value.where == str(sides[1])
+        read_pairs(columns)
+    assert caught.value.location == str(columns[1])
 
 
 @pytest.mark.parametrize("content", ["\n\n", " \n\t\n"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from seq2see.core.errors import UserError
 from seq2see.sources import texts
 from seq2see.sources.examples import Example
-from seq2see.sources.texts import OwnTexts, PythonLibrary, hold_out_end, read_text
+from seq2see.sources.texts import PythonLibrary, UserTexts, hold_out_end, read_text
 
 LINES = [f"line {number} of the book\n" for number in range(200)]
 
@@ -24,7 +24,7 @@ def joined(examples: list[Example]) -> str:
 def test_the_end_is_held_out_at_line_ends(tmp_path):
     path = tmp_path / "book.txt"
     path.write_text("".join(LINES), encoding="utf-8")
-    splits, reports = OwnTexts(paths=(str(path),)).read()
+    splits, reports = UserTexts(paths=(str(path),)).read()
     assert joined(splits["train"]) + joined(splits["valid"]) + joined(splits["test"]) == "".join(LINES)
     sizes = {name: len(joined(examples)) / len("".join(LINES)) for name, examples in splits.items()}
     assert sizes == {name: pytest.approx(share, abs=0.01) for name, share in
@@ -73,7 +73,7 @@ def test_a_text_that_fits_is_held_out_whole():
 
 def test_a_text_is_known_by_its_whole_path(tmp_path):
     (tmp_path / "book.txt").write_text("".join(LINES), encoding="utf-8")
-    splits = OwnTexts(paths=(str(tmp_path / "book.txt"),)).splits()
+    splits = UserTexts(paths=(str(tmp_path / "book.txt"),)).splits()
     assert {example.place for examples in splits.values() for example in examples} == {str(tmp_path / "book.txt")}
 
 
@@ -81,10 +81,10 @@ def test_what_is_given_is_not_held_out(tmp_path):
     for name in ("a", "b", "c"):
         (tmp_path / name).write_text(f"{name}." * 20 + "\n", encoding="utf-8")
     paths = {name: (str(tmp_path / name),) for name in "abc"}
-    splits = OwnTexts(paths=paths["a"], valid=paths["b"], test=paths["c"]).splits()
+    splits = UserTexts(paths=paths["a"], valid=paths["b"], test=paths["c"]).splits()
     assert [joined(splits[name])[0] for name in ("train", "valid", "test")] == ["a", "b", "c"]
     assert joined(splits["train"]) == "a." * 20 + "\n"
-    splits = OwnTexts(paths=paths["a"], test=paths["c"]).splits()
+    splits = UserTexts(paths=paths["a"], test=paths["c"]).splits()
     assert joined(splits["train"] + splits["valid"]) == "a." * 20 + "\n"
     assert splits["valid"]
 
@@ -106,7 +106,7 @@ def test_what_is_not_utf8_is_refused_with_its_line(tmp_path):
     (tmp_path / "latin.txt").write_bytes(b"fine\ncaf\xe9\n")
     with pytest.raises(UserError) as error:
         read_text(tmp_path / "latin.txt")
-    assert "latin.txt:2" in str(error.value.where)
+    assert "latin.txt:2" in str(error.value.location)
 
 
 def test_one_endless_line_is_refused(tmp_path):
@@ -133,7 +133,7 @@ def both_ways(path: Path) -> list[object]:
         for _ in range(2):
             text, report = texts._look_through(path)
             found.append((text, report.to_json()))
-            patch.setattr(texts, "_plain", lambda path: "")
+            patch.setattr(texts, "_read_plain_ascii", lambda path: "")
     return found
 
 
@@ -151,15 +151,15 @@ def test_of_a_plain_letter_there_is_nothing_to_say(book):
         book.write_bytes(f"one{letter}two\n".encode() * 3)
         quick, thorough = both_ways(book)
         assert quick == thorough, letter
-        assert bool(texts._plain(book)) == (letter.encode() in texts.PLAIN), letter
+        assert bool(texts._read_plain_ascii(book)) == (letter.encode() in texts.PLAIN), letter
 
 
 def test_what_is_longer_than_is_read_at_once_is_looked_through(book):
     row = "word " * 1000 + "\n"
     book.write_bytes((row * 300).encode())
-    assert texts._plain(book) == row * 300
+    assert texts._read_plain_ascii(book) == row * 300
     book.write_bytes((row * 300 + "word " * (1 << 18) + "\n").encode())
-    assert texts._plain(book) == ""
+    assert texts._read_plain_ascii(book) == ""
 
 
 def test_damaged_and_missing_files_are_told_as_ever(tmp_path):
@@ -173,7 +173,7 @@ def test_damaged_and_missing_files_are_told_as_ever(tmp_path):
 def test_one_symbol_is_refused_with_the_file(tmp_path, content):
     (tmp_path / "one.txt").write_text(content, encoding="utf-8")
     with pytest.raises(UserError, match=r"one\.txt: The text consists of nothing but '猫'.*two different characters"):
-        OwnTexts(paths=(str(tmp_path / "one.txt"),)).read()
+        UserTexts(paths=(str(tmp_path / "one.txt"),)).read()
 
 
 def test_a_text_of_which_nothing_can_be_held_out_is_refused_with_the_file(tmp_path):
@@ -181,8 +181,8 @@ def test_a_text_of_which_nothing_can_be_held_out_is_refused_with_the_file(tmp_pa
     (tmp_path / "judged.txt").write_text("猫", encoding="utf-8")
     short, judged = (str(tmp_path / name) for name in ("short.txt", "judged.txt"))
     with pytest.raises(UserError, match=r"short\.txt: The text is too short: of 6 characters .*corpus\.valid"):
-        OwnTexts(paths=(short,)).read()
-    assert joined(OwnTexts(paths=(short,), valid=(judged,), test=(judged,)).splits()["train"]) == "你好，世界\n"
+        UserTexts(paths=(short,)).read()
+    assert joined(UserTexts(paths=(short,), valid=(judged,), test=(judged,)).splits()["train"]) == "你好，世界\n"
 
 
 def test_python_comes_with_text_of_its_own():

@@ -1,4 +1,4 @@
-"""A model that describes pictures: train, ask, score, look inside, report, resume; on shapes and on a list."""
+"""A model that describes images: train, ask, score, look inside, report, resume; on shapes and on a list."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tiny import stop_and_go_on
+from tiny_recipes import stop_and_resume
 
 from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
-from seq2see.workbench.dry import dry_run
-from seq2see.workbench.evaluate import evaluate
-from seq2see.workbench.predict import load
-from seq2see.workbench.prepare import prepare
-from seq2see.workbench.recipe import Recipe
-from seq2see.workbench.report import write_report
-from seq2see.workbench.run_folder import RunFolder
-from seq2see.workbench.train import batches, train_recipe
+from seq2see.runs.dry_run import dry_run
+from seq2see.runs.evaluate import evaluate
+from seq2see.runs.model import load
+from seq2see.runs.prepare import prepare
+from seq2see.runs.recipe import Recipe
+from seq2see.runs.report import write_report
+from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.train import batches, train_recipe
 
 SMALL = {
-    "source.side": 16,
-    "source.frontend.size": 4,
+    "source.image_size": 16,
+    "source.embedding.size": 4,
     "encoder.width": 16,
     "encoder.depth": 1,
     "encoder.heads": 2,
@@ -32,30 +32,30 @@ SMALL = {
     "decoder.depth": 1,
     "decoder.heads": 2,
     "training.steps": 12,
-    "training.save_every": 4,
+    "training.evaluate_every": 4,
     "training.tokens": 16,
 }
-COLOURS = {"red": (220, 40, 30), "green": (40, 200, 60), "blue": (40, 60, 220)}
+COLORS = {"red": (220, 40, 30), "green": (40, 200, 60), "blue": (40, 60, 220)}
 
 
 def small(*data: Path, **changes) -> Recipe:
     return resolve("caption", list(data), SMALL | ({} if data else {"corpus.size": 100}) | changes)
 
 
-def painted(colour: str, number: int) -> Image.Image:
-    pixels = np.array(COLOURS[colour]) + np.random.default_rng(number).normal(0, 40, (20, 24, 3))
+def painted(color: str, number: int) -> Image.Image:
+    pixels = np.array(COLORS[color]) + np.random.default_rng(number).normal(0, 40, (20, 24, 3))
     return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
 
 
 @pytest.fixture(scope="module")
 def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A list of pictures, each with a caption in English and one in Chinese."""
+    """A list of images, each with a caption in English and one in Chinese."""
     folder = tmp_path_factory.mktemp("data")
     lines = []
     for number in range(120):
-        colour = list(COLOURS)[number % 3]
-        painted(colour, number).save(folder / f"{number}.png")
-        lines += [{"file": f"{number}.png", "caption": text} for text in (f"all is {colour}", f"这是 {colour}")]
+        color = list(COLORS)[number % 3]
+        painted(color, number).save(folder / f"{number}.png")
+        lines += [{"file": f"{number}.png", "caption": text} for text in (f"all is {color}", f"这是 {color}")]
     path = folder / "captions.jsonl"
     path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
     return path
@@ -63,32 +63,32 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(listed: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    much = {"training.steps": 120, "training.save_every": 60, "training.rate": 5e-3, "encoder.width": 32}
-    return train_recipe(small(listed, **much), tmp_path_factory.mktemp("runs") / "learnt")
+    much = {"training.steps": 120, "training.evaluate_every": 60, "training.learning_rate": 5e-3, "encoder.width": 32}
+    return train_recipe(small(listed, **much), tmp_path_factory.mktemp("runs") / "learned")
 
 
 def test_it_says_what_is_to_be_seen(run: RunFolder, tmp_path: Path):
     model = load(run.path)
-    for colour in COLOURS:
-        painted(colour, 999).resize((90, 60)).save(tmp_path / f"{colour}.png")
-        found = model(str(tmp_path / f"{colour}.png"))
-        assert found.text in (f"all is {colour}", f"这是 {colour}")
-    picture = np.array(painted("blue", 5).resize((16, 16)))
-    assert model.score(picture, "all is blue") > model.score(picture, "all is red")
-    assert model.predict([picture], prefix="all is")[0].text == "all is blue"
-    mixed = [picture, np.array(painted("red", 5)), np.array(painted("green", 6).resize((16, 16)))]
-    for found, colour in zip(model.predict(mixed, num_beams=3), ("blue", "red", "green"), strict=True):
-        assert found.text.endswith(colour)
+    for color in COLORS:
+        painted(color, 999).resize((90, 60)).save(tmp_path / f"{color}.png")
+        found = model(str(tmp_path / f"{color}.png"))
+        assert found.text in (f"all is {color}", f"这是 {color}")
+    image = np.array(painted("blue", 5).resize((16, 16)))
+    assert model.score(image, "all is blue") > model.score(image, "all is red")
+    assert model.predict([image], prefix="all is")[0].text == "all is blue"
+    mixed = [image, np.array(painted("red", 5)), np.array(painted("green", 6).resize((16, 16)))]
+    for found, color in zip(model.predict(mixed, num_beams=3), ("blue", "red", "green"), strict=True):
+        assert found.text.endswith(color)
     (large,) = model.predict([str(tmp_path / "blue.png")], side=24)
     assert "blue" in large.text
 
 
 def test_decoding_step_by_step_gives_what_reading_whole_gives(run: RunFolder):
     model = load(run.path)
-    picture = np.array(painted("green", 8).resize((16, 16)))
-    found = model.predict([picture])[0]
-    assert found.answers[0].log_probability == pytest.approx(model.score(picture, found.text), abs=1e-4)
-    many = model.predict([picture] * 70)  # enough for a quick twin
+    image = np.array(painted("green", 8).resize((16, 16)))
+    found = model.predict([image])[0]
+    assert found.outputs[0].log_probability == pytest.approx(model.score(image, found.text), abs=1e-4)
+    many = model.predict([image] * 70)  # enough for a quick twin
     assert {each.text for each in many} == {found.text}
     assert many[69].score == pytest.approx(found.score, abs=1e-4)
 
@@ -115,7 +115,7 @@ def test_it_is_judged_by_any_of_the_captions_and_reported(run: RunFolder, capsys
     assert "What the model is shown" in page
 
 
-def test_the_command_line_describes_pictures(run: RunFolder, tmp_path: Path, capsys):
+def test_the_command_line_describes_images(run: RunFolder, tmp_path: Path, capsys):
     painted("red", 44).save(tmp_path / "红.png")
     assert command(["predict", str(run.path), str(tmp_path / "红.png")]) == 0
     assert "red" in capsys.readouterr().out
@@ -124,7 +124,7 @@ def test_the_command_line_describes_pictures(run: RunFolder, tmp_path: Path, cap
     assert "bad.png" in capsys.readouterr().err
 
 
-def test_a_bad_picture_is_told_and_the_good_ones_are_answered(run: RunFolder, tmp_path: Path, capsys):
+def test_a_bad_image_is_told_and_the_good_ones_are_answered(run: RunFolder, tmp_path: Path, capsys):
     painted("red", 44).save(tmp_path / "red.png")
     painted("blue", 45).save(tmp_path / "blue.png")
     (tmp_path / "坏.png").write_text("no")
@@ -136,7 +136,7 @@ def test_a_bad_picture_is_told_and_the_good_ones_are_answered(run: RunFolder, tm
     assert second == third == ""
     assert fourth.endswith("blue")
     assert "坏.png" in told.err
-    assert "This is no picture but text." in told.err
+    assert "This is no image but text." in told.err
     assert "missing.png" in told.err
     assert command(["predict", str(run.path), *files, "--json"]) == 2
     assert [len(json.loads(line)["answers"]) for line in capsys.readouterr().out.splitlines()] == [1, 0, 0, 1]
@@ -146,20 +146,20 @@ def test_a_bad_picture_is_told_and_the_good_ones_are_answered(run: RunFolder, tm
     assert told.err.count("nonsense") == 1
 
 
-def test_a_bad_picture_in_a_long_list_is_told_and_all_others_are_answered(run: RunFolder, tmp_path: Path, capsys):
-    for colour in ("red", "blue"):
-        painted(colour, 46).save(tmp_path / f"{colour}.png")
+def test_a_bad_image_in_a_long_list_is_told_and_all_others_are_answered(run: RunFolder, tmp_path: Path, capsys):
+    for color in ("red", "blue"):
+        painted(color, 46).save(tmp_path / f"{color}.png")
     (tmp_path / "坏.png").write_text("no")
     names = ["red.png", "坏.png", "", *["red.png"] * 70, "missing.png", "blue.png"]
     asked = [str(tmp_path / name) if name else "" for name in names]
     (tmp_path / "list.txt").write_text("\n".join(asked), encoding="utf-8")
-    whole = ["predict", str(run.path), "--file", str(tmp_path / "list.txt"), "--out", str(tmp_path / "answers.txt")]
+    whole = ["predict", str(run.path), "--file", str(tmp_path / "list.txt"), "--out", str(tmp_path / "outputs.txt")]
     assert command(whole) == 2
-    answers = (tmp_path / "answers.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    answers = (tmp_path / "outputs.txt").read_text(encoding="utf-8").split("\n")[:-1]
     assert [each.split(" ")[-1] for each in answers] == ["red", "", "", *["red"] * 70, "", "blue"]
     told = capsys.readouterr().err
-    assert f"{tmp_path / '坏.png'}: This is no picture but text." in told
-    assert f"{tmp_path / 'missing.png'}: The picture cannot be read: No such file" in told
+    assert f"{tmp_path / '坏.png'}: This is no image but text." in told
+    assert f"{tmp_path / 'missing.png'}: The image cannot be read: No such file" in told
     assert "75 of 75 lines are answered" in told
     (tmp_path / "list.txt").write_text("nowhere.png\n" * 9, encoding="utf-8")
     assert command([*whole[:-1], str(tmp_path / "others.txt")]) == 2
@@ -167,15 +167,19 @@ def test_a_bad_picture_in_a_long_list_is_told_and_all_others_are_answered(run: R
 
 
 def test_the_model_keeps_words_and_how_it_sees(run: RunFolder):
-    assert {path.name for path in run.model.iterdir()} >= {"pixels.json", "tokenizer.json", "model.safetensors"}
+    assert {path.name for path in run.model.iterdir()} >= {
+        "image_processor.json",
+        "tokenizer.json",
+        "model.safetensors",
+    }
     assert not (run.model / "labels.json").exists()
 
 
-def test_shapes_come_with_captions(tmp_path: Path, few_drawn_pictures: int):
+def test_shapes_come_with_captions(tmp_path: Path, few_drawn_images: int):
     few = {"corpus.size": 200}
     run = train_recipe(small(**few), tmp_path / "run")
     scores = evaluate(run)
-    assert scores["test"]["pairs"] == few_drawn_pictures
+    assert scores["test"]["pairs"] == few_drawn_images
     _, row, *_ = (run.samples / "step-000012.tsv").read_text(encoding="utf-8").splitlines()
     name, caption, _ = row.split("\t")
     assert name == "valid 0"
@@ -196,14 +200,14 @@ def test_every_epoch_learns_the_next_caption(listed: Path):
 
 
 def test_a_stopped_run_goes_on_to_the_same_end(tmp_path: Path, listed: Path):
-    stop_and_go_on(small(listed, **{"views.shift": 2}), tmp_path)
+    stop_and_resume(small(listed, **{"augmentation.shift": 2}), tmp_path)
 
 
 @pytest.mark.parametrize(
     "changes, complaint",
     [
-        ({"views.mixup": 0.5}, "two pictures in one have no caption"),
-        ({"target.vocabulary": "shared"}, "pictures have no vocabulary that could be shared"),
+        ({"augmentation.mixup": 0.5}, "two images in one have no caption"),
+        ({"target.vocabulary": "shared"}, "images have no vocabulary that could be shared"),
         ({"target": {"kind": "label"}}, "go together"),
     ],
 )

@@ -9,24 +9,24 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import stop_and_go_on, tiny_recipe
+from tiny_recipes import stop_and_resume, tiny_recipe
 
 from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
-from seq2see.models.packing import pack_model
-from seq2see.workbench import questions
-from seq2see.workbench.compare import compare
-from seq2see.workbench.dry import dry_run
-from seq2see.workbench.evaluate import evaluate
-from seq2see.workbench.predict import load
-from seq2see.workbench.report import write_report
-from seq2see.workbench.run_folder import RunFolder
-from seq2see.workbench.train import new_trainer, prepare, train_recipe
+from seq2see.models.named_tensors import named_tensors
+from seq2see.runs import task_protocols
+from seq2see.runs.compare import compare
+from seq2see.runs.dry_run import dry_run
+from seq2see.runs.evaluate import evaluate
+from seq2see.runs.model import load
+from seq2see.runs.report import write_report
+from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.train import new_trainer, prepare, train_recipe
 
 GOOD, BAD = ("good", "fine", "lovely", "好", "妙"), ("bad", "dull", "poor", "坏", "差")
-THINGS = ("film", "book", "song", "meal", "show", "电影", "书", "歌", "菜", "戏")
-SMALL = {"source.tokeniser.size": 400, "training.tokens": 128, "training.patience": 0}
+THINGS = ("video", "book", "song", "meal", "show", "电影", "书", "歌", "菜", "戏")
+SMALL = {"source.tokenizer.vocab_size": 400, "training.tokens": 128, "training.patience": 0}
 
 
 @pytest.fixture(scope="module")
@@ -42,28 +42,33 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def learnt(table: Path, out: Path, name: str = "classify-text", **changes) -> RunFolder:
-    much = {"training.steps": 150, "training.save_every": 75, "training.rate": 5e-3, "training.tokens": 512}
+def learned(table: Path, out: Path, name: str = "classify-text", **changes) -> RunFolder:
+    much = {
+        "training.steps": 150,
+        "training.evaluate_every": 75,
+        "training.learning_rate": 5e-3,
+        "training.tokens": 512,
+    }
     return train_recipe(tiny_recipe(table, name, **SMALL | much | {"encoder.width": 32} | changes), out)
 
 
 @pytest.fixture(scope="module")
 def run(table: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    return learnt(table, tmp_path_factory.mktemp("runs") / "learnt")
+    return learned(table, tmp_path_factory.mktemp("runs") / "learned")
 
 
 def test_it_names_the_label_and_how_likely_all_are(run: RunFolder):
     model = load(run.path)
-    found = model("the film is good")
+    found = model("the video is good")
     assert found.text == "praise"
-    (guess,) = found.guesses
+    (guess,) = found.candidates
     assert [choice.text for choice in guess] == ["praise", "blame"]
     assert sum(choice.probability for choice in guess) == pytest.approx(1, abs=1e-5)
     assert [each.text for each in model.predict(["the song is not fine", "the 菜 is 坏", "the 书 is not 差"])] == [
         "blame", "blame", "praise"
     ]  # fmt: skip
-    assert len(model("the film is good", top_k=1).guesses[0]) == 1
-    assert model.score("the film is good", "blame") < model.score("the film is good", "praise") < 0
+    assert len(model("the video is good", top_k=1).candidates[0]) == 1
+    assert model.score("the video is good", "blame") < model.score("the video is good", "praise") < 0
 
 
 @pytest.mark.parametrize("precision, near", [("float32", 1e-5), ("bf16", 0.1)])
@@ -71,7 +76,7 @@ def test_it_names_the_label_and_how_likely_all_are(run: RunFolder):
 def test_many_texts_are_read_by_a_packed_twin_that_says_the_same(run, monkeypatch, count, packed, precision, near):
     model, texts = load(run.path), [f"the {thing} is {word}" for thing in THINGS for word in (*GOOD, *BAD)][:count]
     one_by_one = [model(text) for text in texts]
-    made, read, plain = [], [], questions.reading_twin
+    made, read, plain = [], [], task_protocols.pack_for_large_batches
 
     def watched(*given):
         made.append(given)
@@ -79,40 +84,40 @@ def test_many_texts_are_read_by_a_packed_twin_that_says_the_same(run, monkeypatc
         twin.forward = lambda batch: (read.append(batch), type(twin).forward(twin, batch))[1]
         return twin
 
-    monkeypatch.setattr(questions, "reading_twin", watched)
+    monkeypatch.setattr(task_protocols, "pack_for_large_batches", watched)
     together = model.predict(texts, precision=precision)
     assert made == [(model.module, precision)] * packed
     assert len(read) == 2 * packed
     assert [each.text for each in together] == [each.text for each in one_by_one]
     scores = [[each.score for each in some] for some in (together, one_by_one)]
     assert scores[0] == pytest.approx(scores[1], abs=near)
-    assert (max(abs(ours - theirs) for ours, theirs in zip(*scores, strict=True)) > 1e-5) == (precision == "bf16")
+    assert (max(abs(actual - theirs) for actual, theirs in zip(*scores, strict=True)) > 1e-5) == (precision == "bf16")
 
 
 def test_a_model_that_only_reads_says_what_it_knows_of_decoding(run: RunFolder):
     with pytest.raises(UserError, match="int8 is for models that write"):
-        load(run.path).predict(["the film is good"], precision="int8")
+        load(run.path).predict(["the video is good"], precision="int8")
     with pytest.raises(UserError, match=r"It knows decoding\.top_k and decoding\.precision"):
-        load(run.path).predict(["the film is good"], num_beams=2)
+        load(run.path).predict(["the video is good"], num_beams=2)
 
 
 def test_a_text_has_no_side(run: RunFolder):
-    with pytest.raises(UserError, match="Only pictures have a side"):
-        load(run.path).predict(["the film is good"], side=3)
+    with pytest.raises(UserError, match="Only images have a side"):
+        load(run.path).predict(["the video is good"], side=3)
 
 
 def test_an_empty_text_is_refused_and_a_long_one_is_cut(run: RunFolder):
     with pytest.raises(UserError, match="nothing to read"):
         load(run.path)("  ")
-    assert load(run.path)("the film is good " * 200).truncated
+    assert load(run.path)("the video is good " * 200).truncated
 
 
 @pytest.mark.parametrize(
-    "name", ["classify-text", "classify-text-gru", "classify-text-windows"], ids=["transformer", "gru", "windows"]
+    "name", ["classify-text", "classify-text-gru", "classify-text-cnn"], ids=["transformer", "gru", "windows"]
 )
 def test_every_encoder_learns_to_read_the_word_not(table: Path, tmp_path: Path, name):
-    changes = {} if name != "classify-text-windows" else {"encoder.dropout": 0.0}
-    run = learnt(table, tmp_path / "run", name, **changes)
+    changes = {} if name != "classify-text-cnn" else {"encoder.dropout": 0.0}
+    run = learned(table, tmp_path / "run", name, **changes)
     scores = evaluate(run)
     assert scores["test"]["accuracy"] >= 90
 
@@ -159,12 +164,12 @@ def test_samples_show_label_and_answer(run: RunFolder):
 
 
 def test_the_command_line_answers_line_by_line(run: RunFolder, tmp_path: Path, capsys):
-    (tmp_path / "new.txt").write_text("the film is good\n\nthe film is bad\n", encoding="utf-8")
+    (tmp_path / "new.txt").write_text("the video is good\n\nthe video is bad\n", encoding="utf-8")
     assert command(["predict", str(run.path), "--file", str(tmp_path / "new.txt")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("\t")[0] for line in lines] == ["praise", "", "blame"]
     assert lines[0].split("\t")[1].startswith("praise 0.")
-    assert command(["predict", str(run.path), "the film is bad", "--json"]) == 0
+    assert command(["predict", str(run.path), "the video is bad", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["guesses"][0][0]["text"] == "blame"
 
 
@@ -184,15 +189,15 @@ def test_csv_and_json_will_do_and_short_labels_are_no_finding(table: Path, tmp_p
     assert not [line for line in said if "times as long" in line or "length ratio" in line]
 
 
-def test_a_label_that_was_never_learnt_is_told_with_its_line(table: Path, tmp_path: Path):
+def test_a_label_that_was_never_learned_is_told_with_its_line(table: Path, tmp_path: Path):
     (tmp_path / "test.tsv").write_text("the end\tpraise\nthe start\tugly\n", encoding="utf-8")
     recipe = tiny_recipe(table, "classify-text", **SMALL | {"corpus.test": [str(tmp_path / "test.tsv")]})
     with pytest.raises(UserError, match=r"test\.tsv:2: The label 'ugly' does not occur"):
         train_recipe(recipe, tmp_path / "run")
-    assert not (tmp_path / "run").exists()  # it is known before anything is learnt
+    assert not (tmp_path / "run").exists()  # it is known before anything is learned
 
 
-def test_of_one_file_every_label_is_learnt_however_rare(tmp_path: Path):
+def test_of_one_file_every_label_is_learned_however_rare(tmp_path: Path):
     lines = [f"text {n}\t{'odd' if n % 2 else 'even'}\n" for n in range(60)] + [f"rare {n}\t{n}\n" for n in range(20)]
     (tmp_path / "my.tsv").write_text("".join(lines), encoding="utf-8")
     said: list[str] = []
@@ -213,45 +218,45 @@ def test_a_dry_run_shows_text_and_label(table: Path):
 
 
 def test_a_stopped_run_goes_on_to_the_same_end(table: Path, tmp_path: Path):
-    stop_and_go_on(tiny_recipe(table, "classify-text", **SMALL), tmp_path)
+    stop_and_resume(tiny_recipe(table, "classify-text", **SMALL), tmp_path)
 
 
 def test_pieces_can_be_cut_anew_in_every_epoch(table: Path, tmp_path: Path):
     run = train_recipe(
-        tiny_recipe(table, "classify-text", **SMALL | {"source.tokeniser.dropout": 0.2}), tmp_path / "run"
+        tiny_recipe(table, "classify-text", **SMALL | {"source.tokenizer.dropout": 0.2}), tmp_path / "run"
     )
-    assert load(run.path)("the film is good").text in ("praise", "blame")
+    assert load(run.path)("the video is good").text in ("praise", "blame")
 
 
-# Starting from a model that has learnt to fill blanks
+# Starting from a model that has learned to fill blanks
 
 
 @pytest.fixture(scope="module")
 def filler(table: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     folder = tmp_path_factory.mktemp("fill")
-    changes = {"source.longest": 24, "source.tokeniser.size": 400, "encoder.width": 32, "training.tokens": 192}
+    changes = {"source.max_tokens": 24, "source.tokenizer.vocab_size": 400, "encoder.width": 32, "training.tokens": 192}
     return train_recipe(tiny_recipe(table, "fill", **changes), folder / "fill")
 
 
-def test_it_starts_with_the_reading_weights_and_the_tokeniser_of_a_bert(table: Path, filler: RunFolder, tmp_path: Path):
+def test_it_starts_with_the_reading_weights_and_the_tokenizer_of_a_bert(table: Path, filler: RunFolder, tmp_path: Path):
     recipe = resolve("classify-text", [table], {"start": str(filler.path), "training.steps": 2, "training.patience": 0})
     assert recipe.source == filler.recipe().source
     assert recipe.encoder == filler.recipe().encoder
     prepared = prepare(recipe, lambda text: None)
-    begun, learnt = pack_model(new_trainer(recipe, prepared).model), pack_model(load(filler.path).module)
+    begun, learned = named_tensors(new_trainer(recipe, prepared).model), named_tensors(load(filler.path).module)
     reading = [name for name in begun if name.startswith(("source.", "encoder."))]
     assert len(reading) > 10
-    assert all(torch.equal(begun[name], learnt[name]) for name in reading)
-    assert prepared.tokenisers.source.fingerprint == load(filler.path).tokenisers.source.fingerprint
+    assert all(torch.equal(begun[name], learned[name]) for name in reading)
+    assert prepared.tokenizers.source.fingerprint == load(filler.path).tokenizers.source.fingerprint
     run = train_recipe(recipe, tmp_path / "tuned")
-    assert load(run.path)("the film is good").text in ("praise", "blame")
-    assert resolve(run.recipe_file, [], {}).start == str(filler.path)
+    assert load(run.path)("the video is good").text in ("praise", "blame")
+    assert resolve(run.recipe_file, [], {}).pretrained == str(filler.path)
 
 
 def test_what_cannot_be_started_from_is_told(table: Path, filler: RunFolder, run: RunFolder):
     with pytest.raises(UserError, match="no run 'nowhere'"):
         resolve("classify-text", [table], {"start": "nowhere"})
-    for path, value in (("encoder.width", 64), ("encoder.heads", 1), ("source.tokeniser.kind", "characters")):
+    for path, value in (("encoder.width", 64), ("encoder.heads", 1), ("source.tokenizer.kind", "characters")):
         told = rf"{path} is not the same in this recipe and in the model that it starts from: {value} and "
         with pytest.raises(UserError, match=told):
             resolve("classify-text", [table], {"start": str(filler.path), path: value})
@@ -260,7 +265,7 @@ def test_what_cannot_be_started_from_is_told(table: Path, filler: RunFolder, run
         new_trainer(wide, prepare(wide, lambda text: None))
     with pytest.raises(UserError, match="only models that read can start"):
         resolve("pocket-transformer", [], {"start": str(filler.path)})
-    free = {"encoder.dropout": 0.4, "encoder.skip": 0.1, "source.longest": 20}
+    free = {"encoder.dropout": 0.4, "encoder.drop_path": 0.1, "source.max_tokens": 20}
     others = resolve("classify-text", [table], {"start": str(filler.path), **free})
     assert new_trainer(others, prepare(others, lambda text: None)).step == 0
 

@@ -1,4 +1,4 @@
-"""A ViT from drawn shapes, or from a folder of pictures, to a label: train, ask, score, look inside, resume."""
+"""A ViT from drawn shapes, or from a folder of images, to a label: train, ask, score, look inside, resume."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tiny import stop_and_go_on
+from tiny_recipes import stop_and_resume
 
 from seq2see.api import resolve
 from seq2see.cli.app import run as command
-from seq2see.cli.predict import converse
+from seq2see.cli.predict import interactive
 from seq2see.core.errors import UserError
-from seq2see.models.packing import pack_model
+from seq2see.models.named_tensors import named_tensors
+from seq2see.runs.dry_run import dry_run
+from seq2see.runs.evaluate import evaluate
+from seq2see.runs.model import load
+from seq2see.runs.output_file import OutputFile
+from seq2see.runs.prepare import prepare
+from seq2see.runs.recipe import Recipe
+from seq2see.runs.report import write_report
+from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.train import batches, new_trainer, train_recipe
 from seq2see.sources.shapes.scenes import Scenes
-from seq2see.workbench.answer_file import AnswerFile
-from seq2see.workbench.dry import dry_run
-from seq2see.workbench.evaluate import evaluate
-from seq2see.workbench.predict import load
-from seq2see.workbench.prepare import prepare
-from seq2see.workbench.recipe import Recipe
-from seq2see.workbench.report import write_report
-from seq2see.workbench.run_folder import RunFolder
-from seq2see.workbench.train import batches, new_trainer, train_recipe
 
 SMALL = {
-    "source.side": 16,
-    "source.frontend.size": 4,
+    "source.image_size": 16,
+    "source.embedding.size": 4,
     "encoder.width": 16,
     "encoder.depth": 1,
     "encoder.heads": 2,
     "training.steps": 12,
-    "training.save_every": 4,
+    "training.evaluate_every": 4,
     "training.tokens": 16,
 }
-COLOURS = {"红": (220, 40, 30), "green": (40, 200, 60), "blue": (40, 60, 220)}
+COLORS = {"红": (220, 40, 30), "green": (40, 200, 60), "blue": (40, 60, 220)}
 
 
 def small(*data: Path, name: str = "classify-image", **changes) -> Recipe:
@@ -45,11 +45,11 @@ def small(*data: Path, name: str = "classify-image", **changes) -> Recipe:
     return resolve(name, list(data), SMALL | drawn | changes)
 
 
-def painted(colour: tuple[int, ...], number: int) -> Image.Image:
-    """A picture that is mostly of one colour, in a size of its own."""
+def painted(color: tuple[int, ...], number: int) -> Image.Image:
+    """An image that is mostly of one color, in a size of its own."""
     lots = np.random.default_rng(number)
     height, width = lots.integers(12, 40, 2)
-    pixels = np.array(colour) + lots.normal(0, 40, (height, width, 3))
+    pixels = np.array(color) + lots.normal(0, 40, (height, width, 3))
     return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
 
 
@@ -57,46 +57,46 @@ def painted(colour: tuple[int, ...], number: int) -> Image.Image:
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three classes, one of them called in Chinese."""
     folder = tmp_path_factory.mktemp("data") / "photos"
-    for place, (label, colour) in enumerate(COLOURS.items()):
+    for place, (label, color) in enumerate(COLORS.items()):
         (folder / label).mkdir(parents=True)
         for number in range(40):
             ending = ("png", "jpg")[number % 2]
-            painted(colour, 100 * place + number).save(folder / label / f"图 {number}.{ending}")
+            painted(color, 100 * place + number).save(folder / label / f"图 {number}.{ending}")
     return folder
 
 
 @pytest.fixture(scope="module")
 def run(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """A model that tells colours."""
-    much = {"training.steps": 60, "training.save_every": 30, "training.rate": 3e-3}
-    return train_recipe(small(photos, **much), tmp_path_factory.mktemp("runs") / "learnt")
+    """A model that tells colors."""
+    much = {"training.steps": 60, "training.evaluate_every": 30, "training.learning_rate": 3e-3}
+    return train_recipe(small(photos, **much), tmp_path_factory.mktemp("runs") / "learned")
 
 
 def test_it_answers_files_of_any_size_and_says_how_likely_all_labels_are(run: RunFolder, tmp_path: Path):
     model, paths = load(run.path), []
-    for number, (label, colour) in enumerate(COLOURS.items()):
+    for number, (label, color) in enumerate(COLORS.items()):
         paths.append(tmp_path / f"{label}.png")
-        painted(colour, 1000 + number).resize((300, 7 + 200 * number)).save(paths[-1])
-    assert [each.text for each in model.predict([str(path) for path in paths])] == list(COLOURS)
-    (guess,) = model(str(paths[0])).guesses
-    assert {choice.text for choice in guess} == set(COLOURS)
+        painted(color, 1000 + number).resize((300, 7 + 200 * number)).save(paths[-1])
+    assert [each.text for each in model.predict([str(path) for path in paths])] == list(COLORS)
+    (guess,) = model(str(paths[0])).candidates
+    assert {choice.text for choice in guess} == set(COLORS)
     assert sum(choice.probability for choice in guess) == pytest.approx(1, abs=1e-5)
     assert model.score(str(paths[1]), "green") > model.score(str(paths[1]), "blue")
 
 
-def test_pixels_in_memory_are_answered_whatever_their_neighbours_are(run: RunFolder):
-    pictures = [np.array(painted(colour, 7).resize((side, side))) for colour in COLOURS.values() for side in (16, 24)]
+def test_pixels_in_memory_are_answered_whatever_their_neighbors_are(run: RunFolder):
+    images = [np.array(painted(color, 7).resize((side, side))) for color in COLORS.values() for side in (16, 24)]
     model = load(run.path)
-    together = model.predict(pictures)
-    assert [each.text for each in together] == [label for label in COLOURS for _ in range(2)]
-    alone = [model.predict([each])[0].score for each in pictures]
+    together = model.predict(images)
+    assert [each.text for each in together] == [label for label in COLORS for _ in range(2)]
+    alone = [model.predict([each])[0].score for each in images]
     assert [each.score for each in together] == pytest.approx(alone, abs=1e-4)
     with pytest.raises(UserError, match="Give bytes"):
-        model.predict([pictures[0] / 255])
+        model.predict([images[0] / 255])
 
 
 def test_it_shows_where_it_looked(run: RunFolder, tmp_path: Path):
-    painted(COLOURS["green"], 5).save(tmp_path / "green.png")
+    painted(COLORS["green"], 5).save(tmp_path / "green.png")
     looked = load(run.path)(str(tmp_path / "green.png")).attention
     assert looked.source[:3] == ["class", "1,1", "1,2"]
     assert looked.source[-1] == "4,4"
@@ -105,49 +105,51 @@ def test_it_shows_where_it_looked(run: RunFolder, tmp_path: Path):
     assert "<table>" in looked.html()
 
 
-def test_a_model_looks_at_pictures_in_other_sizes_and_says_so(run: RunFolder, tmp_path: Path, capsys):
+def test_a_model_looks_at_images_in_other_sizes_and_says_so(run: RunFolder, tmp_path: Path, capsys):
     model, path = load(run.path), tmp_path / "green.png"
-    painted(COLOURS["green"], 5).save(path)
-    assert not model(str(path)).remarks
+    painted(COLORS["green"], 5).save(path)
+    assert not model(str(path)).warnings
     (found,) = model.predict([str(path)], side=24)
     assert found.text == "green"
-    assert not found.remarks
+    assert not found.warnings
     assert found.score != model(str(path)).score
     (near,) = model.predict([str(path)], side=25)
     assert near.score == pytest.approx(found.score, abs=1e-4)
-    assert near.remarks == ("it is seen in 24 x 24 pixels, which are whole patches, not in 25 x 25",)
-    odd = model.predict([np.array(painted(COLOURS["blue"], 5).resize((30, 3)))])[0]
+    assert near.warnings == ("it is seen in 24 x 24 pixels, which are whole patches, not in 25 x 25",)
+    odd = model.predict([np.array(painted(COLORS["blue"], 5).resize((30, 3)))])[0]
     assert odd.text == "blue"
-    assert "32 x 4 pixels" in odd.remarks[0]
-    assert command(["predict", str(run.path), str(path), "--set", "source.side=20"]) == 0
+    assert "32 x 4 pixels" in odd.warnings[0]
+    assert command(["predict", str(run.path), str(path), "--set", "source.image_size=20"]) == 0
     assert capsys.readouterr().out.startswith("green")
     evaluate(run)
     native = (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8")
-    assert command(["eval", str(run.path), "--set", "source.side=21"]) == 0
+    assert command(["eval", str(run.path), "--set", "source.image_size=21"]) == 0
     assert (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8") != native
-    assert "pictures were seen in 20 x 20 pixels" in capsys.readouterr().out
+    assert "images were seen in 20 x 20 pixels" in capsys.readouterr().out
     scores = json.loads((run.evaluation / "scores.json").read_text())
-    assert scores["seen"] == {"side": 20}
+    assert scores["seen"] == {"image_size": 20}
     assert command(["eval", str(run.path), str(run.path)]) == 0  # runs are compared by what each sees of itself
     assert "seen" not in json.loads((run.evaluation / "scores.json").read_text())
     assert scores["test"]["accuracy"] > 80
 
 
-@pytest.mark.parametrize(("side", "told"), [(0, "cannot be 0"), (5000, "cannot be 5000"), (516, "more than 16,384")])
-def test_sizes_that_nothing_can_be_seen_in_are_refused_without_blaming_the_picture(run, tmp_path, side, told, capsys):
-    painted(COLOURS["blue"], 5).save(tmp_path / "x.png")
+@pytest.mark.parametrize(
+    ("image_size", "told"), [(0, "cannot be 0"), (5000, "cannot be 5000"), (516, "more than 16,384")]
+)
+def test_sizes_that_nothing_can_be_seen_in_are_refused_without_blaming_the_image(run, tmp_path, side, told, capsys):
+    painted(COLORS["blue"], 5).save(tmp_path / "x.png")
     for asked in (["predict", str(run.path), str(tmp_path / "x.png")], ["eval", str(run.path)]):
-        assert command([*asked, "--set", f"source.side={side}"]) == 2
+        assert command([*asked, "--set", f"source.image_size={image_size}"]) == 2
         error = capsys.readouterr().err
         assert told in error
         assert "x.png" not in error
 
 
-def test_a_damaged_picture_among_others_leaves_its_line_empty_and_shows_in_the_exit_code(run, tmp_path, capsys):
+def test_a_damaged_image_among_others_leaves_its_line_empty_and_shows_in_the_exit_code(run, tmp_path, capsys):
     names = [str(tmp_path / name) for name in ("a.png", "bad.png", "b.png")]
     for name in names[::2]:
-        painted(COLOURS["blue"], 3).save(name)
-    Path(names[1]).write_text("no picture")
+        painted(COLORS["blue"], 3).save(name)
+    Path(names[1]).write_text("no image")
     (tmp_path / "names.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
     for asked in (names, ["--file", str(tmp_path / "names.txt")]):
         assert command(["predict", str(run.path), *asked]) == 2
@@ -157,22 +159,22 @@ def test_a_damaged_picture_among_others_leaves_its_line_empty_and_shows_in_the_e
 
 
 def test_going_on_in_another_size_is_refused(run: RunFolder, tmp_path: Path, capsys, monkeypatch):
-    painted(COLOURS["blue"], 3).save(tmp_path / "a.png")
+    painted(COLORS["blue"], 3).save(tmp_path / "a.png")
     asked = ["predict", str(run.path), str(tmp_path / "a.png"), "--out", str(tmp_path / "out.txt")]
 
-    def stopped(answers: AnswerFile) -> None:
+    def stopped(answers: OutputFile) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(AnswerFile, "finish", stopped)
+        patch.setattr(OutputFile, "finish", stopped)
         assert command(asked) == 130
-    assert command([*asked, "--set", "source.side=24"]) == 2
+    assert command([*asked, "--set", "source.image_size=24"]) == 2
     assert "begun with side = null, and now it is 24" in capsys.readouterr().err
     assert command(asked) == 0
 
 
-def test_the_command_line_answers_and_names_what_is_no_picture(run: RunFolder, tmp_path: Path, capsys):
-    painted(COLOURS["blue"], 3).save(tmp_path / "蓝.png")
+def test_the_command_line_answers_and_names_what_is_no_image(run: RunFolder, tmp_path: Path, capsys):
+    painted(COLORS["blue"], 3).save(tmp_path / "蓝.png")
     assert command(["predict", str(run.path), str(tmp_path / "蓝.png")]) == 0
     assert capsys.readouterr().out.startswith("blue\tblue 0.")
     assert command(["predict", str(run.path), str(tmp_path / "蓝.png"), "--json"]) == 0
@@ -182,15 +184,15 @@ def test_the_command_line_answers_and_names_what_is_no_picture(run: RunFolder, t
     assert sum(each["probability"] for each in told["guesses"][0]) == pytest.approx(1, abs=1e-5)
     (tmp_path / "text.png").write_text("hello")
     assert command(["predict", str(run.path), str(tmp_path / "text.png")]) != 0
-    assert "text.png: This is no picture but text." in capsys.readouterr().err
+    assert "text.png: This is no image but text." in capsys.readouterr().err
 
 
-def test_it_is_judged_label_by_label_and_shows_pictures(run: RunFolder, capsys):
+def test_it_is_judged_label_by_label_and_shows_images(run: RunFolder, capsys):
     assert command(["eval", str(run.path)]) == 0
     assert "macro F1" in capsys.readouterr().out
     scores = json.loads((run.evaluation / "scores.json").read_text())["test"]
     assert scores["accuracy"] > 90
-    assert set(scores["classes"]) == set(COLOURS)
+    assert set(scores["classes"]) == set(COLORS)
     head, *rows = (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8").splitlines()
     assert head.split("\t") == ["file", "label", "answer", "probability"]
     assert len(rows) == scores["answers"] > 3
@@ -199,7 +201,7 @@ def test_it_is_judged_label_by_label_and_shows_pictures(run: RunFolder, capsys):
         assert (run.path / path).read_bytes().startswith(b"\x89PNG"), path
     page = write_report(run).read_text(encoding="utf-8")
     for text in (
-        "pictures read = kept",
+        "images read = kept",
         "What the model is shown",
         "模型看到的图片",
         "where the class token looks",
@@ -211,16 +213,16 @@ def test_it_is_judged_label_by_label_and_shows_pictures(run: RunFolder, capsys):
 
 def test_mistakes_are_shown_and_forgotten_when_there_are_none(run: RunFolder, tmp_path: Path):
     wrong = tmp_path / "wrong"
-    for label, colour in zip(COLOURS, [*list(COLOURS.values())[1:], COLOURS["红"]], strict=True):
+    for label, color in zip(COLORS, [*list(COLORS.values())[1:], COLORS["红"]], strict=True):
         (wrong / label).mkdir(parents=True)
         for number in range(3):
-            painted(colour, 50 + number).save(wrong / label / f"{number}.png")
+            painted(color, 50 + number).save(wrong / label / f"{number}.png")
     recipe = run.recipe()
     mistaken = recipe.model_copy(update={"corpus": recipe.corpus.model_copy(update={"test": (str(wrong),)})})
     right = run.recipe_file.read_text(encoding="utf-8")
     try:
         run.recipe_file.write_text(mistaken.toml(), encoding="utf-8")
-        with pytest.raises(UserError, match="may have been learnt"):
+        with pytest.raises(UserError, match="may have been learned"):
             evaluate(run)
         run.splits.unlink()  # these are others, as we know
         assert evaluate(run)["test"]["accuracy"] < 10
@@ -239,48 +241,58 @@ def test_samples_show_label_and_answer(run: RunFolder):
     _, row, *_ = (run.samples / "step-000060.tsv").read_text(encoding="utf-8").splitlines()
     name, label, answer = row.split("\t")
     assert f"{label}/图 " in name
-    assert answer in COLOURS
+    assert answer in COLORS
 
 
 def test_the_model_keeps_labels_and_how_it_sees(run: RunFolder):
-    assert json.loads((run.model / "labels.json").read_text(encoding="utf-8")) == sorted(COLOURS)
-    assert json.loads((run.model / "pixels.json").read_text()) == {"side": 16, "channels": 3}
+    assert json.loads((run.model / "labels.json").read_text(encoding="utf-8")) == sorted(COLORS)
+    assert json.loads((run.model / "image_processor.json").read_text()) == {"image_size": 16, "channels": 3}
     manifest = (run.model / "MANIFEST.json").read_text(encoding="utf-8")
-    assert "pixels.json" in manifest
+    assert "image_processor.json" in manifest
     assert "labels.json" in manifest
 
 
-def test_shapes_need_no_file(tmp_path: Path, few_drawn_pictures: int):
-    changes = {"training.steps": 200, "training.save_every": 200, "training.tokens": 32, "training.rate": 3e-3}
-    recipe = small(**changes | {"corpus.size": 1000, "encoder.width": 32, "encoder.depth": 2, "views.shift": 0})
+def test_shapes_need_no_file(tmp_path: Path, few_drawn_images: int):
+    changes = {
+        "training.steps": 200,
+        "training.evaluate_every": 200,
+        "training.tokens": 32,
+        "training.learning_rate": 3e-3,
+    }
+    recipe = small(**changes | {"corpus.size": 1000, "encoder.width": 32, "encoder.depth": 2, "augmentation.shift": 0})
     run = train_recipe(recipe, tmp_path / "run")
     scores = evaluate(run)["test"]
     assert scores["accuracy"] > 20  # chance is 10
     assert len(scores["classes"]) == 10
     _, row, *_ = (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8").splitlines()
-    assert row.split("\t")[0] == Scenes.drawn(few_drawn_pictures, 1, "test").captions[0]  # what it is called
+    assert row.split("\t")[0] == Scenes.sample(few_drawn_images, 1, "test").captions[0]  # what it is called
 
 
-@pytest.mark.parametrize("views", [{}, {"views.mixup": 0.5, "views.flip": True, "views.showings": 2}], ids=str)
-def test_a_stopped_run_goes_on_to_the_same_end(tmp_path: Path, views):
-    stop_and_go_on(small(**views), tmp_path)
+@pytest.mark.parametrize(
+    "views", [{}, {"augmentation.mixup": 0.5, "augmentation.flip": True, "augmentation.repeats": 2}], ids=str
+)
+def test_a_stopped_run_goes_on_to_the_same_end(tmp_path: Path, augmentation):
+    stop_and_resume(small(**augmentation), tmp_path)
 
 
-def test_what_one_model_has_learnt_another_begins_with(run: RunFolder, tmp_path: Path, few_drawn_pictures: int):
-    changes = {"start": str(run.path), "training.steps": 2, "training.save_every": 2, "training.tokens": 16}
+def test_what_one_model_has_learned_another_begins_with(run: RunFolder, tmp_path: Path, few_drawn_images: int):
+    changes = {"start": str(run.path), "training.steps": 2, "training.evaluate_every": 2, "training.tokens": 16}
     recipe = resolve("classify-image", [], changes | {"corpus.size": 50})
     assert recipe.source == run.recipe().source
-    begun, learnt = (pack_model(new_trainer(recipe, prepare(recipe, lambda text: None)).model), load(run.path).module)
-    weights = pack_model(learnt)
+    begun, learned = (
+        named_tensors(new_trainer(recipe, prepare(recipe, lambda text: None)).model),
+        load(run.path).module,
+    )
+    weights = named_tensors(learned)
     reading = [name for name in begun if name.startswith(("source.", "encoder."))]
     assert "source.tokens.vectors" in reading
     assert "source.positions.table.weight" in reading
     assert all(torch.equal(begun[name], weights[name]) for name in reading)
-    assert evaluate(train_recipe(recipe, tmp_path / "tuned"))["test"]["answers"] == few_drawn_pictures
+    assert evaluate(train_recipe(recipe, tmp_path / "tuned"))["test"]["answers"] == few_drawn_images
 
 
-def test_a_step_sees_as_many_views_as_pictures_are_asked_for():
-    recipe = small(**{"views.showings": 4})
+def test_a_step_sees_as_many_views_as_images_are_asked_for():
+    recipe = small(**{"augmentation.repeats": 4})
     batch = batches(recipe, prepare(recipe, lambda text: None))(1)
     assert len(batch.indices) == 16
     assert sorted(batch.indices.unique(return_counts=True)[1].tolist()) == [4, 4, 4, 4]
@@ -294,9 +306,9 @@ def test_a_dry_run_says_what_would_be_seen():
     assert any("answers " in line for line in said)
 
 
-def test_a_bad_picture_is_left_out_and_counted(photos: Path, tmp_path: Path):
+def test_a_bad_image_is_left_out_and_counted(photos: Path, tmp_path: Path):
     bad = photos / "blue" / "bad.png"
-    bad.write_bytes(b"not a picture")
+    bad.write_bytes(b"not an image")
     try:
         said: list[str] = []
         prepared = prepare(small(photos), said.append)
@@ -305,13 +317,13 @@ def test_a_bad_picture_is_left_out_and_counted(photos: Path, tmp_path: Path):
         assert report["totals"] == {"read": 121, "kept": 120, "skipped": 0, "rejected": 1}
         assert any("bad.png" in line for line in said)
         with pytest.raises(UserError, match=r"bad\.png"):
-            prepare(small(photos, **{"corpus.bad": "error"}), lambda text: None)
+            prepare(small(photos, **{"corpus.on_error": "error"}), lambda text: None)
     finally:
         bad.unlink()
 
 
 def test_one_folder_is_given_and_it_has_several_labels(photos: Path, tmp_path: Path):
-    with pytest.raises(UserError, match="2 sets of pictures were given"):
+    with pytest.raises(UserError, match="2 sets of images were given"):
         resolve("classify-image", [photos, photos], {})
     with pytest.raises(UserError, match="class"):
         prepare(small(photos / "blue"), lambda text: None)
@@ -322,9 +334,9 @@ def test_one_folder_is_given_and_it_has_several_labels(photos: Path, tmp_path: P
 @pytest.mark.parametrize(
     "recipe, changes, complaint",
     [
-        ("classify-text", {"corpus": {"kind": "shapes"}}, r"corpus\.kind=shapes goes with source\.kind=picture"),
+        ("classify-text", {"corpus": {"kind": "shapes"}}, r"corpus\.kind=shapes goes with source\.kind=image"),
         ("classify-image", {"corpus": {"kind": "times"}}, r"corpus\.kind=times goes with source\.kind=text"),
-        ("classify-text", {"views": {"flip": True}}, "only pictures have views"),
+        ("classify-text", {"views": {"flip": True}}, "only images have views"),
         ("classify-image", {"objective.kind": "next-token"}, r"goes with objective\.kind=classify"),
     ],
 )
@@ -333,12 +345,12 @@ def test_what_does_not_go_together_is_told(recipe, changes, complaint):
         resolve(recipe, [], changes)
 
 
-def test_a_dialogue_asks_for_pictures(run: RunFolder, tmp_path: Path, monkeypatch, capsys):
-    painted(COLOURS["blue"], 7).save(tmp_path / "蓝.png")
+def test_a_dialogue_asks_for_images(run: RunFolder, tmp_path: Path, monkeypatch, capsys):
+    painted(COLORS["blue"], 7).save(tmp_path / "蓝.png")
     typed = iter([str(tmp_path / "nothing.png"), str(tmp_path / "蓝.png"), ""])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
-    converse(load(run.path), {"prefix": ""})
+    interactive(load(run.path), {"prefix": ""})
     told = capsys.readouterr()
-    assert told.out.startswith("Type the name of a picture file and press Enter")
+    assert told.out.startswith("Type the name of an image file and press Enter")
     assert "\nblue\t" in told.out
-    assert "nothing.png: The picture cannot be read" in told.err
+    assert "nothing.png: The image cannot be read" in told.err

@@ -13,13 +13,13 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 import row_files
 import rows as row_command
-from collect_rows import Corpus, ablation_table, collect, figures_table, gather_tables, lengths_table
+from collect_rows import Corpus, ablation_table, collect, gather_tables, lengths_table, metrics_table
 from row_files import Row, make_row, read_rows, same_seeds, score_row, write_row
-from tiny import tiny_recipe, write_pairs
+from tiny_recipes import tiny_recipe, write_pairs
 
 from seq2see.core.errors import UserError
 from seq2see.metrics.bleu import corpus_bleu
-from seq2see.workbench.run_folder import RunFolder
+from seq2see.runs.run_folder import RunFolder
 
 SOURCES = [" ".join(["word"] * length) for length in (3, 8, 9, 12, 12, 21)]
 REFERENCES = [f"the small dog number {index} runs over the green grass today ." for index in range(6)]
@@ -66,10 +66,10 @@ class TestTables:
         assert "p" not in low
         assert high["p"] == pytest.approx(1 / 1001)
 
-    def test_neighbours_are_compared_as_a_whole_and_seed_by_seed(self, found):
-        (step,) = found["tables"]["neighbours"]["rows"]
+    def test_neighbors_are_compared_as_a_whole_and_seed_by_seed(self, found):
+        (step,) = found["tables"]["neighbors"]["rows"]
         assert (step["first"], step["second"]) == ("low", "high")
-        low = [each.figures["test_bleu"] for each in ROWS[:2]]
+        low = [each.metrics["test_bleu"] for each in ROWS[:2]]
         assert step["difference"] == pytest.approx(100 - sum(low) / 2, abs=1e-3)
         assert step["p_of_seeds"] == "0.001, 0.001"  # seed 3 has nothing to be compared with
 
@@ -78,7 +78,7 @@ class TestTables:
         assert [each["change"] for each in table] == ["as it is", "without x", "without y", "another seed"]
         whole, x, y, alone = table
         assert len(whole["test_bleu"]) == 3
-        cost = sum(each.figures["test_bleu"] for each in ROWS[5:7]) / 2 - 100
+        cost = sum(each.metrics["test_bleu"] for each in ROWS[5:7]) / 2 - 100
         assert x["difference"] == pytest.approx(cost, abs=1e-3)
         assert x["valid_difference"] == pytest.approx(cost, abs=1e-3)
         assert x["settings"] == {"a": 1}
@@ -116,13 +116,13 @@ class TestTables:
     def test_every_column_has_values_in_some_row(self, found):
         for table in found["tables"].values():
             for column in table["columns"]:
-                if column["key"] not in ("test_chrf", "test_bleu-tokenised"):
+                if column["key"] not in ("test_chrf", "test_bleu-tokenized"):
                     assert any(column["key"] in each for each in table["rows"]), column
 
     def test_any_recipe_gives_a_table_of_its_figures(self):
-        one = Row("g2p", 1, figures={"steps": 5, "test_word_errors": 20.5, "test_decoding_seconds": 3.0})
-        two = Row("g2p", 2, figures={"steps": 5, "test_word_errors": 21.5})
-        table = figures_table([one, two])
+        one = Row("g2p", 1, metrics={"steps": 5, "test_word_errors": 20.5, "test_decoding_seconds": 3.0})
+        two = Row("g2p", 2, metrics={"steps": 5, "test_word_errors": 21.5})
+        table = metrics_table([one, two])
         assert table["rows"][0]["test_word_errors"] == [20.5, 21.5]
         titles = [column["title"] for column in table["columns"]]
         assert "test words wrong %" in titles
@@ -133,17 +133,17 @@ class TestTables:
             for each in rows:
                 write_row(each, tmp_path / name)
             shown = {"all": (("one", "two"), ("accuracy",)), "none": (("three",), ())}
-            gather_tables(tmp_path / name, tmp_path / "results.json", "command", shown, figures_table)
+            gather_tables(tmp_path / name, tmp_path / "results.json", "command", shown, metrics_table)
             return json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
 
         here, there = (
             {"python": "3.11", "torch": "2", "device": "here"},
             {"python": "3.12", "torch": "2", "device": "gone"},
         )
-        one = Row("one", 1, figures={"test_accuracy": 90.0}, environment=here)
-        two = Row("two", 1, figures={"test_accuracy": 80.0}, environment=here)
+        one = Row("one", 1, metrics={"test_accuracy": 90.0}, environment=here)
+        two = Row("two", 1, metrics={"test_accuracy": 80.0}, environment=here)
         gathered("first", two, one)
-        again = replace(one, figures={"test_accuracy": 91.0}, environment=there)
+        again = replace(one, metrics={"test_accuracy": 91.0}, environment=there)
         found = gathered("then", again, replace(again, label="changed"))
         table = found["tables"]["all"]
         rows = [(row["recipe"], row["change"], row["test_accuracy"]) for row in table["rows"]]
@@ -157,8 +157,8 @@ class TestTables:
     def test_a_table_keeps_its_columns_when_nothing_is_measured_again(self, tmp_path, capsys):
         shown = {"all": (("one",), ("accuracy",)), "other": (("two",), ("accuracy",))}
         for name in ("one", "two"):
-            write_row(Row(name, 1, figures={"test_accuracy": 90.0}, environment=ROWS[0].environment), tmp_path / name)
-            gather_tables(tmp_path / name, tmp_path / "results.json", "command", shown, figures_table)
+            write_row(Row(name, 1, metrics={"test_accuracy": 90.0}, environment=ROWS[0].environment), tmp_path / name)
+            gather_tables(tmp_path / name, tmp_path / "results.json", "command", shown, metrics_table)
         tables = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["tables"]
         assert tables["all"]["columns"] == tables["other"]["columns"]
         assert tables["all"]["columns"][-1]["key"] == "test_accuracy"
@@ -184,9 +184,9 @@ class TestFiles:
         (made,) = read_rows(out)
         assert (made.recipe, made.label, made.seed) == ("pocket-transformer", "Tiny one", 5)
         assert made.overrides == {"training.steps": 4, "target.head": "free"}
-        assert made.figures["steps"] == 4
-        assert made.figures["seconds"] > 0
-        assert {"valid_bleu", "test_bleu", "test_chrf", "valid_exact", "weights"} <= made.figures.keys()
+        assert made.metrics["steps"] == 4
+        assert made.metrics["seconds"] > 0
+        assert {"valid_bleu", "test_bleu", "test_chrf", "valid_exact", "weights"} <= made.metrics.keys()
         assert {split: len(texts) for split, texts in made.outputs.items()} == {"valid": 3, "test": 3}
         assert made.signatures["bleu"].startswith("nrefs:1")
         run = RunFolder(out / "runs" / "pocket-transformer-tiny-one-seed5")
@@ -201,13 +201,13 @@ class TestFiles:
         (out / f"{made.name}.json").unlink()
         row_command.main([*asked, "--shared"])  # the run is there, the file lost; how long it took is not told
         (shared,) = read_rows(out)
-        assert shared.figures == {name: value for name, value in made.figures.items() if name != "seconds"} | {
-            name: value for name, value in shared.figures.items() if name.endswith("decoding_seconds")
+        assert shared.metrics == {name: value for name, value in made.metrics.items() if name != "seconds"} | {
+            name: value for name, value in shared.metrics.items() if name.endswith("decoding_seconds")
         }
         again = make_row(Row(made.recipe, 5, made.label, made.overrides), out)
-        assert (again.outputs, again.figures["seconds"]) == (made.outputs, made.figures["seconds"])
+        assert (again.outputs, again.metrics["seconds"]) == (made.outputs, made.metrics["seconds"])
         assert score_row(Row("ensemble", 1), run, {}).outputs == made.outputs
         row_command.main(["table", str(out), "--results", str(tmp_path / "results" / "x.json")])
         stored = json.loads((tmp_path / "results" / "x.json").read_text())
-        assert stored["rows"][0]["test_bleu"] == [round(made.figures["test_bleu"], 4)]
+        assert stored["rows"][0]["test_bleu"] == [round(made.metrics["test_bleu"], 4)]
         assert stored["command"] == "python benchmarks/rows.py"

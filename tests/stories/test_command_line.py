@@ -13,15 +13,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tiny import write_pairs
+from tiny_recipes import write_pairs
 
 from seq2see.cli import app as command
 from seq2see.cli.app import run
+from seq2see.runs import train as training
 from seq2see.sources import catalogue
 from seq2see.training.signals import Interrupted
-from seq2see.workbench import train as training
 
-TINY = ["training.steps=3", "training.save_every=2", "training.tokens=256"]
+TINY = ["training.steps=3", "training.evaluate_every=2", "training.tokens=256"]
 TINY += [f"{side}.{key}" for side in ("encoder", "decoder") for key in ("width=16", "depth=1")]
 
 
@@ -143,11 +143,11 @@ def test_a_training_that_was_asked_to_stop_says_how_to_go_on_and_by_which_signal
 def test_a_corpus_with_a_file_that_is_not_the_published_one_ends_with_two(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    for verdict, code in (("right", 0), ("missing", 0), ("different", 2)):
-        found = [SimpleNamespace(verdict="right", path="a"), SimpleNamespace(verdict=verdict, path="b")]
+    for status, code in (("right", 0), ("missing", 0), ("different", 2)):
+        found = [SimpleNamespace(status="right", path="a"), SimpleNamespace(status=status, path="b")]
         monkeypatch.setattr(catalogue, "check", lambda name, found=found: found)
         assert run(["data", "check", "multi30k"]) == code
-        assert f"{verdict:<10} b" in capsys.readouterr().out
+        assert f"{status:<10} b" in capsys.readouterr().out
 
 
 AT_ONCE = pytest.mark.parametrize("at_once", ["1", ""], ids=["printed at once", "kept back"])
@@ -300,12 +300,12 @@ def test_recipes_and_settings_are_explained(capsys: pytest.CaptureFixture[str]):
     assert run(["show", "pocket-rnn"]) == 0
     shown = capsys.readouterr().out
     assert "training.steps = " in shown
-    assert "    Optimiser steps in all." in shown
-    assert run(["diff", "pocket-gru", "pocket-notes-gru"]) == 0
+    assert "    Optimizer steps in all." in shown
+    assert run(["diff", "pocket-gru", "pocket-gru-reset-before"]) == 0
     assert "encoder.cell: gru | notes-gru" in capsys.readouterr().out
     assert run(["diff", "classify-image", "classify-image-hybrid"]) == 0
     told = capsys.readouterr().out.splitlines()  # 4 and 4.0 are the same
-    assert {line.partition(":")[0].rpartition(".")[0] for line in told} == {"", "source.frontend"}
+    assert {line.partition(":")[0].rpartition(".")[0] for line in told} == {"", "source.embedding"}
 
 
 def test_a_saved_recipe_is_as_good_as_a_name(folder: Path, capsys: pytest.CaptureFixture[str]):

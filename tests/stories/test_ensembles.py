@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import tiny_recipe, write_pairs
+from tiny_recipes import tiny_recipe, write_pairs
 
 from seq2see.cli.app import run as command
-from seq2see.cli.predict import converse
+from seq2see.cli.predict import interactive
 from seq2see.core.errors import UserError
 from seq2see.decoding.ensemble import Ensemble
-from seq2see.workbench.compare import changed_most
-from seq2see.workbench.ensemble import make_ensemble
-from seq2see.workbench.evaluate import evaluate
-from seq2see.workbench.predict import load
-from seq2see.workbench.report import write_report
-from seq2see.workbench.run_folder import RunFolder, read_scores
-from seq2see.workbench.train import train_recipe
+from seq2see.runs.compare import largest_changes
+from seq2see.runs.evaluate import evaluate
+from seq2see.runs.make_ensemble import make_ensemble
+from seq2see.runs.model import load
+from seq2see.runs.report import write_report
+from seq2see.runs.run_folder import RunFolder, read_scores
+from seq2see.runs.train import train_recipe
 
 TEXTS = ["红猫", "小鱼", "大牛大牛大牛", "老鸡"]
 
@@ -30,7 +30,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two runs of different seed and shape, and an ensemble of them."""
     folder = tmp_path_factory.mktemp("home")
     pairs = write_pairs(folder / "pairs.tsv")
-    changes = {"training.steps": 40, "training.rate": 1e-2, "training.schedule.warmup": 5}
+    changes = {"training.steps": 40, "training.learning_rate": 1e-2, "training.schedule.warmup": 5}
     train_recipe(tiny_recipe(pairs, **changes), folder / "one")
     other = {"target.head": "free", "encoder.width": 24, "decoder.width": 24, "training.seed": 2}
     train_recipe(tiny_recipe(pairs, **(changes | other)), folder / "two")
@@ -52,7 +52,7 @@ def test_it_predicts_and_its_answers_score_what_it_says(home: Path):
     both = load(home / "both")
     assert isinstance(both.module, Ensemble)
     for prediction in both.predict(TEXTS, num_beams=3):
-        best = prediction.answers[0]
+        best = prediction.outputs[0]
         if best.finished:
             assert both.score(prediction.source, best.text) == pytest.approx(best.log_probability, abs=1e-4)
 
@@ -119,7 +119,7 @@ def test_runs_with_other_vocabularies_are_refused_by_name(home: Path, tmp_path: 
     rows = (home / "pairs.tsv").read_text(encoding="utf-8")
     old, new = ("猫", "狮") if side == "source" else ("cat", "lion")
     (tmp_path / "pairs.tsv").write_text(rows.replace(old, new), encoding="utf-8")
-    own = {"source.tokeniser.kind": "characters", "target.tokeniser.kind": "words", "target.vocabulary": "separate"}
+    own = {"source.tokenizer.kind": "characters", "target.tokenizer.kind": "words", "target.vocabulary": "separate"}
     one = train_recipe(tiny_recipe(home / "pairs.tsv", **own), tmp_path / "first")
     other = train_recipe(tiny_recipe(tmp_path / "pairs.tsv", **own), tmp_path / "stranger")
     with pytest.raises(UserError, match=f"stranger and .*first do not have the same {side} vocabulary"):
@@ -151,7 +151,7 @@ def test_the_command_line_makes_one_and_compares_it(home: Path, tmp_path: Path, 
 def test_a_comparison_shows_what_changed_most(home: Path, capsys: pytest.CaptureFixture[str]):
     assert command(["eval", str(home / "one"), str(home / "two")]) == 0
     shown = capsys.readouterr().out
-    changes = changed_most(RunFolder(home / "one"), RunFolder(home / "two"))
+    changes = largest_changes(RunFolder(home / "one"), RunFolder(home / "two"))
     assert changes
     assert "changed most" in shown
     for each in changes:
@@ -159,9 +159,9 @@ def test_a_comparison_shows_what_changed_most(home: Path, capsys: pytest.Capture
         assert f"{home / 'two'}: {each.second}" in shown
     gains = [each.gain for each in changes]
     assert gains == sorted(gains, reverse=True)
-    back = changed_most(RunFolder(home / "two"), RunFolder(home / "one"))
+    back = largest_changes(RunFolder(home / "two"), RunFolder(home / "one"))
     assert sorted(-each.gain for each in back) == sorted(gains)
-    assert changed_most(RunFolder(home / "one"), RunFolder(home / "one")) == []
+    assert largest_changes(RunFolder(home / "one"), RunFolder(home / "one")) == []
 
 
 def test_a_comparison_takes_no_answers_that_were_made_with_other_settings(home: Path):
@@ -178,10 +178,10 @@ def test_a_dialogue_with_a_translator(home: Path, monkeypatch: pytest.MonkeyPatc
     typed = iter(["红猫", "...", "", "红猫", ""])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
     model = load(home / "one")
-    converse(model, {"prefix": ""})
+    interactive(model, {"prefix": ""})
     answers = [model("红猫").text, model("...").text]  # dots are a text: there is nothing that it could go on from
     assert capsys.readouterr().out.split("\n")[1:] == [*answers, ""]
-    converse(model, {"prefix": ""}, as_json=True)
+    interactive(model, {"prefix": ""}, as_json=True)
     assert json.loads(capsys.readouterr().out.split("\n")[1])["answers"][0]["text"] == answers[0]
 
 
@@ -189,14 +189,14 @@ def test_a_dialogue_gives_all_answers_that_are_asked_for(home: Path, monkeypatch
     typed = iter(["红猫", ""])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
     model, several = load(home / "one"), {"num_beams": 3, "num_return_sequences": 3}
-    converse(model, {"prefix": "", **several})
-    assert capsys.readouterr().out.split("\n")[1:] == [*(each.text for each in model("红猫", **several).answers), ""]
+    interactive(model, {"prefix": "", **several})
+    assert capsys.readouterr().out.split("\n")[1:] == [*(each.text for each in model("红猫", **several).outputs), ""]
 
 
 @pytest.mark.parametrize("wrong", [{"precision": "int4"}, {"num_return_sequences": 2}, {"num_beam": 2}], ids=str)
 def test_a_dialogue_tells_a_wrong_setting_before_anything_is_typed(wrong: dict, home: Path, capsys):
     with pytest.raises(UserError, match=next(iter(wrong))):
-        converse(load(home / "one"), {"prefix": "", **wrong})
+        interactive(load(home / "one"), {"prefix": "", **wrong})
     assert capsys.readouterr().out == ""
 
 

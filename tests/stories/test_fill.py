@@ -7,30 +7,30 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import stop_and_go_on, tiny_recipe
+from tiny_recipes import stop_and_resume, tiny_recipe
 
 from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.cli.scores import print_scores
 from seq2see.core.batch import NOT_ASKED
 from seq2see.core.errors import UserError
-from seq2see.sequences.blanks import around_blanks, read_blanks
+from seq2see.runs.compare import compare
+from seq2see.runs.dry_run import dry_run
+from seq2see.runs.evaluate import evaluate
+from seq2see.runs.fill_mask import FillMask
+from seq2see.runs.make_ensemble import make_ensemble
+from seq2see.runs.model import load
+from seq2see.runs.prepare import encode, read_corpus
+from seq2see.runs.reordering import reordering
+from seq2see.runs.report import write_report
+from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.text_attention import TextAttention
+from seq2see.runs.train import train_recipe
+from seq2see.sequences.masking import crop_around_masks, encode_with_masks
 from seq2see.sources.examples import Example
-from seq2see.workbench.attention import TextAttention
-from seq2see.workbench.compare import compare
-from seq2see.workbench.dry import dry_run
-from seq2see.workbench.ensemble import make_ensemble
-from seq2see.workbench.evaluate import evaluate
-from seq2see.workbench.fill import Fill
-from seq2see.workbench.predict import load
-from seq2see.workbench.prepare import encode, read_corpus
-from seq2see.workbench.reordering import reordering
-from seq2see.workbench.report import write_report
-from seq2see.workbench.run_folder import RunFolder
-from seq2see.workbench.train import train_recipe
 
 SENTENCE = "the cat sat on the mat. 猫坐在垫子上。\n"
-SMALL = {"source.longest": 24, "training.tokens": 192, "encoder.width": 32, "encoder.dropout": 0.0}
+SMALL = {"source.max_tokens": 24, "training.tokens": 192, "encoder.width": 32, "encoder.dropout": 0.0}
 
 
 @pytest.fixture(scope="module")
@@ -40,16 +40,16 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def learnt(book: Path, out: Path, name: str, **changes) -> RunFolder:
-    much = {"training.steps": 400, "training.save_every": 200, "training.tokens": 384}
-    much |= {"training.rate": 1e-2, "training.schedule.warmup": 20}
+def learned(book: Path, out: Path, name: str, **changes) -> RunFolder:
+    much = {"training.steps": 400, "training.evaluate_every": 200, "training.tokens": 384}
+    much |= {"training.learning_rate": 1e-2, "training.schedule.warmup": 20}
     return train_recipe(tiny_recipe(book, name, **SMALL | much | changes), out)
 
 
 @pytest.fixture(scope="module")
 def run(book: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """A run that has learnt its one sentence by heart, character by character."""
-    return learnt(book, tmp_path_factory.mktemp("runs") / "learnt", "fill-characters")
+    """A run that has learned its one sentence by heart, character by character."""
+    return learned(book, tmp_path_factory.mktemp("runs") / "learned", "fill-characters")
 
 
 def test_it_fills_one_blank_or_several(run: RunFolder):
@@ -63,11 +63,11 @@ def test_it_fills_one_blank_or_several(run: RunFolder):
 
 def test_it_tells_what_else_could_stand_there(run: RunFolder):
     found = load(run.path)("the c[MASK]t s[MASK]t", top_k=3)
-    assert [len(guess) for guess in found.guesses] == [3, 3]
-    for guess in found.guesses:
+    assert [len(guess) for guess in found.candidates] == [3, 3]
+    for guess in found.candidates:
         assert guess[0].text == "a"
         assert 1 >= guess[0].probability > guess[1].probability > guess[2].probability > 0
-    everything = load(run.path)("the c[MASK]t", top_k=0).guesses[0]
+    everything = load(run.path)("the c[MASK]t", top_k=0).candidates[0]
     assert sum(choice.probability for choice in everything) == pytest.approx(1, abs=0.01)
     assert "[MASK]" not in {choice.text for choice in everything}
 
@@ -103,10 +103,10 @@ def test_a_long_text_without_a_blank_is_reordered_as_far_as_it_is_read(run: RunF
     model = load(run.path)
     text = "the cat " * 100
     assert reordering(model, text).ids == model.reading(text, None).batch.source.values[0].tolist()
-    assert len(reordering(model, text).ids) == model.config.model.read.longest + 2
+    assert len(reordering(model, text).ids) == model.config.model.source_text.max_tokens + 2
 
 
-def test_neighbours_do_not_matter(run: RunFolder):
+def test_neighbors_do_not_matter(run: RunFolder):
     model = load(run.path)
     texts = ["the c[MASK]t", "猫坐在[MASK]子上。", "[MASK]", "mat. 猫[MASK]在"]
     together = model.predict(texts)
@@ -133,7 +133,7 @@ def test_what_has_no_meaning_is_refused(run: RunFolder, tmp_path: Path):
 
 def test_it_is_judged_by_the_tokens_it_guesses(run: RunFolder, capsys):
     scores = evaluate(run)
-    assert scores["hidden"]["accuracy"] > 75  # some blanks can hardly be guessed: their neighbours are wrong
+    assert scores["hidden"]["accuracy"] > 75  # some blanks can hardly be guessed: their neighbors are wrong
     assert 1 <= scores["hidden"]["perplexity"] < 3
     print_scores(run, scores)
     told = capsys.readouterr().out
@@ -175,10 +175,10 @@ def test_its_attention_looks_both_ways(run: RunFolder):
 
 def test_the_command_line_prints_guesses(run: RunFolder, capsys):
     assert command(["predict", str(run.path), "the c[MASK]t", "--set", "decoding.top_k=2"]) == 0
-    text, guesses = capsys.readouterr().out.strip().split("\t")
+    text, candidates = capsys.readouterr().out.strip().split("\t")
     assert text == "the cat"
-    assert guesses.startswith("a 0.")
-    assert len(guesses.split(", ")) == 2
+    assert candidates.startswith("a 0.")
+    assert len(candidates.split(", ")) == 2
     assert command(["predict", str(run.path), "猫坐在[MASK]子上。", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["answers"][0]["text"] == "猫坐在垫子上。"
@@ -188,20 +188,20 @@ def test_the_command_line_prints_guesses(run: RunFolder, capsys):
 
 
 def test_pieces_of_words_can_be_hidden_too(book: Path, tmp_path: Path):
-    run = learnt(book, tmp_path / "pieces", "fill", **{"source.tokeniser.size": 330, "training.steps": 240})
+    run = learned(book, tmp_path / "pieces", "fill", **{"source.tokenizer.vocab_size": 330, "training.steps": 240})
     found = load(run.path)("the [MASK] sat on the mat.")
     assert found.text == "the cat sat on the mat."
-    assert found.guesses[0][0].text == " cat"
+    assert found.candidates[0][0].text == " cat"
 
 
 def test_pairs_are_judged_by_whether_they_follow(tmp_path: Path, capsys):
     lines = [f"{who} sees {what}.\n{who} likes {what}.\n" for who in ("Ann", "Bob", "Eve") for what in ("cats", "dogs")]
     (tmp_path / "pairs.txt").write_text("".join(lines) * 20, encoding="utf-8")
-    changes = {"source.longest": 32, "training.steps": 12, "source.tokeniser.kind": "characters"}
+    changes = {"source.max_tokens": 32, "training.steps": 12, "source.tokenizer.kind": "characters"}
     run = train_recipe(tiny_recipe(tmp_path / "pairs.txt", "fill-bert", **SMALL | changes), tmp_path / "run")
     scores = evaluate(run)
     stored, splits = load(run.path).stored, read_corpus(run.recipe())[0]
-    test = encode(run.recipe(), stored.tokenisers, splits["test"])
+    test = encode(run.recipe(), stored.tokenizers, splits["test"])
     asked = test.batch(np.arange(len(test))).labels != NOT_ASKED
     assert scores["follows"]["rows"] == asked[:, 0].sum() == len(test)
     assert scores["hidden"]["tokens"] == asked[:, 1:].sum()
@@ -212,7 +212,7 @@ def test_pairs_are_judged_by_whether_they_follow(tmp_path: Path, capsys):
 
 
 def test_a_stopped_run_goes_on_to_the_same_end(book: Path, tmp_path: Path):
-    stop_and_go_on(tiny_recipe(book, "fill-characters", **SMALL), tmp_path)
+    stop_and_resume(tiny_recipe(book, "fill-characters", **SMALL), tmp_path)
 
 
 def test_a_dry_run_shows_what_is_hidden_and_asked(book: Path):
@@ -226,7 +226,11 @@ def test_a_dry_run_shows_what_is_hidden_and_asked(book: Path):
 
 
 def test_a_loss_that_is_no_number_names_the_text(book: Path, tmp_path: Path):
-    changes = SMALL | {"training.rate": 1e30, "training.schedule.kind": "constant", "training.clip": 0}
+    changes = SMALL | {
+        "training.learning_rate": 1e30,
+        "training.schedule.kind": "constant",
+        "training.max_grad_norm": 0,
+    }
     with pytest.raises(UserError, match=r"The batch holds 8 windows, first near '"):
         train_recipe(tiny_recipe(book, "fill-characters", **changes), tmp_path / "broken")
 
@@ -236,7 +240,7 @@ def test_a_loss_that_is_no_number_names_the_text(book: Path, tmp_path: Path):
     [
         ({"training.batches": "packed"}, "running text"),
         ({"metrics": ["bleu"]}, "running text"),
-        ({"source.tokeniser.dropout": 0.1}, "source.tokeniser.dropout=0"),
+        ({"source.tokenizer.dropout": 0.1}, "source.tokenizer.dropout=0"),
         ({"objective.kind": "next-token"}, "goes with objective.kind=masked-token"),
         ({"decoder.kind": "transformer"}, r"has no \[decoder\]"),
     ],
@@ -249,18 +253,18 @@ def test_what_would_be_ignored_is_refused(book: Path, changes, complaint):
 
 def test_a_text_shorter_than_two_windows_is_refused_with_a_setting_that_helps(tmp_path: Path):
     (tmp_path / "short.txt").write_text("我有一支笔，你有一本书。\n" * 6, encoding="utf-8")
-    changes = {"training.tokens": 256, "source.longest": 64}
+    changes = {"training.tokens": 256, "source.max_tokens": 64}
     with pytest.raises(UserError, match=r"short\.txt: The text to learn from has \d+ tokens.* source\.longest to \d+"):
         train_recipe(tiny_recipe(tmp_path / "short.txt", "fill", **changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_windows_of_unknown_characters_are_not_shown_if_they_cannot_be_read_back():
-    recipe, task = resolve("fill-characters", [], {"source.longest": 40}), Fill()
-    tokenisers = task.learn(recipe, [Example("", "ab" * 50)])
-    known, strange = (task.encode(recipe, tokenisers, [Example("", text * 100)]) for text in ("abba", "a中文b字"))
+    recipe, task = resolve("fill-characters", [], {"source.max_tokens": 40}), FillMask()
+    tokenizers = task.learn(recipe, [Example("", "ab" * 50)])
+    known, strange = (task.encode(recipe, tokenizers, [Example("", text * 100)]) for text in ("abba", "a中文b字"))
     assert len(task.shown(known, 4)) == 4
     shown = task.shown(strange, 40)
     assert 0 < len(shown) < len(strange)  # <unk> is five characters
     for each in shown:
-        around_blanks(read_blanks(each.source, strange.tokeniser), strange.tokeniser.mask, 40)
+        crop_around_masks(encode_with_masks(each.source, strange.tokenizer), strange.tokenizer.mask_id, 40)

@@ -14,19 +14,19 @@ import time
 from pathlib import Path
 
 import pytest
-from tiny import ANIMALS, COLOURS, tiny_recipe, write_pairs
+from tiny_recipes import ANIMALS, COLORS, tiny_recipe, write_pairs
 
 from seq2see.cli.app import run
-from seq2see.cli.meter import Meter
-from seq2see.workbench import model_folder
-from seq2see.workbench.answer_file import AnswerFile
-from seq2see.workbench.predict import load
-from seq2see.workbench.streaming import Progress
-from seq2see.workbench.train import train_recipe
+from seq2see.cli.progress_meter import Meter
+from seq2see.runs import model_folder
+from seq2see.runs.batch_inference import Progress
+from seq2see.runs.model import load
+from seq2see.runs.output_file import OutputFile
+from seq2see.runs.train import train_recipe
 
 
 class Silent:
-    def say(self, text: str) -> None: ...
+    def log(self, text: str) -> None: ...
     def step(self, step: int, figures: dict[str, float]) -> None: ...
 
 
@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("long")
     recipe = tiny_recipe(write_pairs(folder / "my.tsv"), **{"training.steps": 2, "decoding.max_new_tokens": 4})
     train_recipe(recipe, folder / "run", Silent())
-    draw, letters = random.Random(3), [*ANIMALS, *COLOURS]
+    draw, letters = random.Random(3), [*ANIMALS, *COLORS]
     lines = ["".join(draw.choices(letters, k=draw.randint(0, 9))) for _ in range(3000)]
     (folder / "in.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder
@@ -60,13 +60,13 @@ def start(arguments: list[str]) -> multiprocessing.Process:
     """
 
     def slowly() -> None:
-        write = AnswerFile.write
+        write = OutputFile.write
 
-        def write_and_rest(self: AnswerFile, *given: object) -> None:
+        def write_and_rest(self: OutputFile, *given: object) -> None:
             write(self, *given)
             time.sleep(0.1)
 
-        AnswerFile.write = write_and_rest
+        OutputFile.write = write_and_rest
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are born deaf to it
         sys.exit(run(arguments))
 
@@ -177,9 +177,9 @@ def test_a_sample_does_not_depend_on_its_window(folder: Path):
     model = load(folder / "run")
     texts = (folder / "in.txt").read_text(encoding="utf-8").split("\n")[:100]
     asked = {number: text for number, text in enumerate(texts) if text}
-    drawn = model.predict(list(asked.values()), numbers=list(asked), do_sample=True, max_new_tokens=6)
+    drawn = model.predict(list(asked.values()), indices=list(asked), do_sample=True, max_new_tokens=6)
     later = {number: text for number, text in asked.items() if number >= 70}
-    again = model.predict(list(later.values()), numbers=list(later), do_sample=True, max_new_tokens=6)
+    again = model.predict(list(later.values()), indices=list(later), do_sample=True, max_new_tokens=6)
     assert [each.text for each in drawn[-len(again) :]] == [each.text for each in again]
     assert len({each.text for each in model.predict(["红猫"] * 20, do_sample=True, max_new_tokens=6)}) > 1
 
@@ -223,8 +223,8 @@ print(*sys.modules, file=sys.stderr)
 def test_one_sentence_imports_nothing_that_it_does_not_need(folder: Path):
     command = [sys.executable, "-c", LIGHT, "predict", str(folder / "run"), "红猫"]
     loaded = set(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr.split())
-    assert {"torch", "seq2see.workbench.predict"} <= loaded
-    heavy = {"rich", "matplotlib", "sacrebleu", "ctranslate2", "seq2see.workbench.recipe", "seq2see.decoding.native"}
+    assert {"torch", "seq2see.runs.model"} <= loaded
+    heavy = {"rich", "matplotlib", "sacrebleu", "ctranslate2", "seq2see.runs.recipe", "seq2see.decoding.native"}
     assert not loaded & heavy
     assert not {name for name in loaded if name.startswith(("seq2see.training", "seq2see.metrics", "seq2see.recipes"))}
 

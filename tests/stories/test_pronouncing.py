@@ -10,18 +10,18 @@ import pytest
 
 from seq2see.cli.scores import print_scores
 from seq2see.metrics.edits import pronunciation_errors
-from seq2see.recipes.table import recipe
-from seq2see.workbench import evaluate as evaluation
-from seq2see.workbench.evaluate import evaluate, score_outputs
-from seq2see.workbench.report import write_report
-from seq2see.workbench.run_folder import RunFolder, read_scores
-from seq2see.workbench.train import train_recipe
+from seq2see.recipes.registry import recipe
+from seq2see.runs import evaluate as evaluation
+from seq2see.runs.evaluate import evaluate, score_outputs
+from seq2see.runs.report import write_report
+from seq2see.runs.run_folder import RunFolder, read_scores
+from seq2see.runs.train import train_recipe
 
 SOUNDS = {"b": "B", "d": "D", "f": "F", "k": "K", "a": "AA1", "o": "OW1", "u": "UW1"}
 SMALL = {
     "encoder.width": 32, "decoder.width": 32, "encoder.depth": 1, "decoder.depth": 1, "encoder.dropout": 0.0,
-    "decoder.dropout": 0.0, "training.steps": 180, "training.save_every": 90, "training.tokens": 256,
-    "training.rate": 1e-2, "training.schedule.warmup": 20, "training.average.decay": 0.9,
+    "decoder.dropout": 0.0, "training.steps": 180, "training.evaluate_every": 90, "training.tokens": 256,
+    "training.learning_rate": 1e-2, "training.schedule.warmup": 20, "training.average.decay": 0.9,
 }  # fmt: skip
 
 

@@ -13,37 +13,41 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import fingerprint, tiny_recipe, write_pairs
+from tiny_recipes import fingerprint, tiny_recipe, write_pairs
 
 from seq2see.core.errors import UserError
-from seq2see.models.packing import pack_model
+from seq2see.models.named_tensors import named_tensors
+from seq2see.runs.model_folder import read_model
+from seq2see.runs.train import NullListener, train_recipe
 from seq2see.training import resume as training_resume
-from seq2see.training.checkpoints import DiskFull, found, load
+from seq2see.training.checkpoints import DiskFull, list_checkpoints, load
 from seq2see.training.signals import Interrupted
-from seq2see.workbench.model_folder import read_model
-from seq2see.workbench.train import Nobody, train_recipe
 
-FLAVOURS: dict[str, dict[str, object]] = {
+FLAVORS: dict[str, dict[str, object]] = {
     "plain": {},
     "moving average": {"training.average.kind": "moving"},
     "last checkpoints": {"training.average.kind": "last", "training.average.count": 2},
     "patience": {  # at such a rate it gets worse, and patience is called for
         "training.patience": 50,
-        "training.save_every": 2,
-        "training.optimiser.kind": "sgd",
-        "training.rate": 10.0,
+        "training.evaluate_every": 2,
+        "training.optimizer.kind": "sgd",
+        "training.learning_rate": 10.0,
         "training.schedule.warmup": 12,
     },
     "triggered average": {
         "training.average.kind": "triggered",
-        "training.save_every": 1,
-        "training.optimiser.kind": "adam",
-        "training.rate": 1.0,
+        "training.evaluate_every": 1,
+        "training.optimizer.kind": "adam",
+        "training.learning_rate": 1.0,
         "training.schedule.warmup": 1,
     },
     "own words": {"base": "pocket-scheduled-sampling"},
     "batch norm": {"base": "pocket-batch-norm", "training.accumulate": 2},
-    "other pieces": {"target.tokeniser.kind": "bpe", "target.tokeniser.size": 300, "target.tokeniser.dropout": 0.3},
+    "other pieces": {
+        "target.tokenizer.kind": "bpe",
+        "target.tokenizer.vocab_size": 300,
+        "target.tokenizer.dropout": 0.3,
+    },
 }
 
 
@@ -52,7 +56,7 @@ def pairs(tmp_path: Path) -> Path:
     return write_pairs(tmp_path / "pairs.tsv")
 
 
-class StopAt(Nobody):
+class StopAt(NullListener):
     """Sends this process a signal when it sees a certain step, as a person or a scheduler would."""
 
     def __init__(self, step: int, number: int = signal.SIGTERM):
@@ -64,13 +68,13 @@ class StopAt(Nobody):
             os.kill(os.getpid(), self.number)
 
 
-class Listener(Nobody):
+class Listener(NullListener):
     """Keeps what is said."""
 
     def __init__(self):
         object.__setattr__(self, "said", [])
 
-    def say(self, text: str) -> None:
+    def log(self, text: str) -> None:
         self.said.append(text)
 
 
@@ -85,14 +89,14 @@ def test_another_seed_is_another_run(pairs: Path, tmp_path: Path):
     assert first.metrics.read_bytes() != second.metrics.read_bytes()
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_a_stopped_run_resumes_exactly(pairs: Path, tmp_path: Path, flavour: str):
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_a_stopped_run_resumes_exactly(pairs: Path, tmp_path: Path, flavor: str):
     """Stopped at once, as it keeps a checkpoint, between two of them, and shortly before its end."""
-    recipe = tiny_recipe(pairs, **FLAVOURS[flavour])
+    recipe = tiny_recipe(pairs, **FLAVORS[flavor])
     whole = fingerprint(train_recipe(recipe, tmp_path / "whole").path)
-    if flavour == "triggered average":  # at such a rate it is, before the last stop
-        last = found(tmp_path / "whole" / "checkpoints")[0][1]
-        assert 0 < json.loads((last / "state.json").read_text())["averaged_since"] < 11
+    if flavor == "triggered average":  # at such a rate it is, before the last stop
+        last = list_checkpoints(tmp_path / "whole" / "checkpoints")[0][1]
+        assert 0 < json.loads((last / "state.json").read_text())["average_start"] < 11
     for step in (1, 4, 6, 11):
         folder = tmp_path / f"stopped at {step}"
         with pytest.raises(Interrupted) as stop:
@@ -106,11 +110,11 @@ def test_a_stopped_run_resumes_exactly(pairs: Path, tmp_path: Path, flavour: str
 @pytest.mark.parametrize("at", ["read_with_truth", "decode"])
 def test_a_stop_during_evaluation_neither_loses_nor_doubles_it(at: str, pairs: Path, tmp_path: Path, monkeypatch):
     """Whether the measuring is interrupted, or the showing after it."""
-    import seq2see.workbench.errands as errands
+    import seq2see.runs.callbacks as callbacks
 
     recipe = tiny_recipe(pairs)
     whole = train_recipe(recipe, tmp_path / "whole")
-    real = getattr(errands, at)
+    real = getattr(callbacks, at)
     calls = iter(range(100))
 
     def interrupted_once(*arguments, **options):
@@ -118,7 +122,7 @@ def test_a_stop_during_evaluation_neither_loses_nor_doubles_it(at: str, pairs: P
             os.kill(os.getpid(), signal.SIGINT)
         return real(*arguments, **options)
 
-    monkeypatch.setattr(errands, at, interrupted_once)
+    monkeypatch.setattr(callbacks, at, interrupted_once)
     with pytest.raises(Interrupted) as stop:
         train_recipe(recipe, tmp_path / "stopped")
     assert stop.value.step == 8
@@ -140,12 +144,12 @@ def test_a_checkpoint_of_an_older_version_is_refused_with_a_remedy(pairs: Path, 
 
     def older(folder, step, tensors, state, keep):
         written.append(set(state))
-        return save(folder, step, tensors, {name: state[name] for name in state if name != "averaged_since"}, keep)
+        return save(folder, step, tensors, {name: state[name] for name in state if name != "average_start"}, keep)
 
     monkeypatch.setattr(training_resume, "save", older)
     with pytest.raises(Interrupted):
         train_recipe(recipe, tmp_path / "run", StopAt(6))
-    assert written[-1] == set(training_resume.STORED)
+    assert written[-1] == set(training_resume.STATE_KEYS)
     with pytest.raises(UserError, match=r"step-000006: .*another version.*does not tell averaged_since\. .*--out"):
         train_recipe(recipe, tmp_path / "run")
 
@@ -166,13 +170,20 @@ def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_is_used(pairs: 
 
 def test_a_loss_that_is_no_number_stops_before_the_update_and_names_the_batch(pairs: Path, tmp_path: Path):
     with pytest.raises(UserError, match="training stopped before the update") as caught:
-        train_recipe(tiny_recipe(pairs, **{"training.rate": 1e30, "training.clip": 0}), tmp_path / "run")
+        train_recipe(
+            tiny_recipe(pairs, **{"training.learning_rate": 1e30, "training.max_grad_norm": 0}), tmp_path / "run"
+        )
     assert "pairs.tsv:" in str(caught.value)
 
 
 def test_patience_stops_early_and_keeps_the_best_weights(pairs: Path, tmp_path: Path):
-    changes = {"training.patience": 2, "training.steps": 400, "training.rate": 0.3, "training.clip": 0}
-    run = train_recipe(tiny_recipe(pairs, **changes, **{"training.optimiser.kind": "adam"}), tmp_path / "run")
+    changes = {
+        "training.patience": 2,
+        "training.steps": 400,
+        "training.learning_rate": 0.3,
+        "training.max_grad_norm": 0,
+    }
+    run = train_recipe(tiny_recipe(pairs, **changes, **{"training.optimizer.kind": "adam"}), tmp_path / "run")
     notes = [json.loads(line) for line in run.metrics.read_text().splitlines()]
     losses = [note["valid_loss"] for note in notes if "valid_loss" in note]
     assert notes[-1]["step"] < 400
@@ -180,7 +191,7 @@ def test_patience_stops_early_and_keeps_the_best_weights(pairs: Path, tmp_path: 
 
 
 def test_a_full_disk_costs_a_checkpoint_and_not_the_training(pairs: Path, tmp_path: Path, monkeypatch):
-    import seq2see.workbench.train as workbench
+    import seq2see.runs.train as workbench
 
     recipe = tiny_recipe(pairs)
     whole = train_recipe(recipe, tmp_path / "whole")
@@ -199,7 +210,7 @@ def test_a_full_disk_costs_a_checkpoint_and_not_the_training(pairs: Path, tmp_pa
 
 
 def test_a_disk_that_is_full_at_the_end_is_an_error_and_nothing_is_lost(pairs: Path, tmp_path: Path, monkeypatch):
-    import seq2see.workbench.train as workbench
+    import seq2see.runs.train as workbench
 
     recipe = tiny_recipe(pairs)
     whole = train_recipe(recipe, tmp_path / "whole")
@@ -223,11 +234,11 @@ def test_a_stop_says_where_the_run_lies(pairs: Path, tmp_path: Path):
     with pytest.raises(Interrupted) as stop:
         train_recipe(recipe, tmp_path / "run", StopAt(3))
     assert stop.value.folder == str(tmp_path / "run-2")
-    assert stop.value.saved == 3
+    assert stop.value.saved_step == 3
 
 
 def test_a_stop_on_a_full_disk_does_not_claim_to_have_saved(pairs: Path, tmp_path: Path, monkeypatch):
-    import seq2see.workbench.train as workbench
+    import seq2see.runs.train as workbench
 
     real = workbench.save_trainer
 
@@ -239,7 +250,7 @@ def test_a_stop_on_a_full_disk_does_not_claim_to_have_saved(pairs: Path, tmp_pat
     monkeypatch.setattr(workbench, "save_trainer", full_at_six)
     with pytest.raises(Interrupted) as stop:
         train_recipe(tiny_recipe(pairs), tmp_path / "run", StopAt(6))
-    assert (stop.value.step, stop.value.saved) == (6, 4)
+    assert (stop.value.step, stop.value.saved_step) == (6, 4)
 
 
 def kills(folder: Path, seed: int, count: int) -> int:
@@ -304,18 +315,18 @@ if __name__ == "__main__":
 
 
 def test_the_model_of_a_run_is_the_mean_of_its_last_checkpoints(pairs: Path, tmp_path: Path):
-    run = train_recipe(tiny_recipe(pairs, **FLAVOURS["last checkpoints"]), tmp_path / "run")
-    last = [load(path).tensors("model") for _, path in found(run.checkpoints)[:2]]
-    model = pack_model(read_model(run.model, torch.device("cpu")).module)
+    run = train_recipe(tiny_recipe(pairs, **FLAVORS["last checkpoints"]), tmp_path / "run")
+    last = [load(path).tensors("model") for _, path in list_checkpoints(run.checkpoints)[:2]]
+    model = named_tensors(read_model(run.model, torch.device("cpu")).module)
     for name, weight in model.items():
         torch.testing.assert_close(weight, (last[0][name] + last[1][name]) / 2)
     assert any(not torch.equal(weight, each[name]) for name, weight in model.items() for each in last)
 
 
 def test_the_model_of_a_run_with_patience_is_its_best(pairs: Path, tmp_path: Path):
-    run = train_recipe(tiny_recipe(pairs, **FLAVOURS["patience"]), tmp_path / "run")
-    (_, last), *_ = found(run.checkpoints)
+    run = train_recipe(tiny_recipe(pairs, **FLAVORS["patience"]), tmp_path / "run")
+    (_, last), *_ = list_checkpoints(run.checkpoints)
     best = load(last).tensors("best")
     assert any(not torch.equal(weight, best[name]) for name, weight in load(last).tensors("model").items())
-    model = pack_model(read_model(run.model, torch.device("cpu")).module)
+    model = named_tensors(read_model(run.model, torch.device("cpu")).module)
     assert all(torch.equal(weight, best[name]) for name, weight in model.items())

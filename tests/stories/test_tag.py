@@ -6,24 +6,24 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny import stop_and_go_on, tiny_recipe
+from tiny_recipes import stop_and_resume, tiny_recipe
 
 from seq2see.api import resolve
 from seq2see.cli.app import run as command
-from seq2see.cli.predict import converse
+from seq2see.cli.predict import interactive
 from seq2see.core.errors import UserError
-from seq2see.workbench.dry import dry_run
-from seq2see.workbench.embeddings import Words
-from seq2see.workbench.evaluate import evaluate
-from seq2see.workbench.predict import load
-from seq2see.workbench.report import write_report
-from seq2see.workbench.run_folder import RunFolder
-from seq2see.workbench.train import train_recipe
+from seq2see.runs.dry_run import dry_run
+from seq2see.runs.evaluate import evaluate
+from seq2see.runs.model import load
+from seq2see.runs.report import write_report
+from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.train import train_recipe
+from seq2see.runs.word_embeddings import WordEmbeddings
 
 WHO = {"Ann": "B-PER", "Bob": "B-PER", "Eve": "B-PER", "小明": "B-PER"}
 WHERE = {"Rome": "B-LOC", "Oslo": "B-LOC", "Bern": "B-LOC", "北京": "B-LOC"}
-SMALL = {"source.tokeniser.size": 330, "training.tokens": 128, "training.patience": 0}
-WHOLE = {"source.tokeniser.kind": "characters", "source.frontend.kind": "ngrams", "source.frontend.rows": 2000}
+SMALL = {"source.tokenizer.vocab_size": 330, "training.tokens": 128, "training.patience": 0}
+WHOLE = {"source.tokenizer.kind": "characters", "source.embedding.kind": "ngrams", "source.embedding.buckets": 2000}
 WHOLE |= {"training.tokens": 256, "training.patience": 0}
 
 
@@ -32,27 +32,27 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data") / "names.conll"
     lines = []
     for who in WHO:
-        for where in WHERE:
+        for location in WHERE:
             for verb in ("sees", "loves", "leaves", "visits"):
-                lines.append(f"{who} B-PER\nSmith I-PER\n{verb} O\nold O\n{where} B-LOC\n\n")
+                lines.append(f"{who} B-PER\nSmith I-PER\n{verb} O\nold O\n{location} B-LOC\n\n")
     path.write_text("".join(lines), encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="module")
 def run(names: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    changes = {"training.steps": 60, "training.save_every": 30, "training.rate": 1e-2, "encoder.width": 32}
-    return train_recipe(tiny_recipe(names, "tag", **SMALL | changes), tmp_path_factory.mktemp("runs") / "learnt")
+    changes = {"training.steps": 60, "training.evaluate_every": 30, "training.learning_rate": 1e-2, "encoder.width": 32}
+    return train_recipe(tiny_recipe(names, "tag", **SMALL | changes), tmp_path_factory.mktemp("runs") / "learned")
 
 
 def test_every_word_gets_its_tag(run: RunFolder):
     model = load(run.path)
     assert model("Ann Smith sees old Rome").text == "Ann/B-PER Smith/I-PER sees/O old/O Rome/B-LOC"
     assert model("小明 Smith loves old 北京").text.split()[4] == "北京/B-LOC"
-    assert model("Ann Smith sees old Rome").guesses == ()
-    guesses = model("Ann Smith sees", top_k=2).guesses
-    assert [len(guess) for guess in guesses] == [2, 2, 2]
-    assert guesses[0][0].text == "B-PER"
+    assert model("Ann Smith sees old Rome").candidates == ()
+    candidates = model("Ann Smith sees", top_k=2).candidates
+    assert [len(guess) for guess in candidates] == [2, 2, 2]
+    assert candidates[0][0].text == "B-PER"
     with pytest.raises(UserError, match="nothing to read"):
         model("  ")
     assert load(run.path)("Ann " * 400).truncated
@@ -81,7 +81,7 @@ def test_the_command_line_tags_lines(run: RunFolder, capsys):
 def test_in_a_dialogue_three_dots_are_a_text_like_any_other(run: RunFolder, monkeypatch, capsys):
     typed = iter(["Ada", "...", ""])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
-    converse(load(run.path), {"prefix": ""})
+    interactive(load(run.path), {"prefix": ""})
     first, second = capsys.readouterr().out.splitlines()[1:]
     assert first.startswith("Ada/")
     assert second.startswith(".../")
@@ -95,7 +95,7 @@ def test_samples_show_words_with_their_tags(run: RunFolder):
 
 
 def test_the_pocket_world_has_tags_of_its_own(tmp_path: Path):
-    changes = {"corpus.size": 300, "training.steps": 3, "training.save_every": 3, "encoder.width": 16}
+    changes = {"corpus.size": 300, "training.steps": 3, "training.evaluate_every": 3, "encoder.width": 16}
     for name in ("tag", "tag-zh"):
         run = train_recipe(resolve(name, [], changes), tmp_path / name)
         assert {"VERB", "NOUN"} <= set(evaluate(run)["test"]["classes"])
@@ -107,13 +107,13 @@ def test_a_dry_run_shows_words_and_tags(names: Path):
     assert any("answers B-PER I-PER O O B-LOC" in line for line in said)
 
 
-@pytest.mark.parametrize("changes", [SMALL, WHOLE | {"source.frontend.left_out": 0.2}], ids=["pieces", "words"])
+@pytest.mark.parametrize("changes", [SMALL, WHOLE | {"source.embedding.word_dropout": 0.2}], ids=["pieces", "words"])
 def test_a_stopped_run_goes_on_to_the_same_end(names: Path, tmp_path: Path, changes):
-    stop_and_go_on(tiny_recipe(names, "tag", **changes), tmp_path)
+    stop_and_resume(tiny_recipe(names, "tag", **changes), tmp_path)
 
 
 def test_words_can_be_read_whole_and_one_never_read_is_known_by_its_letters(names: Path, tmp_path: Path, capsys):
-    much = {"training.steps": 60, "training.save_every": 30, "training.rate": 1e-2, "encoder.width": 32}
+    much = {"training.steps": 60, "training.evaluate_every": 30, "training.learning_rate": 1e-2, "encoder.width": 32}
     run = train_recipe(tiny_recipe(names, "tag", **WHOLE | much), tmp_path / "run")
     assert evaluate(run)["test"]["accuracy"] == 100
     model = load(run.path)
@@ -122,20 +122,20 @@ def test_words_can_be_read_whole_and_one_never_read_is_known_by_its_letters(name
     assert write_report(run).exists()
     assert command(["predict", str(run.path), "Bob Smith visits old Oslo"]) == 0
     assert "Oslo/B-LOC" in capsys.readouterr().out
-    assert model.vectors(["Ann sees Rome", "Bob"]).shape == (2, 32)
+    assert model.embed(["Ann sees Rome", "Bob"]).shape == (2, 32)
     with pytest.raises(UserError, match="no table of vectors"):
-        Words(model.stored)
+        WordEmbeddings(model.stored)
 
 
-def test_a_tag_that_was_never_learnt_is_told_with_its_line(names: Path, tmp_path: Path):
+def test_a_tag_that_was_never_learned_is_told_with_its_line(names: Path, tmp_path: Path):
     (tmp_path / "test.conll").write_text("Ann B-PER\n\nMars B-PLANET\n", encoding="utf-8")
     recipe = tiny_recipe(names, "tag", **SMALL | {"corpus.test": [str(tmp_path / "test.conll")]})
     with pytest.raises(UserError, match=r"test\.conll:3: The tag 'B-PLANET' \(of the word 'Mars'\) does not occur"):
         train_recipe(recipe, tmp_path / "run")
-    assert not (tmp_path / "run").exists()  # it is known before anything is learnt
+    assert not (tmp_path / "run").exists()  # it is known before anything is learned
 
 
-def test_of_one_file_every_tag_is_learnt_however_rare(names: Path, tmp_path: Path):
+def test_of_one_file_every_tag_is_learned_however_rare(names: Path, tmp_path: Path):
     rare = "".join(f"Mars B-{number}\nshines{number} O\n\n" for number in range(20))
     (tmp_path / "my.conll").write_text(names.read_text(encoding="utf-8") + rare, encoding="utf-8")
     splits = resolve("tag", [tmp_path / "my.conll"], {}).corpus.splits()
@@ -150,13 +150,13 @@ def test_one_tag_for_all_words_is_refused(tmp_path: Path):
 
 def test_words_are_cut_once(names: Path):
     with pytest.raises(UserError, match="tagged words are cut once"):
-        tiny_recipe(names, "tag", **SMALL | {"source.tokeniser.dropout": 0.1})
+        tiny_recipe(names, "tag", **SMALL | {"source.tokenizer.dropout": 0.1})
 
 
 def test_it_can_start_from_a_bert(names: Path, tmp_path: Path):
-    changes = {"source.longest": 24, "source.tokeniser.size": 330, "training.tokens": 192}
+    changes = {"source.max_tokens": 24, "source.tokenizer.vocab_size": 330, "training.tokens": 192}
     filler = train_recipe(tiny_recipe(names, "fill", **changes), tmp_path / "fill")
-    small = {"training.steps": 2, "training.save_every": 2, "training.patience": 0, "start": str(filler.path)}
+    small = {"training.steps": 2, "training.evaluate_every": 2, "training.patience": 0, "start": str(filler.path)}
     run = train_recipe(resolve("tag", [names], small), tmp_path / "tuned")
     assert run.recipe().encoder == filler.recipe().encoder
     assert len(load(run.path)("Ann Smith sees").text.split()) == 3

@@ -15,29 +15,29 @@ import row_files
 import rows as row_command
 import texts
 from row_files import Row, read_rows, write_row
-from tiny import tiny_recipe
+from tiny_recipes import tiny_recipe
 
 from seq2see.api import resolve
 from seq2see.core.errors import UserError
-from seq2see.recipes.table import RECIPES
-from seq2see.training.journal import read_journal
-from seq2see.workbench.evaluate import evaluate
-from seq2see.workbench.run_folder import RunFolder
+from seq2see.recipes.registry import RECIPES
+from seq2see.runs.evaluate import evaluate
+from seq2see.runs.run_folder import RunFolder
+from seq2see.training.metrics_logger import read_metrics
 
 TAGGED = "".join(
-    f"{who} B-PER\n{verb} O\n{where} B-LOC\n\n"
-    for who in ("Ann", "Bob", "小明") for verb in ("sees", "loves", "visits") for where in ("Rome", "Oslo", "北京")
+    f"{who} B-PER\n{verb} O\n{location} B-LOC\n\n"
+    for who in ("Ann", "Bob", "小明") for verb in ("sees", "loves", "visits") for location in ("Rome", "Oslo", "北京")
 )  # fmt: skip
-LABELLED = "".join(
+LABELED = "".join(
     f"the {thing} is {word}\t{label}\n"
-    for thing in ("film", "book", "song", "电影", "书") for word, label in (("good", "praise"), ("坏", "blame"))
+    for thing in ("video", "book", "song", "电影", "书") for word, label in (("good", "praise"), ("坏", "blame"))
 )  # fmt: skip
 WRITTEN = "the cat sat on the mat. 猫坐在垫子上。\n" * 60
 DATA = {
-    "tag": ("names.conll", TAGGED, {"source.tokeniser.size": 330}),
-    "classify-text": ("my.tsv", LABELLED, {"source.tokeniser.size": 330, "training.patience": 1}),
+    "tag": ("names.conll", TAGGED, {"source.tokenizer.vocab_size": 330}),
+    "classify-text": ("my.tsv", LABELED, {"source.tokenizer.vocab_size": 330, "training.patience": 1}),
     "write": ("book.txt", WRITTEN, {"target.longest": 24}),
-    "fill-bert": ("book.txt", WRITTEN, {"source.longest": 24, "source.tokeniser.size": 330}),
+    "fill-bert": ("book.txt", WRITTEN, {"source.max_tokens": 24, "source.tokenizer.vocab_size": 330}),
     "count": ("book.txt", WRITTEN, {}),
 }
 
@@ -57,7 +57,7 @@ def made(tmp_path, monkeypatch, request) -> tuple[Row, RunFolder]:
 
 def kept_loss(run: RunFolder) -> float:
     """The validation loss of the weights that were kept, as the journal has it."""
-    losses = [note["valid_loss"] for note in read_journal(run.path / "metrics.jsonl") if "valid_loss" in note]
+    losses = [note["valid_loss"] for note in read_metrics(run.path / "metrics.jsonl") if "valid_loss" in note]
     return min(losses) if run.recipe().training.patience else losses[-1]
 
 
@@ -65,14 +65,14 @@ def kept_loss(run: RunFolder) -> float:
 def test_what_is_told_of_words_and_of_texts_is_how_many_are_right(made):
     row, run = made
     scores = evaluate(run)["test"]
-    assert row.figures["test_accuracy"] == scores["accuracy"]
-    assert row.figures["test_macro_f1"] == scores["macro_f1"]
-    assert row.figures["valid_loss"] == pytest.approx(kept_loss(run), rel=1e-5)
-    assert 0 <= row.figures["valid_accuracy"] <= 100
-    assert row.figures["weights"] > 0
-    assert row.figures["seconds"] > 0
-    assert ("test_spans_f1" in row.figures) == (row.recipe == "tag")
-    assert "test_perplexity" not in row.figures
+    assert row.metrics["test_accuracy"] == scores["accuracy"]
+    assert row.metrics["test_macro_f1"] == scores["macro_f1"]
+    assert row.metrics["valid_loss"] == pytest.approx(kept_loss(run), rel=1e-5)
+    assert 0 <= row.metrics["valid_accuracy"] <= 100
+    assert row.metrics["weights"] > 0
+    assert row.metrics["seconds"] > 0
+    assert ("test_spans_f1" in row.metrics) == (row.recipe == "tag")
+    assert "test_perplexity" not in row.metrics
     assert row.outputs == {}
 
 
@@ -80,27 +80,27 @@ def test_what_is_told_of_words_and_of_texts_is_how_many_are_right(made):
 def test_what_is_told_of_running_text_is_how_surprising_it_is(made):
     row, run = made
     told = evaluate(run)["perplexity"]
-    assert row.figures["test_perplexity"] == told["per_token"]
-    assert row.figures["test_bits_per_character"] == told["bits_per_character"]
-    assert row.figures["test_accuracy"] == told["token_accuracy"]
-    assert row.figures["valid_loss"] == pytest.approx(kept_loss(run), rel=1e-5)
-    assert row.figures["valid_perplexity"] == pytest.approx(math.exp(row.figures["valid_loss"]))
-    assert row.figures["valid_bits_per_character"] == pytest.approx(row.figures["valid_loss"] / math.log(2))
+    assert row.metrics["test_perplexity"] == told["per_token"]
+    assert row.metrics["test_bits_per_character"] == told["bits_per_character"]
+    assert row.metrics["test_accuracy"] == told["token_accuracy"]
+    assert row.metrics["valid_loss"] == pytest.approx(kept_loss(run), rel=1e-5)
+    assert row.metrics["valid_perplexity"] == pytest.approx(math.exp(row.metrics["valid_loss"]))
+    assert row.metrics["valid_bits_per_character"] == pytest.approx(row.metrics["valid_loss"] / math.log(2))
 
 
 @pytest.mark.parametrize("made", ["fill-bert"], indirect=True)
 def test_hidden_tokens_and_the_order_of_texts_are_told_apart(made):
     row, run = made
     scores = evaluate(run)
-    assert row.figures["test_accuracy"] == scores["hidden"]["accuracy"]
-    assert row.figures["test_follows_accuracy"] == scores["follows"]["accuracy"]
+    assert row.metrics["test_accuracy"] == scores["hidden"]["accuracy"]
+    assert row.metrics["test_follows_accuracy"] == scores["follows"]["accuracy"]
 
 
 @pytest.mark.parametrize("made", ["count"], indirect=True)
 def test_a_model_that_counts_has_neither_steps_nor_weights(made):
     row, _ = made
-    assert row.figures.keys().isdisjoint({"steps", "weights"})
-    assert row.figures["test_perplexity"] > 1
+    assert row.metrics.keys().isdisjoint({"steps", "weights"})
+    assert row.metrics["test_perplexity"] > 1
 
 
 def test_a_series_is_measured_elsewhere(tmp_path, monkeypatch):
@@ -108,7 +108,7 @@ def test_a_series_is_measured_elsewhere(tmp_path, monkeypatch):
     numbers.write_text("".join(f"{math.sin(place / 5)}\n" for place in range(400)), encoding="utf-8")
     monkeypatch.setattr(row_files, "resolve", lambda base, _, given: tiny_recipe(numbers, base, **given))
     with pytest.raises(UserError, match="series"):
-        row_command.main(["row", "waves-linear", "--out", str(tmp_path / "rows")])
+        row_command.main(["row", "forecast-autoregressive", "--out", str(tmp_path / "rows")])
 
 
 def test_each_task_has_its_table_in_the_order_of_its_page(tmp_path):
@@ -116,7 +116,7 @@ def test_each_task_has_its_table_in_the_order_of_its_page(tmp_path):
     words = {"valid_perplexity": 90.5, "test_perplexity": 80.25, "test_bits_per_character": 1.25}
     for name, more in (("ptb-awd-lstm", words), ("ptb-lstm", words), ("ud-chinese-gsd", {"test_macro_f1": 80.0})):
         for seed in (1, 2):
-            write_row(Row(name, seed, figures=found | more), tmp_path / "rows")
+            write_row(Row(name, seed, metrics=found | more), tmp_path / "rows")
     results = tmp_path / "texts.json"
     texts.main(["collect", str(tmp_path / "rows"), "--results", str(results)])
     tables = json.loads(results.read_text())["tables"]

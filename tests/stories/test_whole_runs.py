@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from tiny import tiny_recipe, write_pairs
+from tiny_recipes import tiny_recipe, write_pairs
 
 import seq2see
 from bert_folders import bert_folder
 from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
-from seq2see.models.counting import CountingSettings
-from seq2see.models.picture_settings import Film, Picture
+from seq2see.models.image_settings import ImageSource, VideoSource
+from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.settings import Text
-from seq2see.recipes.table import RECIPES, recipe
-from seq2see.workbench.compare import compare
-from seq2see.workbench.evaluate import bleu_tokenise, evaluate
-from seq2see.workbench.predict import load
-from seq2see.workbench.report_texts import read_table
-from seq2see.workbench.run_folder import RunFolder, find_run, folder_for, read_scores
-from seq2see.workbench.train import train_recipe
+from seq2see.recipes.registry import RECIPES, recipe
+from seq2see.runs.compare import compare
+from seq2see.runs.evaluate import bleu_tokenize, evaluate
+from seq2see.runs.model import load
+from seq2see.runs.report_examples import read_table
+from seq2see.runs.run_folder import RunFolder, find_run, folder_for, read_scores
+from seq2see.runs.train import train_recipe
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +34,18 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """A run that has really learnt its 56 pairs."""
-    changes = {"training.steps": 150, "training.save_every": 75, "encoder.dropout": 0.0, "decoder.dropout": 0.0}
-    changes |= {"encoder.width": 32, "decoder.width": 32, "training.rate": 1e-2, "training.schedule.warmup": 20}
-    return train_recipe(tiny_recipe(pairs, **changes), tmp_path_factory.mktemp("runs") / "learnt")
+    """A run that has really learned its 56 pairs."""
+    changes = {"training.steps": 150, "training.evaluate_every": 75, "encoder.dropout": 0.0, "decoder.dropout": 0.0}
+    changes |= {
+        "encoder.width": 32,
+        "decoder.width": 32,
+        "training.learning_rate": 1e-2,
+        "training.schedule.warmup": 20,
+    }
+    return train_recipe(tiny_recipe(pairs, **changes), tmp_path_factory.mktemp("runs") / "learned")
 
 
-COUNTING = [name for name in RECIPES if isinstance(recipe(name).decoder, CountingSettings)]
+COUNTING = [name for name in RECIPES if isinstance(recipe(name).decoder, NgramSettings)]
 
 
 @pytest.mark.parametrize("name", COUNTING)
@@ -56,7 +61,7 @@ def running_text(pairs: Path, folder: Path) -> tuple[Path, str]:
     return folder / "book.txt", "红[MASK]"
 
 
-def labelled(pairs: Path, folder: Path) -> tuple[Path, str]:
+def labeled(pairs: Path, folder: Path) -> tuple[Path, str]:
     rows = [line.split("\t") for line in pairs.read_text(encoding="utf-8").splitlines()]
     (folder / "my.tsv").write_text("".join(f"{a}\t{b.split()[1]}\n" for a, b in rows), encoding="utf-8")
     return folder / "my.tsv", "红猫"
@@ -64,7 +69,7 @@ def labelled(pairs: Path, folder: Path) -> tuple[Path, str]:
 
 def tagged(pairs: Path, folder: Path) -> tuple[Path, str]:
     sources = [line.split("\t")[0] for line in pairs.read_text(encoding="utf-8").splitlines()]
-    lines = [f"{colour} ADJ\n{animal} NOUN\n\n" for colour, animal in sources]
+    lines = [f"{color} ADJ\n{animal} NOUN\n\n" for color, animal in sources]
     (folder / "my.conll").write_text("".join(lines), encoding="utf-8")
     return folder / "my.conll", "红 猫"
 
@@ -75,7 +80,7 @@ def numbered(pairs: Path, folder: Path) -> tuple[Path, str]:
 
 
 def photos(pairs: Path, folder: Path) -> tuple[Path, str]:
-    """A folder a label, 20 small pictures in each, and one of them."""
+    """A folder a label, 20 small images in each, and one of them."""
     for label, level in (("dark", 40), ("light", 200)):
         (folder / "photos" / label).mkdir(parents=True)
         for number in range(20):
@@ -84,10 +89,10 @@ def photos(pairs: Path, folder: Path) -> tuple[Path, str]:
 
 
 def described(pairs: Path, folder: Path) -> tuple[Path, str]:
-    """A list of the same pictures with what is to be seen in them."""
+    """A list of the same images with what is to be seen in them."""
     _, one = photos(pairs, folder)
     said = [
-        {"file": f"photos/{label}/{number}.png", "caption": f"a {label} picture"}
+        {"file": f"photos/{label}/{number}.png", "caption": f"a {label} image"}
         for label in ("dark", "light")
         for number in range(20)
     ]
@@ -96,36 +101,41 @@ def described(pairs: Path, folder: Path) -> tuple[Path, str]:
 
 
 def drawn(pairs: Path, folder: Path) -> tuple[None, str]:
-    """Nothing but what is built in, and a film of two frames."""
+    """Nothing but what is built in, and a video of two frames."""
     frames = [Image.new("L", (24, 24), level) for level in (40, 200)]
-    frames[0].save(folder / "film.gif", save_all=True, append_images=frames[1:])
-    return None, str(folder / "film.gif")
+    frames[0].save(folder / "video.gif", save_all=True, append_images=frames[1:])
+    return None, str(folder / "video.gif")
 
 
 DATA = {
-    "series": numbered, "blanks": running_text, "blanks-and-pairs": running_text, "label": labelled, "tags": tagged,
-    "picture-label": photos, "picture": described, "film": drawn,
+    "series": numbered, "blanks": running_text, "blanks-and-pairs": running_text, "label": labeled, "tags": tagged,
+    "image-label": photos, "image": described, "video": drawn,
 }  # fmt: skip
 """What a recipe learns from and is asked, by the kind of its target, or of its source; others learn from pairs."""
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if name not in COUNTING])
 def test_every_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path: Path):
-    changes = {"training.steps": 2, "training.save_every": 1, "training.compile": False, "decoding.max_new_tokens": 5}
+    changes = {
+        "training.steps": 2,
+        "training.evaluate_every": 1,
+        "training.compile": False,
+        "decoding.max_new_tokens": 5,
+    }
     if name == "transformer-base":
         changes |= {"encoder.width": 16, "decoder.width": 16}
     if name in ("shakespeare-large", "ptb-gpt"):  # their windows are wider than half of this text
         changes |= {"target.longest": 64}
     target = RECIPES[name]().target.kind
     if target.startswith("blanks"):
-        changes |= {"source.longest": 16}
+        changes |= {"source.max_tokens": 16}
     source = RECIPES[name]().source
-    if isinstance(source, Text) and source.tokeniser.kind == "given":
+    if isinstance(source, Text) and source.tokenizer.kind == "given":
         bert_folder(tmp_path / "real", "body")
         changes |= {"start": str(tmp_path / "real")}
-    if isinstance(source, Film):
+    if isinstance(source, VideoSource):
         changes |= {"corpus.size": 50}
-    if isinstance(source, Picture) and target == "text":
+    if isinstance(source, ImageSource) and target == "text":
         target = source.kind
     data, text = DATA.get(target, lambda pairs, folder: (pairs, "红猫"))(pairs, tmp_path)
     finished = train_recipe(tiny_recipe(data, base=name, **changes), tmp_path / name)
@@ -141,7 +151,7 @@ def test_a_trained_model_knows_what_it_was_taught(run: RunFolder):
     assert model.score("红猫", "the red cat") > model.score("红猫", "the black cat")
 
 
-def test_a_prediction_does_not_depend_on_its_neighbours(run: RunFolder):
+def test_a_prediction_does_not_depend_on_its_neighbors(run: RunFolder):
     model = load(run.path)
     texts = ["红猫", "小鱼", "大牛大牛大牛", "老鸡"]
     together = model.predict(texts, num_beams=3)
@@ -156,13 +166,13 @@ def test_a_forced_beginning_is_kept_and_gone_on_from(run: RunFolder):
     free, forced = model("红猫"), model("红猫", prefix="the black")
     assert free.text == "the red cat"
     assert forced.text.startswith("the black")
-    assert model.score("红猫", forced.text) == pytest.approx(forced.answers[0].log_probability, abs=1e-4)
+    assert model.score("红猫", forced.text) == pytest.approx(forced.outputs[0].log_probability, abs=1e-4)
     assert forced.score < free.score
 
 
 def test_the_score_of_a_prediction_is_its_log_probability(run: RunFolder):
     model = load(run.path)
-    best = model("绿鸟").answers[0]
+    best = model("绿鸟").outputs[0]
     assert model.score("绿鸟", best.text) == pytest.approx(best.log_probability, abs=1e-4)
 
 
@@ -181,7 +191,7 @@ def test_evaluation_scores_keeps_every_prediction_and_compares_runs(run: RunFold
     rows = (run.evaluation / "test.tsv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == scores["test"]["pairs"] + 1
     assert json.loads((run.evaluation / "scores.json").read_text()) == scores
-    assert not {"train", "valid"} & scores.keys()  # nobody is praised for what was learnt
+    assert not {"train", "valid"} & scores.keys()  # nobody is praised for what was learned
     assert [path.name for path in run.evaluation.glob("*.tsv")] == ["test.tsv"]
     other = train_recipe(tiny_recipe(pairs), tmp_path / "untaught")
     with pytest.raises(UserError, match="not evaluated"):
@@ -234,7 +244,7 @@ def test_own_data_in_every_form_give_the_same_run(pairs: Path, tmp_path: Path):
 
 
 def test_a_text_that_is_too_long_is_cut_and_that_is_said(run: RunFolder, pairs: Path, tmp_path: Path):
-    short = train_recipe(tiny_recipe(pairs, **{"source.longest": 2, "target.longest": 2}), tmp_path / "short")
+    short = train_recipe(tiny_recipe(pairs, **{"source.max_tokens": 2, "target.longest": 2}), tmp_path / "short")
     model = load(short.path)
     assert not model("红猫").truncated
     assert model("红猫马").truncated
@@ -251,7 +261,7 @@ def test_what_is_wrong_with_validation_files_is_reported_too(pairs: Path, tmp_pa
     assert "CRLF line ends" not in json.dumps(reports[0])
 
 
-def test_a_test_source_that_was_learnt_from_is_an_error_unless_allowed(pairs: Path, tmp_path: Path):
+def test_a_test_source_that_was_learned_from_is_an_error_unless_allowed(pairs: Path, tmp_path: Path):
     (tmp_path / "test.tsv").write_text("红猫\tthe red cat\n", encoding="utf-8")
     changes = {"corpus.test": [str(tmp_path / "test.tsv")], "training.steps": 1}
     with pytest.raises(UserError, match=r"corpus\.overlap=allow"):
@@ -261,8 +271,8 @@ def test_a_test_source_that_was_learnt_from_is_an_error_unless_allowed(pairs: Pa
 
 def test_a_finished_run_is_never_written_over(run: RunFolder, pairs: Path):
     recipe = run.recipe()
-    assert folder_for(recipe, run.path).path == run.path.with_name("learnt-2")
-    assert folder_for(recipe.with_(**{"training.seed": 9}), run.path).path == run.path.with_name("learnt-2")
+    assert folder_for(recipe, run.path).path == run.path.with_name("learned-2")
+    assert folder_for(recipe.with_(**{"training.seed": 9}), run.path).path == run.path.with_name("learned-2")
 
 
 def test_an_unfinished_run_is_resumed_by_its_own_recipe_alone(run: RunFolder, tmp_path: Path):
@@ -275,8 +285,8 @@ def test_an_unfinished_run_is_resumed_by_its_own_recipe_alone(run: RunFolder, tm
 
 
 def test_bleu_cuts_chinese_by_character_and_the_rest_by_word():
-    assert bleu_tokenise(["我有一支笔", "Tom 喜欢猫"]) == "zh"
-    assert bleu_tokenise(["I have a pen", "her name is 小红"]) == "13a"
+    assert bleu_tokenize(["我有一支笔", "Tom 喜欢猫"]) == "zh"
+    assert bleu_tokenize(["I have a pen", "her name is 小红"]) == "13a"
 
 
 def test_a_folder_that_is_no_run_is_never_written_into(run: RunFolder, tmp_path: Path):
@@ -289,11 +299,11 @@ def test_a_folder_that_is_no_run_is_never_written_into(run: RunFolder, tmp_path:
 def test_a_run_is_found_by_folder_name_and_latest(run: RunFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "learnt").symlink_to(run.path)
-    assert find_run("learnt").path == Path("runs/learnt")
-    assert find_run("latest").path == Path("runs/learnt")
+    (tmp_path / "runs" / "learned").symlink_to(run.path)
+    assert find_run("learned").path == Path("runs/learned")
+    assert find_run("latest").path == Path("runs/learned")
     assert find_run(str(run.path / "model")).path == run.path
-    with pytest.raises(UserError, match="Did you mean 'runs/learnt'"):
+    with pytest.raises(UserError, match="Did you mean 'runs/learned'"):
         find_run("runs/learned")
 
 
@@ -313,7 +323,7 @@ def test_a_damaged_model_is_refused(name: str, run: RunFolder, tmp_path: Path):
     with pytest.raises(UserError) as told:
         load(copy)
     again = f"seq2see train {copy}/recipe.toml --out {copy}"
-    assert again in told.value.remedy
+    assert again in told.value.hint
     shutil.rmtree(copy / "model")
     assert command(again.split()[1:]) == 0  # the advice is a good one
     assert load(copy).score("红猫", "the red cat") == load(run.path).score("红猫", "the red cat")

@@ -1,4 +1,4 @@
-"""Words of trained models: neighbours, analogies, and one word whose meaning its sentence decides."""
+"""Words of trained models: neighbors, analogies, and one word whose meaning its sentence decides."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import tiny_recipe
+from tiny_recipes import tiny_recipe
 
 from seq2see.cli.app import run as command
 from seq2see.core.errors import UserError
-from seq2see.workbench.embeddings import Words
-from seq2see.workbench.model_folder import read_model
-from seq2see.workbench.run_folder import RunFolder
-from seq2see.workbench.train import train_recipe
+from seq2see.runs.model_folder import read_model
+from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.train import train_recipe
+from seq2see.runs.word_embeddings import WordEmbeddings
 
 MOLES = [
     "a small mole digs in the garden",
@@ -21,7 +21,7 @@ MOLES = [
     "the doctor cuts the mole from the skin",
 ]
 ZH = ["他打开门", "一打鸡蛋", "我打电话"]
-SMALL = {"source.longest": 24, "training.tokens": 192, "training.steps": 8, "training.save_every": 4}
+SMALL = {"source.max_tokens": 24, "training.tokens": 192, "training.steps": 8, "training.evaluate_every": 4}
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +33,12 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(text: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    changes = SMALL | {"source.tokeniser.kind": "words", "encoder.depth": 2}
+    changes = SMALL | {"source.tokenizer.kind": "words", "encoder.depth": 2}
     return train_recipe(tiny_recipe(text, "fill", **changes), tmp_path_factory.mktemp("runs") / "fill")
 
 
-def words(run: RunFolder) -> Words:
-    return Words(read_model(run.model, torch.device("cpu")))
+def words(run: RunFolder) -> WordEmbeddings:
+    return WordEmbeddings(read_model(run.model, torch.device("cpu")))
 
 
 @pytest.mark.parametrize("word, sentences", [("mole", MOLES), ("打", ZH)])
@@ -54,12 +54,12 @@ def test_a_word_is_the_same_before_attention_and_another_after_it(run: RunFolder
         assert max(found.cosines[layer]) < 0.9999
 
 
-def test_bytes_that_no_text_has_are_no_neighbours(text: Path, tmp_path: Path):
-    made = train_recipe(tiny_recipe(text, "fill", **SMALL | {"source.tokeniser.size": 300}), tmp_path / "run")
+def test_bytes_that_no_text_has_are_no_neighbors(text: Path, tmp_path: Path):
+    made = train_recipe(tiny_recipe(text, "fill", **SMALL | {"source.tokenizer.vocab_size": 300}), tmp_path / "run")
     found = words(made)
-    pieces = found.tokeniser.pieces(range(len(found.tokeniser)))
+    pieces = found.tokenizer.pieces(range(len(found.tokenizer)))
     assert "<0x90>" in pieces
-    told = [*found.neighbours("mole", 999), *found.analogy(["mole", "打", "garden"], 999)[0]]
+    told = [*found.neighbors("mole", 999), *found.analogy(["mole", "打", "garden"], 999)[0]]
     assert told
     assert not [each for each in told if each.piece.startswith("<0x")]
 
@@ -78,15 +78,15 @@ def test_the_vectors_are_those_of_the_word_and_of_no_other(run: RunFolder):
     torch.testing.assert_close(found.vector("mole"), table.vectors[number])
 
 
-def test_neighbours_are_the_nearest_other_pieces(run: RunFolder):
+def test_neighbors_are_the_nearest_other_pieces(run: RunFolder):
     found = words(run)
-    near = found.neighbours("mole", 3)
+    near = found.neighbors("mole", 3)
     vectors, pieces = found.embeddings.vectors, list(found.embeddings.pieces)
     cosines = torch.nn.functional.cosine_similarity(vectors, found.vector("mole"), dim=-1)
     kept = [n for n in range(4, len(pieces)) if pieces[n] not in ("mole", "[MASK]")]
     best = sorted(kept, key=lambda number: -cosines[number])[:3]
     assert [each.piece for each in near] == [pieces[number] for number in best]
-    assert len(found.neighbours("mole", 999)) == len(kept)
+    assert len(found.neighbors("mole", 999)) == len(kept)
 
 
 def test_an_analogy_is_told_with_and_without_what_was_given(run: RunFolder):
@@ -108,18 +108,18 @@ def test_a_language_model_and_a_translator_have_words_too(text: Path, tmp_path: 
         tiny_recipe(text, "write", **{"target.longest": 24, "training.tokens": 192}), tmp_path / "write"
     )
     found = words(write)
-    assert len(found.neighbours("打", 2)) == 2
+    assert len(found.neighbors("打", 2)) == 2
     layers = found.contexts("打", ["他打开", "电话打"]).cosines
     assert layers["table"] == pytest.approx([1])
     assert layers["entering"][0] < 0.9999  # a sinusoid for the place was added
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"红猫{n}\ta red cat {n}\n" for n in range(60)), encoding="utf-8")
-    translator = train_recipe(tiny_recipe(pairs, **{"source.tokeniser.kind": "characters"}), tmp_path / "pairs")
+    translator = train_recipe(tiny_recipe(pairs, **{"source.tokenizer.kind": "characters"}), tmp_path / "pairs")
     assert words(translator).contexts("猫", ["红猫", "猫红猫"]).cosines["table"] == pytest.approx([1])
 
 
 def test_the_verbs_print_and_draw(run: RunFolder, capsys):
-    assert command(["neighbours", str(run.path), "mole", "打", "--count", "2"]) == 0
+    assert command(["neighbors", str(run.path), "mole", "打", "--count", "2"]) == 0
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["mole", "打"]
     assert command(["analogy", str(run.path), "mole", "skin", "garden"]) == 0
     assert "without the three" in capsys.readouterr().out
@@ -133,7 +133,7 @@ def test_the_verbs_print_and_draw(run: RunFolder, capsys):
 @pytest.mark.parametrize(
     "arguments, complaint",
     [
-        (["neighbours", "RUN", "unheard"], "does not know the word 'unheard'"),
+        (["neighbors", "RUN", "unheard"], "does not know the word 'unheard'"),
         (["contexts", "RUN", "mole", "a mole"], "One sentence"),
         (["contexts", "RUN", "mole", "a mole", "two moles"], "The word 'mole' is not in 'two moles'"),
     ],

@@ -7,22 +7,22 @@ import math
 from pathlib import Path
 
 import pytest
-from tiny import stop_and_go_on, tiny_recipe
+from tiny_recipes import stop_and_resume, tiny_recipe
 
 from seq2see.api import resolve
-from seq2see.cli.predict import converse
+from seq2see.cli.predict import interactive
 from seq2see.cli.scores import print_scores
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_text
 from seq2see.decoding.settings import Decoding
-from seq2see.workbench.attention import TextAttention
-from seq2see.workbench.dry import dry_run
-from seq2see.workbench.evaluate import evaluate
-from seq2see.workbench.model_folder import ModelConfig
-from seq2see.workbench.predict import load
-from seq2see.workbench.report import write_report
-from seq2see.workbench.run_folder import RunFolder
-from seq2see.workbench.train import train_recipe
+from seq2see.runs.dry_run import dry_run
+from seq2see.runs.evaluate import evaluate
+from seq2see.runs.model import load
+from seq2see.runs.model_folder import ModelConfig
+from seq2see.runs.report import write_report
+from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.text_attention import TextAttention
+from seq2see.runs.train import train_recipe
 
 SENTENCE = "the cat sat on the mat. 猫坐在垫子上。\n"
 SMALL = {"target.longest": 24, "training.tokens": 192, "decoder.width": 32, "decoder.dropout": 0.0}
@@ -37,10 +37,10 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(book: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """A run that has learnt its one sentence by heart."""
-    changes = SMALL | {"training.steps": 150, "training.save_every": 75, "training.rate": 1e-2}
+    """A run that has learned its one sentence by heart."""
+    changes = SMALL | {"training.steps": 150, "training.evaluate_every": 75, "training.learning_rate": 1e-2}
     changes |= {"training.schedule.warmup": 20, "decoding.max_new_tokens": 12, "decoding.do_sample": False}
-    return train_recipe(tiny_recipe(book, "write", **changes), tmp_path_factory.mktemp("runs") / "learnt")
+    return train_recipe(tiny_recipe(book, "write", **changes), tmp_path_factory.mktemp("runs") / "learned")
 
 
 def test_it_goes_on_from_a_text(run: RunFolder):
@@ -75,7 +75,7 @@ def test_it_writes_on_beyond_its_window(run: RunFolder):
 
 def test_the_shortest_answer_is_counted_over_all_stretches(run: RunFolder):
     model, ending = load(run.path), {"max_new_tokens": 40, "do_sample": True, "temperature": 100.0}
-    found = [model("猫", seed=seed, min_new_tokens=20, **ending).answers[0] for seed in range(12)]
+    found = [model("猫", seed=seed, min_new_tokens=20, **ending).outputs[0] for seed in range(12)]
     ended = [len(each.tokens) - 2 for each in found if each.finished]  # less the text, and the end
     assert min(ended) >= 20
     assert min(ended) < 24  # as soon as it may, in the second stretch
@@ -83,7 +83,7 @@ def test_the_shortest_answer_is_counted_over_all_stretches(run: RunFolder):
 
 def test_stretches_of_a_long_sample_are_drawn_apart(run: RunFolder):
     settings = {"do_sample": True, "temperature": 100.0, "max_new_tokens": 36}
-    tokens = [each.text for each in load(run.path)("the cat sat o", seed=1, **settings).answers[0].tokens[-36:]]
+    tokens = [each.text for each in load(run.path)("the cat sat o", seed=1, **settings).outputs[0].tokens[-36:]]
     assert tokens[12:24] != tokens[24:]
 
 
@@ -103,7 +103,7 @@ def test_an_answer_can_be_read_as_it_comes(run: RunFolder, settings):
 
 
 def test_every_token_is_told_with_its_probability(run: RunFolder):
-    answer = load(run.path)("the cat").answers[0]
+    answer = load(run.path)("the cat").outputs[0]
     assert "".join(each.text for each in answer.tokens) == answer.text.replace(" ", "▁").replace("\n", "⏎")
     assert math.prod(each.probability for each in answer.tokens) == pytest.approx(math.exp(answer.log_probability))
     assert answer.tokens[-1].probability > 0.9  # it knows its sentence by heart
@@ -111,12 +111,12 @@ def test_every_token_is_told_with_its_probability(run: RunFolder):
 
 @pytest.mark.parametrize("text", ["", "the cat"])
 def test_a_text_and_its_prefix_are_cut_together(run: RunFolder, text: str):
-    """Were they not, the model would be asked about places that it has never learnt."""
+    """Were they not, the model would be asked about places that it has never learned."""
     model, prefix = load(run.path), f"{SENTENCE}the cat sat".removeprefix(text)
     found = model(text, prefix=prefix)
     assert found.text == text + prefix + " on the mat."
     assert found.truncated
-    assert found.answers[0].length <= 24
+    assert found.outputs[0].length <= 24
     short = model("the cat", prefix=" sat")
     assert (short.source, short.text, short.truncated) == ("the cat", "the cat sat on the mat.", False)
 
@@ -124,7 +124,7 @@ def test_a_text_and_its_prefix_are_cut_together(run: RunFolder, text: str):
 def test_a_dialogue_goes_on_where_it_stopped(run: RunFolder, monkeypatch, capsys):
     typed = iter(["the cat sat", "...", ""])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
-    converse(load(run.path), {"prefix": ""})
+    interactive(load(run.path), {"prefix": ""})
     lines = capsys.readouterr().out.split("\n", 2)[2]
     assert lines == " on the mat.\n 猫坐在垫子上。\nthe\n"
 
@@ -139,7 +139,7 @@ def test_a_dialogue_with_a_prefix_tells_what_follows_and_goes_on_from_there(run:
             raise EOFError from None
 
     monkeypatch.setattr("builtins.input", type_next)
-    converse(load(run.path), {"prefix": " sat", "max_new_tokens": 4})
+    interactive(load(run.path), {"prefix": " sat", "max_new_tokens": 4})
     first, second, end = capsys.readouterr().out.split("\n", 2)[2].splitlines()
     assert (first, end) == (" sat on ", "")  # Ctrl-D leaves the line of the prompt
     assert second.startswith(" sat")
@@ -154,7 +154,7 @@ def test_what_it_knows_scores_higher(run: RunFolder):
     assert model.score("", "the cat sat") > model.score("", "the mat sat")
     whole = model.score("", "the cat") + model.score("the cat", " sat")
     assert whole == pytest.approx(model.score("", "the cat sat"), abs=1e-4)
-    best = model("the cat sat").answers[0]
+    best = model("the cat sat").outputs[0]
     assert best.log_probability == pytest.approx(model.score("", best.text), abs=1e-3)
 
 
@@ -198,7 +198,7 @@ def test_its_attention_looks_back_only(run: RunFolder):
     assert record.of("attention")[0].values.shape[-2:] == (8, 8)
     assert record.of("attention")[0].values[..., -1, :].sum(-1) == pytest.approx(1, abs=1e-5)
     shown = TextAttention.of(record)
-    longest = model.config.model.written.longest
+    longest = model.config.model.target_text.max_tokens
     assert len(model.trace((SENTENCE * 9)[:longest], "").tokens["target"]) == longest  # there is no room for one more
     assert shown.source == ["<bos>", *"the▁ca"]
     assert shown.target == [*"the▁cat"]
@@ -219,7 +219,7 @@ def test_samples_show_how_it_goes_on(run: RunFolder):
 
 @pytest.mark.parametrize("base", ["write", "write-lstm", "ptb-lstm", "ptb-awd-lstm"])
 def test_a_stopped_run_goes_on_to_the_same_end(book: Path, tmp_path: Path, base: str):
-    stop_and_go_on(tiny_recipe(book, base, **SMALL), tmp_path)
+    stop_and_resume(tiny_recipe(book, base, **SMALL), tmp_path)
 
 
 def test_a_dry_run_shows_a_window(book: Path):
@@ -230,7 +230,11 @@ def test_a_dry_run_shows_a_window(book: Path):
 
 
 def test_a_loss_that_is_no_number_names_the_text(book: Path, tmp_path: Path):
-    changes = SMALL | {"training.rate": 1e30, "training.schedule.kind": "constant", "training.clip": 0}
+    changes = SMALL | {
+        "training.learning_rate": 1e30,
+        "training.schedule.kind": "constant",
+        "training.max_grad_norm": 0,
+    }
     with pytest.raises(UserError, match=r"The batch holds 8 windows, first near '"):
         train_recipe(tiny_recipe(book, "write", **changes), tmp_path / "broken")
 
@@ -251,7 +255,7 @@ def test_a_slot_that_is_empty_is_told(book: Path):
     [
         {"training.batches": "packed"},
         {"metrics": ["bleu"]},
-        {"target.tokeniser.kind": "bpe", "target.tokeniser.dropout": 0.1},
+        {"target.tokenizer.kind": "bpe", "target.tokenizer.dropout": 0.1},
     ],
     ids=str,
 )
@@ -273,7 +277,7 @@ def test_many_texts_are_gone_on_from_by_a_quick_twin(run: RunFolder, precision: 
 
 @pytest.mark.parametrize("name", ["write-rnn", "write-gru", "write-lstm"])
 def test_a_recurrent_model_learns_by_reading_on(book: Path, tmp_path: Path, name: str):
-    changes = SMALL | {"training.steps": 200, "training.save_every": 100, "training.rate": 1e-2}
+    changes = SMALL | {"training.steps": 200, "training.evaluate_every": 100, "training.learning_rate": 1e-2}
     changes |= {"training.schedule.warmup": 20, "decoding.max_new_tokens": 12, "decoding.do_sample": False}
     run = train_recipe(tiny_recipe(book, name, **changes), tmp_path / "run")
     assert load(run.path)("the cat sat").text == "the cat sat on the mat."
@@ -290,25 +294,27 @@ def test_a_recurrent_model_writes_on_without_a_window(book: Path, tmp_path: Path
     found = model("猫" + near, **long)
     assert len(found.text) == 1 + len(near) + 50
     assert not found.truncated
-    assert found.answers[0].log_probability != model("垫" + near, **long).answers[0].log_probability
+    assert found.outputs[0].log_probability != model("垫" + near, **long).outputs[0].log_probability
     written = found.text[1 + len(near) :]
-    assert found.answers[0].log_probability == pytest.approx(model.score("", "猫" + near + written), abs=1e-3)
+    assert found.outputs[0].log_probability == pytest.approx(model.score("", "猫" + near + written), abs=1e-3)
     assert "".join(model.stream("猫" + near, **long)) == written
-    assert len(model.predict(["the cat"], num_beams=2, num_return_sequences=2, **long)[0].answers) == 2
+    assert len(model.predict(["the cat"], num_beams=2, num_return_sequences=2, **long)[0].outputs) == 2
     monkeypatch.setattr("seq2see.decoding.engine.PIECE", 7)  # in pieces it is read like at once
     again = model("猫" + near, **long)
     assert again.text == found.text
-    assert again.answers[0].log_probability == pytest.approx(found.answers[0].log_probability, abs=1e-4)
+    assert again.outputs[0].log_probability == pytest.approx(found.outputs[0].log_probability, abs=1e-4)
 
 
 def test_an_ensemble_sees_as_far_as_all_of_its_members():
     endless, short, shorter = (resolve(name, [], {"target.longest": longest}).model
                                for name, longest in (("write-lstm", 24), ("write", 24), ("write", 20)))  # fmt: skip
     config = ModelConfig(name="x", step=1, model=endless, decoding=Decoding(max_new_tokens=8))
-    assert config.sight > 10**9
-    assert config.model_copy(update={"members": (short, shorter)}).sight == 10
-    learned = resolve("write-lstm", [], {"training.batches": "buckets", "target.frontend.positions": "learned"})
-    assert learned.model.sight == learned.written.longest // 2  # its places have numbers, and those come to an end
+    assert config.max_prompt_tokens > 10**9
+    assert config.model_copy(update={"members": (short, shorter)}).max_prompt_tokens == 10
+    learned = resolve("write-lstm", [], {"training.batches": "buckets", "target.embedding.positions": "learned"})
+    assert (
+        learned.model.max_prompt_tokens == learned.target_text.max_tokens // 2
+    )  # its places have numbers, and those come to an end
 
 
 @pytest.mark.parametrize(
@@ -316,8 +322,8 @@ def test_an_ensemble_sees_as_far_as_all_of_its_members():
     [
         ("write", {}, "recurrent language models"),
         ("pocket-gru", {}, "recurrent language models"),
-        ("write-lstm", {"target.frontend.positions": "learned"}, "positions=none"),
-        ("write-lstm", {"objective.agreement": 1.0}, "objective.agreement=0"),
+        ("write-lstm", {"target.embedding.positions": "learned"}, "positions=none"),
+        ("write-lstm", {"objective.r_drop": 1.0}, "objective.r_drop=0"),
         ("write-lstm", {"objective.feeding.kind": "free"}, "objective.feeding.kind=teacher"),
     ],
     ids=str,
@@ -328,16 +334,16 @@ def test_streams_are_refused_where_they_cannot_be_read_on(book: Path, base, chan
 
 
 def test_a_recurrent_decoder_writes_too(book: Path, tmp_path: Path):
-    changes = {"decoder.kind": "recurrent", "decoder.look": "first-state", "target.frontend.positions": "none"}
+    changes = {"decoder.kind": "recurrent", "decoder.attention": "first-state", "target.embedding.positions": "none"}
     run = train_recipe(tiny_recipe(book, "write", **{**SMALL, **changes}), tmp_path / "gru")
     assert load(run.path)("the").text.startswith("the")
 
 
 @pytest.mark.parametrize("depth", [0, 1])
 def test_a_window_writes_too_and_is_judged_as_if_the_text_were_never_cut(book: Path, tmp_path: Path, depth):
-    changes = SMALL | {"decoder.tau": 5, "decoder.depth": depth, "decoding.do_sample": False}
-    changes |= {"training.steps": 150, "training.save_every": 75, "training.rate": 1e-2}
-    run = train_recipe(tiny_recipe(book, "write-window", **changes), tmp_path / "window")
+    changes = SMALL | {"decoder.context": 5, "decoder.depth": depth, "decoding.do_sample": False}
+    changes |= {"training.steps": 150, "training.evaluate_every": 75, "training.learning_rate": 1e-2}
+    run = train_recipe(tiny_recipe(book, "write-mlp", **changes), tmp_path / "window")
     assert load(run.path)("the cat sat").text == "the cat sat on the "
     told = evaluate(run)["perplexity"]["per_token"]
     wider = run.recipe().with_(**{"target.longest": 96})

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from seq2see.training.averaging import TriggeredAverage, decay_at, mean_of, move_average
+from seq2see.training.averaging import NTASGD, average_weights, decay_at, update_average
 
 
 def moved(average: float, weight: float, decay: float, step: int) -> float:
     own = torch.tensor([average])
-    pull = torch.tensor(1 - decay_at(step, decay))
-    move_average([own], [nn.Parameter(torch.tensor([weight]))], pull)
+    lerp_weight = torch.tensor(1 - decay_at(step, decay))
+    update_average([own], [nn.Parameter(torch.tensor([weight]))], lerp_weight)
     return own.item()
 
 
@@ -37,7 +37,7 @@ def test_many_steps_equal_the_recurrence(values):
     for step, value in enumerate(values, start=1):
         with torch.no_grad():
             weight.fill_(value)
-        move_average([average], [weight], torch.tensor(1 - decay_at(step, 0.6)))
+        update_average([average], [weight], torch.tensor(1 - decay_at(step, 0.6)))
         keep = min(0.6, (1 + step) / (10 + step))
         expected = keep * expected + (1 - keep) * value
         assert average.item() == pytest.approx(expected, rel=1e-4, abs=1e-4)
@@ -46,7 +46,7 @@ def test_many_steps_equal_the_recurrence(values):
 
 def test_the_average_moves_in_place_and_takes_no_gradient():
     average, weight = torch.zeros(3), nn.Parameter(torch.ones(3))
-    move_average([average], [weight], torch.tensor(0.5))
+    update_average([average], [weight], torch.tensor(0.5))
     assert average.tolist() == [0.5] * 3
     assert not average.requires_grad
 
@@ -56,7 +56,7 @@ def test_a_mean_of_checkpoints_by_hand():
         {"a": torch.tensor([1.0, 2.0]), "b": torch.tensor(3.0)},
         {"a": torch.tensor([3.0, 6.0]), "b": torch.tensor(0.0)},
     ]
-    mean = mean_of(models)
+    mean = average_weights(models)
     assert mean["a"].tolist() == [2.0, 4.0]
     assert mean["b"].item() == 1.5
     assert mean["a"].dtype == torch.float32
@@ -66,29 +66,29 @@ def test_a_mean_of_checkpoints_by_hand():
 def test_a_mean_is_summed_in_double_precision():
     # In float32, 2²⁴ + 1 is 2²⁴: the small ones would vanish.
     models = [{"a": torch.tensor([value])} for value in (2.0**24, 1.0, 1.0, 2.0)]
-    assert mean_of(models)["a"].item() == (2**24 + 4) / 4
+    assert average_weights(models)["a"].item() == (2**24 + 4) / 4
 
 
 def test_a_triggered_average_begins_when_a_loss_is_worse_than_one_six_evaluations_ago_or_more():
     """Merity et al. 2018, algorithm 1, with n = 5."""
-    triggered = TriggeredAverage().triggered
-    assert not triggered([9.0])
-    assert not triggered([5, 6, 6, 6, 6, 6])  # too early to say
-    assert triggered([5, 6, 6, 6, 6, 6, 5.1])
-    assert not triggered([5, 6, 6, 6, 6, 6, 4.9])
-    assert not triggered([5, 6, 6, 6, 6, 6, 5])  # as good is not worse
-    assert not triggered([7, 5, 6, 6, 6, 6, 6.9])  # worse than the 5, but that is only five evaluations ago
-    assert triggered([7, 5, 6, 6, 6, 6, 6.9, 5.1])
+    is_triggered = NTASGD().is_triggered
+    assert not is_triggered([9.0])
+    assert not is_triggered([5, 6, 6, 6, 6, 6])  # too early to say
+    assert is_triggered([5, 6, 6, 6, 6, 6, 5.1])
+    assert not is_triggered([5, 6, 6, 6, 6, 6, 4.9])
+    assert not is_triggered([5, 6, 6, 6, 6, 6, 5])  # as good is not worse
+    assert not is_triggered([7, 5, 6, 6, 6, 6, 6.9])  # worse than the 5, but that is only five evaluations ago
+    assert is_triggered([7, 5, 6, 6, 6, 6, 6.9, 5.1])
 
 
 def test_a_triggered_average_by_hand():
     """The weights until step 3, then the plain mean of those from step 3 on."""
-    rule, own, weight = TriggeredAverage(), torch.tensor([0.0]), nn.Parameter(torch.zeros(1))
+    rule, own, weight = NTASGD(), torch.tensor([0.0]), nn.Parameter(torch.zeros(1))
     seen = []
     for step, value in enumerate([8.0, 6.0, 1.0, 3.0, 8.0], start=1):
         with torch.no_grad():
             weight.fill_(value)
-        move_average([own], [weight], torch.tensor(rule.pull(step, since=3)))
+        update_average([own], [weight], torch.tensor(rule.lerp_weight(step, start=3)))
         seen.append(own.item())
     assert seen == pytest.approx([8.0, 6.0, 1.0, 2.0, 4.0])
-    assert rule.pull(1000, since=0) == 1.0  # never triggered
+    assert rule.lerp_weight(1000, start=0) == 1.0  # never triggered

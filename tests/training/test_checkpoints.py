@@ -14,17 +14,17 @@ import pytest
 import torch
 
 from seq2see.core.errors import UserError
-from seq2see.core.manifests import MANIFEST, entry, manifest_bytes
+from seq2see.core.manifests import MANIFEST, file_entry, manifest_bytes
 from seq2see.core.seeds import generator
 from seq2see.training import checkpoints
-from seq2see.training.checkpoints import DiskFull, found, load, newest, save, verify
+from seq2see.training.checkpoints import DiskFull, list_checkpoints, load, newest_checkpoint, save, verify
 
 
 def content(number: int):
     """Tensors and state that tell which save they come from."""
     tensors = {
         "model": {"a": torch.arange(7.0) + number, "b": torch.tensor(number)},
-        "optimiser": {"a/step": torch.full((3, 5), float(number), dtype=torch.bfloat16)},
+        "optimizer": {"a/step": torch.full((3, 5), float(number), dtype=torch.bfloat16)},
     }
     return tensors, {"epoch": number, "note": "第几次"}
 
@@ -79,15 +79,15 @@ def quick(monkeypatch):
 def test_what_is_saved_is_loaded(tmp_path):
     path = put(tmp_path / "new" / "folder", 500)
     assert path.name == "step-000500"
-    assert steps(path) == [MANIFEST, "model.safetensors", "optimiser.safetensors", "state.json"]
-    checkpoint = newest(tmp_path / "new" / "folder", silent)
+    assert steps(path) == [MANIFEST, "model.safetensors", "optimizer.safetensors", "state.json"]
+    checkpoint = newest_checkpoint(tmp_path / "new" / "folder", silent)
     assert (checkpoint.path, checkpoint.step, number_in(checkpoint)) == (path, 500, 500)
     assert verify(path) == []
 
 
 def test_there_may_be_no_checkpoint(tmp_path):
-    assert newest(tmp_path, silent) is None
-    assert newest(tmp_path / "nowhere", silent) is None
+    assert newest_checkpoint(tmp_path, silent) is None
+    assert newest_checkpoint(tmp_path / "nowhere", silent) is None
 
 
 def test_the_manifest_holds_sizes_and_hashes(tmp_path):
@@ -103,19 +103,19 @@ def test_the_manifest_holds_sizes_and_hashes(tmp_path):
 def test_newest_is_by_number_not_by_spelling(tmp_path):
     put(tmp_path, 999_999)
     put(tmp_path, 1_000_000)
-    assert newest(tmp_path, silent).step == 1_000_000
+    assert newest_checkpoint(tmp_path, silent).step == 1_000_000
 
 
 def test_tensors_may_lie_in_memory_as_they_like(tmp_path):
     turned = torch.arange(6.0).view(2, 3).T
-    path = save(tmp_path, 1, {"model": {"turned": turned, "learnt": torch.nn.Parameter(turned)}}, {}, keep=1)
+    path = save(tmp_path, 1, {"model": {"turned": turned, "learned": torch.nn.Parameter(turned)}}, {}, keep=1)
     assert all(torch.equal(stored, turned) for stored in load(path).tensors("model").values())
 
 
 def test_files_are_flushed_before_they_are_named_and_the_name_afterwards(tmp_path, monkeypatch):
     """A power cut may otherwise leave a name with nothing behind it."""
     done = []
-    monkeypatch.setattr(checkpoints, "_point", lambda name: done.append(name.split()[0]))
+    monkeypatch.setattr(checkpoints, "_crash_point", lambda name: done.append(name.split()[0]))
     monkeypatch.setattr(checkpoints.os, "fsync", lambda number: done.append("file"))
     monkeypatch.setattr(checkpoints, "sync_folder", lambda folder: done.append(folder.name[:4]))
     put(tmp_path / "saved", 1)
@@ -173,7 +173,7 @@ def test_another_checkpoint_of_the_same_step_is_replaced(tmp_path, damaged):
     if damaged:
         (path / "model.safetensors").write_bytes(b"")
     put(tmp_path, 100, number=2)
-    assert number_in(newest(tmp_path, silent)) == 2
+    assert number_in(newest_checkpoint(tmp_path, silent)) == 2
     assert steps(tmp_path) == ["step-000100"]
 
 
@@ -229,8 +229,8 @@ def test_a_kill_at_any_point_leaves_the_previous_or_the_new_one(tmp_path, quick,
         folder = tmp_path / f"killed-{point}"
         folder.mkdir()
         situation(folder)
-        before = newest(folder, lambda message: None)
-        damaged = [path for _, path in found(folder) if verify(path)]
+        before = newest_checkpoint(folder, lambda message: None)
+        damaged = [path for _, path in list_checkpoints(folder) if verify(path)]
         left = point
 
         def kill(name: str) -> None:
@@ -240,18 +240,18 @@ def test_a_kill_at_any_point_leaves_the_previous_or_the_new_one(tmp_path, quick,
             left -= 1
 
         def work(folder=folder) -> None:
-            checkpoints._point = kill  # in the child alone
+            checkpoints._crash_point = kill  # in the child alone
             put(folder, 300, number=2, keep=1)
 
         code = fork(work)
         assert code in (0, 9)
-        after = newest(folder, lambda message: None)
+        after = newest_checkpoint(folder, lambda message: None)
         loaded = None if after is None else number_in(after)
         assert loaded in (2, None if before is None else 1)
-        assert [path for _, path in found(folder) if verify(path) and path not in damaged] == []
+        assert [path for _, path in list_checkpoints(folder) if verify(path) and path not in damaged] == []
         outcomes.append("through" if code == 0 else loaded)
         put(folder, 300, number=2, keep=1)  # the next save tidies up
-        assert number_in(newest(folder, silent)) == 2
+        assert number_in(newest_checkpoint(folder, silent)) == 2
         assert steps(folder) == ["step-000300"]
         point += 1
     assert len(outcomes) > 15
@@ -261,25 +261,25 @@ def test_a_kill_at_any_point_leaves_the_previous_or_the_new_one(tmp_path, quick,
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_a_full_disk_at_any_point_keeps_the_previous_one(tmp_path, monkeypatch, quick, situation):
     names: list[str] = []
-    monkeypatch.setattr(checkpoints, "_point", names.append)
+    monkeypatch.setattr(checkpoints, "_crash_point", names.append)
     situation(tmp_path / "rehearsal")
     names.clear()
     put(tmp_path / "rehearsal", 300, number=2, keep=1)
     for place, name in enumerate(names.copy()):
         folder = tmp_path / str(place)
-        monkeypatch.setattr(checkpoints, "_point", lambda name: None)
+        monkeypatch.setattr(checkpoints, "_crash_point", lambda name: None)
         situation(folder)
-        before = newest(folder, lambda message: None)
+        before = newest_checkpoint(folder, lambda message: None)
         left = iter(range(place))
 
         def full(name: str, left=left) -> None:
             if next(left, None) is None:
                 raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(checkpoints, "_point", full)
+        monkeypatch.setattr(checkpoints, "_crash_point", full)
         with pytest.raises(DiskFull, match="No space left on device"):
             put(folder, 300, number=2, keep=1)
-        after = newest(folder, lambda message: None)
+        after = newest_checkpoint(folder, lambda message: None)
         assert (None if after is None else number_in(after)) in (2, None if before is None else 1)
         assert name.startswith(("delete", "sweep")) or not list(folder.glob(".tmp-*"))
 
@@ -298,7 +298,7 @@ def test_a_file_that_may_not_grow_is_a_full_disk(tmp_path, quick, limit):
             os._exit(7)
 
     assert fork(work) == (7 if limit < largest else 0)
-    assert number_in(newest(tmp_path, silent)) == (100 if limit < largest else 200)
+    assert number_in(newest_checkpoint(tmp_path, silent)) == (100 if limit < largest else 200)
     assert not list(tmp_path.glob(".tmp-*"))
 
 
@@ -322,12 +322,12 @@ def test_a_folder_that_cannot_be_written_is_told_plainly(tmp_path):
 
 def test_what_the_disk_did_not_keep_is_noticed_before_anything_is_removed(tmp_path, monkeypatch):
     put(tmp_path, 100)
-    true_entry = checkpoints.entry
-    monkeypatch.setattr(checkpoints, "entry", lambda content: true_entry(content + b"!"))
+    true_entry = checkpoints.file_entry
+    monkeypatch.setattr(checkpoints, "file_entry", lambda content: true_entry(content + b"!"))
     with pytest.raises(UserError, match="did not keep"):
         put(tmp_path, 200, keep=1)
     assert steps(tmp_path) == ["step-000100"]
-    assert number_in(newest(tmp_path, silent)) == 100
+    assert number_in(newest_checkpoint(tmp_path, silent)) == 100
 
 
 def change(path: Path, old: bytes, new: bytes) -> None:
@@ -379,7 +379,7 @@ def test_swapped_and_copied_folders_are_noticed(tmp_path):
     (tmp_path / "step-000200").rename(tmp_path / "step-000100")
     (tmp_path / "other").rename(tmp_path / "step-000200")
     messages: list[str] = []
-    assert newest(tmp_path, messages.append) is None
+    assert newest_checkpoint(tmp_path, messages.append) is None
     assert len(messages) == 2
     assert "step-000200" in messages[0]
     assert "holds step 100" in messages[0]
@@ -391,7 +391,7 @@ def forged(folder: Path, files: dict[str, bytes], entries=None, step=5) -> Path:
     path.mkdir()
     for name, inside in files.items():
         (path / name).write_bytes(inside)
-    entries = {name: entry(inside) for name, inside in files.items()} if entries is None else entries
+    entries = {name: file_entry(inside) for name, inside in files.items()} if entries is None else entries
     (path / MANIFEST).write_bytes(manifest_bytes(step, entries))
     return path
 
@@ -431,7 +431,7 @@ def test_content_that_cannot_be_read_is_told_plainly(tmp_path):
 def test_a_file_swapped_after_the_check_is_noticed(tmp_path):
     put(tmp_path, 100)
     put(tmp_path, 200)
-    checkpoint = newest(tmp_path, silent)
+    checkpoint = newest_checkpoint(tmp_path, silent)
     shutil.copy(tmp_path / "step-000100" / "model.safetensors", checkpoint.path / "model.safetensors")
     with pytest.raises(UserError, match="changed after it was checked"):
         checkpoint.tensors("model")
@@ -501,7 +501,7 @@ def test_no_damaged_checkpoint_is_ever_loaded(tmp_path, accidents):
         whole = [name for name in sorted(folders, reverse=True) if folders[name] == good.get(name)]
         expected = whole[0] if whole else None
         rejected: list[str] = []
-        checkpoint = newest(here, rejected.append)
+        checkpoint = newest_checkpoint(here, rejected.append)
         assert (checkpoint and checkpoint.path.name) == expected, f"seed {seed}"
         assert checkpoint is None or number_in(checkpoint) == checkpoint.step
         worse = [name for name in sorted(folders, reverse=True) if expected is None or name > expected]

@@ -14,10 +14,16 @@ from torch import nn
 from torch.testing import assert_close
 
 from seq2see.core.batch import NOT_ASKED, Sequences
-from seq2see.models.heads import FreeHead, PairHead, PlainHead, TiedHead
+from seq2see.models.heads import PreTrainingHead, TiedHead, UntiedHead, UntiedNoBiasHead
 from seq2see.training import objectives
-from seq2see.training.cross_entropy import judge, plain_agreement, plain_cross_entropy
-from seq2see.training.objectives import MaskedToken, MaskedTokenNextSentence, NextToken, doubled, picked
+from seq2see.training.chunked_cross_entropy import cross_entropy_in_place, plain_cross_entropy, plain_r_drop
+from seq2see.training.objectives import (
+    MaskedToken,
+    MaskedTokenNextSentence,
+    NextToken,
+    repeat_for_r_drop,
+    select_labeled,
+)
 from tiny_models import pairs
 
 # Softmax of (0, ln 3) is (1/4, 3/4).
@@ -34,15 +40,15 @@ def through(logits: torch.Tensor, labels: torch.Tensor, **settings: float) -> to
     return NextToken(**settings).loss(sequences(logits), head, labels)
 
 
-def in_numpy(logits: np.ndarray, labels: np.ndarray, smoothing: float) -> float:
+def in_numpy(logits: np.ndarray, labels: np.ndarray, label_smoothing: float) -> float:
     """The definition, with loops."""
     total, size = 0.0, logits.shape[-1]
     for scores, label in zip(logits.reshape(-1, size), labels.reshape(-1), strict=True):
         if label == NOT_ASKED:
             continue
         chances = np.exp(scores) / np.exp(scores).sum()
-        answer = np.full(size, smoothing / size)
-        answer[label] += 1 - smoothing
+        answer = np.full(size, label_smoothing / size)
+        answer[label] += 1 - label_smoothing
         total -= float((answer * np.log(chances)).sum())
     return total
 
@@ -56,19 +62,19 @@ def test_a_smoothed_answer_by_hand():
     # 0.2 spread over two tokens: 0.9 on the truth, 0.1 on the other.
     expected = -(0.9 * math.log(3 / 4) + 0.1 * math.log(1 / 4))
     assert float(plain_cross_entropy(LOGITS, torch.tensor([1]), 0.2)) == pytest.approx(expected)
-    assert float(through(LOGITS[:, None], torch.tensor([[1]]), smoothing=0.2)) == pytest.approx(expected)
+    assert float(through(LOGITS[:, None], torch.tensor([[1]]), label_smoothing=0.2)) == pytest.approx(expected)
 
 
 @given(st.integers(1, 4), st.integers(1, 5), st.integers(2, 9), st.integers(0, 999), st.floats(0, 0.9))
-def test_the_loss_equals_the_plain_one_and_numpys(rows, times, size, seed, smoothing):
+def test_the_loss_equals_the_plain_one_and_numpys(rows, times, size, seed, label_smoothing):
     random = torch.Generator().manual_seed(seed)
     logits = 3 * torch.randn(rows, times, size, generator=random)
     labels = torch.randint(0, size, (rows, times), generator=random)
     labels[torch.rand(rows, times, generator=random) < 0.3] = NOT_ASKED
-    loss = float(through(logits, labels, smoothing=smoothing))
-    assert loss == pytest.approx(in_numpy(logits.double().numpy(), labels.numpy(), smoothing), rel=1e-5, abs=1e-5)
+    loss = float(through(logits, labels, label_smoothing=label_smoothing))
+    assert loss == pytest.approx(in_numpy(logits.double().numpy(), labels.numpy(), label_smoothing), rel=1e-5, abs=1e-5)
     asked = labels != NOT_ASKED
-    plain = plain_cross_entropy(logits[asked].double(), labels[asked], smoothing)
+    plain = plain_cross_entropy(logits[asked].double(), labels[asked], label_smoothing)
     assert loss == pytest.approx(float(plain), rel=1e-5, abs=1e-5)
 
 
@@ -80,7 +86,7 @@ def test_without_smoothing_it_is_cross_entropy_and_a_sum():
     assert_close(through(logits, labels), sum(by_row))
 
 
-def test_where_nothing_is_asked_nothing_counts_and_nothing_is_learnt():
+def test_where_nothing_is_asked_nothing_counts_and_nothing_is_learned():
     logits = torch.randn(2, 3, 5)
     labels = torch.tensor([[1, 2, NOT_ASKED], [3, NOT_ASKED, NOT_ASKED]])
     clean = through(logits, labels)
@@ -102,29 +108,29 @@ def test_only_what_is_asked_is_computed_on_a_cpu(monkeypatch):
         "chunked_loss",
         lambda hidden, *rest, **how: seen.append(hidden.shape) or whole(hidden, *rest, **how),
     )
-    NextToken().loss(sequences(torch.randn(1, 3, 4)), FreeHead(nn.Embedding(5, 4)), labels)
+    NextToken().loss(sequences(torch.randn(1, 3, 4)), UntiedHead(nn.Embedding(5, 4)), labels)
     assert seen == [(1, 2, 4)]
 
 
-@pytest.mark.parametrize("head", [TiedHead, FreeHead, PlainHead])
+@pytest.mark.parametrize("head", [TiedHead, UntiedHead, UntiedNoBiasHead])
 @pytest.mark.parametrize("agreement", [0.0, 1.7])
-def test_picking_out_and_taking_all_are_the_same(monkeypatch, head, agreement):
+def test_picking_out_and_taking_all_are_the_same(monkeypatch, head, r_drop):
     random = torch.Generator().manual_seed(3)
     labels = torch.randint(0, 7, (3, 5), generator=random)
     labels[torch.rand(3, 5, generator=random) < 0.4] = NOT_ASKED
-    labels = labels.repeat(1 + bool(agreement), 1)
+    labels = labels.repeat(1 + bool(r_drop), 1)
     hidden = torch.randn(len(labels), 5, 4, generator=random, dtype=torch.float64)
     hidden[labels == NOT_ASKED] *= 1e4  # padding may hold any number
     found = []
-    for way in (picked, lambda vectors, answers: (vectors, answers)):
-        monkeypatch.setattr(objectives, "picked", way)
-        ours, values = head(nn.Embedding(7, 4)).double(), hidden.clone().requires_grad_()
+    for way in (select_labeled, lambda vectors, answers: (vectors, answers)):
+        monkeypatch.setattr(objectives, "select_labeled", way)
+        actual, values = head(nn.Embedding(7, 4)).double(), hidden.clone().requires_grad_()
         with torch.no_grad():
-            for place, weight in enumerate(ours.parameters()):
+            for place, weight in enumerate(actual.parameters()):
                 weight.copy_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(place)))
-        loss = NextToken(smoothing=0.2, agreement=agreement).loss(sequences(values), ours, labels)
+        loss = NextToken(label_smoothing=0.2, r_drop=r_drop).loss(sequences(values), actual, labels)
         loss.backward()
-        found.append([loss.detach(), values.grad, *(weight.grad for weight in ours.parameters())])
+        found.append([loss.detach(), values.grad, *(weight.grad for weight in actual.parameters())])
     for one, other in zip(*found, strict=True):
         assert one.isfinite().all()
         assert_close(other, one, rtol=1e-12, atol=1e-12)
@@ -134,9 +140,9 @@ def test_taking_all_asks_for_nothing_that_a_gpu_must_wait_for():
     """Nothing has a value on the meta device: whoever must know one, or a shape that depends on one, fails."""
     with torch.device("meta"):
         vectors, labels, scores = torch.empty(2, 6, 4), torch.empty(6, dtype=torch.long), torch.empty(2, 6, 5)
-    assert judge(scores, labels, 0.1, 1.0).shape == ()
+    assert cross_entropy_in_place(scores, labels, 0.1, 1.0).shape == ()
     with pytest.raises(NotImplementedError):
-        picked(vectors, labels)
+        select_labeled(vectors, labels)
 
 
 def test_a_loss_of_half_precision_logits_is_summed_in_full():
@@ -147,30 +153,30 @@ def test_a_loss_of_half_precision_logits_is_summed_in_full():
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_gradients_are_those_of_finite_differences(smoothing):
+def test_gradients_are_those_of_finite_differences(label_smoothing):
     logits = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
     labels = torch.tensor([0, 4, 2, 2])
-    assert torch.autograd.gradcheck(lambda scores: plain_cross_entropy(scores, labels, smoothing), [logits])
+    assert torch.autograd.gradcheck(lambda scores: plain_cross_entropy(scores, labels, label_smoothing), [logits])
 
 
 def test_smoothing_must_leave_something_of_the_truth():
     with pytest.raises(ValidationError):
-        NextToken(smoothing=1.0)
+        NextToken(label_smoothing=1.0)
 
 
 # Two passes that agree
 
 
 def test_one_pass_is_enough_unless_two_shall_agree():
-    assert NextToken().copies == NextToken(smoothing=0.1).copies == 1
-    assert NextToken(agreement=0.5).copies == 2
+    assert NextToken().copies == NextToken(label_smoothing=0.1).copies == 1
+    assert NextToken(r_drop=0.5).copies == 2
     with pytest.raises(ValidationError):
-        NextToken(agreement=-0.1)
+        NextToken(r_drop=-0.1)
 
 
 def test_rows_come_twice_one_after_the_other():
     batch = pairs([3, 5])
-    twice = doubled(batch)
+    twice = repeat_for_r_drop(batch)
     assert twice.indices.tolist() == [0, 1, 0, 1]
     for one, two in ((batch.source, twice.source), (batch.target, twice.target)):
         assert torch.equal(two.values, torch.cat([one.values, one.values]))
@@ -183,15 +189,15 @@ def test_agreement_by_hand():
     logits = torch.tensor([[[0.0, math.log(3)]], [[0.0, 0.0]]])
     labels = torch.tensor([[1], [1]])
     entropies = -(math.log(3 / 4) + math.log(1 / 2)) / 2
-    assert float(plain_agreement(logits[0], logits[1])) == pytest.approx(math.log(3) / 8)
-    assert float(through(logits, labels, agreement=6.0)) == pytest.approx(entropies + 6 * math.log(3) / 8)
-    assert float(through(logits, labels, agreement=1e-9)) == pytest.approx(entropies)
+    assert float(plain_r_drop(logits[0], logits[1])) == pytest.approx(math.log(3) / 8)
+    assert float(through(logits, labels, r_drop=6.0)) == pytest.approx(entropies + 6 * math.log(3) / 8)
+    assert float(through(logits, labels, r_drop=1e-9)) == pytest.approx(entropies)
 
 
 def test_two_equal_passes_agree_and_lose_what_one_loses():
     logits, labels = torch.randn(2, 3, 5), torch.randint(0, 5, (2, 3))
-    twice = through(logits.repeat(2, 1, 1), labels.repeat(2, 1), agreement=3.0, smoothing=0.1)
-    assert_close(twice, through(logits, labels, smoothing=0.1))
+    twice = through(logits.repeat(2, 1, 1), labels.repeat(2, 1), r_drop=3.0, label_smoothing=0.1)
+    assert_close(twice, through(logits, labels, label_smoothing=0.1))
 
 
 def test_the_second_half_of_the_rows_are_the_other_copies():
@@ -200,8 +206,8 @@ def test_the_second_half_of_the_rows_are_the_other_copies():
     asked = labels[:2] != NOT_ASKED
     one, other = logits[:2][asked], logits[2:][asked]
     entropies = [plain_cross_entropy(scores, labels[:2][asked], 0.2) for scores in (one, other)]
-    expected = sum(entropies) / 2 + 1.5 * plain_agreement(one, other)
-    assert_close(through(logits, labels, smoothing=0.2, agreement=1.5), expected)
+    expected = sum(entropies) / 2 + 1.5 * plain_r_drop(one, other)
+    assert_close(through(logits, labels, label_smoothing=0.2, r_drop=1.5), expected)
 
 
 # Hidden tokens
@@ -218,14 +224,14 @@ def test_hidden_tokens_are_asked_for_and_no_others():
 
 def test_two_questions_are_two_losses_added_up():
     torch.manual_seed(2)
-    head, hidden = PairHead(nn.Embedding(7, 3)), torch.randn(2, 4, 3)
+    head, hidden = PreTrainingHead(nn.Embedding(7, 3)), torch.randn(2, 4, 3)
     labels = torch.tensor([[1, NOT_ASKED, 6, NOT_ASKED], [0, 3, NOT_ASKED, NOT_ASKED]])
     found = MaskedTokenNextSentence().loss(sequences(hidden), head, labels)
-    chances, follows = head.tokens(hidden).log_softmax(-1), head.follows(hidden[:, 0]).log_softmax(-1)
-    expected = -(chances[0, 2, 6] + chances[1, 1, 3] + follows[0, 1] + follows[1, 0])
+    chances, next_sentence = head.tokens(hidden).log_softmax(-1), head.next_sentence(hidden[:, 0]).log_softmax(-1)
+    expected = -(chances[0, 2, 6] + chances[1, 1, 3] + next_sentence[0, 1] + next_sentence[1, 0])
     assert_close(found, expected)
     found.backward()
-    assert float(head.follows.project.weight.grad.abs().sum()) > 0
+    assert float(head.next_sentence.project.weight.grad.abs().sum()) > 0
     assert float(head.tokens.table.weight.grad.abs().sum()) > 0
 
 
@@ -236,19 +242,21 @@ def test_large_and_restless_hidden_states_cost_by_hand():
     plain = through(hidden, labels)
     size = (10 + 26 + 26 + 4 + 4) / 2  # half: each state has two numbers
     change = (0 + 4 + 0 + 4 + 4) / 2
-    assert through(hidden, labels, activation=2.0).item() == pytest.approx(plain.item() + 2 * size, rel=1e-6)
-    assert through(hidden, labels, change=3.0).item() == pytest.approx(plain.item() + 3 * change, rel=1e-6)
+    assert through(hidden, labels, ar=2.0).item() == pytest.approx(plain.item() + 2 * size, rel=1e-6)
+    assert through(hidden, labels, tar=3.0).item() == pytest.approx(plain.item() + 3 * change, rel=1e-6)
     both = torch.cat([hidden, hidden]), torch.cat([labels, labels])
-    twice = through(*both, activation=2.0, change=3.0, agreement=1.0)
+    twice = through(*both, ar=2.0, tar=3.0, r_drop=1.0)
     assert twice.item() == pytest.approx(plain.item() + 2 * size + 3 * change, rel=1e-6)
 
 
 def test_a_change_counts_between_two_places_that_are_asked_and_in_float32():
     hidden = torch.tensor([[[1.0, 3], [1, 5], [1, 6]]])
     asked = torch.tensor([[False, True, True]])
-    assert NextToken(change=1.0).unrest(hidden, asked).item() == 0.5  # from 5 to 6; from 3 to 5 nobody asked
+    assert (
+        NextToken(tar=1.0).activation_regularization(hidden, asked).item() == 0.5
+    )  # from 5 to 6; from 3 to 5 nobody asked
     # 255² + 255² has no bfloat16, nor has the half of it.
     large = torch.full((1, 1, 2), 255.0, dtype=torch.bfloat16)
-    assert NextToken(activation=1.0).unrest(large, torch.ones(1, 1, dtype=torch.bool)).item() == 255.0**2
+    assert NextToken(ar=1.0).activation_regularization(large, torch.ones(1, 1, dtype=torch.bool)).item() == 255.0**2
     apart = torch.stack([torch.zeros(2), torch.full((2,), 255.0)])[None].bfloat16()
-    assert NextToken(change=1.0).unrest(apart, torch.ones(1, 2, dtype=torch.bool)).item() == 255.0**2
+    assert NextToken(tar=1.0).activation_regularization(apart, torch.ones(1, 2, dtype=torch.bool)).item() == 255.0**2

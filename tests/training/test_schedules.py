@@ -13,8 +13,8 @@ from seq2see.training.schedules import Constant, Cosine, InverseSquareRoot
 def test_the_inverse_square_root_is_the_papers_formula(step, warmup, width):
     paper = width**-0.5 * min(step**-0.5, step * warmup**-1.5)
     peak = (width * warmup) ** -0.5
-    ours = peak * InverseSquareRoot(warmup=warmup).factor(step, steps=1)
-    assert ours == pytest.approx(paper, rel=1e-12)
+    actual = peak * InverseSquareRoot(warmup=warmup).factor(step, steps=1)
+    assert actual == pytest.approx(paper, rel=1e-12)
 
 
 def test_the_inverse_square_root_by_hand():

@@ -1,4 +1,4 @@
-"""One optimiser step taken apart, what is fed, averages and patience."""
+"""One optimizer step taken apart, what is fed, averages and patience."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from torch.testing import assert_close
 from seq2see.core import devices
 from seq2see.core.rows import pick_rows
 from seq2see.training import loop
-from seq2see.training.averaging import MovingAverage, NoAverage, TriggeredAverage
-from seq2see.training.feeding import FreeRunning, ScheduledSampling, feed
+from seq2see.training.averaging import NTASGD, ExponentialMovingAverage, NoAverage
 from seq2see.training.loop import NonFinite, Trainer
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimisers import SGD, Adam
+from seq2see.training.optimizer_settings import SGD, Adam
+from seq2see.training.scheduled_sampling import FreeRunning, ScheduledSampling, sample_decoder_inputs
 from seq2see.training.schedules import Constant, Cosine
 from seq2see.training.settings import Training
-from tiny_models import FAMILIES, pairs, stirred
+from tiny_models import FAMILIES, pairs, perturbed_model
 
 CPU = torch.device("cpu")
-PLAIN = {"optimiser": SGD(momentum=0.0), "schedule": Constant(), "clip": 0.0}
+PLAIN = {"optimizer": SGD(momentum=0.0), "schedule": Constant(), "clip": 0.0}
 BATCH = pairs([3, 5, 2])
 
 
 def trainer(name: str = "recurrent, bilinear", objective: NextToken | None = None, dropout=0.0, **changes) -> Trainer:
     settings = FAMILIES[name].with_(**{"encoder.dropout": dropout, "decoder.dropout": dropout})
-    training = Training(**{"steps": 10, "rate": 0.5, "seed": 3} | PLAIN | changes)
-    return Trainer(stirred(settings), objective or NextToken(), training, CPU)
+    training = Training(**{"steps": 10, "learning_rate": 0.5, "seed": 3} | PLAIN | changes)
+    return Trainer(perturbed_model(settings), objective or NextToken(), training, CPU)
 
 
 def copies(one: Trainer) -> dict[str, torch.Tensor]:
@@ -50,12 +50,12 @@ def mean_gradient(one: Trainer, batch=BATCH) -> dict[str, torch.Tensor]:
 def test_one_step_by_hand():
     one = trainer()
     before, expected = copies(one), mean_gradient(one)
-    figures = one.advance(BATCH)
+    figures = one.train_step(BATCH)
     assert figures["loss"] == pytest.approx(expected.pop("loss").item(), rel=1e-5)
     assert figures["tokens"] == 13
-    assert figures["rate"] == 0.5
+    assert figures["learning_rate"] == 0.5
     norm = sum(float(gradient.square().sum()) for gradient in expected.values()) ** 0.5
-    assert figures["gradient_norm"] == pytest.approx(norm, rel=1e-4)
+    assert figures["grad_norm"] == pytest.approx(norm, rel=1e-4)
     for name, gradient in expected.items():
         assert_close(one.weights[name].detach(), before[name] - 0.5 * gradient, rtol=1e-4, atol=1e-5)
     assert one.step == 1
@@ -65,20 +65,20 @@ def test_one_step_by_hand():
 @pytest.mark.parametrize("wanted", [True, False])
 def test_kernels_of_our_own_are_taken_there_and_back_if_they_are_wanted(monkeypatch, wanted):
     monkeypatch.setattr(devices, "TRITON", True)
-    one, seen = trainer(kernels=wanted), []
-    one.model.encoder.register_forward_hook(lambda *_: seen.append(devices.kernels_on(torch.device("cuda"))))
+    one, seen = trainer(custom_kernels=wanted), []
+    one.model.encoder.register_forward_hook(lambda *_: seen.append(devices.kernels_enabled(torch.device("cuda"))))
     weight = next(iter(one.weights.values()))
-    weight.register_hook(lambda slope: seen.append(devices.kernels_on(torch.device("cuda"))))
-    one.advance(BATCH)
+    weight.register_hook(lambda grad: seen.append(devices.kernels_enabled(torch.device("cuda"))))
+    one.train_step(BATCH)
     assert seen == [wanted, wanted]
-    assert devices.kernels_on(torch.device("cuda"))
+    assert devices.kernels_enabled(torch.device("cuda"))
 
 
 def test_a_long_gradient_is_clipped_after_it_was_divided():
-    one = trainer(clip=0.01)
+    one = trainer(max_grad_norm=0.01)
     before, expected = copies(one), mean_gradient(one)
     del expected["loss"]
-    norm = one.advance(BATCH)["gradient_norm"]
+    norm = one.train_step(BATCH)["grad_norm"]
     assert norm > 0.01
     for name, gradient in expected.items():
         moved = before[name] - 0.5 * gradient * 0.01 / norm
@@ -86,13 +86,13 @@ def test_a_long_gradient_is_clipped_after_it_was_divided():
 
 
 def test_the_rate_follows_the_schedule_from_the_first_step_on():
-    one = trainer(schedule=Cosine(warmup=2), steps=4, rate=0.1)
+    one = trainer(schedule=Cosine(warmup=2), steps=4, learning_rate=0.1)
     before, expected = copies(one), mean_gradient(one)
     del expected["loss"]
-    assert one.advance(BATCH)["rate"] == pytest.approx(0.05)
+    assert one.train_step(BATCH)["learning_rate"] == pytest.approx(0.05)
     for name, gradient in expected.items():
         assert_close(one.weights[name].detach(), before[name] - 0.05 * gradient, rtol=1e-4, atol=1e-6)
-    assert [one.advance(BATCH)["rate"] for _ in range(3)] == pytest.approx([0.1, 0.05, 0.0])
+    assert [one.train_step(BATCH)["learning_rate"] for _ in range(3)] == pytest.approx([0.1, 0.05, 0.0])
 
 
 def test_a_tied_weight_moves_once():
@@ -100,16 +100,16 @@ def test_a_tied_weight_moves_once():
     assert one.model.head.table.weight is one.weights["target.table.weight"]
     assert "head.table.weight" not in one.weights
     before, expected = copies(one), mean_gradient(one)
-    one.advance(BATCH)
+    one.train_step(BATCH)
     moved = one.weights["target.table.weight"].detach()
     assert_close(moved, before["target.table.weight"] - 0.5 * expected["target.table.weight"], rtol=1e-4, atol=1e-5)
 
 
 def test_dropout_depends_on_seed_and_step_and_not_on_what_was_drawn_before():
     def losses(seed: int, drawn_before: int) -> list[float]:
-        one = trainer("transformer, pre-norm", dropout=0.3, seed=seed, rate=1e-9)
+        one = trainer("transformer, pre-norm", dropout=0.3, seed=seed, learning_rate=1e-9)
         torch.randn(drawn_before)
-        return [one.advance(BATCH)["loss"] for _ in range(2)]
+        return [one.train_step(BATCH)["loss"] for _ in range(2)]
 
     assert losses(4, 0) == losses(4, 7)
     assert losses(4, 0) != losses(5, 0)
@@ -122,7 +122,7 @@ def test_pieces_of_one_step_have_different_dropout():
     one = trainer("transformer, pre-norm", dropout=0.3, accumulate=2)
     hidden = one.model.hidden
     one.model.hidden = lambda piece: seen.append(hidden(piece)) or seen[-1]
-    one.advance(batch)
+    one.train_step(batch)
     assert len(seen) == 2
     assert not torch.allclose(seen[0].values, seen[1].values)
 
@@ -130,36 +130,36 @@ def test_pieces_of_one_step_have_different_dropout():
 def test_training_happens_in_training_mode():
     one = trainer(dropout=0.3)
     one.model.eval()
-    one.advance(BATCH)
+    one.train_step(BATCH)
     assert one.model.training
 
 
 def test_a_loss_that_is_no_number_stops_before_the_weights_are_touched():
     one = trainer()
     with torch.no_grad():
-        one.weights["decoder.look.join.weight"][0, 0] = math.nan
+        one.weights["decoder.attention.join.weight"][0, 0] = math.nan
     before = copies(one)
     with pytest.raises(NonFinite, match="Step 1") as caught:
-        one.advance(BATCH)
+        one.train_step(BATCH)
     assert caught.value.indices == [0, 1, 2]
     for name, weight in one.weights.items():
         assert torch.equal(before[name].nan_to_num(), weight.detach().nan_to_num())
 
 
 def test_a_gradient_that_is_no_number_stops_too():
-    one = trainer(clip=1.0)
-    one.weights["decoder.look.join.weight"].register_hook(lambda gradient: gradient * math.inf)
+    one = trainer(max_grad_norm=1.0)
+    one.weights["decoder.attention.join.weight"].register_hook(lambda gradient: gradient * math.inf)
     before = copies(one)
     with pytest.raises(NonFinite, match="gradient norm"):
-        one.advance(BATCH)
+        one.train_step(BATCH)
     assert all(torch.equal(before[name], weight) for name, weight in one.weights.items())
 
 
 def test_a_loss_that_is_no_number_stops_too_and_so_do_all_steps_launched_after_it(monkeypatch):
     one = trainer()
     before = copies(one)
-    with monkeypatch.context() as broken:  # its gradient is a number all the same
-        broken.setattr(loop, "loss_of", lambda objective, hidden, *_: hidden.values.sum() + math.inf)
+    with monkeypatch.context() as found_inf:  # its gradient is a number all the same
+        found_inf.setattr(loop, "batch_loss", lambda objective, hidden, *_: hidden.values.sum() + math.inf)
         one.launch(BATCH)
     one.launch(BATCH)
     assert all(torch.equal(before[name], weight) for name, weight in one.weights.items())
@@ -169,20 +169,22 @@ def test_a_loss_that_is_no_number_stops_too_and_so_do_all_steps_launched_after_i
 
 def test_a_rehearsal_leaves_no_trace():
     """A GPU rehearses a step before it records it; what follows must be as if it had not."""
-    calm, rehearsed = (trainer("transformer, batch norm", average=MovingAverage(), optimiser=Adam()) for _ in range(2))
+    calm, rehearsed = (
+        trainer("transformer, batch norm", average=ExponentialMovingAverage(), optimizer=Adam()) for _ in range(2)
+    )
     for one in (calm, rehearsed):
-        one.advance(BATCH)  # now the average is another one than the weights
-    pull = rehearsed.pull.clone()
-    with rehearsed._rehearsal():
+        one.train_step(BATCH)  # now the average is another one than the weights
+    lerp_weight = rehearsed.lerp_weight.clone()
+    with rehearsed._warmup():
         rehearsed._step(BATCH)
-    assert rehearsed.pull == pull > 0
+    assert rehearsed.lerp_weight == lerp_weight > 0
     assert all(weight.grad is None for weight in rehearsed.weights.values())
     for part in ("weights", "average"):
         for name, tensor in getattr(calm, part).items():
             assert torch.equal(getattr(rehearsed, part)[name], tensor)
     for one, other in zip(calm.model.buffers(), rehearsed.model.buffers(), strict=True):
         assert torch.equal(one, other)
-    assert rehearsed.advance(BATCH) == calm.advance(BATCH)
+    assert rehearsed.train_step(BATCH) == calm.train_step(BATCH)
     assert all(torch.equal(rehearsed.weights[name], weight) for name, weight in calm.weights.items())
 
 
@@ -194,9 +196,9 @@ def test_examples_are_named_and_what_only_fills_a_batch_up_is_not():
     ("kernels", "precision", "taken"), [(True, "float32", True), (True, "bf16", False), (False, "float32", False)]
 )
 def test_products_of_a_cpu_are_its_own_in_float32_and_if_they_are_wanted(monkeypatch, kernels, precision, taken):
-    monkeypatch.setattr(loop, "products_of", lambda model: [model])
-    one = trainer(kernels=kernels, precision=precision)
-    assert one.products == [one.model] * taken
+    monkeypatch.setattr(loop, "linear_layers", lambda model: [model])
+    one = trainer(custom_kernels=kernels, precision=precision)
+    assert one.cpu_linears == [one.model] * taken
 
 
 # What is fed
@@ -204,37 +206,39 @@ def test_products_of_a_cpu_are_its_own_in_float32_and_if_they_are_wanted(monkeyp
 
 def test_every_piece_of_every_step_has_coins_of_its_own(monkeypatch):
     one, seen = trainer(objective=NextToken(feeding=ScheduledSampling()), accumulate=3), []
-    monkeypatch.setattr(loop, "feed", lambda model, piece, truth, seed, step: seen.append(step) or piece)
+    monkeypatch.setattr(
+        loop, "sample_decoder_inputs", lambda model, piece, truth, seed, step: seen.append(step) or piece
+    )
     for _ in range(3):
-        one.advance(BATCH)
+        one.train_step(BATCH)
     assert len(set(seen)) == len(seen) == 9
 
 
 def test_free_running_is_trained_on_its_own_words():
     one = trainer("recurrent, dot", NextToken(feeding=FreeRunning()))
-    fed = feed(one.model, BATCH, 0.0, seed=3, step=1)
+    fed = sample_decoder_inputs(one.model, BATCH, 0.0, seed=3, step=1)
     expected = mean_gradient(one, fed)["loss"].item()
     assert expected != pytest.approx(mean_gradient(one)["loss"].item(), rel=1e-3)
-    assert one.advance(BATCH)["loss"] == pytest.approx(expected, rel=1e-5)
+    assert one.train_step(BATCH)["loss"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_chance_of_the_truth_follows_the_progress():
-    objective = NextToken(feeding=ScheduledSampling(least=0.0))
-    one = trainer("recurrent, dot", objective, steps=4, rate=1e-9, accumulate=1)
+    objective = NextToken(feeding=ScheduledSampling(final_ratio=0.0))
+    one = trainer("recurrent, dot", objective, steps=4, learning_rate=1e-9, accumulate=1)
     for step in (1, 2, 3, 4):
-        fed = feed(one.model, BATCH, 1 - step / 4, seed=3, step=step)
-        assert one.advance(BATCH)["loss"] == pytest.approx(mean_gradient(one, fed)["loss"].item(), rel=1e-5)
+        fed = sample_decoder_inputs(one.model, BATCH, 1 - step / 4, seed=3, step=step)
+        assert one.train_step(BATCH)["loss"] == pytest.approx(mean_gradient(one, fed)["loss"].item(), rel=1e-5)
 
 
 # Averages
 
 
 def test_a_moving_average_follows_every_step():
-    one = trainer(average=MovingAverage(decay=0.3))
-    name = "decoder.look.join.weight"
+    one = trainer(average=ExponentialMovingAverage(decay=0.3))
+    name = "decoder.attention.join.weight"
     expected = one.weights[name].detach().clone()
     for step in (1, 2, 3):
-        one.advance(BATCH)
+        one.train_step(BATCH)
         keep = min(0.3, (1 + step) / (10 + step))
         expected = keep * expected + (1 - keep) * one.weights[name].detach()
         assert_close(one.average[name], expected)
@@ -242,10 +246,10 @@ def test_a_moving_average_follows_every_step():
 
 
 def test_averaged_weights_are_lent_in_eval_mode_and_given_back():
-    one = trainer(average=MovingAverage(decay=0.3), dropout=0.3)
-    one.advance(BATCH)
-    own, name = copies(one), "decoder.look.join.weight"
-    with one.averaged() as model:
+    one = trainer(average=ExponentialMovingAverage(decay=0.3), dropout=0.3)
+    one.train_step(BATCH)
+    own, name = copies(one), "decoder.attention.join.weight"
+    with one.evaluation_model() as model:
         assert not model.training
         assert torch.equal(model.get_parameter(name), one.average[name])
         assert not torch.equal(own[name], one.average[name])
@@ -254,10 +258,10 @@ def test_averaged_weights_are_lent_in_eval_mode_and_given_back():
 
 
 def test_lent_weights_are_given_back_after_a_mistake_too():
-    one = trainer(average=MovingAverage(decay=0.3))
-    one.advance(BATCH)
+    one = trainer(average=ExponentialMovingAverage(decay=0.3))
+    one.train_step(BATCH)
     own = copies(one)
-    with pytest.raises(KeyError), one.averaged():
+    with pytest.raises(KeyError), one.evaluation_model():
         raise KeyError
     assert all(torch.equal(own[name], weight) for name, weight in one.weights.items())
 
@@ -265,7 +269,7 @@ def test_lent_weights_are_given_back_after_a_mistake_too():
 def test_without_an_average_the_model_is_lent_as_it_is():
     one = trainer()
     own = copies(one)
-    with one.averaged() as model:
+    with one.evaluation_model() as model:
         assert not model.training
         assert all(torch.equal(own[name], weight) for name, weight in one.weights.items())
     assert one.average == {}
@@ -276,71 +280,71 @@ def test_without_an_average_the_model_is_lent_as_it_is():
 
 def test_patience_counts_evaluations_without_a_better_loss_and_keeps_the_best():
     one = trainer(patience=2)
-    one.judge(3.0)
+    one.record_validation(3.0)
     best = copies(one)
-    one.advance(BATCH)
-    one.judge(3.0)  # as good is not better
-    assert (one.best.loss, one.best.ago, one.done) == (3.0, 1, False)
-    one.advance(BATCH)
-    one.judge(4.0)
+    one.train_step(BATCH)
+    one.record_validation(3.0)  # as good is not better
+    assert (one.best.loss, one.best.evaluations_since, one.done) == (3.0, 1, False)
+    one.train_step(BATCH)
+    one.record_validation(4.0)
     assert one.done
     assert all(torch.equal(best[name], weight) for name, weight in one.best.weights.items())
-    one.advance(BATCH)
-    one.judge(2.0)
-    assert (one.best.loss, one.best.ago, one.done) == (2.0, 0, False)
+    one.train_step(BATCH)
+    one.record_validation(2.0)
+    assert (one.best.loss, one.best.evaluations_since, one.done) == (2.0, 0, False)
 
 
-@pytest.mark.parametrize("average", [NoAverage(), MovingAverage(decay=0.3)], ids=lambda each: each.kind)
+@pytest.mark.parametrize("average", [NoAverage(), ExponentialMovingAverage(decay=0.3)], ids=lambda each: each.kind)
 def test_the_best_model_has_the_running_means_of_its_evaluation(average):
     """What a norm over batches divides by belongs to its weights: with those of later steps the loss is another."""
     one = trainer("transformer, batch norm", patience=2, average=average)
-    one.advance(BATCH)
-    with one.averaged() as used:
+    one.train_step(BATCH)
+    with one.evaluation_model() as used:
         expected = used(BATCH).detach()
-    one.judge(1.0)
+    one.record_validation(1.0)
     assert not any(weight.requires_grad for weight in one.best.weights.values())
-    one.advance(BATCH)
-    one.put(one.best.weights)
+    one.train_step(BATCH)
+    one.load_weights(one.best.weights)
     assert torch.equal(one.model.eval()(BATCH), expected)
 
 
 def test_what_a_model_does_not_have_cannot_be_put_into_it():
     with pytest.raises(AssertionError, match="nowhere"):
-        trainer().put({"nowhere.weight": torch.zeros(1)})
+        trainer().load_weights({"nowhere.weight": torch.zeros(1)})
 
 
 def test_the_best_weights_are_those_that_would_be_used():
-    one = trainer(patience=2, average=MovingAverage(decay=0.3))
-    one.advance(BATCH)
-    one.judge(3.0)
+    one = trainer(patience=2, average=ExponentialMovingAverage(decay=0.3))
+    one.train_step(BATCH)
+    one.record_validation(3.0)
     assert all(torch.equal(one.average[name], weight) for name, weight in one.best.weights.items())
 
 
 def test_without_patience_nothing_is_remembered():
     one = trainer()
     for _ in range(9):
-        one.judge(1.0)
+        one.record_validation(1.0)
     assert not one.done
     assert one.best.weights == {}
 
 
 def test_marks_by_hand():
-    one = trainer(steps=7, save_every=3)
-    assert [step for step in range(9) if one.is_mark(step)] == [3, 6, 7]
+    one = trainer(steps=7, evaluate_every=3)
+    assert [step for step in range(9) if one.is_evaluation_step(step)] == [3, 6, 7]
 
 
 # Two passes that shall agree
 
 
 def test_without_dropout_two_passes_agree_and_the_loss_is_that_of_one():
-    one, two = trainer(), trainer(objective=NextToken(agreement=3.0))
-    assert two.advance(BATCH)["loss"] == pytest.approx(one.advance(BATCH)["loss"], rel=1e-5)
-    assert trainer(dropout=0.4).advance(BATCH)["tokens"] == two.advance(BATCH)["tokens"]
+    one, two = trainer(), trainer(objective=NextToken(r_drop=3.0))
+    assert two.train_step(BATCH)["loss"] == pytest.approx(one.train_step(BATCH)["loss"], rel=1e-5)
+    assert trainer(dropout=0.4).train_step(BATCH)["tokens"] == two.train_step(BATCH)["tokens"]
 
 
 def test_with_dropout_two_passes_disagree_and_that_is_counted():
-    weights = [trainer(objective=NextToken(agreement=weight), dropout=0.4) for weight in (1e-9, 5.0)]
-    little, much = (one.advance(BATCH)["loss"] for one in weights)
+    weights = [trainer(objective=NextToken(r_drop=weight), dropout=0.4) for weight in (1e-9, 5.0)]
+    little, much = (one.train_step(BATCH)["loss"] for one in weights)
     assert much > little + 0.01
 
 
@@ -352,7 +356,7 @@ def test_what_is_compiled_is_not_compiled_again_for_an_evaluation():
     compiled = torch.compile(lambda tensor: tensor + 1, backend=lambda graph, _: asked.append(1) or graph.forward)
     one = trainer()
     one.compiled = True  # as with `training.compile` on a GPU
-    with one.averaged():
+    with one.evaluation_model():
         compiled(torch.ones(2))
     assert not asked
     compiled(torch.ones(2))
@@ -361,22 +365,22 @@ def test_what_is_compiled_is_not_compiled_again_for_an_evaluation():
 
 def test_an_evaluation_that_is_done_again_after_a_stop_costs_no_patience():
     one = trainer(patience=2)
-    one.judge(3.0)
-    one.advance(BATCH)
-    one.judge(4.0)
-    one.judge(4.0)
-    assert (one.best.ago, one.done) == (1, False)
+    one.record_validation(3.0)
+    one.train_step(BATCH)
+    one.record_validation(4.0)
+    one.record_validation(4.0)
+    assert (one.best.evaluations_since, one.done) == (1, False)
 
 
 def test_averaging_begins_after_the_evaluation_that_triggers_it():
-    one = trainer(average=TriggeredAverage())
+    one = trainer(average=NTASGD())
     seen = []
     for loss in [5.0, 6, 6, 6, 6, 6, 6, 4, 9]:
-        one.advance(BATCH)
+        one.train_step(BATCH)
         seen.append(copies(one))
-        one.judge(loss)
-        one.judge(loss)  # measured again after a stop: it counts once
-    assert one.averaged_since == 8  # the seventh loss was the first to tell
+        one.record_validation(loss)
+        one.record_validation(loss)  # measured again after a stop: it counts once
+    assert one.average_start == 8  # the seventh loss was the first to tell
     assert len(one.losses) == 9
     for name, average in one.average.items():
         assert_close(average, (seen[7][name] + seen[8][name]) / 2)

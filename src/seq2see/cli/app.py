@@ -13,6 +13,7 @@ import seq2see
 from seq2see.cli.data import data
 from seq2see.cli.diff import diff
 from seq2see.cli.doctor import doctor
+from seq2see.cli.embed import embed
 from seq2see.cli.ensemble import ensemble
 from seq2see.cli.evaluate import evaluate
 from seq2see.cli.explore import explore
@@ -21,28 +22,27 @@ from seq2see.cli.predict import predict
 from seq2see.cli.recipes import recipes, show
 from seq2see.cli.runs import runs
 from seq2see.cli.train import train
-from seq2see.cli.vectors import vectors
-from seq2see.cli.words import analogy, contexts, neighbours
-from seq2see.core.errors import UserError, unknown
+from seq2see.cli.words import analogy, contexts, neighbors
+from seq2see.core.errors import UserError, unknown_name
 
 USER_ERROR = 2
-UNHEARD = 1
+BROKEN_PIPE = 1
 """What typer ends a program with if the reader of its output went away, as `head` does."""
 CHECK = "Check the path, who may use it, and whether there is room."
 
 
-class Verbs(TyperGroup):
-    """A group of verbs that answers a misspelt one with the nearest right one."""
+class CommandGroup(TyperGroup):
+    """A group of verbs that answers a misspelled one with the nearest right one."""
 
     def resolve_command(self, context: Any, arguments: list[str]) -> Any:
         """The verb that was asked for."""
         if arguments and not arguments[0].startswith("-") and self.get_command(context, arguments[0]) is None:
-            raise unknown("verb", arguments[0], self.list_commands(context))
+            raise unknown_name("verb", arguments[0], self.list_commands(context))
         return super().resolve_command(context, arguments)
 
 
 app = typer.Typer(
-    cls=Verbs,
+    cls=CommandGroup,
     help="Sequence models you can read, train with one command, and look inside.",
     no_args_is_help=True,
     add_completion=False,
@@ -53,12 +53,12 @@ app.command("train")(train)
 app.command("eval")(evaluate)
 app.command("predict")(predict)
 app.command("explore")(explore)
-app.command("vectors")(vectors)
+app.command("vectors")(embed)
 app.command("export")(export)
 app.command("ensemble")(ensemble)
 app.command("recipes")(recipes)
 app.command("show")(show)
-app.command("neighbours")(neighbours)
+app.command("neighbors")(neighbors)
 app.command("analogy")(analogy)
 app.command("contexts")(contexts)
 app.command("runs")(runs)
@@ -88,7 +88,7 @@ def run(arguments: list[str]) -> int:
         print(f"seq2see: {error}", file=sys.stderr)
         return USER_ERROR
     except SystemExit as end:
-        if end.code != UNHEARD:
+        if end.code != BROKEN_PIPE:
             raise
         _print_no_more()
         return 0
@@ -100,8 +100,8 @@ def run(arguments: list[str]) -> int:
             raise
         if error.filename is None:
             _print_no_more()
-        where = f"{error.filename}: This" if error.filename else "What should be printed"
-        print(f"seq2see: {where} cannot be written or read ({error.strerror}). {CHECK}", file=sys.stderr)
+        location = f"{error.filename}: This" if error.filename else "What should be printed"
+        print(f"seq2see: {location} cannot be written or read ({error.strerror}). {CHECK}", file=sys.stderr)
         return USER_ERROR
     except KeyboardInterrupt:
         return 130

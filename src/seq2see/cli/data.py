@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from seq2see.sources.checking import OwnData
-    from seq2see.sources.complaints import DataReport
+    from seq2see.sources.data_kinds import UserData
+    from seq2see.sources.data_report import DataReport
 
 ROOM_FOR_ALL = 1_000_000
 """Bytes that are enough for the windows of any recipe."""
@@ -26,10 +26,10 @@ def list_() -> None:
     from seq2see.sources.catalogue import list_corpora
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("corpus", "what", "licence", "found in"):
+    for title in ("corpus", "message", "license", "found in"):
         table.add_column(title, overflow="fold")
     for corpus in list_corpora():
-        table.add_row(corpus.name, corpus.what, corpus.licence, corpus.found or "not here yet")
+        table.add_row(corpus.name, corpus.description, corpus.license, corpus.found or "not here yet")
     Console().print(table)
     print("\nGet one: seq2see data get multi30k   (SEQ2SEE_DATA=FOLDER reads them from a folder of yours)")
 
@@ -39,8 +39,8 @@ def get(name: Annotated[str, typer.Argument(help="A corpus of the catalogue.")])
     """Download a corpus, or find it on this machine, and verify it."""
     from seq2see.sources.catalogue import get
 
-    holding = get(name, print)
-    print(f"{name} is in {holding.folder}")
+    corpus_files = get(name, print)
+    print(f"{name} is in {corpus_files.folder}")
 
 
 @data.command("check")
@@ -62,41 +62,41 @@ def _check_corpus(name: str) -> None:
 
     checks = check(name)
     for each in checks:
-        print(f"{each.verdict:<10} {each.path}")
-    if any(each.verdict == "different" for each in checks):
+        print(f"{each.status:<10} {each.path}")
+    if any(each.status == "different" for each in checks):
         raise typer.Exit(2)
 
 
 def _check_files(paths: list[Path], task: str) -> None:
-    from seq2see.core.errors import no_file
-    from seq2see.sources.checking import NAMES, guess_kind
+    from seq2see.core.errors import missing_file
+    from seq2see.sources.data_kinds import KIND_NAMES, guess_data_kind
 
     for path in paths:
         if not path.exists():
-            raise no_file(path)
+            raise missing_file(path)
     if task:
-        from seq2see.api import own_data, recipe
+        from seq2see.api import recipe, user_data
 
-        corpus = own_data(recipe(task), tuple(map(str, paths)))
+        corpus = user_data(recipe(task), tuple(map(str, paths)))
     else:
-        corpus = guess_kind(paths)
-    print(f"checked as {NAMES[corpus.kind]}{'' if task else ' (--for TASK: as another task reads it)'}")
+        corpus = guess_data_kind(paths)
+    print(f"checked as {KIND_NAMES[corpus.kind]}{'' if task else ' (--for TASK: as another task reads it)'}")
     reports = corpus.check()
     short = corpus.kind in ("texts", "series") and sum(path.stat().st_size for path in paths) < ROOM_FOR_ALL
     if short and all(report.first_error is None for report in reports):
         _try_windows(corpus, task or "write", reports[0])
     for report in reports:
-        print("\n".join(report.summary()))
-    if any(report.number_of("error") for report in reports):
+        print("\n".join(report.to_lines()))
+    if any(report.count_severity("error") for report in reports):
         raise typer.Exit(2)
 
 
-def _try_windows(corpus: OwnData, task: str, report: DataReport) -> None:
+def _try_windows(corpus: UserData, task: str, report: DataReport) -> None:
     """Tell what is too short for the windows that a recipe reads, as its training would."""
     from seq2see.api import resolve
-    from seq2see.sources.holding_out import try_holding_out
-    from seq2see.workbench.prepare import prepare
-    from seq2see.workbench.train import check_length
+    from seq2see.runs.prepare import prepare
+    from seq2see.runs.train import check_length
+    from seq2see.sources.hold_out import check_hold_out
 
     recipe = resolve(task, corpus.paths, {})
-    try_holding_out(lambda: check_length(recipe, prepare(recipe, lambda said: None)), report)
+    check_hold_out(lambda: check_length(recipe, prepare(recipe, lambda said: None)), report)

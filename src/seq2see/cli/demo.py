@@ -12,7 +12,7 @@ PROGRAM = ".venv/bin/seq2see"  # `make` runs in the project's folder, and nobody
 def main(run: str, texts: list[str]) -> None:
     """Translate, then say what there is to look at and to try."""
     if texts:
-        from seq2see.workbench.predict import load
+        from seq2see.runs.model import load
 
         for prediction in load(run).predict(texts):
             print(f"\n  {prediction.source}  →  {prediction.text}")

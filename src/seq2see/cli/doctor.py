@@ -9,19 +9,23 @@ def doctor() -> None:
 
     from seq2see import __version__
     from seq2see.core.devices import describe_machine
-    from seq2see.decoding.compiler import native_library
+    from seq2see.decoding.compiler import load_native_library
     from seq2see.inspection.fonts import ADVICE, use_chinese_font
-    from seq2see.sources.holdings import cache_folder, own_folder
+    from seq2see.sources.corpus_files import cache_folder, user_folder
 
     free = shutil.disk_usage(".").free / 1e9
     facts = {
         "seq2see": __version__,
         **describe_machine(),
         "disk free": f"{free:.1f} GB",
-        "data": own_folder() or cache_folder(),
+        "data": user_folder() or cache_folder(),
     }
-    why_not = native_library().reason
-    facts["native steps"] = "ready" if why_not is None else f"none, decoding on a CPU is slower: {why_not}"
+    native_unsupported_reason = load_native_library().reason
+    facts["native steps"] = (
+        "ready"
+        if native_unsupported_reason is None
+        else f"none, decoding on a CPU is slower: {native_unsupported_reason}"
+    )
     facts["Chinese font"] = "found" if use_chinese_font() else f"missing. {ADVICE}"
     for name, value in facts.items():
         print(f"{name:<13} {value}")

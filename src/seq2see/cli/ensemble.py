@@ -13,10 +13,10 @@ def ensemble(
     out: Annotated[Path | None, typer.Option(help="The run folder; without it, runs/<recipe>-ensemble.")] = None,
 ) -> None:
     """Put runs together: their models vote on every token, which is usually better than each alone."""
-    from seq2see.workbench.ensemble import make_ensemble
-    from seq2see.workbench.run_folder import find_run
-    from seq2see.workbench.terminal import own_name
+    from seq2see.runs.make_ensemble import make_ensemble
+    from seq2see.runs.run_folder import find_run
+    from seq2see.runs.terminal import program_name
 
     made = make_ensemble([find_run(name) for name in runs], out)
     print(f"run    {made}  ({len(runs)} members)")
-    print(f"next   {own_name()} eval {made}\n       {own_name()} predict {made}")
+    print(f"next   {program_name()} eval {made}\n       {program_name()} predict {made}")

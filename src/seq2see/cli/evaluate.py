@@ -16,16 +16,16 @@ def evaluate(
 ) -> None:
     """Score a run on its test splits; with two runs, tell whether they really differ, and where most."""
     if file:
-        _judge([run, *([other] if other else [])], file, set_)
+        _evaluate_texts([run, *([other] if other else [])], file, set_)
         return
     from seq2see.cli.predict import decoding_setting
     from seq2see.cli.scores import print_answers, print_changes, print_scores
-    from seq2see.metrics.tokenised_bleu import ADVICE, has_moses
-    from seq2see.workbench.compare import changed_most, compare, compare_answers, compare_series, compare_texts
-    from seq2see.workbench.evaluate import evaluate, test_size
-    from seq2see.workbench.report import write_report
-    from seq2see.workbench.run_folder import find_run, read_scores
-    from seq2see.workbench.terminal import Terminal
+    from seq2see.metrics.tokenized_bleu import ADVICE, has_moses
+    from seq2see.runs.compare import compare, compare_answers, compare_series, compare_texts, largest_changes
+    from seq2see.runs.evaluate import evaluate, test_size
+    from seq2see.runs.report import write_report
+    from seq2see.runs.run_folder import find_run, read_scores
+    from seq2see.runs.terminal import Terminal
 
     folders = [find_run(name) for name in (run, other) if name]
     settings = dict(map(decoding_setting, set_ or []))
@@ -37,38 +37,36 @@ def evaluate(
             scores = evaluate(folder, terminal.advance, **settings)
         write_report(folder)
         print_scores(folder, scores)
-        if "bleu-tokenised" in folder.recipe().metrics and not has_moses():
+        if "bleu-tokenized" in folder.recipe().metrics and not has_moses():
             print(ADVICE)
     if other and all("series" in read_scores(folder) for folder in folders):
         print(compare_series(*folders))
     elif other and all(folder.recipe().source is None for folder in folders):
         print(compare_texts(*folders))
-    elif other and not all(folder.recipe().writes for folder in folders):
+    elif other and not all(folder.recipe().generates for folder in folders):
         print_answers(folders[0], folders[1], compare_answers(*folders))
     elif other:
         print(compare(*folders))
-        print_changes(folders[0], folders[1], changed_most(folders[0], folders[1]))
+        print_changes(folders[0], folders[1], largest_changes(folders[0], folders[1]))
 
 
-def _judge(names: list[str], files: list[Path], settings: list[str] | None) -> None:
+def _evaluate_texts(names: list[str], files: list[Path], settings: list[str] | None) -> None:
     """Tell how surprised language models are by the same texts; nothing is written."""
-    from seq2see.cli.meter import waiting
+    from seq2see.cli.progress_meter import show_status
     from seq2see.cli.scores import perplexity_line, unknown_line
     from seq2see.core.errors import UserError
-    from seq2see.workbench.evaluate import judge_texts
-    from seq2see.workbench.predict import load
+    from seq2see.runs.evaluate import evaluate_texts
+    from seq2see.runs.model import load
 
     if settings:
-        raise UserError(
-            "A text is only read, not decoded, so no setting of decoding matters.", remedy="Leave out --set."
-        )
+        raise UserError("A text is only read, not decoded, so no setting of decoding matters.", hint="Leave out --set.")
     cuts = set[str]()
     for name in names:
-        with waiting(f"{name} reads"):
-            scores = judge_texts(model := load(name), files)
-        cuts.add(model.tokenisers.fingerprint)
+        with show_status(f"{name} reads"):
+            scores = evaluate_texts(model := load(name), files)
+        cuts.add(model.tokenizers.fingerprint)
         print(f"{name}: {perplexity_line(scores['perplexity'])}")
         if unknown := unknown_line(scores["perplexity"]):
             print(unknown)
     if len(cuts) > 1:
-        print("perplexities of different tokenisers cannot be compared; bits per character can")
+        print("perplexities of different tokenizers cannot be compared; bits per character can")

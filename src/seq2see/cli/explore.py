@@ -23,12 +23,12 @@ def explore(
 ) -> None:
     """Look inside trained models, in a browser on this machine."""
     with importing():
-        from seq2see.explorer.bench import Bench
         from seq2see.explorer.serve import serve
+        from seq2see.explorer.workspace import Workspace
 
     if save is None:
-        serve(Bench.open(runs), port, browser)
+        serve(Workspace.open(runs), port, browser)
     else:
         from seq2see.explorer.offline import write_page
 
-        write_page(Bench.open(runs), save, text)
+        write_page(Workspace.open(runs), save, text)

@@ -18,18 +18,18 @@ def export(
     """Write a trained model in another engine's form."""
     import torch
 
-    from seq2see.cli.meter import waiting
+    from seq2see.cli.progress_meter import show_status
     from seq2see.core.errors import UserError
-    from seq2see.interop.folders import is_real
+    from seq2see.interop.folders import is_pretrained
     from seq2see.interop.formats import format_of
-    from seq2see.workbench.model_folder import read_model
-    from seq2see.workbench.run_folder import find_model
+    from seq2see.runs.model_folder import read_model
+    from seq2see.runs.run_folder import find_model
 
     form, found = format_of(to), find_model(run)
-    if out is None and is_real(found):
-        raise UserError("Nothing is written into a folder of other people.", remedy="Name a folder with --out.")
+    if out is None and is_pretrained(found):
+        raise UserError("Nothing is written into a folder of other people.", hint="Name a folder with --out.")
     folder = out or found.parent / "export" / to
-    with waiting(f"writing {folder}"):
+    with show_status(f"writing {folder}"):
         stored = read_model(found, torch.device("cpu"))
         form.write(stored, folder)
     print(f"wrote {folder}")

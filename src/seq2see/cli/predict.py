@@ -15,14 +15,14 @@ from seq2see.cli import importing
 
 if TYPE_CHECKING:
     from seq2see.decoding.settings import Decoding
-    from seq2see.workbench.answer_file import AnswerFile
-    from seq2see.workbench.lines import Lines
-    from seq2see.workbench.predict import Model, Prediction
+    from seq2see.runs.input_lines import LineSource
+    from seq2see.runs.model import Model, Prediction
+    from seq2see.runs.output_file import OutputFile
 
 INTERRUPTED = 130
 MORE = "..."
-SIDE = "source.side"
-"""The one setting of a model that may be another when it is used: in which size it looks at pictures."""
+SIDE = "source.image_size"
+"""The one setting of a model that may be another when it is used: in which size it looks at images."""
 
 
 def predict(
@@ -40,37 +40,37 @@ def predict(
 ) -> None:
     """Let a trained model answer."""
     with importing():
-        from seq2see.cli.meter import waiting
+        from seq2see.cli.progress_meter import show_status
         from seq2see.core.errors import UserError
-        from seq2see.interop.folders import is_real
-        from seq2see.workbench.predict import load
+        from seq2see.interop.folders import is_pretrained
+        from seq2see.runs.model import load
 
     if texts and file:
         raise UserError(
-            "Texts and --file are given, and only one of them is answered.", remedy="Leave one out, or ask twice."
+            "Texts and --file are given, and only one of them is answered.", hint="Leave one out, or ask twice."
         )
     settings = dict(map(decoding_setting, set_ or [])) | {"prefix": prefix}
     # What a run leaves behind opens at once; real weights can be large.
-    with waiting(f"opening {run}") if is_real(Path(run)) else contextlib.nullcontext():
+    with show_status(f"opening {run}") if is_pretrained(Path(run)) else contextlib.nullcontext():
         model = load(run, engine)
     if texts is None and file is None and out is None and sys.stdin.isatty() and sys.stdout.isatty():
-        converse(model, settings, json_)
+        interactive(model, settings, json_)
     elif texts and out is None:
         _answer(model, texts, settings, json_)
     elif out is None:
-        _stream(model, lines_asked(texts, file), settings, json_)
+        _stream(model, input_lines(texts, file), settings, json_)
     else:
         answers = _answer_file(out, run, model, settings, json_, engine)
-        _stream(model, lines_asked(texts, file), settings, json_, answers)
+        _stream(model, input_lines(texts, file), settings, json_, answers)
 
 
 def _answer(model: Model, texts: list[str], settings: dict[str, Any], as_json: bool) -> None:
     """Answer the texts of the command line, all at once."""
-    from seq2see.models.picture_settings import Picture
+    from seq2see.models.image_settings import ImageSource
+    from seq2see.runs.batch_inference import InferenceOptions, format_output, format_warnings
     from seq2see.sources.lines import is_blank
-    from seq2see.workbench.streaming import Manner, remarked, written
 
-    if not isinstance(model.config.model.source, Picture):
+    if not isinstance(model.config.model.source, ImageSource):
         for name in filter(os.path.isfile, texts):
             print(f"seq2see: {name} is taken as a text; --file {name} answers the lines in it", file=sys.stderr)
     asked = [text for text in texts if not is_blank(text)]
@@ -80,15 +80,15 @@ def _answer(model: Model, texts: list[str], settings: dict[str, Any], as_json: b
         prediction = None if is_blank(text) else next(each)
         if prediction and prediction.truncated:
             print(f"seq2see: this text is too long and was cut: {text[:60]} ...", file=sys.stderr)
-        if prediction and prediction.remarks:
-            print(f"seq2see: {remarked(prediction)}", file=sys.stderr)
-        print(written(text, prediction, Manner(as_json=as_json)))
+        if prediction and prediction.warnings:
+            print(f"seq2see: {format_warnings(prediction)}", file=sys.stderr)
+        print(format_output(text, prediction, InferenceOptions(as_json=as_json)))
     if None in answers:
         raise typer.Exit(2)
 
 
 def _predict_all(model: Model, asked: list[str], settings: dict[str, Any]) -> list[Prediction | None]:
-    """An answer to each. What is wrong with one of them, a damaged picture say, is told, and its answer is None."""
+    """An answer to each. What is wrong with one of them, a damaged image say, is told, and its answer is None."""
     from seq2see.core.errors import UserError
 
     try:
@@ -100,7 +100,7 @@ def _predict_all(model: Model, asked: list[str], settings: dict[str, Any]) -> li
         wrong: list[str] = []
         for number, text in enumerate(asked):
             try:
-                answers += model.predict([text], numbers=[number], **settings)
+                answers += model.predict([text], indices=[number], **settings)
             except UserError as error:
                 answers.append(None)
                 wrong.append(str(error))
@@ -112,45 +112,45 @@ def _predict_all(model: Model, asked: list[str], settings: dict[str, Any]) -> li
 
 
 def _stream(
-    model: Model, lines: Lines, settings: dict[str, Any], as_json: bool, answers: AnswerFile | None = None
+    model: Model, lines: LineSource, settings: dict[str, Any], as_json: bool, answers: OutputFile | None = None
 ) -> None:
     """Answer line after line; Ctrl-C says what is done, and how to go on."""
-    from seq2see.cli.meter import Meter
-    from seq2see.workbench.streaming import Manner, Printed, answer_lines
+    from seq2see.cli.progress_meter import Meter
+    from seq2see.runs.batch_inference import InferenceOptions, StdoutWriter, predict_lines
 
-    manner = Manner(settings, as_json, _height(model, settings, as_json))
+    options = InferenceOptions(settings, as_json, _height(model, settings, as_json))
     quiet = answers is None and sys.stdout.isatty()
     with Meter(lines.total, sys.stderr, quiet=quiet) as meter, answers or contextlib.nullcontext():
         try:
-            answer_lines(model, lines, answers or Printed(sys.stdout), manner, meter)
+            predict_lines(model, lines, answers or StdoutWriter(sys.stdout), options, meter)
         except KeyboardInterrupt:
-            meter.say(_stopped(answers))
+            meter.log(_stop_message(answers))
             raise typer.Exit(INTERRUPTED) from None
     if answers:
-        speeds = f" ({meter.speeds()})" if meter.fresh else ""
-        meter.say(f"{meter.so_far()} are answered in {answers.path}{speeds}")
-    if meter.bad:
+        speeds = f" ({meter.speeds()})" if meter.new_lines else ""
+        meter.log(f"{meter.progress_text()} are answered in {answers.path}{speeds}")
+    if meter.errors:
         raise typer.Exit(2)
 
 
-def _answer_file(out: Path, run: str, model: Model, settings: dict[str, Any], as_json: bool, engine: str) -> AnswerFile:
+def _answer_file(out: Path, run: str, model: Model, settings: dict[str, Any], as_json: bool, engine: str) -> OutputFile:
     """The file, with everything its answers depend on besides the lines."""
-    from seq2see.workbench.answer_file import AnswerFile
-    from seq2see.workbench.model_folder import fingerprint_of
-    from seq2see.workbench.run_folder import find_model
+    from seq2see.runs.model_folder import fingerprint_of
+    from seq2see.runs.output_file import OutputFile
+    from seq2see.runs.run_folder import find_model
 
-    made_by = {
+    provenance = {
         "model": fingerprint_of(find_model(run)),
         "engine": engine,
         "json": as_json,
         "prefix": settings["prefix"],
         "side": settings.get("side"),
-        "decoding": _settled(model, settings).model_dump(mode="json"),
+        "decoding": _final_decoding(model, settings).model_dump(mode="json"),
     }
-    return AnswerFile(out, made_by, _height(model, settings, as_json))
+    return OutputFile(out, provenance, _height(model, settings, as_json))
 
 
-def _settled(model: Model, settings: dict[str, Any]) -> Decoding:
+def _final_decoding(model: Model, settings: dict[str, Any]) -> Decoding:
     """The settings of decoding that hold in the end."""
     given = {name: value for name, value in settings.items() if name not in ("prefix", "side")}
     return model.config.decoding.with_(**given)
@@ -158,41 +158,41 @@ def _settled(model: Model, settings: dict[str, Any]) -> Decoding:
 
 def _height(model: Model, settings: dict[str, Any], as_json: bool) -> int:
     """How many lines an answer takes up."""
-    return 1 if as_json else _settled(model, settings).num_return_sequences
+    return 1 if as_json else _final_decoding(model, settings).num_return_sequences
 
 
-def _stopped(answers: AnswerFile | None) -> str:
-    from seq2see.workbench.terminal import own_name
+def _stop_message(answers: OutputFile | None) -> str:
+    from seq2see.runs.terminal import program_name
 
     if answers is None:
         return "stopped. With --out FILE the same command would go on from here."
-    command = shlex.join([own_name(), *sys.argv[1:]])
+    command = shlex.join([program_name(), *sys.argv[1:]])
     done = f"stopped; {answers.complete()[0]:,} lines are answered in {answers.path}."
     return f"{done} To go on, give the same lines again:\n  {command}"
 
 
-def lines_asked(texts: list[str] | None, files: list[Path] | None) -> Lines:
+def input_lines(texts: list[str] | None, files: list[Path] | None) -> LineSource:
     """The texts of a command line, or the lines of files or of standard input."""
-    from seq2see.workbench.lines import Lines, lines_from, lines_of
+    from seq2see.runs.input_lines import LineSource, lines_of, lines_of_pipe
 
     if texts:
-        return Lines(texts, len(texts))
-    return lines_of(files) if files else lines_from(sys.stdin.buffer)  # type: ignore[arg-type]
+        return LineSource(texts, len(texts))
+    return lines_of(files) if files else lines_of_pipe(sys.stdin.buffer)  # type: ignore[arg-type]
 
 
-def converse(model: Model, settings: dict[str, Any], as_json: bool = False) -> None:
+def interactive(model: Model, settings: dict[str, Any], as_json: bool = False) -> None:
     """Type a text, and read the answer as it comes, or all that were asked for, one a line.
 
     An empty line or Ctrl-D ends it, Ctrl-C only the answer.
     """
     from seq2see.core.errors import UserError
-    from seq2see.models.picture_settings import Picture
+    from seq2see.models.image_settings import ImageSource
 
     model.predict([], **settings)  # so that a wrong setting is told before anything is typed
     whole = as_json or _height(model, settings, as_json) > 1
-    more = "" if model.reads or whole else f"\n{MORE} goes on from where the last answer stopped."
+    more = "" if model.has_source or whole else f"\n{MORE} goes on from where the last answer stopped."
     source = model.config.model.source
-    what = f"the name of a {source.kind} file" if isinstance(source, Picture) else "a text"
+    what = f"the name of a {source.kind} file" if isinstance(source, ImageSource) else "a text"
     print(f"Type {what} and press Enter; an empty line ends.{more}")
     before = ""
     while True:
@@ -209,16 +209,16 @@ def converse(model: Model, settings: dict[str, Any], as_json: bool = False) -> N
                 _answer(model, [asked], settings, as_json)
                 continue
             if asked is text:
-                print("".join(f"({remark})\n" for remark in model.remarks(text)), end="", file=sys.stderr)
-            answer = _told(model, asked, settings)
-            before = "" if model.reads else asked + answer
+                print("".join(f"({remark})\n" for remark in model.warnings(text)), end="", file=sys.stderr)
+            answer = _print_stream(model, asked, settings)
+            before = "" if model.has_source else asked + answer
         except UserError as error:  # a slip of the finger ends no dialogue
             print(f"seq2see: {error}", file=sys.stderr)
         except KeyboardInterrupt:  # nor does an answer that nobody wants to wait for
             print()
 
 
-def _told(model: Model, text: str, settings: dict[str, Any]) -> str:
+def _print_stream(model: Model, text: str, settings: dict[str, Any]) -> str:
     """Print an answer as it comes; gives it back."""
     pieces: list[str] = []
     try:
@@ -241,5 +241,5 @@ def decoding_setting(text: str) -> tuple[str, Any]:
         return "side", value
     slot, _, rest = path.partition(".")
     if slot != "decoding" or not rest:
-        raise UserError(f"'{path}' is not a setting of decoding.", remedy="Say, decoding.num_beams=5.")
+        raise UserError(f"'{path}' is not a setting of decoding.", hint="Say, decoding.num_beams=5.")
     return rest, value

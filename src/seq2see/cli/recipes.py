@@ -13,7 +13,7 @@ def recipes() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from seq2see.recipes.table import RECIPES
+    from seq2see.recipes.registry import RECIPES
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("recipe", "what it is"):

@@ -8,9 +8,9 @@ def runs() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from seq2see.cli.scores import in_brief
-    from seq2see.training.journal import read_journal
-    from seq2see.workbench.run_folder import all_runs, read_scores
+    from seq2see.cli.scores import headline_score
+    from seq2see.runs.run_folder import all_runs, read_scores
+    from seq2see.training.metrics_logger import read_metrics
 
     found = all_runs()
     if not found:
@@ -20,9 +20,9 @@ def runs() -> None:
     for title in ("run", "recipe", "step", "state", "test score"):
         table.add_column(title, overflow="fold", no_wrap=title == "run")  # a name that is cut off names nothing
     for run in found:
-        notes = read_journal(run.metrics)
+        notes = read_metrics(run.metrics)
         table.add_row(
             str(run), run.recipe().name, f"{notes[-1]['step']:,}" if notes else "0",
-            "finished" if run.finished else "unfinished", in_brief(read_scores(run)),
+            "finished" if run.finished else "unfinished", headline_score(read_scores(run)),
         )  # fmt: skip
     Console().print(table)

@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from seq2see.workbench.compare import Changed, ComparedAnswers
+    from seq2see.runs.compare import ChangedSentence, ComparedAnswers
 
 COLUMNS = {
     "bleu": ("BLEU", 1),
-    "bleu-tokenised": ("BLEU lower-cased, tokenised", 1),
+    "bleu-tokenized": ("BLEU lower-cased, tokenized", 1),
     "chrf": ("chrF2", 1),
     "exact": ("exact %", 1),
     "notes-bleu": ("notes' BLEU", 3),
@@ -23,7 +23,7 @@ COLUMNS = {
 """The title of each metric, and how many digits it is shown with; what was not measured has no column."""
 
 
-def say(text: str) -> None:
+def print_wrapped(text: str) -> None:
     """Print a sentence on lines that fit into 80 columns; a signature stays whole, to be copied."""
     print(textwrap.fill(text, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
 
@@ -31,26 +31,26 @@ def say(text: str) -> None:
 def print_scores(run: object, scores: dict[str, Any]) -> None:
     """What an evaluation found, and where its files are."""
     if any("pairs" in part or name == "perplexity" for name, part in scores.items()):
-        _print_written(scores)
+        _print_generation_scores(scores)
     else:
-        _print_read(scores)
+        _print_encoder_scores(scores)
     for remark in scores.get("changed", ()):
         print(f"note   {remark}")
     print(f"files  {run}/eval, {run}/report.html")
 
 
-def _print_read(scores: dict[str, Any]) -> None:
+def _print_encoder_scores(scores: dict[str, Any]) -> None:
     """What a model that only reads was found to know."""
     for name, part in scores.items():
         if "classes" in part:
             _print_classes(name, part)
     if "seen" in scores:
-        print(f"pictures were seen in {scores['seen']['side']} x {scores['seen']['side']} pixels")
+        print(f"images were seen in {scores['seen']['side']} x {scores['seen']['side']} pixels")
     if "series" in scores:
         _print_series(scores["series"])
     if "hidden" in scores:
         hidden = scores["hidden"]
-        say(
+        print_wrapped(
             f"{hidden['accuracy']:.1f} % of {hidden['tokens']:,} hidden tokens right, "
             f"perplexity {hidden['perplexity']:.3f} per hidden token (test)"
         )
@@ -59,7 +59,7 @@ def _print_read(scores: dict[str, Any]) -> None:
         print(f"{follows['accuracy']:.1f} % right of {follows['rows']:,} times whether a text follows another (test)")
 
 
-def _print_written(scores: dict[str, Any]) -> None:
+def _print_generation_scores(scores: dict[str, Any]) -> None:
     """A row for each test split, and what was measured with the truth given."""
     splits = {name: part for name, part in scores.items() if "pairs" in part}
     columns = {key: form for key, form in COLUMNS.items() if any(key in part for part in splits.values())}
@@ -73,15 +73,15 @@ def _print_written(scores: dict[str, Any]) -> None:
         Console().print(table)
     for name, part in splits.items():
         if "pronunciation" in part:
-            say(_pronunciation(name, part["pronunciation"]))
+            print_wrapped(_pronunciation(name, part["pronunciation"]))
     split = scores["perplexity"].get("split", "test")
-    say(f"{perplexity_line(scores['perplexity'])} ({split}, truth given)")
+    print_wrapped(f"{perplexity_line(scores['perplexity'])} ({split}, truth given)")
     if unknown := unknown_line(scores["perplexity"]):
-        say(unknown)
+        print_wrapped(unknown)
     if "alignment" in scores:
         choice = scores["alignment"]["chosen_on_valid"]
         heads = ", ".join(str(head + 1) for head in choice["heads"])
-        say(
+        print_wrapped(
             f"alignment error rate {scores['alignment']['error_rate']:.3f} "
             f"(attention of layer {choice['layer'] + 1}, head {heads}; chosen on valid)"
         )
@@ -92,10 +92,10 @@ def _print_written(scores: dict[str, Any]) -> None:
         if isinstance(part.get(key), dict)
     }
     for line in sorted(signed):
-        say(line)
+        print_wrapped(line)
 
 
-def print_changes(first: object, second: object, changes: Sequence[Changed]) -> None:
+def print_changes(first: object, second: object, changes: Sequence[ChangedSentence]) -> None:
     """Sentences that two runs translate differently, with what the second gains."""
     if changes:
         print(f"\nsentences that changed most from {first} to {second} (chrF2 gained)")
@@ -184,7 +184,7 @@ def _number(value: Any, digits: int) -> str:
     return f"{value['value'] if isinstance(value, dict) else value:.{digits}f}"
 
 
-def in_brief(scores: dict[str, Any]) -> str:
+def headline_score(scores: dict[str, Any]) -> str:
     """The one figure that says most about an evaluation; nothing if there was none.
 
     >>> in_brief({"perplexity": {"bits_per_character": 0.9092}})

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from seq2see.cli import importing
-from seq2see.core.waking import meanwhile, rouse, waking
+from seq2see.core.cuda_warmup import create_cuda_context, cuda_warmup, run_in_background
 
 
 def train(
@@ -28,11 +28,11 @@ def train(
         if not dry:
             _wake_up()
         from seq2see.api import resolve
+        from seq2see.runs.dry_run import dry_run
+        from seq2see.runs.report import write_report
+        from seq2see.runs.terminal import Terminal, program_name
+        from seq2see.runs.train import train_recipe
         from seq2see.training.signals import Interrupted
-        from seq2see.workbench.dry import dry_run
-        from seq2see.workbench.report import write_report
-        from seq2see.workbench.terminal import Terminal, own_name
-        from seq2see.workbench.train import train_recipe
 
     resolved = resolve(recipe, [str(path) for path in data or []], dict(_assignments(set_ or [])))
     if dry:
@@ -42,20 +42,20 @@ def train(
         try:
             run = train_recipe(resolved, out, terminal)
         except Interrupted as stop:
-            terminal.say(f"stopped at step {stop.step:,}; saved up to step {stop.saved:,}. To go on:")
-            terminal.say(f"  {own_name()} train {stop.folder}/recipe.toml --out {stop.folder}")
+            terminal.log(f"stopped at step {stop.step:,}; saved up to step {stop.saved:,}. To go on:")
+            terminal.log(f"  {program_name()} train {stop.folder}/recipe.toml --out {stop.folder}")
             raise typer.Exit(128 + stop.number) from None
     write_report(run)
     print(f"run    {run}  (model, curves.png, samples, report.html)")
-    print(f"next   {own_name()} eval {run}\n       {own_name()} predict {run}")
+    print(f"next   {program_name()} eval {run}\n       {program_name()} predict {run}")
 
 
 def _wake_up() -> None:
     """If there is a GPU, its driver begins while torch is imported, and torch goes on while all else is."""
-    meanwhile(rouse)
+    run_in_background(create_cuda_context)
     import torch  # noqa: F401
 
-    waking()
+    cuda_warmup()
 
 
 def _assignments(texts: list[str]) -> list[tuple[str, object]]:

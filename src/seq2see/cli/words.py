@@ -1,4 +1,4 @@
-"""`seq2see neighbours`, `analogy` and `contexts`: words as a trained model has them."""
+"""`seq2see neighbors`, `analogy` and `contexts`: words as a trained model has them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from seq2see.inspection.embeddings import Near
-    from seq2see.workbench.embeddings import Words
+    from seq2see.inspection.nearest_neighbors import Neighbor
+    from seq2see.runs.word_embeddings import WordEmbeddings
 
 Run = Annotated[str, typer.Argument(help="A run folder, its name, or latest; or a Hugging Face folder.")]
 Count = Annotated[int, typer.Option("--count", min=1, help="How many to show.")]
 
 
-def neighbours(
+def neighbors(
     run: Run, words: Annotated[list[str], typer.Argument(help="Words that the model knows.")], count: Count = 8
 ) -> None:
     """Show the words whose vectors are nearest to those of given words."""
     found = _words(run)
     for word in words:
-        print(f"{word}: {_listed(found.neighbours(word, count))}")
+        print(f"{word}: {_listed(found.neighbors(word, count))}")
 
 
 def analogy(
@@ -44,21 +44,19 @@ def contexts(
     run: Run,
     word: Annotated[str, typer.Argument(help="A word that stands in every sentence.")],
     sentences: Annotated[list[str], typer.Argument(help="Two sentences or more.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Draw the picture here; else RUN/contexts/WORD.png.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Draw the image here; else RUN/contexts/WORD.png.")] = None,
 ) -> None:
     """Show how the vectors of one word part, layer by layer, in different sentences."""
     from rich.console import Console
     from rich.table import Table
 
     from seq2see.core.errors import UserError
-    from seq2see.inspection.contexts import draw_contexts
-    from seq2see.interop.folders import is_real
-    from seq2see.workbench.run_folder import find_model
+    from seq2see.inspection.context_plot import draw_contexts
+    from seq2see.interop.folders import is_pretrained
+    from seq2see.runs.run_folder import find_model
 
     if len(sentences) < 2:
-        raise UserError("One sentence has nothing to be compared with.", remedy="Give two sentences or more.")
+        raise UserError("One sentence has nothing to be compared with.", hint="Give two sentences or more.")
     found = _words(run).contexts(word, sentences)
     for number, sentence in enumerate(sentences, 1):
         print(f"{number}  {sentence}")
@@ -70,22 +68,22 @@ def contexts(
         table.add_row(name, *(f"{value:.3f}" for value in cosines))
     Console().print(table)
     folder = find_model(run)
-    if out or not is_real(folder):
+    if out or not is_pretrained(folder):
         path = out or folder.parent / "contexts" / f"{word.replace('/', '-')}.png"
         draw_contexts(word, found.pairs, found.cosines, path)
         print(f"drawn  {path}")
 
 
-def _words(run: str) -> Words:
-    from seq2see.cli.meter import waiting
+def _words(run: str) -> WordEmbeddings:
+    from seq2see.cli.progress_meter import show_status
     from seq2see.core.devices import pick_device
-    from seq2see.workbench.embeddings import Words
-    from seq2see.workbench.model_folder import read_model
-    from seq2see.workbench.run_folder import find_model
+    from seq2see.runs.model_folder import read_model
+    from seq2see.runs.run_folder import find_model
+    from seq2see.runs.word_embeddings import WordEmbeddings
 
-    with waiting(f"opening {run}"):
-        return Words(read_model(find_model(run), pick_device()))
+    with show_status(f"opening {run}"):
+        return WordEmbeddings(read_model(find_model(run), pick_device()))
 
 
-def _listed(found: Sequence[Near]) -> str:
+def _listed(found: Sequence[Neighbor]) -> str:
     return "  ".join(f"{each.piece} {each.cosine:.3f}" for each in found)

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 
-def finds_triton(environment: Mapping[str, str]) -> bool:
+def has_triton(environment: Mapping[str, str]) -> bool:
     """Triton compiles with what CC names, else with gcc or clang; an image with a GPU need not have one."""
     compilers = [environment["CC"]] if environment.get("CC") else ["gcc", "clang"]
     return find_spec("triton") is not None and any(map(shutil.which, compilers))
 
 
-TRITON = finds_triton(os.environ)
+TRITON = has_triton(os.environ)
 """Whether kernels of our own can run: they are written in triton, which torch's builds for a GPU bring along.
 
 Where they cannot, nothing is lost but speed: every kernel has a plain twin.
@@ -42,7 +42,7 @@ def kernels(allowed: bool) -> Iterator[None]:
         _allowed.pop()
 
 
-def kernels_on(device: torch.device) -> bool:
+def kernels_enabled(device: torch.device) -> bool:
     """Whether kernels of our own may be used for training on this device."""
     return TRITON and _allowed[-1] and device.type == "cuda"
 
@@ -64,19 +64,19 @@ def autocast(device: torch.device, precision: str) -> contextlib.AbstractContext
     return contextlib.nullcontext()
 
 
-def has_kernels(vectors: Tensor) -> bool:
+def can_use_kernels(vectors: Tensor) -> bool:
     """Whether our own kernels for training are there for these: in bf16, on a GPU, where gradients are wanted."""
-    if not (kernels_on(vectors.device) and torch.is_grad_enabled()):
+    if not (kernels_enabled(vectors.device) and torch.is_grad_enabled()):
         return False
     return torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
 
 
-REHEARSALS = 2
+WARMUP_RUNS = 2
 """Runs before a CUDA graph is recorded, in which libraries make their choices and torch reserves memory."""
 
 
 @contextlib.contextmanager
-def aside() -> Iterator[None]:
+def side_stream() -> Iterator[None]:
     """What is done in here is done on a stream of its own, as recording a CUDA graph demands, and over at the end."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())

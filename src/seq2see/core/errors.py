@@ -1,6 +1,6 @@
 """The one error a user can cause, and the help it gives.
 
-Everything a user can get wrong (a misspelt word, a broken file, a full disk) is reported as a
+Everything a user can get wrong (a misspelled word, a broken file, a full disk) is reported as a
 `UserError`: what happened, where, and what to do about it. The command line prints it in a line or
 two and leaves with code 2. Any other exception that reaches the user is a bug in seq2see.
 """
@@ -15,18 +15,18 @@ from pathlib import Path
 class UserError(Exception):
     """What happened, where, and what to do about it."""
 
-    def __init__(self, what: str, *, where: str = "", remedy: str = ""):
-        super().__init__(what, where, remedy)
-        self.what, self.where, self.remedy = what, where, remedy
+    def __init__(self, message: str, *, location: str = "", hint: str = ""):
+        super().__init__(message, location, hint)
+        self.message, self.location, self.hint = message, location, hint
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
-        advice = f" {self.remedy}" if self.remedy else ""
-        return f"{place}{self.what}{advice}"
+        place = f"{self.location}: " if self.location else ""
+        advice = f" {self.hint}" if self.hint else ""
+        return f"{place}{self.message}{advice}"
 
 
-def nearest(word: str, words: Iterable[str]) -> str | None:
-    """The right word that looks most like a misspelt one, if any comes close.
+def closest_match(word: str, words: Iterable[str]) -> str | None:
+    """The right word that looks most like a misspelled one, if any comes close.
 
     >>> nearest("widht", ["width", "depth"])
     'width'
@@ -35,21 +35,21 @@ def nearest(word: str, words: Iterable[str]) -> str | None:
     return matches[0] if matches else None
 
 
-def unknown(kind: str, word: str, words: Iterable[str], *, where: str = "") -> UserError:
+def unknown_name(kind: str, word: str, words: Iterable[str], *, location: str = "") -> UserError:
     """The error for a word that is not in a closed list, with the nearest right word.
 
     >>> print(unknown("setting", "widht", ["width", "depth"]))
     There is no setting 'widht'. Did you mean 'width'?
     """
     words = sorted(words)
-    close = nearest(word, words)
-    remedy = f"Did you mean '{close}'?" if close else f"There are: {', '.join(words)}."
-    return UserError(f"There is no {kind} '{word}'.", where=where, remedy=remedy)
+    close = closest_match(word, words)
+    hint = f"Did you mean '{close}'?" if close else f"There are: {', '.join(words)}."
+    return UserError(f"There is no {kind} '{word}'.", location=location, hint=hint)
 
 
-def no_file(path: Path) -> UserError:
+def missing_file(path: Path) -> UserError:
     """The error for a file that is not there, with the name in its folder that looks most like it."""
-    neighbours = [neighbour.name for neighbour in path.parent.iterdir()] if path.parent.is_dir() else []
-    close = nearest(path.name, neighbours)
-    remedy = f"Did you mean '{path.with_name(close)}'?" if close else "Check the path."
-    return UserError("There is no such file.", where=str(path), remedy=remedy)
+    neighbors = [neighbor.name for neighbor in path.parent.iterdir()] if path.parent.is_dir() else []
+    close = closest_match(path.name, neighbors)
+    hint = f"Did you mean '{path.with_name(close)}'?" if close else "Check the path."
+    return UserError("There is no such file.", location=str(path), hint=hint)

@@ -21,17 +21,17 @@ SCHEMA = 1
 MANIFEST = "MANIFEST.json"
 
 
-def entry(content: bytes) -> dict[str, Any]:
+def file_entry(content: bytes) -> dict[str, Any]:
     """What the manifest says of one file."""
     return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def manifest_bytes(step: int, files: dict[str, dict[str, Any]]) -> bytes:
     """The manifest's content for the checkpoint of a step."""
-    return _seal({"schema": SCHEMA, "step": step, "files": files})
+    return _with_checksum({"schema": SCHEMA, "step": step, "files": files})
 
 
-def inspect(path: Path, step: int | None) -> tuple[dict[str, Any], list[str]]:
+def verify_folder(path: Path, step: int | None) -> tuple[dict[str, Any], list[str]]:
     """The files that a folder should hold if it is the checkpoint of this step, and all its faults."""
     try:
         manifest = _read_manifest(path)
@@ -58,12 +58,12 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise ValueError(f"it is written in format {schema!r}, and only {SCHEMA} is known here")
     # Comparing with what would be written today notices any changed byte, even a space.
     body = {key: manifest[key] for key in manifest if key != "sha256"}
-    if _seal(body) != content or not _well_formed(body):
+    if _with_checksum(body) != content or not _well_formed(body):
         raise ValueError(f"{MANIFEST} is damaged")
     return body
 
 
-def _seal(body: dict[str, Any]) -> bytes:
+def _with_checksum(body: dict[str, Any]) -> bytes:
     """A manifest's content: its body and the SHA-256 of that body."""
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     return (json.dumps({**body, "sha256": digest}, sort_keys=True, indent=2) + "\n").encode()
@@ -94,12 +94,12 @@ def _file_faults(path: Path, files: dict[str, Any]) -> Iterator[str]:
             yield f"{name} is damaged"
 
 
-def checked_bytes(path: Path, name: str, files: dict[str, Any]) -> bytes:
+def read_verified(path: Path, name: str, files: dict[str, Any]) -> bytes:
     """A file's content, read once: what was checked is what is used, even if the file is swapped now."""
     try:
         content = (path / name).read_bytes()
     except OSError as error:
-        raise UserError(f"{name} cannot be read ({error.strerror}).", where=str(path)) from None
+        raise UserError(f"{name} cannot be read ({error.strerror}).", location=str(path)) from None
     if hashlib.sha256(content).hexdigest() != files[name]["sha256"]:
-        raise UserError(f"{name} changed after it was checked.", where=str(path))
+        raise UserError(f"{name} changed after it was checked.", location=str(path))
     return content

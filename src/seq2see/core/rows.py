@@ -13,34 +13,34 @@ from jaxtyping import Int
 from torch import Tensor
 
 State = TypeVar("State")
-OF_INPUT = {"of input": True}
-"""`field(metadata=OF_INPUT)`: part of a state that depends on the input alone, not on what was said about it."""
+INPUT_ONLY = {"of input": True}
+"""`field(metadata=INPUT_ONLY)`: part of a state that depends on the input alone, not on what was said about it."""
 
 
 def pick_rows(state: State, rows: Int[Tensor, "picked"]) -> State:
     """The given rows of a state, in the given order; a row may be picked twice."""
-    return _each_tensor(state, lambda tensor: tensor.index_select(0, rows))
+    return _map_tensors(state, lambda tensor: tensor.index_select(0, rows))
 
 
-def move_rows(state: State, rows: Int[Tensor, "picked"]) -> State:
+def reorder_rows(state: State, rows: Int[Tensor, "picked"]) -> State:
     """`pick_rows` where every row goes on from a row of its own input: what is OF_INPUT stays where it is."""
-    return _each_tensor(state, lambda tensor: tensor.index_select(0, rows), keep=True)
+    return _map_tensors(state, lambda tensor: tensor.index_select(0, rows), keep=True)
 
 
 def repeat_rows(state: State, times: int) -> State:
     """Each row `times` times in succession: rows a, b become a, a, b, b."""
-    return state if times == 1 else _each_tensor(state, lambda tensor: tensor.repeat_interleave(times, dim=0))
+    return state if times == 1 else _map_tensors(state, lambda tensor: tensor.repeat_interleave(times, dim=0))
 
 
-def fork(state: State) -> State:
+def clone_state(state: State) -> State:
     """A copy with tensors of its own, for trying another continuation from the same point.
 
     A state has one owner: `step` may write into it, and the old state must not be used afterwards.
     """
-    return _each_tensor(state, lambda tensor: tensor.clone())
+    return _map_tensors(state, lambda tensor: tensor.clone())
 
 
-def tensors_of(state: object, but_of_input: bool = False) -> list[Tensor]:
+def tensors_of(state: object, without_input_only: bool = False) -> list[Tensor]:
     """All tensors of a state or a batch, in a fixed order; if asked, without those that are OF_INPUT."""
     found: list[Tensor] = []
 
@@ -48,11 +48,11 @@ def tensors_of(state: object, but_of_input: bool = False) -> list[Tensor]:
         found.append(tensor)
         return tensor
 
-    _each_tensor(state, note, but_of_input)
+    _map_tensors(state, note, without_input_only)
     return found
 
 
-def _each_tensor(state: State, change: Callable[[Tensor], Tensor], keep: bool = False) -> State:
+def _map_tensors(state: State, change: Callable[[Tensor], Tensor], keep: bool = False) -> State:
     """The state with every tensor changed; if asked, what is OF_INPUT is kept as it is."""
     if isinstance(state, Tensor):
         return change(state)  # type: ignore[return-value]
@@ -62,9 +62,9 @@ def _each_tensor(state: State, change: Callable[[Tensor], Tensor], keep: bool = 
         for name, about in state.__dataclass_fields__.items():
             part = getattr(state, name)
             parts.append(
-                part if keep and OF_INPUT.keys() <= about.metadata.keys() else _each_tensor(part, change, keep)
+                part if keep and INPUT_ONLY.keys() <= about.metadata.keys() else _map_tensors(part, change, keep)
             )
         return type(state)(*parts)
     if isinstance(state, tuple):
-        return tuple(_each_tensor(part, change, keep) for part in state)  # type: ignore[return-value]
+        return tuple(_map_tensors(part, change, keep) for part in state)  # type: ignore[return-value]
     return state  # None, or a number that is equal for all rows

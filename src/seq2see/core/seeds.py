@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 
-def mix(seed: int, purpose: str, *numbers: int) -> int:
+def derive_seed(seed: int, purpose: str, *numbers: int) -> int:
     """A well-mixed 63-bit number for this seed, purpose and numbers.
 
     >>> mix(1, "dropout", 7) == mix(1, "dropout", 7) != mix(1, "dropout", 8)
@@ -24,14 +24,14 @@ def mix(seed: int, purpose: str, *numbers: int) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
 
 
-def chance(seed: int, purpose: str, *numbers: int) -> float:
+def uniform(seed: int, purpose: str, *numbers: int) -> float:
     """A number drawn uniformly from [0, 1)."""
-    return (mix(seed, purpose, *numbers) >> 10) / 2**53
+    return (derive_seed(seed, purpose, *numbers) >> 10) / 2**53
 
 
 def generator(seed: int, purpose: str, *numbers: int) -> np.random.Generator:
     """A fresh counter-based generator for many draws of one purpose."""
-    return np.random.Generator(np.random.Philox(key=mix(seed, purpose, *numbers)))
+    return np.random.Generator(np.random.Philox(key=derive_seed(seed, purpose, *numbers)))
 
 
 def permutation(count: int, seed: int, purpose: str, *numbers: int) -> NDArray[np.int64]:
@@ -41,4 +41,4 @@ def permutation(count: int, seed: int, purpose: str, *numbers: int) -> NDArray[n
 
 def seed_torch(seed: int, purpose: str, *numbers: int) -> None:
     """Set torch's own generator (dropout, initial weights) for what comes next."""
-    torch.manual_seed(mix(seed, purpose, *numbers))
+    torch.manual_seed(derive_seed(seed, purpose, *numbers))

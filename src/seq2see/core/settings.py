@@ -22,7 +22,7 @@ from typing import Any, Self, cast
 import tomli_w
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from seq2see.core.errors import UserError, unknown
+from seq2see.core.errors import UserError, unknown_name
 
 
 class Settings(BaseModel):
@@ -38,7 +38,7 @@ class Settings(BaseModel):
         tree = self.model_dump()
         # A new kind decides which other settings exist, so kinds are changed first.
         for path in sorted(changes, key=lambda path: not path.endswith("kind")):
-            _put(tree, path.split("."), changes[path], type(self))
+            _set_path(tree, path.split("."), changes[path], type(self))
         return read_tree(type(self), tree)
 
     def toml(self) -> str:
@@ -46,7 +46,7 @@ class Settings(BaseModel):
         return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))
 
 
-def usually(kind: str) -> BeforeValidator:
+def default_kind(kind: str) -> BeforeValidator:
     """For a choice between classes: a tree that does not name a kind means this one."""
     return BeforeValidator(lambda tree: {"kind": kind, **tree} if isinstance(tree, dict) else tree)
 
@@ -59,16 +59,16 @@ def read_toml(cls: type[AnySettings], path: Path) -> AnySettings:
     try:
         tree = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"This is not valid TOML: {error}.", where=str(path)) from None
-    return read_tree(cls, tree, where=str(path))
+        raise UserError(f"This is not valid TOML: {error}.", location=str(path)) from None
+    return read_tree(cls, tree, location=str(path))
 
 
-def read_tree(cls: type[AnySettings], tree: dict[str, Any], *, where: str = "") -> AnySettings:
+def read_tree(cls: type[AnySettings], tree: dict[str, Any], *, location: str = "") -> AnySettings:
     """A settings tree from nested dictionaries; a mistake is told in one sentence."""
     try:
         return cls.model_validate(tree)
     except ValidationError as error:
-        raise _explain(cls, error, where) from None
+        raise _user_error(cls, error, location) from None
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:
@@ -81,7 +81,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     """
     path, equals, value = text.partition("=")
     if not equals or not path:
-        raise UserError(f"'{text}' is not a setting.", remedy="Write it as path=value, say training.steps=200.")
+        raise UserError(f"'{text}' is not a setting.", hint="Write it as path=value, say training.steps=200.")
     try:
         return path.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
@@ -98,11 +98,11 @@ def walk(node: Settings, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
             yield path, type(value), (type(value).__doc__ or "").split("\n")[0]
             yield from walk(value, f"{path}.")
         else:
-            yield path, value, explanations(type(node)).get(name, "")
+            yield path, value, descriptions(type(node)).get(name, "")
 
 
 @cache
-def explanations(cls: type[Settings]) -> dict[str, str]:
+def descriptions(cls: type[Settings]) -> dict[str, str]:
     """What the docstring below each field says, read from the source when somebody asks.
 
     Pydantic can collect them too, but for every class as soon as it is defined: a third of the time that it takes to
@@ -111,11 +111,11 @@ def explanations(cls: type[Settings]) -> dict[str, str]:
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if issubclass(base, Settings):
-            found |= _below_fields(base)
+            found |= _field_docstrings(base)
     return found
 
 
-def _below_fields(cls: type) -> dict[str, str]:
+def _field_docstrings(cls: type) -> dict[str, str]:
     """The docstrings below the fields that a class itself defines; none where it is installed without its source."""
     try:
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
@@ -146,24 +146,24 @@ def _kind(cls: type[Settings]) -> str | None:
     return cast(str, field.default) if field else None
 
 
-def _put(tree: dict[str, Any], path: list[str], value: Any, cls: type[Settings], at: str = "") -> None:
+def _set_path(tree: dict[str, Any], path: list[str], value: Any, cls: type[Settings], at: str = "") -> None:
     """Set one leaf of a dumped tree, saying which word of the path is wrong if one is."""
     name, rest = path[0], path[1:]
     if name not in cls.model_fields:
-        raise unknown("setting", name, cls.model_fields, where=at)
+        raise unknown_name("setting", name, cls.model_fields, location=at)
     options = choices(cls.model_fields[name].annotation)
     if not rest:
         tree[name] = value.model_dump() if isinstance(value, Settings) else value
         return
     if not options:
-        raise UserError(f"'{name}' has no settings inside it.", where=at)
+        raise UserError(f"'{name}' has no settings inside it.", location=at)
     if tree[name] is None and rest != ["kind"]:
-        raise UserError(f"This recipe has no {name}, so '{'.'.join(path)}' cannot be set.", where=at)
+        raise UserError(f"This recipe has no {name}, so '{'.'.join(path)}' cannot be set.", location=at)
     node = tree[name] if isinstance(tree[name], dict) else {}
     if rest == ["kind"] and len(options) > 1:
         by_kind = {_kind(option): option for option in options}
         if value not in by_kind:
-            raise unknown("kind", str(value), [str(kind) for kind in by_kind], where=f"{at}.{name}".strip("."))
+            raise unknown_name("kind", str(value), [str(kind) for kind in by_kind], location=f"{at}.{name}".strip("."))
         before = next((option for option in options if _kind(option) == node.get("kind")), by_kind[value])
         old, new = before.model_fields, by_kind[value].model_fields
         shared = {key for key in node if key in new and old[key].annotation == new[key].annotation}
@@ -171,23 +171,23 @@ def _put(tree: dict[str, Any], path: list[str], value: Any, cls: type[Settings],
         return
     current = next((option for option in options if _kind(option) == node.get("kind")), options[0])
     tree[name] = node
-    _put(node, rest, value, current, f"{at}.{name}".strip("."))
+    _set_path(node, rest, value, current, f"{at}.{name}".strip("."))
 
 
-def _explain(cls: type[Settings], error: ValidationError, where: str) -> UserError:
+def _user_error(cls: type[Settings], error: ValidationError, location: str) -> UserError:
     """The first complaint of pydantic, in our words."""
     first = error.errors()[0]
     names = [str(part) for part in first["loc"]]
-    path = ".".join(_without_kinds(cls, names))
+    path = ".".join(_setting_names(cls, names))
     if first["type"] == "extra_forbidden":
         allowed = _fields_at(cls, names[:-1])
-        return unknown("setting", names[-1], allowed, where=where or ".".join(path.split(".")[:-1]))
+        return unknown_name("setting", names[-1], allowed, location=location or ".".join(path.split(".")[:-1]))
     if first["type"] == "missing":
-        return UserError(f"The setting '{path}' is missing.", where=where)
+        return UserError(f"The setting '{path}' is missing.", location=location)
     if first["type"] == "value_error":  # a rule of our own, which says itself what it is about
         rule = str(first["ctx"]["error"])
-        return UserError(f"{path}: {rule}." if path else f"{rule}.", where=where)
-    return UserError(f"'{path}' cannot be {first['input']!r}: {first['msg']}.", where=where)
+        return UserError(f"{path}: {rule}." if path else f"{rule}.", location=location)
+    return UserError(f"'{path}' cannot be {first['input']!r}: {first['msg']}.", location=location)
 
 
 def _step_into(cls: type[Settings] | None, name: str) -> type[Settings] | None:
@@ -212,7 +212,7 @@ def _walk_location(cls: type[Settings], names: list[str]) -> Iterator[tuple[str,
         yield name, False, current
 
 
-def _without_kinds(cls: type[Settings], names: list[str]) -> list[str]:
+def _setting_names(cls: type[Settings], names: list[str]) -> list[str]:
     return [name for name, is_kind, _ in _walk_location(cls, names) if not is_kind]
 
 

@@ -20,147 +20,173 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from seq2see.core.rows import pick_rows
-from seq2see.decoding.choosers import Search, Standing, Step
-from seq2see.decoding.hypotheses import History, Hypothesis, hypothesis
-from seq2see.decoding.kept import Kept, Newcomers, keep
-from seq2see.decoding.penalties import NoPenalty, Penalty
-from seq2see.decoding.ranking import perhaps
-from seq2see.decoding.turns import Ended, Live, take_turn
+from seq2see.decoding.beam_hypotheses import BeamHypotheses, FinishedCandidates, add_finished
+from seq2see.decoding.beam_step import EndedCandidates, LiveBeams, take_turn
+from seq2see.decoding.hypotheses import History, Hypothesis, make_hypothesis
+from seq2see.decoding.length_penalties import LengthPenalty, NoPenalty
+from seq2see.decoding.samplers import DecodingStep, Search, SearchState
+from seq2see.decoding.topk import maybe_any
 
-Stop = Callable[[Tensor, Tensor], Tensor]
+StoppingRule = Callable[[Tensor, Tensor], Tensor]
 """(worst score that counts, highest score in reach) of each input -> may its search stop?"""
 
 
-def when_beaten(worst: Float[Tensor, "input"], hope: Float[Tensor, "input"]) -> Bool[Tensor, "input"]:
+def stop_when_unbeatable(
+    worst_score: Float[Tensor, "input"], best_attainable_score: Float[Tensor, "input"]
+) -> Bool[Tensor, "input"]:
     """Stop when as many answers are kept as are asked for, and nothing live can still beat the worst of them.
 
-    This loses nothing. But where a penalty favours length the hope reaches to the longest answer allowed,
+    This loses nothing. But where a penalty favors length the hope reaches to the longest answer allowed,
     and the search goes on until the live hypotheses have become very improbable.
     """
-    return worst >= hope
+    return worst_score >= best_attainable_score
 
 
-def when_full(worst: Float[Tensor, "input"], hope: Float[Tensor, "input"]) -> Bool[Tensor, "input"]:
+def stop_when_full(
+    worst_score: Float[Tensor, "input"], best_attainable_score: Float[Tensor, "input"]
+) -> Bool[Tensor, "input"]:
     """Stop as soon as `width` answers are kept: faster, and what most published results used."""
-    return (worst > -torch.inf) | (hope == -torch.inf)
+    return (worst_score > -torch.inf) | (best_attainable_score == -torch.inf)
 
 
 @dataclass(frozen=True)
-class Beam:
+class BeamSampler:
     """Follow `width` hypotheses for each input and hand back the best `answers` (all of them if None).
 
-    With width 1 and without a penalty, or with `when_full`, this is greedy decoding. It is exact when
+    With width 1 and without a penalty, or with `stop_when_full`, this is greedy decoding. It is exact when
     `width` is as large as the number of all continuations.
     """
 
     width: int
-    penalty: Penalty = field(default_factory=NoPenalty)
-    stop: Stop = when_beaten
-    answers: int | None = None
-    steady: ClassVar[bool] = True
+    length_penalty: LengthPenalty = field(default_factory=NoPenalty)
+    stopping_rule: StoppingRule = stop_when_unbeatable
+    hypotheses: int | None = None
+    capturable: ClassVar[bool] = True
 
-    def begin(self, history: History, deadlines: Int[Tensor, "input"], indices: list[int]) -> Search:
+    def start_search(self, history: History, max_lengths: Int[Tensor, "input"], indices: list[int]) -> Search:
         """Start on a batch."""
-        return BeamSearch(self, history, deadlines)
+        return BeamSearch(self, history, max_lengths)
 
     @property
-    def counted(self) -> int:
+    def required_hypotheses(self) -> int:
         """How many of the best kept answers the stop rule waits for."""
-        return self.width if self.stop is when_full or self.answers is None else min(self.answers, self.width)
+        return (
+            self.width
+            if self.stopping_rule is stop_when_full or self.hypotheses is None
+            else min(self.hypotheses, self.width)
+        )
 
 
 class BeamSearch:
     """One beam search over a batch: rows are inputs x width, and inputs never look at each other."""
 
-    def __init__(self, beam: Beam, history: History, deadlines: Int[Tensor, "input"]):
-        self.chooser, self.history, self.deadlines = beam, history, deadlines
-        self.earliest_deadline = int(deadlines.min())  # as a plain number: asking a GPU at every step is slow
-        self.places = list(range(deadlines.size(0)))  # which input of the batch each input is
-        self.answers: dict[int, list[Hypothesis]] = {}
-        self._number_rows()
+    def __init__(self, beam: BeamSampler, history: History, max_lengths: Int[Tensor, "input"]):
+        self.sampler, self.history, self.max_lengths = beam, history, max_lengths
+        self.smallest_max_length = int(max_lengths.min())  # as a plain number: asking a GPU at every step is slow
+        self.batch_indices = list(range(max_lengths.size(0)))  # which input of the batch each input is
+        self.hypotheses: dict[int, list[Hypothesis]] = {}
+        self._update_rows()
         # All rows of an input begin equal, so only the first is live at the start.
         self.sums = history.log_probabilities.sum(dim=1).view(self.shape).clone()
         self.sums[:, 1:] = -torch.inf
-        self.done = torch.zeros_like(deadlines, dtype=torch.bool)
-        self.kept = Kept.of(torch.full_like(self.sums, -torch.inf), history)
-        self.enough = False  # whether any input has as many answers as the stop rule waits for
+        self.done = torch.zeros_like(max_lengths, dtype=torch.bool)
+        self.beam_hypotheses = BeamHypotheses.of(torch.full_like(self.sums, -torch.inf), history)
+        self.may_stop = False  # whether any input has as many answers as the stop rule waits for
 
     @property
-    def standing(self) -> Standing:
+    def search_state(self) -> SearchState:
         """What is live, what is kept, and which inputs are done."""
-        return self.history, self.sums, self.done, self.kept, self.deadlines
+        return self.history, self.sums, self.done, self.beam_hypotheses, self.max_lengths
 
-    @standing.setter
-    def standing(self, standing: Standing) -> None:
-        self.history, self.sums, self.done, self.kept, self.deadlines = standing
+    @search_state.setter
+    def search_state(self, search_state: SearchState) -> None:
+        self.history, self.sums, self.done, self.beam_hypotheses, self.max_lengths = search_state
 
-    def choose(self, scores: Float[Tensor, "row vocab"]) -> Step:
+    def select(self, scores: Float[Tensor, "row vocab"]) -> DecodingStep:
         """Continue the live hypotheses, keep those that end, and see which inputs are done."""
-        step = self.take_turn(scores)
-        self.meet_deadlines()
+        step = self.advance(scores)
+        self.stop_at_max_length()
         return step
 
-    def meet_deadlines(self) -> None:
+    def stop_at_max_length(self) -> None:
         """At its deadline an input is done, and keeps what is live."""
-        if self.history.time >= self.earliest_deadline:
-            self._keep_live(~self.done & (self.deadlines <= self.history.time))
+        if self.history.time >= self.smallest_max_length:
+            self._collect_live(~self.done & (self.max_lengths <= self.history.time))
 
-    def take_turn(self, scores: Float[Tensor, "row vocab"]) -> Step:
+    def advance(self, scores: Float[Tensor, "row vocab"]) -> DecodingStep:
         """The same before any deadline."""
-        turn = take_turn(scores, Live(self.sums, self.done, self.history, self.rows))
-        if turn.ended is not None:
-            self._keep_finished(scores, turn.ended)
-        self.sums, self.history = turn.sums, turn.history
-        if self.enough or turn.perhaps_lost:
-            self.done = self.done | self._asked_to_stop(self.sums[:, 0])  # they stand in order
-        return turn.step
+        result = take_turn(scores, LiveBeams(self.sums, self.done, self.history, self.rows))
+        if result.ended_candidates is not None:
+            self._collect_finished(scores, result.ended_candidates)
+        self.sums, self.history = result.sums, result.history
+        if self.may_stop or result.maybe_exhausted:
+            self.done = self.done | self._stopping(self.sums[:, 0])  # they stand in order
+        return result.step
 
     def drop_done(self) -> Int[Tensor, "left"]:
         """Note down the answers of inputs that are done and go on without them."""
-        self._note_down(pick_rows(self.kept, self.done.nonzero().squeeze(1)), self.done.tolist())
+        self._store_results(pick_rows(self.beam_hypotheses, self.done.nonzero().squeeze(1)), self.done.tolist())
         inputs = (~self.done).nonzero().squeeze(1)
-        left = self.rows[inputs].flatten()
-        self.places = [self.places[row] for row in inputs.tolist()]
-        self.history = pick_rows(self.history, left)
-        by_input = (self.kept, self.sums, self.deadlines, self.done)
-        self.kept, self.sums, self.deadlines, self.done = pick_rows(by_input, inputs)
-        self._number_rows()
-        return left
+        remaining = self.rows[inputs].flatten()
+        self.batch_indices = [self.batch_indices[row] for row in inputs.tolist()]
+        self.history = pick_rows(self.history, remaining)
+        by_input = (self.beam_hypotheses, self.sums, self.max_lengths, self.done)
+        self.beam_hypotheses, self.sums, self.max_lengths, self.done = pick_rows(by_input, inputs)
+        self._update_rows()
+        return remaining
 
     def results(self) -> list[list[Hypothesis]]:
         """Each input's answers, best first; what is live still when the loop was stopped is among them."""
         if not all(self.done.tolist()):
-            self._keep_live(~self.done)
-        self._note_down(self.kept, [True] * len(self.places))
-        return [self.answers[place] for place in range(len(self.answers))]
+            self._collect_live(~self.done)
+        self._store_results(self.beam_hypotheses, [True] * len(self.batch_indices))
+        return [self.hypotheses[place] for place in range(len(self.hypotheses))]
 
-    def _note_down(self, kept: Kept, which: list[bool]) -> None:
-        asked = slice(self.chooser.answers)
-        columns = [part[:, asked].tolist() for part in (kept.tokens, kept.log_probabilities, kept.lengths, kept.scores)]
-        for place, rows in zip(compress(self.places, which), zip(*columns, strict=True), strict=True):
-            self.answers[place] = [hypothesis(*row) for row in zip(*rows, strict=True) if row[3] > -torch.inf]
+    def _store_results(self, beam_hypotheses: BeamHypotheses, selected: list[bool]) -> None:
+        asked = slice(self.sampler.hypotheses)
+        columns = [
+            part[:, asked].tolist()
+            for part in (
+                beam_hypotheses.tokens,
+                beam_hypotheses.log_probabilities,
+                beam_hypotheses.lengths,
+                beam_hypotheses.scores,
+            )
+        ]
+        for place, rows in zip(compress(self.batch_indices, selected), zip(*columns, strict=True), strict=True):
+            self.hypotheses[place] = [make_hypothesis(*row) for row in zip(*rows, strict=True) if row[3] > -torch.inf]
 
-    def _number_rows(self) -> None:
-        self.shape = (len(self.places), self.chooser.width)
-        self.rows = torch.arange(len(self.places) * self.chooser.width, device=self.deadlines.device).view(self.shape)
+    def _update_rows(self) -> None:
+        self.shape = (len(self.batch_indices), self.sampler.width)
+        self.rows = torch.arange(len(self.batch_indices) * self.sampler.width, device=self.max_lengths.device).view(
+            self.shape
+        )
 
-    def _keep_finished(self, scores: Tensor, ended: Ended) -> None:
-        worth = self._worth(ended.sums, self.history.time + 1, ended.ends & ~self.done[:, None])
-        self.kept = keep(self.kept, Newcomers(worth, ended.parents, self.history), scores)
-        self.enough = perhaps(self.kept.scores[:, self.chooser.counted - 1] > -torch.inf)
+    def _collect_finished(self, scores: Tensor, ended_candidates: EndedCandidates) -> None:
+        scores_to_add = self._penalized_scores(
+            ended_candidates.sums, self.history.time + 1, ended_candidates.is_eos & ~self.done[:, None]
+        )
+        self.beam_hypotheses = add_finished(
+            self.beam_hypotheses, FinishedCandidates(scores_to_add, ended_candidates.parents, self.history), scores
+        )
+        self.may_stop = maybe_any(self.beam_hypotheses.scores[:, self.sampler.required_hypotheses - 1] > -torch.inf)
 
-    def _keep_live(self, inputs: Bool[Tensor, "input"]) -> None:
-        welcome = inputs[:, None].expand(self.shape)
-        self.kept = self.kept.merge(Kept.of(self._worth(self.sums, self.history.time, welcome), self.history))
+    def _collect_live(self, inputs: Bool[Tensor, "input"]) -> None:
+        mask = inputs[:, None].expand(self.shape)
+        self.beam_hypotheses = self.beam_hypotheses.merge(
+            BeamHypotheses.of(self._penalized_scores(self.sums, self.history.time, mask), self.history)
+        )
         self.done = self.done | inputs
 
-    def _worth(self, sums: Tensor, length: Any, welcome: Tensor) -> Float[Tensor, "input width"]:
+    def _penalized_scores(self, sums: Tensor, length: Any, mask: Tensor) -> Float[Tensor, "input width"]:
         """What answers of this length are ranked by; minus infinity for those that are not wanted."""
         lengths = torch.zeros_like(sums, dtype=torch.long) + length
-        return self.chooser.penalty(sums, lengths).masked_fill(~welcome, -torch.inf)
+        return self.sampler.length_penalty(sums, lengths).masked_fill(~mask, -torch.inf)
 
-    def _asked_to_stop(self, best: Float[Tensor, "input"]) -> Bool[Tensor, "input"]:
+    def _stopping(self, best: Float[Tensor, "input"]) -> Bool[Tensor, "input"]:
         # A penalty is steady in the length, so the most a live hypothesis can reach lies at one of the ends.
-        soonest = self.chooser.penalty(best, self.history.time + 1)
-        hope = torch.maximum(soonest, self.chooser.penalty(best, self.deadlines))
-        return self.chooser.stop(self.kept.scores[:, self.chooser.counted - 1], hope)
+        soonest = self.sampler.length_penalty(best, self.history.time + 1)
+        best_attainable_score = torch.maximum(soonest, self.sampler.length_penalty(best, self.max_lengths))
+        return self.sampler.stopping_rule(
+            self.beam_hypotheses.scores[:, self.sampler.required_hypotheses - 1], best_attainable_score
+        )

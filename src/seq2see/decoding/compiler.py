@@ -21,61 +21,61 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-SWITCH = "SEQ2SEE_NATIVE"
+NATIVE_VARIABLE = "SEQ2SEE_NATIVE"
 """Set to 0 in the environment, nothing is built and nothing built is used."""
 SOURCE = Path(__file__).parent / "cpp"
-NAMES = ("c++", "g++", "clang++")
+COMPILERS = ("c++", "g++", "clang++")
 # A product followed by a sum may be one instruction, and nobody reads `errno`; NaN stays NaN.
-NUMBERS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
-FLAGS = ("-std=c++17", *NUMBERS, "-shared", "-fPIC", "-pthread")
-TUNINGS = (("-march=native",), ("-mcpu=native",), ())
+FLOAT_FLAGS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
+FLAGS = ("-std=c++17", *FLOAT_FLAGS, "-shared", "-fPIC", "-pthread")
+ARCHITECTURE_FLAGS = (("-march=native",), ("-mcpu=native",), ())
 """How compilers are told to use all that this processor can do; tried in this order."""
-PATIENCE = 120
+BUILD_TIMEOUT = 120
 """Seconds after which a compiler is given up."""
 
 
 @dataclass(frozen=True)
-class Built:
+class NativeBuild:
     """A library, or the reason why there is none."""
 
     library: ctypes.CDLL | None
     reason: str | None = None
 
 
-def native_library() -> Built:
+def load_native_library() -> NativeBuild:
     """The library of this machine; what was found once is not looked for again."""
-    if os.environ.get(SWITCH) == "0":
-        return Built(None, f"it is switched off by {SWITCH}=0")
-    return _found_once()
+    if os.environ.get(NATIVE_VARIABLE) == "0":
+        return NativeBuild(None, f"it is switched off by {NATIVE_VARIABLE}=0")
+    return _load_once()
 
 
-def loaded_library() -> ctypes.CDLL | None:
+def native_library_if_loaded() -> ctypes.CDLL | None:
     """The library if somebody has needed it already: where it spares microseconds, nobody waits for a compiler."""
-    return native_library().library if _found_once.cache_info().currsize else None
+    return load_native_library().library if _load_once.cache_info().currsize else None
 
 
 @cache
-def _found_once() -> Built:
-    return find_library(os.environ)
+def _load_once() -> NativeBuild:
+    return find_or_build_library(os.environ)
 
 
-def find_library(environment: Mapping[str, str], source: Path = SOURCE) -> Built:
+def find_or_build_library(environment: Mapping[str, str], source: Path = SOURCE) -> NativeBuild:
     """Load the library from the cache, or build it into the cache first."""
     compiler = find_compiler(environment)
     if compiler is None:
-        return Built(None, "there is no C++ compiler (neither in CXX nor as c++, g++ or clang++)")
+        return NativeBuild(None, "there is no C++ compiler (neither in CXX nor as c++, g++ or clang++)")
     try:
-        folder = private_folder(environment)
+        folder = cache_folder(environment)
         path = folder / f"{fingerprint(compiler, source)}.so"
-        if not _is_ours(path):
+        if not _is_trusted(path):
             build(compiler, source, path)
         try:
-            return Built(ctypes.CDLL(str(path)))
+            return NativeBuild(ctypes.CDLL(str(path)))
         except OSError:  # a damaged file; a new one takes its place
             build(compiler, source, path)
-            return Built(ctypes.CDLL(str(path)))
+            return NativeBuild(ctypes.CDLL(str(path)))
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-        return Built(None, f"the C++ code could not be built: {error}")
+        return NativeBuild(None, f"the C++ code could not be built: {error}")
 
 
 def find_compiler(environment: Mapping[str, str]) -> list[str] | None:
@@ -83,11 +83,11 @@ def find_compiler(environment: Mapping[str, str]) -> list[str] | None:
     if environment.get("CXX"):
         command = shlex.split(environment["CXX"])
         return command if shutil.which(command[0], path=environment.get("PATH")) else None
-    found = (shutil.which(name, path=environment.get("PATH")) for name in NAMES)
+    found = (shutil.which(name, path=environment.get("PATH")) for name in COMPILERS)
     return next(([path] for path in found if path), None)
 
 
-def private_folder(environment: Mapping[str, str]) -> Path:
+def cache_folder(environment: Mapping[str, str]) -> Path:
     """The folder for built libraries, which nobody but the user may write into: what lies there is run."""
     cache_home = environment.get("XDG_CACHE_HOME")
     home = Path(cache_home) if cache_home else Path(environment.get("HOME") or Path.home()) / ".cache"
@@ -99,9 +99,9 @@ def private_folder(environment: Mapping[str, str]) -> Path:
 
 def fingerprint(compiler: list[str], source: Path) -> str:
     """A hash of everything that the library depends on."""
-    version = subprocess.run([*compiler, "--version"], capture_output=True, timeout=PATIENCE, check=False)
+    version = subprocess.run([*compiler, "--version"], capture_output=True, timeout=BUILD_TIMEOUT, check=False)
     parts = [*FLAGS, *compiler, platform.machine(), _processor()]
-    content = b"\0".join([*(part.encode() for part in parts), version.stdout, *_texts(source)])
+    content = b"\0".join([*(part.encode() for part in parts), version.stdout, *_source_contents(source)])
     return hashlib.sha256(content).hexdigest()[:32]
 
 
@@ -110,21 +110,21 @@ def build(compiler: list[str], source: Path, target: Path) -> None:
     handle, name = tempfile.mkstemp(dir=target.parent, suffix=".building")
     os.close(handle)
     try:
-        complaint = ""
-        for tuning in TUNINGS:
+        error = ""
+        for tuning in ARCHITECTURE_FLAGS:
             command = [*compiler, *FLAGS, *tuning, str(source / "native.cpp"), "-o", name]
-            result = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
+            result = subprocess.run(command, capture_output=True, timeout=BUILD_TIMEOUT, check=False)
             if result.returncode == 0:
                 os.chmod(name, stat.S_IRWXU)
                 os.replace(name, target)
                 return
-            complaint = complaint or result.stderr.decode(errors="replace").strip()
-        raise RuntimeError(f"{compiler[0]} says: {complaint[:300] or 'nothing'}")
+            error = error or result.stderr.decode(errors="replace").strip()
+        raise RuntimeError(f"{compiler[0]} says: {error[:300] or 'nothing'}")
     finally:
         Path(name).unlink(missing_ok=True)
 
 
-def _is_ours(path: Path) -> bool:
+def _is_trusted(path: Path) -> bool:
     """A plain file of this user that nobody else could have written."""
     try:
         status = path.lstat()
@@ -134,7 +134,7 @@ def _is_ours(path: Path) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & others
 
 
-def _texts(source: Path) -> list[bytes]:
+def _source_contents(source: Path) -> list[bytes]:
     return [path.read_bytes() for path in sorted(source.glob("*.[ch]pp"))]
 
 

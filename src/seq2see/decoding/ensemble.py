@@ -15,10 +15,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from seq2see.core.batch import Batch, Pictures, Sequences
+from seq2see.core.batch import Batch, Images, Sequences
 
 
-def log_mean(logits: Sequence[Float[Tensor, "row time vocab"]]) -> Float[Tensor, "row time vocab"]:
+def log_mean_probability(logits: Sequence[Float[Tensor, "row time vocab"]]) -> Float[Tensor, "row time vocab"]:
     """log(mean of the softmaxes): probabilities are averaged, not logits, whose scales nobody compares.
 
     It is computed from log-softmaxes by log-sum-exp, so that a tiny probability does not become 0 on the way.
@@ -35,15 +35,15 @@ class Ensemble(nn.Module):
         if not members:
             raise ValueError("an ensemble needs at least one member")
         self.members = tuple(members)
-        self.learnt = nn.ModuleList(member for member in members if isinstance(member, nn.Module))
+        self.trained_members = nn.ModuleList(member for member in members if isinstance(member, nn.Module))
 
     def forward(self, batch: Batch) -> Float[Tensor, "row time vocab"]:
         """The scores of the next token at every time, the truth given."""
-        return log_mean([member(batch) for member in self.learnt])
+        return log_mean_probability([member(batch) for member in self.trained_members])
 
-    def start(self, source: Sequences | Pictures | None, rows: int, room: int) -> tuple[Any, ...]:
+    def start(self, source: Sequences | Images | None, rows: int, max_length: int) -> tuple[Any, ...]:
         """A state that holds one state for each member."""
-        return tuple(member.start(source, rows, room) for member in self.members)
+        return tuple(member.start(source, rows, max_length) for member in self.members)
 
     def step(
         self, tokens: Int[Tensor, "row new"], state: tuple[Any, ...]
@@ -52,4 +52,4 @@ class Ensemble(nn.Module):
         logits, states = zip(
             *(member.step(tokens, own) for member, own in zip(self.members, state, strict=True)), strict=True
         )
-        return log_mean(logits), states
+        return log_mean_probability(logits), states

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from seq2see.sequences.tokenisers import EOS, PAD
+from seq2see.sequences.tokenizers import EOS, PAD
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class History:
 
     tokens: Int[Tensor, "row room"]
     log_probabilities: Float[Tensor, "row room"]
-    forced: Int[Tensor, "row"]
+    prompt_lengths: Int[Tensor, "row"]
     """How many tokens at the head of each row were given to it, not chosen."""
     time: Any
     """How many tokens are written, in every row alike. In a recorded round (`graphs.py`) it is a tensor of one
@@ -43,14 +43,14 @@ class History:
     """
 
     @staticmethod
-    def empty(forced: Int[Tensor, "row"], room: int) -> History:
-        """Nothing said yet, with space for `room` tokens a row."""
-        shape = (forced.size(0), room)
-        tokens = torch.full(shape, PAD, dtype=torch.long, device=forced.device)
-        return History(tokens, torch.zeros(shape, device=forced.device), forced, 0)
+    def empty(prompt_lengths: Int[Tensor, "row"], max_length: int) -> History:
+        """Nothing said yet, with space for `max_length` tokens a row."""
+        shape = (prompt_lengths.size(0), max_length)
+        tokens = torch.full(shape, PAD, dtype=torch.long, device=prompt_lengths.device)
+        return History(tokens, torch.zeros(shape, device=prompt_lengths.device), prompt_lengths, 0)
 
     @property
-    def said(self) -> Int[Tensor, "row time"]:
+    def past_tokens(self) -> Int[Tensor, "row time"]:
         """The tokens written so far."""
         return self.tokens[:, : self.time]
 
@@ -58,17 +58,17 @@ class History:
         """One more token for every row."""
         _write(self.tokens, self.time, tokens)
         _write(self.log_probabilities, self.time, log_probabilities)
-        return History(self.tokens, self.log_probabilities, self.forced, self.time + 1)
+        return History(self.tokens, self.log_probabilities, self.prompt_lengths, self.time + 1)
 
-    def continued(
+    def reorder_and_append(
         self, rows: Int[Tensor, "row"], tokens: Int[Tensor, "row"], log_probabilities: Float[Tensor, "row"]
     ) -> History:
         """One more token for every row, which goes on with the story of another row of its input; a copy.
 
-        All rows of an input were forced alike, so `forced` stays as it is.
+        All rows of an input were forced alike, so `prompt_lengths` stays as it is.
         """
         said = (self.tokens.index_select(0, rows), self.log_probabilities.index_select(0, rows))
-        return History(*said, self.forced, self.time).append(tokens, log_probabilities)
+        return History(*said, self.prompt_lengths, self.time).append(tokens, log_probabilities)
 
 
 def _write(table: Tensor, time: int | Tensor, column: Tensor) -> None:
@@ -78,7 +78,7 @@ def _write(table: Tensor, time: int | Tensor, column: Tensor) -> None:
         table.index_copy_(1, time, column[:, None])
 
 
-def hypothesis(tokens: list[int], log_probabilities: list[float], length: int, score: float) -> Hypothesis:
+def make_hypothesis(tokens: list[int], log_probabilities: list[float], length: int, score: float) -> Hypothesis:
     """Read one written row; `length` counts its tokens, a last <eos> among them.
 
     >>> hypothesis([5, 2, 0], [-1.0, -0.5, 0.0], 2, -1.5).tokens

@@ -9,13 +9,13 @@ from pydantic import Field, field_validator, model_validator
 
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
-from seq2see.decoding.beam import Beam, when_beaten, when_full
-from seq2see.decoding.choosers import Chooser, Greedy, Sample
+from seq2see.decoding.beam import BeamSampler, stop_when_full, stop_when_unbeatable
 from seq2see.decoding.engine import Limits
-from seq2see.decoding.penalties import NoPenalty, Penalty
-from seq2see.decoding.rules import Discourage, MinimumLength, NoRepeat, Rule
+from seq2see.decoding.length_penalties import LengthPenalty, NoPenalty
+from seq2see.decoding.logits_processors import LogitsProcessor, MinNewTokens, NoRepeatNGram, RepetitionPenalty
+from seq2see.decoding.samplers import GreedySampler, RandomSampler, Sampler
 
-MOST_TOKENS = 250_000
+MAX_TOKENS = 250_000
 """Tokens that are kept side by side for one input, in all its hypotheses together: each has its place in memory."""
 
 
@@ -28,7 +28,7 @@ class Decoding(Settings):
     """The shortest answer, its end token and a given beginning not counted."""
     num_beams: int = Field(1, ge=1, le=1000)
     """How many hypotheses are followed side by side; 1 is greedy decoding."""
-    length_penalty: Penalty = NoPenalty()
+    length_penalty: LengthPenalty = NoPenalty()
     """How answers of different length are compared."""
     early_stopping: bool = False
     """Stop when num_beams answers are finished; otherwise, when nothing can beat them any more."""
@@ -55,7 +55,7 @@ class Decoding(Settings):
         if temperature == 0:
             raise UserError(
                 "temperature = 0 would divide by nothing.",
-                remedy="do_sample = false always takes the most probable token.",
+                hint="do_sample = false always takes the most probable token.",
             )
         return temperature
 
@@ -64,22 +64,22 @@ class Decoding(Settings):
         if self.do_sample and self.num_beams > 1:
             raise UserError(
                 "do_sample and num_beams > 1 do not go together.",
-                remedy="Leave one of them out: either answers are drawn, or the best are looked for.",
+                hint="Leave one of them out: either answers are drawn, or the best are looked for.",
             )
         if not self.do_sample and self.num_return_sequences > self.num_beams:
             raise UserError(
                 f"num_beams = {self.num_beams} gives fewer answers than num_return_sequences asks for.",
-                remedy="Set num_beams to at least as many, or sample with do_sample = true.",
+                hint="Set num_beams to at least as many, or sample with do_sample = true.",
             )
         if self.min_new_tokens > self.max_new_tokens:
             raise UserError(
                 f"min_new_tokens = {self.min_new_tokens} is more than max_new_tokens = {self.max_new_tokens}."
             )
-        if self.width * self.max_new_tokens > MOST_TOKENS:
+        if self.width * self.max_new_tokens > MAX_TOKENS:
             times = f"{self.width} times " * (self.width > 1)
             raise UserError(
-                f"There is no memory for {times}{self.max_new_tokens:,} tokens: at most {MOST_TOKENS:,} in all.",
-                remedy="Set a smaller decoding.max_new_tokens.",
+                f"There is no memory for {times}{self.max_new_tokens:,} tokens: at most {MAX_TOKENS:,} in all.",
+                hint="Set a smaller decoding.max_new_tokens.",
             )
         return self
 
@@ -89,10 +89,10 @@ class Decoding(Settings):
         return max(self.num_beams, self.num_return_sequences)
 
 
-def chooser_of(settings: Decoding, seed: int = 0) -> Chooser:
+def make_sampler(settings: Decoding, seed: int = 0) -> Sampler:
     """The chooser that these settings describe; the seed matters to sampling alone."""
     if settings.do_sample:
-        return Sample(
+        return RandomSampler(
             seed,
             settings.temperature,
             settings.top_k,
@@ -101,23 +101,23 @@ def chooser_of(settings: Decoding, seed: int = 0) -> Chooser:
             settings.length_penalty,
         )
     if settings.num_beams == 1:
-        return Greedy(settings.length_penalty)
-    stop = when_full if settings.early_stopping else when_beaten
-    return Beam(settings.num_beams, settings.length_penalty, stop, settings.num_return_sequences)
+        return GreedySampler(settings.length_penalty)
+    stopping_rule = stop_when_full if settings.early_stopping else stop_when_unbeatable
+    return BeamSampler(settings.num_beams, settings.length_penalty, stopping_rule, settings.num_return_sequences)
 
 
-def rules_of(settings: Decoding) -> tuple[Rule, ...]:
+def make_logits_processors(settings: Decoding) -> tuple[LogitsProcessor, ...]:
     """The rules that these settings ask for."""
-    rules: list[Rule] = []
+    logits_processors: list[LogitsProcessor] = []
     if settings.repetition_penalty != 1:  # it goes first: what the others forbid is not shared out among the rest
-        rules.append(Discourage(settings.repetition_penalty))
+        logits_processors.append(RepetitionPenalty(settings.repetition_penalty))
     if settings.min_new_tokens:
-        rules.append(MinimumLength(settings.min_new_tokens))
+        logits_processors.append(MinNewTokens(settings.min_new_tokens))
     if settings.no_repeat_ngram_size:
-        rules.append(NoRepeat(settings.no_repeat_ngram_size))
-    return tuple(rules)
+        logits_processors.append(NoRepeatNGram(settings.no_repeat_ngram_size))
+    return tuple(logits_processors)
 
 
-def limits_of(settings: Decoding, should_stop: Callable[[], bool] | None = None) -> Limits:
+def make_limits(settings: Decoding, should_stop: Callable[[], bool] | None = None) -> Limits:
     """When decoding ends under these settings."""
     return Limits(settings.max_new_tokens, should_stop)

@@ -14,60 +14,64 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 PAGE = Path(__file__).parent / "page"
-MENU = "views.js"
+VIEWS_MODULE = "views.js"
 """The module that names all views."""
 
 IMPORT = re.compile(r'^import \{([^}]*)\} from "([^"]+)";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:const|let|function|class) (\w+))", re.MULTILINE)
-ELSE = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
+OTHER_MODULE_SYNTAX = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
-def bundled(views: Collection[str] = ()) -> str:
+def bundle_script(views: Collection[str] = ()) -> str:
     """One script that does what loading the page's first module does; with some views only, if any are named."""
-    done: dict[str, str] = {}
-    given = {MENU: menu_of(views)} if views else {}
-    _add("main.js", done, given, ())
-    modules = "".join(f"modules[{name!r}] = (() => {{\n{text}}})();\n" for name, text in done.items())
+    wrapped: dict[str, str] = {}
+    overrides = {VIEWS_MODULE: views_module(views)} if views else {}
+    _add_module("main.js", wrapped, overrides, ())
+    modules = "".join(f"modules[{name!r}] = (() => {{\n{text}}})();\n" for name, text in wrapped.items())
     script = f'"use strict";\n(() => {{\nconst modules = {{}};\n{modules}}})();\n'
     if "</script" in script.lower() or "<!--" in script:
         raise ValueError("a script inside a page cannot hold the end of a script")
     return script
 
 
-def menu_of(views: Collection[str]) -> str:
+def views_module(views: Collection[str]) -> str:
     """The module that lists all views, if there were only these."""
     names = {view: view.replace("-", "_") for view in views}
     imports = "".join(f'import {{ view as {name} }} from "./views/{name}.js";\n' for name in names.values())
     return f"{imports}export const VIEWS = [{', '.join(names.values())}];\n"
 
 
-def _add(name: str, done: dict[str, str], given: Mapping[str, str], waiting: tuple[str, ...]) -> None:
+def _add_module(
+    name: str, wrapped: dict[str, str], overrides: Mapping[str, str], import_stack: tuple[str, ...]
+) -> None:
     """Wrap a module, behind all that it imports."""
-    if name in waiting:
-        raise ValueError(f"modules import each other in a circle: {' → '.join((*waiting, name))}")
-    if name in done:
+    if name in import_stack:
+        raise ValueError(f"modules import each other in a circle: {' → '.join((*import_stack, name))}")
+    if name in wrapped:
         return
-    text = given.get(name) or (PAGE / name).read_text(encoding="utf-8")
+    text = overrides.get(name) or (PAGE / name).read_text(encoding="utf-8")
     for _, other in IMPORT.findall(text):
-        _add(_place(name, other), done, given, (*waiting, name))
-    done[name] = _wrapped(name, text)
+        _add_module(_resolve(name, other), wrapped, overrides, (*import_stack, name))
+    wrapped[name] = _wrap(name, text)
 
 
-def _wrapped(name: str, text: str) -> str:
+def _wrap(name: str, text: str) -> str:
     """The text of a module as the body of a function that gives its exports."""
     exported = EXPORT.findall(text)
     text = EXPORT.sub("", text)
-    text = IMPORT.sub(lambda found: f"const {{{_renamed(found[1])}}} = modules[{_place(name, found[2])!r}];\n", text)
-    left = ELSE.search(text)
+    text = IMPORT.sub(
+        lambda found: f"const {{{_to_destructuring(found[1])}}} = modules[{_resolve(name, found[2])!r}];\n", text
+    )
+    left = OTHER_MODULE_SYNTAX.search(text)
     if left:
         raise ValueError(f"{name}: this way to import or export is not known: {left[0]}")
     return f"{text}return {{ {', '.join(exported)} }};\n"
 
 
-def _renamed(names: str) -> str:
+def _to_destructuring(names: str) -> str:
     """`view as runs` is written `view: runs` where an object is taken apart."""
     return re.sub(r"(\w+) as (\w+)", r"\1: \2", names)
 
 
-def _place(name: str, other: str) -> str:
+def _resolve(name: str, other: str) -> str:
     return posixpath.normpath(posixpath.join(posixpath.dirname(name), other))

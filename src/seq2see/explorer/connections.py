@@ -15,44 +15,44 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from seq2see.explorer.guard import HEADERS, mistake
+from seq2see.explorer.security import SECURITY_HEADERS, error_fields
 
-SECONDS_TO_BEGIN = 30.0
+HEADER_TIMEOUT = 30.0
 """From opening a connection, or from the last answer on it, until the first lines of a request are there."""
-MOST_CONNECTIONS = 200
+MAX_CONNECTIONS = 200
 
 
 class Connection(H11Protocol):
     """What one client and the server say to each other."""
 
-    _watch: asyncio.TimerHandle | None = None
-    _unread = 0
+    _timeout_timer: asyncio.TimerHandle | None = None
+    _unsent_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Make room where there is none: by closing whoever has waited longest without asking."""
         super().connection_made(transport)
-        self.since = self.loop.time()
-        self._wait()
-        if len(self.connections) > MOST_CONNECTIONS:
+        self.idle_since = self.loop.time()
+        self._restart_timer()
+        if len(self.connections) > MAX_CONNECTIONS:
             others: Any = self.connections
-            idle = [each for each in others if isinstance(each, Connection) and each.waits]
-            min(idle, key=lambda each: each.since).transport.abort()  # at the latest the newcomer
+            idle = [each for each in others if isinstance(each, Connection) and each.waiting_for_client]
+            min(idle, key=lambda each: each.idle_since).transport.abort()  # at the latest the newcomer
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is waited for any longer."""
-        if self._watch is not None:
-            self._watch.cancel()
+        if self._timeout_timer is not None:
+            self._timeout_timer.cancel()
         super().connection_lost(exc)
 
     @property
-    def waits(self) -> bool:
+    def waiting_for_client(self) -> bool:
         """Whether the server waits for this client: for a request, for the rest of one, or until an answer is read."""
         return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
 
     def on_response_complete(self) -> None:
         """The next request gets as much time as the first."""
-        self.since = self.loop.time()
-        self._wait()
+        self.idle_since = self.loop.time()
+        self._restart_timer()
         super().on_response_complete()
 
     def shutdown(self) -> None:
@@ -66,23 +66,25 @@ class Connection(H11Protocol):
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.close()
             return
-        body = json.dumps(mistake(msg)).encode()
+        body = json.dumps(error_fields(msg)).encode()
         headers = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
-        answer = h11.Response(status_code=400, headers=list((headers | HEADERS).items()), reason=b"Bad Request")
+        answer = h11.Response(
+            status_code=400, headers=list((headers | SECURITY_HEADERS).items()), reason=b"Bad Request"
+        )
         for event in (answer, h11.Data(data=body), h11.EndOfMessage()):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
-    def _wait(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-        self._watch = self.loop.call_later(SECONDS_TO_BEGIN, self._give_up)
+    def _restart_timer(self) -> None:
+        if self._timeout_timer is not None:
+            self._timeout_timer.cancel()
+        self._timeout_timer = self.loop.call_later(HEADER_TIMEOUT, self._on_timeout)
 
-    def _give_up(self) -> None:
+    def _on_timeout(self) -> None:
         """Close, if nothing is being answered; who reads an answer slowly is waited for as long as it reads at all."""
         unread = self.transport.get_write_buffer_size()
-        if unread and unread != self._unread:
-            self._unread = unread
-            self._wait()
+        if unread and unread != self._unsent_bytes:
+            self._unsent_bytes = unread
+            self._restart_timer()
         elif self.cycle is None or self.cycle.response_complete:
             self.transport.abort()

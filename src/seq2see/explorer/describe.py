@@ -4,37 +4,46 @@ from __future__ import annotations
 
 from typing import Any
 
-from seq2see.explorer.bench import Bench, OpenRun
-from seq2see.explorer.examples import first_example
-from seq2see.models.picture_settings import Film, Picture
-from seq2see.models.settings import ModelSettings, Sentences, Series, Tags, Text, TextTarget, Tokens, Vector
+from seq2see.explorer.default_inputs import first_example
+from seq2see.explorer.workspace import OpenRun, Workspace
+from seq2see.models.image_settings import ImageSource, VideoSource
+from seq2see.models.settings import (
+    BertEmbeddingSettings,
+    EmbeddingTarget,
+    ModelSettings,
+    Series,
+    Tags,
+    Text,
+    TextTarget,
+    TokenEmbeddingSettings,
+)
 
 TASKS = {
-    "blanks": "fill", "blanks-and-pairs": "fill", "label": "classify", "picture-label": "classify", "tags": "tag",
+    "blanks": "fill", "blanks-and-pairs": "fill", "label": "classify", "image-label": "classify", "tags": "tag",
     "series": "forecast", "vector": "embed",
 }  # fmt: skip
 """What a model does, by the kind of its target; those that write texts differ by what they read."""
 
 
-def listed(bench: Bench) -> dict[str, Any]:
+def list_runs(workspace: Workspace) -> dict[str, Any]:
     """All runs, in the order in which they were opened."""
-    return {"runs": [described(run) for run in bench.runs.values()]}
+    return {"runs": [describe_run(run) for run in workspace.runs.values()]}
 
 
-def described(run: OpenRun) -> dict[str, Any]:
+def describe_run(run: OpenRun) -> dict[str, Any]:
     """One run, as the page knows it."""
     settings = run.settings
     return {
         "id": run.id,
         "name": run.name,
-        "loads": run.loads or run.name,
+        "load_name": run.load_name or run.name,
         "recipe": run.recipe.name if run.folder else run.config.name,
         "family": family_of(settings),
         "task": task_of(settings),
         "encoder": settings.encoder.kind if settings.encoder else None,
         "decoder": settings.decoder.kind if settings.decoder else None,
         "ready": run.ready,
-        "abilities": abilities_of(run),
+        "capabilities": capabilities_of(run),
         "views": views_of(run),
         "languages": languages_of(run),
         "example": first_example(run),
@@ -46,9 +55,9 @@ def family_of(settings: ModelSettings) -> str:
     if settings.encoder is None:
         assert settings.decoder is not None
         return "gpt" if settings.decoder.kind == "transformer" else settings.decoder.kind
-    if isinstance(settings.source, Picture):
-        if settings.writes:
-            return "film" if isinstance(settings.source, Film) else "caption"
+    if isinstance(settings.source, ImageSource):
+        if settings.generates:
+            return "video" if isinstance(settings.source, VideoSource) else "caption"
         return "vit" if settings.encoder.kind == "transformer" else settings.encoder.kind
     if settings.decoder is None:
         return "bert" if settings.encoder.kind == "transformer" else settings.encoder.kind
@@ -58,14 +67,14 @@ def family_of(settings: ModelSettings) -> str:
 
 def task_of(settings: ModelSettings) -> str:
     """What it does."""
-    if not settings.writes:
+    if not settings.generates:
         return TASKS[settings.target.kind]
     if settings.source is None:
         return "write"
-    return "caption" if isinstance(settings.source, Picture) else "translate"
+    return "caption" if isinstance(settings.source, ImageSource) else "translate"
 
 
-def abilities_of(run: OpenRun) -> list[str]:
+def capabilities_of(run: OpenRun) -> list[str]:
     """What can be looked at in it; while it is trained, no more than how that goes."""
     if not run.ready:
         return ["curves"]
@@ -74,11 +83,13 @@ def abilities_of(run: OpenRun) -> list[str]:
     looks = getattr(settings.decoder, "look", "") not in ("", "first-state", "every-step")
     facts = {
         "curves": run.folder is not None,
-        "text": isinstance(settings.source, Text) or (settings.source is None and settings.writes),
-        "pictures": isinstance(settings.source, Picture) and not isinstance(settings.source, Film),
-        "films": isinstance(settings.source, Film),
+        "text": isinstance(settings.source, Text) or (settings.source is None and settings.generates),
+        "images": isinstance(settings.source, ImageSource) and not isinstance(settings.source, VideoSource),
+        "videos": isinstance(settings.source, VideoSource),
         "series": isinstance(settings.target, Series),
-        "vectors": alone and "counting" not in kinds and isinstance(_worded(settings), Tokens | Sentences),
+        "vectors": alone
+        and "counting" not in kinds
+        and isinstance(_embedding_settings(settings), TokenEmbeddingSettings | BertEmbeddingSettings),
         "attention": alone and ("transformer" in kinds or looks),
         "recurrent": alone and "recurrent" in kinds,
         "decode": isinstance(settings.target, TextTarget),
@@ -87,7 +98,7 @@ def abilities_of(run: OpenRun) -> list[str]:
     return [name for name, holds in facts.items() if holds]
 
 
-def _worded(settings: ModelSettings) -> Any:
+def _embedding_settings(settings: ModelSettings) -> Any:
     """What makes vectors of words: those that are read; of a model that reads none, those that are written."""
     side = settings.source if isinstance(settings.source, Text) else settings.target
     return getattr(side, "frontend", None)
@@ -95,21 +106,21 @@ def _worded(settings: ModelSettings) -> Any:
 
 def views_of(run: OpenRun) -> list[str]:
     """The views that have something to show of a run: the page's menu, and what a saved page asks."""
-    can, alone, settings = {*abilities_of(run)}, run.ready and not run.config.members, run.settings
+    can, alone, settings = {*capabilities_of(run)}, run.ready and not run.config.members, run.settings
     kinds = {part.kind for part in (settings.encoder, settings.decoder) if part}
-    told = "transformer" in kinds and can & {"text", "pictures"}  # where something stands
-    movable = "text" in can and "counting" not in kinds and not isinstance(settings.target, Tags | Vector)
+    told = "transformer" in kinds and can & {"text", "images"}  # where something stands
+    movable = "text" in can and "counting" not in kinds and not isinstance(settings.target, Tags | EmbeddingTarget)
     shows = {
         "runs": "curves" in can,
-        "tokenise": can & {"text", "decode"},
+        "tokenize": can & {"text", "decode"},
         "attention": "attention" in can,
-        "one-head": "attention" in can,
+        "single-head": "attention" in can,
         "next-token": "decode" in can or (run.ready and task_of(settings) == "fill"),
         "decode": "decode" in can,
         "recurrent": "recurrent" in can,
-        "vit": alone and can & {"pictures", "films"},
+        "vit": alone and can & {"images", "videos"},
         "positions": alone and (told or movable),
-        "compare": can & {"text", "pictures", "films", "series"} and not isinstance(settings.target, Vector),
+        "compare": can & {"text", "images", "videos", "series"} and not isinstance(settings.target, EmbeddingTarget),
         "mistakes": run.ready and "curves" in can,
         "architecture": run.ready,
         "embeddings": "vectors" in can,

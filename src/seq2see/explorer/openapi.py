@@ -9,25 +9,27 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 import seq2see
-from seq2see.explorer.messages import Numbers
 from seq2see.explorer.routes import ROUTES, Route
+from seq2see.explorer.schemas import ArrayResponse
 
 REFERENCE = "#/components/schemas/{model}"
-WRONG = {
+ERROR_SCHEMA = {
     "type": "object",
-    "properties": {name: {"type": "string"} for name in ("what", "where", "remedy", "id")},
-    "required": ["what", "where", "remedy"],
+    "properties": {name: {"type": "string"} for name in ("message", "location", "hint", "id")},
+    "required": ["message", "location", "hint"],
 }
-REFUSALS = {
+ERROR_RESPONSES = {
     "401": "the token is missing", "404": "there is no such run", "413": "too large", "415": "not JSON",
     "422": "what was asked cannot be answered; says why and what to do", "429": "too many wait; see Retry-After",
 }  # fmt: skip
 
 
 @cache
-def described() -> dict[str, Any]:
+def openapi_schema() -> dict[str, Any]:
     """The whole description."""
-    models = [route.asked for route in ROUTES.values()] + [given for given in map(_given, ROUTES.values()) if given]
+    models = [route.request_model for route in ROUTES.values()] + [
+        response_model for response_model in map(_response_model, ROUTES.values()) if response_model
+    ]
     _, schemas = models_json_schema([(model, "validation") for model in dict.fromkeys(models)], ref_template=REFERENCE)
     paths = {f"/api/{name}": {"post": _operation(name, route)} for name, route in ROUTES.items()}
     listing = {"200": {"description": "the runs", "content": {"application/json": {"schema": {"type": "object"}}}}}
@@ -36,7 +38,7 @@ def described() -> dict[str, Any]:
         "info": {"title": "seq2see explorer", "version": seq2see.__version__},
         "paths": {"/api/runs": {"get": {"summary": "The opened runs", "responses": listing}}, **paths},
         "components": {
-            "schemas": {**schemas.get("$defs", {}), "Wrong": WRONG},
+            "schemas": {**schemas.get("$defs", {}), "Error": ERROR_SCHEMA},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"token": []}],
@@ -44,33 +46,33 @@ def described() -> dict[str, Any]:
 
 
 def _operation(name: str, route: Route) -> dict[str, Any]:
-    asked = {"schema": {"$ref": REFERENCE.format(model=route.asked.__name__)}}
+    asked = {"schema": {"$ref": REFERENCE.format(model=route.request_model.__name__)}}
     refusals = {
         status: {
             "description": why,
-            "content": {"application/json": {"schema": {"$ref": REFERENCE.format(model="Wrong")}}},
+            "content": {"application/json": {"schema": {"$ref": REFERENCE.format(model="Error")}}},
         }
-        for status, why in REFUSALS.items()
+        for status, why in ERROR_RESPONSES.items()
     }
     return {
         "operationId": name.replace("/", "_"),
-        "summary": (route.answer.__doc__ or "").split("\n")[0],
+        "summary": (route.handler.__doc__ or "").split("\n")[0],
         "requestBody": {"required": True, "content": {"application/json": asked}},
-        "responses": {"200": _answer(route), **refusals},
+        "responses": {"200": _success_response(route), **refusals},
     }
 
 
-def _answer(route: Route) -> dict[str, Any]:
-    if get_type_hints(route.answer).get("return") is Numbers:
+def _success_response(route: Route) -> dict[str, Any]:
+    if get_type_hints(route.handler).get("return") is ArrayResponse:
         header = {"description": "rows, columns, ...", "schema": {"type": "string", "pattern": r"^[0-9]+(,[0-9]+)*$"}}
         content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
         return {"description": "float32, little-endian", "headers": {"X-Shape": header}, "content": content}
-    given = _given(route)
-    schema = {"$ref": REFERENCE.format(model=given.__name__)} if given else {"type": "object"}
+    response_model = _response_model(route)
+    schema = {"$ref": REFERENCE.format(model=response_model.__name__)} if response_model else {"type": "object"}
     return {"description": "the answer", "content": {"application/json": {"schema": schema}}}
 
 
-def _given(route: Route) -> type[BaseModel] | None:
+def _response_model(route: Route) -> type[BaseModel] | None:
     """The model of an answer, where it has one."""
-    given = get_type_hints(route.answer).get("return")
-    return given if isinstance(given, type) and issubclass(given, BaseModel) else None
+    response_model = get_type_hints(route.handler).get("return")
+    return response_model if isinstance(response_model, type) and issubclass(response_model, BaseModel) else None

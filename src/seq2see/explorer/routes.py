@@ -8,93 +8,95 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from seq2see.explorer.bench import Bench
-from seq2see.explorer.messages import MOST_PICTURE_BYTES, AboutRun, Asked, Numbers
-from seq2see.explorer.records import AboutInput
+from seq2see.explorer.schemas import MAX_IMAGE_BYTES, ApiRequest, ArrayResponse, RunRequest
+from seq2see.explorer.traces import TraceRequest
 from seq2see.explorer.views import (
     architecture,
     attention,
     compare,
     decode,
     embeddings,
-    exposure,
+    exposure_bias,
+    images,
     mistakes,
     next_token,
-    pictures,
     positions,
     predict,
     recurrent,
     runs,
     series,
-    tokenise,
+    tokenize,
     vit,
 )
+from seq2see.explorer.workspace import Workspace
 
-TEXT, MEDIA = 1 << 20, 2 * MOST_PICTURE_BYTES
-"""Bytes that a question may have: texts, or pictures."""
+MAX_TEXT_BYTES, MAX_MEDIA_BYTES = 1 << 20, 2 * MAX_IMAGE_BYTES
+"""Bytes that a question may have: texts, or images."""
 
-Answer = dict[str, Any] | BaseModel | Numbers
+HandlerResult = dict[str, Any] | BaseModel | ArrayResponse
 
 
 @dataclass(frozen=True)
 class Route:
     """One question, and who answers it."""
 
-    asked: type[Asked]
-    answer: Callable[[Bench, Any], Answer]
-    most: int = TEXT
+    request_model: type[ApiRequest]
+    handler: Callable[[Workspace, Any], HandlerResult]
+    max_body_bytes: int = MAX_TEXT_BYTES
     """Bytes that a question may have."""
-    waits: bool = True
+    uses_model: bool = True
     """Whether it waits until the model is free; what only reads files need not."""
 
 
 ROUTES: dict[str, Route] = {
-    "tokenise": Route(tokenise.TokeniseAsked, tokenise.tokenise),
-    "architecture/blocks": Route(architecture.BlocksAsked, architecture.blocks),
-    "architecture/source": Route(architecture.SourceAsked, architecture.source, waits=False),
-    "compare/sides": Route(compare.SidesAsked, compare.sides),
-    "embeddings/analogy": Route(embeddings.AnalogyAsked, embeddings.analogy),
-    "embeddings/contexts": Route(embeddings.ContextsAsked, embeddings.contexts),
-    "embeddings/map": Route(embeddings.MapAsked, embeddings.map_of),
-    "embeddings/near": Route(embeddings.NearAsked, embeddings.near),
-    "embeddings/words": Route(embeddings.MapAsked, embeddings.words),
-    "mistakes/confusion": Route(mistakes.SplitAsked, mistakes.confused, waits=False),
-    "mistakes/forecasts": Route(mistakes.SplitAsked, mistakes.forecast, waits=False),
-    "mistakes/rows": Route(mistakes.RowsAsked, mistakes.rows, waits=False),
-    "mistakes/splits": Route(mistakes.SplitsAsked, mistakes.listed, waits=False),
-    "decode/exposure": Route(exposure.ExposureAsked, exposure.exposure, most=MEDIA),
-    "decode/tree": Route(decode.TreeAsked, decode.tree, most=MEDIA),
-    "next-token/text": Route(next_token.TextAsked, next_token.text_of),
-    "next-token/told": Route(next_token.ToldAsked, next_token.told, most=MEDIA),
-    "predict": Route(predict.PredictAsked, predict.predict, most=MEDIA),
-    "runs/metrics": Route(runs.MetricsAsked, runs.metrics, waits=False),
-    "runs/samples": Route(runs.SamplesAsked, runs.samples, waits=False),
-    "examples": Route(attention.ExamplesAsked, attention.offered),
-    "attention/layers": Route(AboutInput, attention.listed, most=MEDIA),
-    "attention/head": Route(attention.HeadAsked, attention.head, most=MEDIA),
-    "attention/row": Route(attention.RowAsked, attention.row, most=MEDIA),
-    "attention/thumbnails": Route(attention.LayerAsked, attention.thumbnails, most=MEDIA),
-    "attention/measures": Route(attention.LayerAsked, attention.measures, most=MEDIA),
-    "attention/part": Route(attention.PartAsked, attention.part, most=MEDIA),
-    "recurrent/read": Route(AboutInput, recurrent.read, most=MEDIA),
-    "recurrent/states": Route(recurrent.StatesAsked, recurrent.states, most=MEDIA),
-    "recurrent/left": Route(recurrent.LeftAsked, recurrent.left, most=MEDIA),
-    "recurrent/given": Route(AboutInput, recurrent.given, most=MEDIA),
-    "recurrent/needed": Route(AboutInput, recurrent.needed, most=MEDIA),
-    "series/said": Route(series.SeriesAsked, series.said),
-    "vit/see": Route(pictures.PictureAsked, vit.see, most=MEDIA),
-    "vit/about": Route(pictures.PictureAsked, pictures.about, most=MEDIA),
-    "vit/picture": Route(pictures.PictureAsked, pictures.picture, most=MEDIA),
-    "vit/upload": Route(pictures.FilesAsked, pictures.upload, most=MEDIA),
-    "vit/say": Route(vit.SayAsked, vit.say, most=MEDIA),
-    "vit/look": Route(vit.LookAsked, vit.look, most=MEDIA),
-    "vit/rollout": Route(vit.RolloutAsked, vit.reached, most=MEDIA),
-    "vit/regions": Route(vit.RegionAsked, vit.regions, most=MEDIA),
-    "vit/similar": Route(AboutRun, vit.similar),
-    "positions/told": Route(AboutRun, positions.told),
-    "positions/table": Route(positions.TableAsked, positions.table),
-    "positions/similar": Route(positions.TableAsked, positions.similar),
-    "positions/answers": Route(positions.OrderAsked, positions.answers),
-    "positions/distances": Route(positions.OrderAsked, positions.distances),
+    "tokenize": Route(tokenize.TokenizeRequest, tokenize.tokenize),
+    "architecture/blocks": Route(architecture.BlocksRequest, architecture.blocks),
+    "architecture/source": Route(architecture.SourceCodeRequest, architecture.source, uses_model=False),
+    "compare/sides": Route(compare.CompareRequest, compare.sides),
+    "embeddings/analogy": Route(embeddings.AnalogyRequest, embeddings.analogy),
+    "embeddings/contexts": Route(embeddings.ContextsRequest, embeddings.contexts),
+    "embeddings/map": Route(embeddings.EmbeddingMapRequest, embeddings.map_points),
+    "embeddings/neighbors": Route(embeddings.NeighborsRequest, embeddings.near),
+    "embeddings/tokens": Route(embeddings.EmbeddingMapRequest, embeddings.words),
+    "mistakes/confusion": Route(mistakes.SplitRequest, mistakes.confusion_matrix, uses_model=False),
+    "mistakes/forecasts": Route(mistakes.SplitRequest, mistakes.forecast, uses_model=False),
+    "mistakes/rows": Route(mistakes.RowsRequest, mistakes.rows, uses_model=False),
+    "mistakes/splits": Route(mistakes.SplitsRequest, mistakes.list_layers, uses_model=False),
+    "decode/exposure-bias": Route(
+        exposure_bias.ExposureBiasRequest, exposure_bias.exposure_bias, max_body_bytes=MAX_MEDIA_BYTES
+    ),
+    "decode/search-tree": Route(decode.SearchTreeRequest, decode.search_tree, max_body_bytes=MAX_MEDIA_BYTES),
+    "next-token/detokenize": Route(next_token.DetokenizeRequest, next_token.detokenize),
+    "next-token/analysis": Route(next_token.NextTokenRequest, next_token.analyze, max_body_bytes=MAX_MEDIA_BYTES),
+    "predict": Route(predict.PredictRequest, predict.predict, max_body_bytes=MAX_MEDIA_BYTES),
+    "runs/metrics": Route(runs.MetricsRequest, runs.metrics, uses_model=False),
+    "runs/samples": Route(runs.SamplesRequest, runs.samples, uses_model=False),
+    "examples": Route(attention.ExamplesRequest, attention.examples),
+    "attention/layers": Route(TraceRequest, attention.list_layers, max_body_bytes=MAX_MEDIA_BYTES),
+    "attention/head": Route(attention.HeadRequest, attention.head, max_body_bytes=MAX_MEDIA_BYTES),
+    "attention/row": Route(attention.AttentionRowRequest, attention.row, max_body_bytes=MAX_MEDIA_BYTES),
+    "attention/thumbnails": Route(attention.LayerRequest, attention.thumbnails, max_body_bytes=MAX_MEDIA_BYTES),
+    "attention/measures": Route(attention.LayerRequest, attention.measures, max_body_bytes=MAX_MEDIA_BYTES),
+    "attention/part": Route(attention.HeadPartRequest, attention.part, max_body_bytes=MAX_MEDIA_BYTES),
+    "recurrent/cells": Route(TraceRequest, recurrent.read, max_body_bytes=MAX_MEDIA_BYTES),
+    "recurrent/states": Route(recurrent.StatesRequest, recurrent.states, max_body_bytes=MAX_MEDIA_BYTES),
+    "recurrent/influence": Route(recurrent.InfluenceRequest, recurrent.influence, max_body_bytes=MAX_MEDIA_BYTES),
+    "recurrent/context-vectors": Route(TraceRequest, recurrent.context_vectors, max_body_bytes=MAX_MEDIA_BYTES),
+    "recurrent/attention-ablation": Route(TraceRequest, recurrent.attention_ablation, max_body_bytes=MAX_MEDIA_BYTES),
+    "series/forecast": Route(series.ForecastRequest, series.forecast_series),
+    "vit/info": Route(images.ImageRequest, vit.model_info, max_body_bytes=MAX_MEDIA_BYTES),
+    "vit/image-info": Route(images.ImageRequest, images.image_info, max_body_bytes=MAX_MEDIA_BYTES),
+    "vit/image": Route(images.ImageRequest, images.image, max_body_bytes=MAX_MEDIA_BYTES),
+    "vit/upload": Route(images.UploadRequest, images.upload, max_body_bytes=MAX_MEDIA_BYTES),
+    "vit/predict": Route(vit.ImagePredictRequest, vit.predict_image, max_body_bytes=MAX_MEDIA_BYTES),
+    "vit/attention": Route(vit.ImageAttentionRequest, vit.attention_map, max_body_bytes=MAX_MEDIA_BYTES),
+    "vit/rollout": Route(vit.RolloutRequest, vit.attention_rollout, max_body_bytes=MAX_MEDIA_BYTES),
+    "vit/regions": Route(vit.RegionsRequest, vit.regions, max_body_bytes=MAX_MEDIA_BYTES),
+    "vit/position-similarity": Route(RunRequest, vit.position_similarity),
+    "positions/encodings": Route(RunRequest, positions.analyze),
+    "positions/table": Route(positions.PositionTableRequest, positions.table),
+    "positions/similarity": Route(positions.PositionTableRequest, positions.position_similarity),
+    "positions/predict": Route(positions.ReorderRequest, positions.answers),
+    "positions/distances": Route(positions.ReorderRequest, positions.distances),
 }
 """`POST /api/<name>`."""

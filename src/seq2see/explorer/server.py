@@ -14,69 +14,71 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.answering import answered, complaints, entered, told, wrong
-from seq2see.explorer.bench import Bench
 from seq2see.explorer.bundle import PAGE
 from seq2see.explorer.connections import Connection
-from seq2see.explorer.describe import listed
-from seq2see.explorer.guard import ENTER, App, Guard, Keys
-from seq2see.explorer.openapi import described
-from seq2see.explorer.routes import ROUTES, TEXT
-from seq2see.explorer.waiting import Line
+from seq2see.explorer.describe import list_runs
+from seq2see.explorer.endpoints import error_handlers, error_response, login_endpoint, route_endpoint, to_response
+from seq2see.explorer.job_queue import JobQueue
+from seq2see.explorer.openapi import openapi_schema
+from seq2see.explorer.routes import MAX_TEXT_BYTES, ROUTES
+from seq2see.explorer.security import LOGIN_PATH, App, Credentials, SecurityMiddleware
+from seq2see.explorer.workspace import Workspace
 
-PORT = 7321
+DEFAULT_PORT = 7321
 """Tried first, so that links to a view stay good; another is taken where it is in use."""
-TYPES = {
+MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
 }
 
 
-def build_app(bench: Bench, keys: Keys, line: Line) -> App:
+def build_app(workspace: Workspace, keys: Credentials, queue: JobQueue) -> App:
     """The whole application, with the guard around it."""
-    handlers: Any = complaints(bench)
+    handlers: Any = error_handlers(workspace)
     app = FastAPI(openapi_url=None, redirect_slashes=False, exception_handlers=handlers)
-    pages = {path.relative_to(PAGE).as_posix(): path for path in PAGE.rglob("*") if path.suffix in TYPES}
-    files = Line("files")
+    pages = {path.relative_to(PAGE).as_posix(): path for path in PAGE.rglob("*") if path.suffix in MEDIA_TYPES}
+    files = JobQueue("files")
 
     @app.get("/")
     async def index() -> Response:
-        return _file(pages.get("index.html"))
+        return _file_response(pages.get("index.html"))
 
     @app.get("/page/{name:path}")
     async def page(name: str) -> Response:
-        return _file(pages.get(name))
+        return _file_response(pages.get(name))
 
     @app.get("/api/runs")
     def runs() -> Response:
-        return told(listed(bench))
+        return to_response(list_runs(workspace))
 
     @app.get("/api/openapi.json")
     def openapi() -> JSONResponse:
-        return JSONResponse(described())
+        return JSONResponse(openapi_schema())
 
-    app.add_api_route(ENTER, entered(keys), methods=["POST"])
+    app.add_api_route(LOGIN_PATH, login_endpoint(keys), methods=["POST"])
     for name, route in ROUTES.items():
-        app.add_api_route(f"/api/{name}", answered(route, bench, line if route.waits else files), methods=["POST"])
-    return Guard(app, keys, _most)
+        app.add_api_route(
+            f"/api/{name}", route_endpoint(route, workspace, queue if route.uses_model else files), methods=["POST"]
+        )
+    return SecurityMiddleware(app, keys, _max_body_bytes)
 
 
-def _most(path: str) -> int:
+def _max_body_bytes(path: str) -> int:
     route = ROUTES.get(path.removeprefix("/api/"))
-    return route.most if route else TEXT
+    return route.max_body_bytes if route else MAX_TEXT_BYTES
 
 
-def _file(path: Path | None) -> Response:
+def _file_response(path: Path | None) -> Response:
     """A file of the page; it is read every time, so that who changes it need only load it again."""
     if path is None:
-        return wrong(404, UserError("There is no such page."))
-    return Response(path.read_bytes(), media_type=TYPES[path.suffix])
+        return error_response(404, UserError("There is no such page."))
+    return Response(path.read_bytes(), media_type=MEDIA_TYPES[path.suffix])
 
 
-def bound(port: int | None) -> socket.socket:
+def bind_socket(port: int | None) -> socket.socket:
     """A socket of this machine alone; without a number, that of the usual port or of any that is free."""
-    for wanted in (port,) if port is not None else (PORT, 0):
+    for wanted in (port,) if port is not None else (DEFAULT_PORT, 0):
         # Only of a socket that is said to be TCP does asyncio switch off Nagle's waiting: 40 ms for every answer.
         found = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -87,17 +89,17 @@ def bound(port: int | None) -> socket.socket:
         except OSError as error:
             found.close()
             why = error.strerror or str(error)
-    raise UserError(f"Port {port} cannot be had: {why}.", remedy="Name another with --port, or leave it out.")
+    raise UserError(f"Port {port} cannot be had: {why}.", hint="Name another with --port, or leave it out.")
 
 
 class Server(uvicorn.Server):
     """Our application in uvicorn's hands."""
 
-    def __init__(self, bench: Bench, keys: Keys):
-        self.line = Line("models")
+    def __init__(self, workspace: Workspace, keys: Credentials):
+        self.queue = JobQueue("models")
         super().__init__(
             uvicorn.Config(
-                build_app(bench, keys, self.line),
+                build_app(workspace, keys, self.queue),
                 log_level="critical",
                 server_header=False,
                 lifespan="off",
@@ -110,11 +112,11 @@ class Server(uvicorn.Server):
 
 
 @contextlib.contextmanager
-def serving(bench: Bench) -> Iterator[Keys]:
+def serve_in_thread(workspace: Workspace) -> Iterator[Credentials]:
     """A server in a thread, on a port that is free; for notebooks and tests."""
-    sock = bound(0)
-    keys = Keys(sock.getsockname()[1])
-    server = Server(bench, keys)
+    sock = bind_socket(0)
+    keys = Credentials(sock.getsockname()[1])
+    server = Server(workspace, keys)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, name="explorer", daemon=True)
     thread.start()
     try:

@@ -1,1 +1,1 @@
-"""Looking inside: traces of what a model attends to, and pictures of them."""
+"""Looking inside: traces of what a model attends to, and images of them."""

@@ -1,4 +1,4 @@
-"""Chinese in pictures: find a font that has it, or say how to get one."""
+"""Chinese in images: find a font that has it, or say how to get one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CHINESE = (
     "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "PingFang SC", "Hiragino Sans GB",
     "Microsoft YaHei", "SimHei",
 )  # fmt: skip
-ADVICE = "For Chinese in the pictures: pip install 'seq2see[zh]'"
+ADVICE = "For Chinese in the images: pip install 'seq2see[zh]'"
 
 
 def use_chinese_font() -> bool:

@@ -14,16 +14,27 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2see.core.errors import UserError, no_file
+from seq2see.core.errors import UserError, missing_file
 from seq2see.core.files import write_bytes
 
 VERSION = 1
 """Of the file; one that says another was written by another seq2see."""
-Kind = Literal[
-    "attention", "query", "key", "value", "allowed", "lean", "vector", "gate", "hidden", "stream", "embedding", "logits"
+SignalKind = Literal[
+    "attention",
+    "query",
+    "key",
+    "value",
+    "attention_mask",
+    "attention_bias",
+    "score_vector",
+    "gate",
+    "hidden",
+    "stream",
+    "embedding",
+    "logits",
 ]
 """What a signal is; `inspection/trace.py` says of each where it comes from, and which shape it has."""
-Side = Literal["source", "target", "summary"]
+Side = Literal["source", "target", "pooled"]
 """Which sequence a signal is of: what is read, what is written, or the one place that sums all up."""
 
 
@@ -33,55 +44,55 @@ class Signal:
 
     name: str
     """Of the part, as the model calls it: `decoder.blocks.0.look_across`."""
-    kind: Kind
+    kind: SignalKind
     values: NDArray[np.float32]
     side: Side
     """The sequence that its times (or queries) belong to."""
-    looks_at: Side | None = None
+    key_side: Side | None = None
     """Of attention: the sequence that its keys belong to."""
-    part: str = ""
+    component: str = ""
     """Which of several signals of this kind: a gate by its name, or an LSTM's `cell`."""
     formula: str = ""
     """Of attention: how a query and a key are scored, `scaled-dot`, `dot` or `additive`."""
 
     @property
-    def across(self) -> bool:
+    def is_cross_attention(self) -> bool:
         """Whether one sequence looks at another here."""
-        return self.looks_at is not None and self.looks_at != self.side
+        return self.key_side is not None and self.key_side != self.side
 
 
 @dataclass(frozen=True)
-class Record:
+class ActivationRecord:
     """Everything that was seen of one example; arrays have no axis for rows, because there is one."""
 
     model: str
     """What the model is called."""
     tokens: dict[str, list[str]]
-    """The pieces of each side, and under `written` what each time of the target was to write."""
+    """The pieces of each side, and under `query_tokens` what each time of the target was to write."""
     special: dict[str, list[bool]] = field(default_factory=dict)
-    """For each of these, which are no text: <bos>, <eos>, the class token of a picture."""
+    """For each of these, which are no text: <bos>, <eos>, the class token of an image."""
     signals: tuple[Signal, ...] = ()
     grid: tuple[int, int] | None = None
-    """Of a picture: how many patches it has from top to bottom, and from left to right."""
+    """Of an image: how many patches it has from top to bottom, and from left to right."""
 
-    def of(self, kind: Kind, side: Side | None = None) -> list[Signal]:
+    def of(self, kind: SignalKind, side: Side | None = None) -> list[Signal]:
         """All signals of a kind, in the order of the layers."""
         return [each for each in self.signals if each.kind == kind and side in (None, each.side)]
 
-    def find(self, name: str, kind: Kind, part: str = "") -> Signal:
+    def find(self, name: str, kind: SignalKind, part: str = "") -> Signal:
         """The signal of one part of the model."""
         for each in self.signals:
-            if (each.name, each.kind, each.part) == (name, kind, part):
+            if (each.name, each.kind, each.component) == (name, kind, part):
                 return each
         known = sorted({each.name for each in self.signals if each.kind == kind})
         raise UserError(
             f"Nothing called '{name}' shows {part or kind} in this record.",
-            remedy=f"There is: {', '.join(known) or 'nothing of that kind'}.",
+            hint=f"There is: {', '.join(known) or 'nothing of that kind'}.",
         )
 
-    def written(self, signal: Signal) -> list[str]:
+    def query_tokens(self, signal: Signal) -> list[str]:
         """What the rows of an attention are called: who looks across writes something, who looks around reads."""
-        return self.tokens["written" if signal.across and signal.side == "target" else signal.side]
+        return self.tokens["labels" if signal.is_cross_attention and signal.side == "target" else signal.side]
 
     @property
     def bytes(self) -> int:
@@ -96,16 +107,16 @@ class Record:
         write_bytes(Path(path), save(arrays, {"record": json.dumps(self._header())}))
 
     @staticmethod
-    def load(path: str | Path) -> Record:
+    def load(path: str | Path) -> ActivationRecord:
         """Read what `save` wrote; anything else is refused."""
         if not Path(path).is_file():
-            raise no_file(Path(path))
+            raise missing_file(Path(path))
         try:
             header, arrays = _read(Path(path))
             return _record(header, arrays)
         except (ValueError, KeyError, TypeError) as problem:
             raise UserError(
-                f"This is not a record, or a damaged one: {problem}.", where=str(path), remedy="Save it again."
+                f"This is not a record, or a damaged one: {problem}.", location=str(path), hint="Save it again."
             ) from None
 
     def _header(self) -> dict[str, Any]:
@@ -125,16 +136,18 @@ def _read(path: Path) -> tuple[dict[str, Any], list[NDArray[np.float32]]]:
     return header, arrays
 
 
-def _record(header: dict[str, Any], arrays: list[NDArray[np.float32]]) -> Record:
+def _record(header: dict[str, Any], arrays: list[NDArray[np.float32]]) -> ActivationRecord:
     if header["version"] != VERSION:
         raise UserError(
             f"This record has version {header['version']}, and this seq2see reads version {VERSION}.",
-            remedy="Save it again with this seq2see.",
+            hint="Save it again with this seq2see.",
         )
     signals = []
-    for told, values in zip(header["signals"], arrays, strict=True):
-        if told["kind"] not in get_args(Kind) or list(values.shape) != told["values"]:
-            raise ValueError(f"'{told['kind']}' of shape {list(values.shape)} is not what its header says")
-        signals.append(Signal(**{**told, "values": values}))
+    for stored, values in zip(header["signals"], arrays, strict=True):
+        if stored["kind"] not in get_args(SignalKind) or list(values.shape) != stored["values"]:
+            raise ValueError(f"'{stored['kind']}' of shape {list(values.shape)} is not what its header says")
+        signals.append(Signal(**{**stored, "values": values}))
     grid = header["grid"]
-    return Record(header["model"], header["tokens"], header["special"], tuple(signals), tuple(grid) if grid else None)
+    return ActivationRecord(
+        header["model"], header["tokens"], header["special"], tuple(signals), tuple(grid) if grid else None
+    )

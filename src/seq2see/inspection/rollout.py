@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 Weights = NDArray[np.float32]
 
-FUSIONS: dict[str, Callable[[Weights], Weights]] = {
+HEAD_FUSIONS: dict[str, Callable[[Weights], Weights]] = {
     "mean": lambda heads: heads.mean(axis=0),
     "min": lambda heads: heads.min(axis=0),
     "max": lambda heads: heads.max(axis=0),
@@ -26,25 +26,25 @@ FUSIONS: dict[str, Callable[[Weights], Weights]] = {
 """From all heads of a layer (head, query, key) to one matrix."""
 
 
-def rollout(layers: Sequence[Weights], fusion: str = "mean", discard: float = 0.0) -> Weights:
+def rollout(layers: Sequence[Weights], head_fusion: str = "mean", discard_ratio: float = 0.0) -> Weights:
     """(place, place): how much of each input place is in each output place; rows sum to 1.
 
-    `layers` are (head, query, key), the first layer first; `discard` is the share of each layer's fused weights, the
+    `layers` are (head, query, key), the first layer first; `discard_ratio` is the share of each layer's fused weights, the
     smallest, that is left out.
 
     >>> even, first = np.full((1, 2, 2), 0.5), np.array([[[1.0, 0.0], [1.0, 0.0]]])
     >>> rollout([even, first]).tolist()
     [[0.75, 0.25], [0.5, 0.5]]
     """
-    reached = np.eye(layers[0].shape[-1], dtype=layers[0].dtype)
+    contribution = np.eye(layers[0].shape[-1], dtype=layers[0].dtype)
     for weights in layers:
-        fused = without_smallest(FUSIONS[fusion](weights), discard)
+        fused = discard_smallest(HEAD_FUSIONS[head_fusion](weights), discard_ratio)
         step = (fused + np.eye(fused.shape[-1], dtype=fused.dtype)) / 2
-        reached = step / step.sum(axis=-1, keepdims=True) @ reached
-    return reached
+        contribution = step / step.sum(axis=-1, keepdims=True) @ contribution
+    return contribution
 
 
-def without_smallest(weights: Weights, share: float) -> Weights:
+def discard_smallest(weights: Weights, share: float) -> Weights:
     """The same with zeros in place of this share of the weights, the smallest of all.
 
     >>> without_smallest(np.array([[0.1, 0.9], [0.4, 0.6]]), 0.5).tolist()

@@ -6,124 +6,125 @@ import json
 from pathlib import Path
 from typing import Any
 
-from seq2see.core.errors import UserError, unknown
+from seq2see.core.errors import UserError, unknown_name
 from seq2see.core.settings import read_tree
-from seq2see.interop.bert_layouts import ARCHITECTURES, around
-from seq2see.interop.causal_configs import GPT2_THINKS, Config
-from seq2see.models.settings import ModelSettings, Vector
-from seq2see.sequences.given import AGAIN, Renumbered
-from seq2see.sequences.tokenisers import BOS_TEXT, EOS_TEXT, MASK_TEXT, PAD_TEXT, UNK_TEXT
+from seq2see.interop.bert_layouts import ARCHITECTURES, num_special_tokens
+from seq2see.interop.causal_configs import HF_ACTIVATIONS, JsonConfig
+from seq2see.models.settings import EmbeddingTarget, ModelSettings
+from seq2see.sequences.pretrained_tokenizer import DOWNLOAD_AGAIN, TokenIdMap
+from seq2see.sequences.tokenizers import BOS_TEXT, EOS_TEXT, MASK_TEXT, PAD_TEXT, UNK_TEXT
 
-FEWEST = 4
+MIN_TOKENS = 4
 """Tokens that a text must have room for: <bos>, <eos> and two more."""
 # What we have no part for, and the value with which it does nothing; also what is meant where it is not said.
-FIXED = {
+REQUIRED_VALUES = {
     "position_embedding_type": "absolute",
     "is_decoder": False,
     "add_cross_attention": False,
     "tie_word_embeddings": True,
     "type_vocab_size": 2,
 }
-BERTS, OURS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]"), (PAD_TEXT, UNK_TEXT, BOS_TEXT, EOS_TEXT)
+BERT_SPECIALS, OWN_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]"), (PAD_TEXT, UNK_TEXT, BOS_TEXT, EOS_TEXT)
 """What controls in BERT's vocabularies, and in those of ours that were written as BERT's."""
-SUMMARIES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
+POOLING_MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
 
 
-def bert_settings(config: Config, folder: Path) -> ModelSettings:
+def bert_settings(config: JsonConfig, folder: Path) -> ModelSettings:
     """BERT's shape, and what it is asked."""
-    config.check(FIXED)
-    curve = config.get("hidden_act", "gelu")
-    if curve not in GPT2_THINKS:
-        raise config.refuse("hidden_act", curve, f"there are {', '.join(GPT2_THINKS)}")
-    width, places = config.number("hidden_size"), config.number("max_position_embeddings")
+    config.check(REQUIRED_VALUES)
+    activation = config.get("hidden_act", "gelu")
+    if activation not in HF_ACTIVATIONS:
+        raise config.unsupported("hidden_act", activation, f"there are {', '.join(HF_ACTIVATIONS)}")
+    width, max_positions = config.positive_int("hidden_size"), config.positive_int("max_position_embeddings")
     encoder = {
         "kind": "transformer",
         "width": width,
-        "depth": config.number("num_hidden_layers"),
-        "heads": config.number("num_attention_heads"),
-        "expansion": config.number("intermediate_size") / width,
+        "depth": config.positive_int("num_hidden_layers"),
+        "heads": config.positive_int("num_attention_heads"),
+        "expansion": config.positive_int("intermediate_size") / width,
         "epsilon": config.get("layer_norm_eps", 1e-12),
         "order": "post",
-        "think": GPT2_THINKS[curve],
+        "think": HF_ACTIVATIONS[activation],
         "dropout": config.get("hidden_dropout_prob", 0.1),
     }
     target = _target(config, folder)
     source = {
-        "tokeniser": {"kind": "given"},
-        "frontend": {"kind": "sentences", "longest": places},
-        "longest": min(places, _most(folder) or places) - around(ARCHITECTURES[_head(config)]),
+        "tokenizer": {"kind": "given"},
+        "frontend": {"kind": "sentences", "longest": max_positions},
+        "longest": min(max_positions, _max_seq_length(folder) or max_positions)
+        - num_special_tokens(ARCHITECTURES[_architecture(config)]),
     }
-    return read_tree(ModelSettings, {"source": source, "target": target, "encoder": encoder}, where=config.where)
+    return read_tree(ModelSettings, {"source": source, "target": target, "encoder": encoder}, location=config.location)
 
 
-def _head(config: Config) -> str:
+def _architecture(config: JsonConfig) -> str:
     """The name of the architecture, which tells what is asked."""
     name = str((config.get("architectures", None) or ["BertModel"])[0])
     if name not in ARCHITECTURES:
-        raise unknown("head that we have", name, ARCHITECTURES, where=config.where)
+        raise unknown_name("head that we have", name, ARCHITECTURES, location=config.location)
     return name
 
 
-def _target(config: Config, folder: Path) -> dict[str, Any]:
+def _target(config: JsonConfig, folder: Path) -> dict[str, Any]:
     """What is asked, and of what."""
-    name = _head(config)
+    name = _architecture(config)
     kind = ARCHITECTURES[name].model_fields["kind"].default
-    if ARCHITECTURES[name] is Vector:
-        return {"kind": kind, "summary": _summary(folder)}
+    if ARCHITECTURES[name] is EmbeddingTarget:
+        return {"kind": kind, "summary": _pooling(folder)}
     if name == "BertForSequenceClassification":
         problem = config.get("problem_type", "single_label_classification")
         if problem != "single_label_classification":
-            raise config.refuse("problem_type", problem, "a text has one label here")
+            raise config.unsupported("problem_type", problem, "a text has one label here")
         return {"kind": kind, "summary": "first"}
     return {"kind": kind, "word": "first"} if name == "BertForTokenClassification" else {"kind": kind}
 
 
-def _summary(folder: Path) -> str:
+def _pooling(folder: Path) -> str:
     """Which vector of many stands for the text: sentence encoders tell it in a file of their own; else the mean."""
     path = folder / "1_Pooling" / "config.json"
-    told = [name for name, value in _told(path).items() if name.startswith("pooling_mode") and value]
-    if len(told) > 1 or not SUMMARIES.keys() >= set(told):
-        what = f"We have no part for {' with '.join(told)}."
-        raise UserError(what, where=str(path), remedy=f"There are {' and '.join(SUMMARIES)}, one at a time.")
-    return SUMMARIES[told[0]] if told else "mean"
+    modes = [name for name, value in _read_json(path).items() if name.startswith("pooling_mode") and value]
+    if len(modes) > 1 or not POOLING_MODES.keys() >= set(modes):
+        what = f"We have no part for {' with '.join(modes)}."
+        raise UserError(what, location=str(path), hint=f"There are {' and '.join(POOLING_MODES)}, one at a time.")
+    return POOLING_MODES[modes[0]] if modes else "mean"
 
 
-def _most(folder: Path) -> int | None:
+def _max_seq_length(folder: Path) -> int | None:
     """How many tokens a sentence encoder reads, if it reads fewer than it has places."""
-    most = _told(folder / "sentence_bert_config.json").get("max_seq_length")
-    return most if type(most) is int and most > FEWEST else None
+    max_seq_length = _read_json(folder / "sentence_bert_config.json").get("max_seq_length")
+    return max_seq_length if type(max_seq_length) is int and max_seq_length > MIN_TOKENS else None
 
 
-def _told(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise UserError(f"This cannot be read: {error}.", where=str(path), remedy=AGAIN) from None
+        raise UserError(f"This cannot be read: {error}.", location=str(path), hint=DOWNLOAD_AGAIN) from None
     return found if isinstance(found, dict) else {}
 
 
-def bert_labels(config: Config, count: int) -> tuple[str, ...]:
+def bert_labels(config: JsonConfig, count: int) -> tuple[str, ...]:
     """The names of so many labels; a file that does not name them means LABEL_0, LABEL_1 and so on."""
     named = config.table("id2label") or {str(number): f"LABEL_{number}" for number in range(count)}
     labels = tuple(str(named.get(str(number))) for number in range(count))
     if len(named) == count and (strange := [name for name in named if name not in map(str, range(count))]):
         what = f"'id2label' names a label '{strange[0]}', which is no number of a row."
-        raise UserError(what, where=config.where, remedy=f"Number the labels from 0 to {count - 1}.")
+        raise UserError(what, location=config.location, hint=f"Number the labels from 0 to {count - 1}.")
     if len(named) != count or len(set(labels)) != count or count < 2:
         what = f"There are {count} rows for labels, and the names of {len(set(named.values()))} labels."
-        raise UserError(what, where=config.where, remedy="There must be two or more, each with a name of its own.")
+        raise UserError(what, location=config.location, hint="There must be two or more, each with a name of its own.")
     return labels
 
 
-def bert_numbers(config: Config, known: dict[str, int], size: int) -> Renumbered:
+def bert_token_ids(config: JsonConfig, vocabulary: dict[str, int], size: int) -> TokenIdMap:
     """Our numbers for their vocabulary: [CLS] is <bos>, [SEP] is <eos>, and [MASK], if it is there, the last."""
-    names = OURS if known.keys() >= set(OURS) else BERTS
+    names = OWN_SPECIALS if vocabulary.keys() >= set(OWN_SPECIALS) else BERT_SPECIALS
     for name in names:
-        if name not in known:
-            remedy = "Put the tokeniser of this model beside its weights."
-            raise UserError(f"The tokeniser has no {name}.", where=config.where, remedy=remedy)
-    padding, unk, first, last = (known[name] for name in names)
-    mask = known.get(MASK_TEXT)
-    return Renumbered.of(size, beginning=first, end=last, padding=padding, unknown=unk, mask=mask)
+        if name not in vocabulary:
+            hint = "Put the tokenizer of this model beside its weights."
+            raise UserError(f"The tokenizer has no {name}.", location=config.location, hint=hint)
+    padding, unk, first, last = (vocabulary[name] for name in names)
+    mask = vocabulary.get(MASK_TEXT)
+    return TokenIdMap.of(size, bos_id=first, end=last, padding=padding, unknown_name=unk, mask_id=mask)

@@ -8,14 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from seq2see.core.settings import Settings
-from seq2see.interop.causal_layouts import Place, norm_places
-from seq2see.models.settings import Blanks, BlanksAndPairs, Label, ModelSettings, Sentences, Tags, Vector
+from seq2see.interop.causal_layouts import WeightMapping, norm_mappings
+from seq2see.models.settings import (
+    BertEmbeddingSettings,
+    EmbeddingTarget,
+    Label,
+    MaskedTokensNSPTarget,
+    MaskedTokensTarget,
+    ModelSettings,
+    Tags,
+)
 from seq2see.models.transformer import TransformerSettings
 
-BODY = "bert."
+BASE_MODEL_PREFIX = "bert."
 """What the names of the body's weights begin with; a body that was saved alone leaves it out."""
 
-UNUSED = (
+IGNORED_SUFFIXES = (
     "position_ids",
     "predictions.decoder.weight",
     "predictions.decoder.bias",
@@ -27,73 +35,77 @@ UNUSED = (
 """Endings of what some files hold: what the settings or a tied weight say as well, or a head that nobody asks."""
 
 ARCHITECTURES: dict[str, type[Settings]] = {
-    "BertForMaskedLM": Blanks,
-    "BertForPreTraining": BlanksAndPairs,
+    "BertForMaskedLM": MaskedTokensTarget,
+    "BertForPreTraining": MaskedTokensNSPTarget,
     "BertForSequenceClassification": Label,
     "BertForTokenClassification": Tags,
-    "BertModel": Vector,
+    "BertModel": EmbeddingTarget,
 }
 
 
-def bert_places(settings: ModelSettings, size: int, answers: int) -> Iterator[Place]:
+def bert_mappings(settings: ModelSettings, size: int, num_labels: int) -> Iterator[WeightMapping]:
     """A BERT (Devlin et al. 2019) over so many tokens, with so many labels if it gives labels."""
     yield from _frontend(settings, size)
-    stack = encoder_of(settings)
-    width, hidden = stack.width, stack.hidden
+    stack = encoder_settings_of(settings)
+    width, hidden = stack.width, stack.feed_forward_width
     for number in range(stack.depth):
-        ours, theirs = f"encoder.blocks.{number}", f"{BODY}encoder.layer.{number}"
-        look = tuple(f"{theirs}.attention.self.{name}" for name in ("query", "key", "value"))
-        for part, names, out, into in (
-            ("look.queries_keys_values", look, width, width),
-            ("look.output", (f"{theirs}.attention.output.dense",), width, width),
-            ("think.widen", (f"{theirs}.intermediate.dense",), hidden, width),
-            ("think.narrow", (f"{theirs}.output.dense",), width, hidden),
+        key, external = f"encoder.blocks.{number}", f"{BASE_MODEL_PREFIX}encoder.layer.{number}"
+        qkv = tuple(f"{external}.attention.self.{name}" for name in ("query", "key", "value"))
+        for part, names, out_features, into in (
+            ("look.qkv_proj", qkv, width, width),
+            ("look.output", (f"{external}.attention.output.dense",), width, width),
+            ("think.widen", (f"{external}.intermediate.dense",), hidden, width),
+            ("think.narrow", (f"{external}.output.dense",), width, hidden),
         ):
-            yield from _matrix(f"{ours}.{part}", names, out, into)
-        yield from norm_places(f"{ours}.around_look.norm", f"{theirs}.attention.output.LayerNorm", width)
-        yield from norm_places(f"{ours}.around_think.norm", f"{theirs}.output.LayerNorm", width)
-    yield from _head(settings, size, answers)
+            yield from _linear(f"{key}.{part}", names, out_features, into)
+        yield from norm_mappings(f"{key}.self_attention_residual.norm", f"{external}.attention.output.LayerNorm", width)
+        yield from norm_mappings(f"{key}.feed_forward_residual.norm", f"{external}.output.LayerNorm", width)
+    yield from _head(settings, size, num_labels)
 
 
-def _frontend(settings: ModelSettings, size: int) -> Iterator[Place]:
-    width, inside = encoder_of(settings).width, f"{BODY}embeddings"
+def _frontend(settings: ModelSettings, size: int) -> Iterator[WeightMapping]:
+    width, prefix = encoder_settings_of(settings).width, f"{BASE_MODEL_PREFIX}embeddings"
     assert settings.source is not None
-    assert isinstance(settings.source.frontend, Sentences)
-    words, places = f"{inside}.word_embeddings.weight", settings.source.frontend.longest
-    yield Place("source.table.weight", (words,), ((size, width),), by_token=True)
-    yield Place("source.positions.table.weight", (f"{inside}.position_embeddings.weight",), ((places, width),))
-    yield Place("source.sentences.weight", (f"{inside}.token_type_embeddings.weight",), ((2, width),))
-    yield from norm_places("source.norm", f"{inside}.LayerNorm", width)
+    assert isinstance(settings.source.frontend, BertEmbeddingSettings)
+    words, max_positions = f"{prefix}.word_embeddings.weight", settings.source.frontend.max_positions
+    yield WeightMapping("source.table.weight", (words,), ((size, width),), is_vocabulary_table=True)
+    yield WeightMapping(
+        "source.positions.table.weight", (f"{prefix}.position_embeddings.weight",), ((max_positions, width),)
+    )
+    yield WeightMapping("source.sentences.weight", (f"{prefix}.token_type_embeddings.weight",), ((2, width),))
+    yield from norm_mappings("source.norm", f"{prefix}.LayerNorm", width)
 
 
-def _head(settings: ModelSettings, size: int, answers: int) -> Iterator[Place]:
-    width, target = encoder_of(settings).width, settings.target
-    if isinstance(target, Blanks | BlanksAndPairs):
-        inner = "head.tokens" if isinstance(target, BlanksAndPairs) else "head"
-        yield Place(f"{inner}.common", ("cls.predictions.bias",), ((size,),), by_token=True)
-        yield from _matrix("rethink.project", ("cls.predictions.transform.dense",), width, width)
-        yield from norm_places("rethink.norm", "cls.predictions.transform.LayerNorm", width)
-    if isinstance(target, BlanksAndPairs | Label):
-        yield from _matrix("sum_up", (f"{BODY}pooler.dense",), width, width)
-    if isinstance(target, BlanksAndPairs):  # they count "yes, it follows" first
-        yield Place("head.follows.project.weight", ("cls.seq_relationship.weight",), ((2, width),), flipped=True)
-        yield Place("head.follows.project.bias", ("cls.seq_relationship.bias",), ((2,),), flipped=True)
+def _head(settings: ModelSettings, size: int, num_labels: int) -> Iterator[WeightMapping]:
+    width, target = encoder_settings_of(settings).width, settings.target
+    if isinstance(target, MaskedTokensTarget | MaskedTokensNSPTarget):
+        inner = "head.tokens" if isinstance(target, MaskedTokensNSPTarget) else "head"
+        yield WeightMapping(f"{inner}.common", ("cls.predictions.bias",), ((size,),), is_vocabulary_table=True)
+        yield from _linear("transform.project", ("cls.predictions.transform.dense",), width, width)
+        yield from norm_mappings("transform.norm", "cls.predictions.transform.LayerNorm", width)
+    if isinstance(target, MaskedTokensNSPTarget | Label):
+        yield from _linear("sum_up", (f"{BASE_MODEL_PREFIX}pooler.dense",), width, width)
+    if isinstance(target, MaskedTokensNSPTarget):  # they count "yes, it follows" first
+        yield WeightMapping("head.follows.project.weight", ("cls.seq_relationship.weight",), ((2, width),), flip=True)
+        yield WeightMapping("head.follows.project.bias", ("cls.seq_relationship.bias",), ((2,),), flip=True)
     if isinstance(target, Label | Tags):
-        yield from _matrix("head.project", ("classifier",), answers, width)
+        yield from _linear("head.project", ("classifier",), num_labels, width)
 
 
-def _matrix(ours: str, theirs: tuple[str, ...], out: int, into: int) -> Iterator[Place]:
+def _linear(key: str, external: tuple[str, ...], out_features: int, into: int) -> Iterator[WeightMapping]:
     """A product with something added; several of theirs lie one below the other in ours."""
-    yield Place(f"{ours}.weight", tuple(f"{name}.weight" for name in theirs), ((out, into),) * len(theirs))
-    yield Place(f"{ours}.bias", tuple(f"{name}.bias" for name in theirs), ((out,),) * len(theirs))
+    yield WeightMapping(
+        f"{key}.weight", tuple(f"{name}.weight" for name in external), ((out_features, into),) * len(external)
+    )
+    yield WeightMapping(f"{key}.bias", tuple(f"{name}.bias" for name in external), ((out_features,),) * len(external))
 
 
-def around(target: type[Settings]) -> int:
+def num_special_tokens(target: type[Settings]) -> int:
     """How many tokens stand around what is read: <bos>, and an <eos> behind each text."""
-    return 3 if target is BlanksAndPairs else 2
+    return 3 if target is MaskedTokensNSPTarget else 2
 
 
-def encoder_of(settings: ModelSettings) -> TransformerSettings:
+def encoder_settings_of(settings: ModelSettings) -> TransformerSettings:
     """The settings of its blocks."""
     assert isinstance(settings.encoder, TransformerSettings)
     return settings.encoder

@@ -18,124 +18,134 @@ from seq2see.models.transformer import TransformerSettings
 
 
 @dataclass(frozen=True)
-class Place:
+class WeightMapping:
     """One of our weights, and those of theirs that hold the same numbers: several lie one below the other in ours."""
 
-    ours: str
-    theirs: tuple[str, ...]
+    key: str
+    external: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
     """The shapes of theirs."""
-    turned: bool = False
+    transpose: bool = False
     """Whether theirs are (into, out), as GPT-2's are, and ours (out, into)."""
-    by_token: bool = False
+    is_vocabulary_table: bool = False
     """Whether there is a row for each token: these are renumbered."""
-    flipped: bool = False
+    flip: bool = False
     """Whether their first row is our last."""
 
-    def join(self, tensors: list[Tensor]) -> Tensor:
+    def from_external(self, tensors: list[Tensor]) -> Tensor:
         """Ours, of theirs."""
-        joined = torch.cat([tensor.T if self.turned else tensor for tensor in tensors])
-        return (joined.flip(0) if self.flipped else joined).contiguous()
+        joined = torch.cat([tensor.T if self.transpose else tensor for tensor in tensors])
+        return (joined.flip(0) if self.flip else joined).contiguous()
 
-    def part(self, tensor: Tensor) -> dict[str, Tensor]:
+    def to_external(self, tensor: Tensor) -> dict[str, Tensor]:
         """Theirs, of ours."""
-        into, tensor = -1 if self.turned else 0, tensor.flip(0) if self.flipped else tensor
-        pieces = tensor.split([shape[into] for shape in self.shapes])
+        into, tensor = -1 if self.transpose else 0, tensor.flip(0) if self.flip else tensor
+        chunks = tensor.split([shape[into] for shape in self.shapes])
         return {
-            name: (piece.T if self.turned else piece).contiguous()
-            for name, piece in zip(self.theirs, pieces, strict=True)
+            name: (chunk.T if self.transpose else chunk).contiguous()
+            for name, chunk in zip(self.external, chunks, strict=True)
         }
 
 
-def gpt2_places(settings: ModelSettings, size: int) -> Iterator[Place]:
+def gpt2_mappings(settings: ModelSettings, size: int) -> Iterator[WeightMapping]:
     """GPT2LMHeadModel (Radford et al. 2019): queries, keys and values in one matrix, all matrices turned."""
-    stack = stack_of(settings)
-    width, hidden = stack.width, stack.hidden
-    yield from _tables(settings, size, "transformer.wte.weight")
-    positions = settings.written.frontend.longest
-    yield Place("target.positions.table.weight", ("transformer.wpe.weight",), ((positions, width),))
+    stack = decoder_settings_of(settings)
+    width, hidden = stack.width, stack.feed_forward_width
+    yield from _embedding_mappings(settings, size, "transformer.wte.weight")
+    positions = settings.target_text.frontend.max_positions
+    yield WeightMapping("target.positions.table.weight", ("transformer.wpe.weight",), ((positions, width),))
     for number in range(stack.depth):
-        ours, theirs = f"decoder.blocks.{number}", f"transformer.h.{number}"
-        yield from norm_places(f"{ours}.around_look.norm", f"{theirs}.ln_1", width)
-        yield from norm_places(f"{ours}.around_think.norm", f"{theirs}.ln_2", width)
-        for part, name, out, into in (
-            ("look.queries_keys_values", "attn.c_attn", 3 * width, width),
+        key, external = f"decoder.blocks.{number}", f"transformer.h.{number}"
+        yield from norm_mappings(f"{key}.self_attention_residual.norm", f"{external}.ln_1", width)
+        yield from norm_mappings(f"{key}.feed_forward_residual.norm", f"{external}.ln_2", width)
+        for part, name, out_features, into in (
+            ("look.qkv_proj", "attn.c_attn", 3 * width, width),
             ("look.output", "attn.c_proj", width, width),
-            ("think.widen", "mlp.c_fc", hidden, width),
-            ("think.narrow", "mlp.c_proj", width, hidden),
+            ("mlp.widen", "mlp.c_fc", hidden, width),
+            ("mlp.narrow", "mlp.c_proj", width, hidden),
         ):
-            yield Place(f"{ours}.{part}.weight", (f"{theirs}.{name}.weight",), ((into, out),), turned=True)
-            yield Place(f"{ours}.{part}.bias", (f"{theirs}.{name}.bias",), ((out,),))
-    yield from norm_places("decoder.ending", "transformer.ln_f", width)
+            yield WeightMapping(
+                f"{key}.{part}.weight", (f"{external}.{name}.weight",), ((into, out_features),), transpose=True
+            )
+            yield WeightMapping(f"{key}.{part}.bias", (f"{external}.{name}.bias",), ((out_features,),))
+    yield from norm_mappings("decoder.ending", "transformer.ln_f", width)
 
 
-def llama_places(settings: ModelSettings, size: int) -> Iterator[Place]:
+def llama_mappings(settings: ModelSettings, size: int) -> Iterator[WeightMapping]:
     """LlamaForCausalLM (Touvron et al. 2023): queries, keys and values apart, and the gate and what it lets through."""
-    stack = stack_of(settings)
-    width, hidden, shared = stack.width, stack.hidden, stack.width // stack.heads * (stack.key_heads or stack.heads)
-    yield from _tables(settings, size, "model.embed_tokens.weight")
+    stack = decoder_settings_of(settings)
+    width, hidden, shared = (
+        stack.width,
+        stack.feed_forward_width,
+        stack.width // stack.heads * (stack.kv_heads or stack.heads),
+    )
+    yield from _embedding_mappings(settings, size, "model.embed_tokens.weight")
     for number in range(stack.depth):
-        ours, theirs = f"decoder.blocks.{number}", f"model.layers.{number}"
-        look, think = f"{theirs}.self_attn", f"{theirs}.mlp"
-        projections, outs = tuple(f"{look}.{letter}_proj" for letter in "qkv"), (width, shared, shared)
-        yield Place(f"{ours}.around_look.norm.weight", (f"{theirs}.input_layernorm.weight",), ((width,),))
-        yield Place(f"{ours}.around_think.norm.weight", (f"{theirs}.post_attention_layernorm.weight",), ((width,),))
+        key, external = f"decoder.blocks.{number}", f"model.layers.{number}"
+        attention, mlp = f"{external}.self_attn", f"{external}.mlp"
+        projections, outs = tuple(f"{attention}.{letter}_proj" for letter in "qkv"), (width, shared, shared)
+        yield WeightMapping(
+            f"{key}.self_attention_residual.norm.weight", (f"{external}.input_layernorm.weight",), ((width,),)
+        )
+        yield WeightMapping(
+            f"{key}.feed_forward_residual.norm.weight", (f"{external}.post_attention_layernorm.weight",), ((width,),)
+        )
         for part, names, shapes in (
-            ("look.queries_keys_values", projections, tuple((out, width) for out in outs)),
-            ("look.output", (f"{look}.o_proj",), ((width, width),)),
-            ("think.widen", (f"{think}.gate_proj", f"{think}.up_proj"), ((hidden, width), (hidden, width))),
-            ("think.narrow", (f"{think}.down_proj",), ((width, hidden),)),
+            ("look.qkv_proj", projections, tuple((out_features, width) for out_features in outs)),
+            ("look.output", (f"{attention}.o_proj",), ((width, width),)),
+            ("mlp.widen", (f"{mlp}.gate_proj", f"{mlp}.up_proj"), ((hidden, width), (hidden, width))),
+            ("mlp.narrow", (f"{mlp}.down_proj",), ((width, hidden),)),
         ):
-            yield Place(f"{ours}.{part}.weight", tuple(f"{name}.weight" for name in names), shapes)
+            yield WeightMapping(f"{key}.{part}.weight", tuple(f"{name}.weight" for name in names), shapes)
             if stack.matrices == "biased" and part.startswith("look"):
                 biases = tuple(f"{name}.bias" for name in names)
-                yield Place(f"{ours}.{part}.bias", biases, tuple(shape[:1] for shape in shapes))
-    yield Place("decoder.ending.weight", ("model.norm.weight",), ((width,),))
+                yield WeightMapping(f"{key}.{part}.bias", biases, tuple(shape[:1] for shape in shapes))
+    yield WeightMapping("decoder.ending.weight", ("model.norm.weight",), ((width,),))
 
 
-def stack_of(settings: ModelSettings) -> TransformerSettings:
+def decoder_settings_of(settings: ModelSettings) -> TransformerSettings:
     """The settings of its blocks."""
     assert isinstance(settings.decoder, TransformerSettings)
     return settings.decoder
 
 
-def _tables(settings: ModelSettings, size: int, name: str) -> Iterator[Place]:
+def _embedding_mappings(settings: ModelSettings, size: int, name: str) -> Iterator[WeightMapping]:
     """The table of tokens, and the head if it has a matrix of its own."""
-    shapes = ((size, stack_of(settings).width),)
-    yield Place("target.table.weight", (name,), shapes, by_token=True)
-    if settings.written.head == "plain":
-        inner = "head.head" if settings.written.missing else "head"
-        yield Place(f"{inner}.project.weight", ("lm_head.weight",), shapes, by_token=True)
+    shapes = ((size, decoder_settings_of(settings).width),)
+    yield WeightMapping("target.table.weight", (name,), shapes, is_vocabulary_table=True)
+    if settings.target_text.head == "plain":
+        inner = "head.head" if settings.target_text.suppress_tokens else "head"
+        yield WeightMapping(f"{inner}.project.weight", ("lm_head.weight",), shapes, is_vocabulary_table=True)
 
 
-def norm_places(ours: str, theirs: str, width: int) -> Iterator[Place]:
+def norm_mappings(key: str, external: str, width: int) -> Iterator[WeightMapping]:
     """The two weights of a layer norm."""
     for part in ("weight", "bias"):
-        yield Place(f"{ours}.{part}", (f"{theirs}.{part}",), ((width,),))
+        yield WeightMapping(f"{key}.{part}", (f"{external}.{part}",), ((width,),))
 
 
 @dataclass(frozen=True)
-class Layout:
+class WeightLayout:
     """One layout: the class that opens it there, and where its weights lie."""
 
     architecture: str
-    places: Callable[[ModelSettings, int], Iterator[Place]]
-    body: str
+    mappings: Callable[[ModelSettings, int], Iterator[WeightMapping]]
+    base_model_prefix: str
     """What the names of all weights but the head's begin with; some files leave it out."""
-    computed: tuple[str, ...]
+    ignored_suffixes: tuple[str, ...]
     """Endings of what some files hold, and the settings say as well: masks and angles."""
 
 
 LAYOUTS = {
-    "gpt2": Layout("GPT2LMHeadModel", gpt2_places, "transformer.", (".attn.bias", ".attn.masked_bias")),
-    "llama": Layout("LlamaForCausalLM", llama_places, "model.", ("rotary_emb.inv_freq",)),
+    "gpt2": WeightLayout("GPT2LMHeadModel", gpt2_mappings, "transformer.", (".attn.bias", ".attn.masked_bias")),
+    "llama": WeightLayout("LlamaForCausalLM", llama_mappings, "model.", ("rotary_emb.inv_freq",)),
 }
 
 
-def shown(shape: tuple[int, ...] | list[int]) -> str:
+def format_shape(shape: tuple[int, ...] | list[int]) -> str:
     """A shape as people write it.
 
     >>> shown((3, 4))
     '3 x 4'
     """
-    return " x ".join(map(str, shape)) if prod(shape) and shape else str(tuple(shape))
+    return " x ".from_external(map(str, shape)) if prod(shape) and shape else str(tuple(shape))

@@ -1,6 +1,6 @@
 """Our Transformers in CTranslate2, a fast engine for processors and graphics cards that needs no torch.
 
-The folder holds CTranslate2's own `model.bin`, `config.json` and vocabularies, and our tokenisers beside
+The folder holds CTranslate2's own `model.bin`, `config.json` and vocabularies, and our tokenizers beside
 them. <eos> is put behind each source by CTranslate2 itself. Positions go along as a table. <pad> and <bos>,
 which our decoding never says, get a bias so low that this engine never says them either.
 """
@@ -15,40 +15,47 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seq2see.core.files import sync_folder
-from seq2see.interop.folders import need, new_folder
-from seq2see.interop.position_tables import position_table, rows_needed
-from seq2see.interop.stored import Stored, cannot, one_translator, tokeniser_files, transformer_pair, vocabulary
+from seq2see.interop.exportable import (
+    ExportableModel,
+    require_seq2seq,
+    require_transformers,
+    save_tokenizers,
+    unsupported,
+    vocabulary,
+)
+from seq2see.interop.folders import atomic_folder, require_packages
+from seq2see.interop.position_embeddings import position_table, positions_needed
 from seq2see.layers.attention import CrossAttention, SelfAttention
 from seq2see.layers.feed_forward import FeedForward
 from seq2see.layers.norms import EPSILON
-from seq2see.models.frontends import TokenFrontend
-from seq2see.models.heads import FreeHead, TiedHead
+from seq2see.models.heads import TiedHead, UntiedHead
 from seq2see.models.settings import ModelSettings
+from seq2see.models.token_embeddings import TokenEmbedding
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.tokenisers import BOS, BOS_TEXT, EOS_TEXT, PAD, UNK_TEXT
+from seq2see.sequences.tokenizers import BOS, BOS_TEXT, EOS_TEXT, PAD, UNK_TEXT
 
 ENGINE = "CTranslate2"
-NEVER = -1e9
+SUPPRESSED_BIAS = -1e9
 """A bias that makes a token impossible."""
 
 
 def check_ct2(settings: ModelSettings) -> None:
     """Refuse what CTranslate2 has no form for."""
-    parts = transformer_pair(settings, ENGINE)
+    parts = require_transformers(settings, ENGINE)
     for side, part in zip(("encoder", "decoder"), parts, strict=True):
         if part.norm not in ("layer", "rms"):
-            raise cannot(ENGINE, f"{side}.norm={part.norm}", "it has layer norm and rms norm only")
+            raise unsupported(ENGINE, f"{side}.norm={part.norm}", "it has layer norm and rms norm only")
     if parts[0].norm != parts[1].norm:
-        raise cannot(ENGINE, f"encoder.norm={parts[0].norm}", f"the decoder has {parts[1].norm} norm")
+        raise unsupported(ENGINE, f"encoder.norm={parts[0].norm}", f"the decoder has {parts[1].norm} norm")
 
 
-def write_ct2(stored: Stored, folder: Path) -> None:
+def write_ct2(stored: ExportableModel, folder: Path) -> None:
     """Write a folder that `ctranslate2.Translator(folder)` opens."""
-    module = one_translator(stored, ENGINE)
+    module = require_seq2seq(stored, ENGINE)
     check_ct2(stored.config.model)
-    need("ct2", "ctranslate2")
-    with new_folder(folder) as temporary:
-        source, target = tokeniser_files(stored.tokenisers, temporary)
+    require_packages("ct2", "ctranslate2")
+    with atomic_folder(folder) as temporary:
+        source, target = save_tokenizers(stored.tokenizers, temporary)
         spec = _spec(stored, module)
         spec.register_source_vocabulary(vocabulary(source))
         spec.register_target_vocabulary(vocabulary(target))
@@ -58,29 +65,29 @@ def write_ct2(stored: Stored, folder: Path) -> None:
         sync_folder(temporary)
 
 
-def _spec(stored: Stored, module: Any) -> Any:
+def _spec(stored: ExportableModel, module: Any) -> Any:
     """The whole model in CTranslate2's words."""
     from ctranslate2.specs import TransformerSpec
     from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
 
-    encoder, decoder = transformer_pair(stored.config.model, ENGINE)
+    encoder, decoder = require_transformers(stored.config.model, ENGINE)
     spec = TransformerSpec(
         TransformerEncoderSpec(encoder.depth, encoder.heads, **_shape(encoder)),
         TransformerDecoderSpec(decoder.depth, decoder.heads, **_shape(decoder)),
     )
-    rows = rows_needed(stored)
+    rows = positions_needed(stored)
     _frontend(spec.encoder.embeddings[0], spec.encoder, module.source, rows)
     _frontend(spec.decoder.embeddings, spec.decoder, module.target, rows)
     for half, stack in ((spec.encoder, module.encoder), (spec.decoder, module.decoder)):
-        if stack.ending is not None:
-            _norm(half.layer_norm, stack.ending)
+        if stack.final_norm is not None:
+            _norm(half.layer_norm, stack.final_norm)
     for layer, block in zip(spec.encoder.layer, module.encoder.blocks, strict=True):
-        _self_attention(layer.self_attention, block.look, block.around_look.norm)
-        _feed_forward(layer.ffn, block.think, block.around_think.norm)
+        _self_attention(layer.self_attention, block.self_attention, block.self_attention_residual.norm)
+        _feed_forward(layer.ffn, block.feed_forward, block.feed_forward_residual.norm)
     for layer, block in zip(spec.decoder.layer, module.decoder.blocks, strict=True):
-        _self_attention(layer.self_attention, block.look_back, block.around_back.norm)
-        _cross_attention(layer.attention, block.look_across, block.around_across.norm)
-        _feed_forward(layer.ffn, block.think, block.around_think.norm)
+        _self_attention(layer.self_attention, block.self_attention, block.self_attention_residual.norm)
+        _cross_attention(layer.attention, block.cross_attention, block.cross_attention_residual.norm)
+        _feed_forward(layer.ffn, block.feed_forward, block.feed_forward_residual.norm)
     _head(spec.decoder.projection, module.head)
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = UNK_TEXT, BOS_TEXT, EOS_TEXT
     spec.config.decoder_start_token, spec.config.add_source_eos = BOS_TEXT, True
@@ -89,38 +96,38 @@ def _spec(stored: Stored, module: Any) -> Any:
 
 
 def _shape(part: TransformerSettings) -> dict[str, Any]:
-    return {"pre_norm": part.order == "pre", "rms_norm": part.norm == "rms"}
+    return {"pre_norm": part.norm_order == "pre", "rms_norm": part.norm == "rms"}
 
 
-def _frontend(embeddings: Any, half: Any, frontend: TokenFrontend, rows: int) -> None:
+def _frontend(embeddings: Any, half: Any, frontend: TokenEmbedding, rows: int) -> None:
     embeddings.weight = _array(frontend.table.weight)
     half.position_encodings.encodings = _array(position_table(frontend, rows))
 
 
 def _self_attention(spec: Any, part: SelfAttention, norm: nn.Module) -> None:
-    _linear(spec.linear[0], part.queries_keys_values)
-    _linear(spec.linear[1], part.output)
+    _linear(spec.linear[0], part.qkv_proj)
+    _linear(spec.linear[1], part.out_proj)
     _norm(spec.layer_norm, norm)
 
 
 def _cross_attention(spec: Any, part: CrossAttention, norm: nn.Module) -> None:
-    _linear(spec.linear[0], part.queries)
-    _linear(spec.linear[1], part.keys_values)
-    _linear(spec.linear[2], part.output)
+    _linear(spec.linear[0], part.q_proj)
+    _linear(spec.linear[1], part.kv_proj)
+    _linear(spec.linear[2], part.out_proj)
     _norm(spec.layer_norm, norm)
 
 
 def _feed_forward(spec: Any, part: FeedForward, norm: nn.Module) -> None:
-    _linear(spec.linear_0, part.widen)
-    _linear(spec.linear_1, part.narrow)
+    _linear(spec.linear_0, part.up_proj)
+    _linear(spec.linear_1, part.down_proj)
     _norm(spec.layer_norm, norm)
 
 
-def _head(spec: Any, head: TiedHead | FreeHead) -> None:
-    weight, bias = head.matrix()
+def _head(spec: Any, head: TiedHead | UntiedHead) -> None:
+    weight, bias = head.weight_and_bias()
     spec.weight = _array(weight)
     spec.bias = np.zeros(weight.size(0), dtype=np.float32) if bias is None else _array(bias).copy()
-    spec.bias[[PAD, BOS]] = NEVER
+    spec.bias[[PAD, BOS]] = SUPPRESSED_BIAS
 
 
 def _linear(spec: Any, part: nn.Linear) -> None:

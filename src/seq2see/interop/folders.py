@@ -16,14 +16,14 @@ from seq2see.core.manifests import MANIFEST
 
 
 @contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
+def atomic_folder(folder: Path) -> Iterator[Path]:
     """A folder to write into beside the wanted one; it gets its name when everything is written.
 
     What is already there is never written over.
     """
     if folder.exists() or folder.is_symlink():
         raise UserError(
-            "This exists already.", where=str(folder), remedy="Name another folder with --out, or remove this one."
+            "This exists already.", location=str(folder), hint="Name another folder with --out, or remove this one."
         )
     temporary = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -31,7 +31,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
         temporary.mkdir(parents=True)
     except OSError as error:
         what = f"This folder cannot be written ({error.strerror})."
-        raise UserError(what, where=str(folder), remedy="Name another folder with --out.") from None
+        raise UserError(what, location=str(folder), hint="Name another folder with --out.") from None
     try:
         yield temporary
         temporary.rename(folder)
@@ -40,7 +40,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
     sync_folder(folder.parent)
 
 
-def is_real(path: Path) -> bool:
+def is_pretrained(path: Path) -> bool:
     """Whether other people's weights lie here: a folder whose `config.json` names a kind of model, GGUF or npz."""
     if path.suffix in (".gguf", ".npz"):
         return path.is_file()
@@ -58,11 +58,11 @@ def is_timm(tree: dict[str, Any]) -> bool:
     return "architecture" in tree and "pretrained_cfg" in tree
 
 
-def need(extra: str, *packages: str) -> None:
+def require_packages(extra: str, *packages: str) -> None:
     """Refuse to begin when a package is missing, and say what installs it."""
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
         raise UserError(
             f"This needs the package {missing[0]}, which is not installed.",
-            remedy=f'Install it with `pip install "seq2see[{extra}]"`.',
+            hint=f'Install it with `pip install "seq2see[{extra}]"`.',
         )

@@ -16,32 +16,32 @@ from safetensors.torch import save
 from torch import Tensor
 
 from seq2see.core.files import write_bytes, write_json
-from seq2see.interop.causal_configs import GPT2_THINKS
-from seq2see.interop.causal_layouts import LAYOUTS, stack_of
-from seq2see.interop.folders import new_folder
+from seq2see.interop.causal_configs import HF_ACTIVATIONS
+from seq2see.interop.causal_layouts import LAYOUTS, decoder_settings_of
+from seq2see.interop.exportable import ExportableModel, require_language_model, unsupported
+from seq2see.interop.folders import atomic_folder
 from seq2see.interop.hugging_face_config import ENGINE, decoding_json
-from seq2see.interop.hugging_face_tokeniser import causal_tokenizer_files
-from seq2see.interop.position_tables import position_table
-from seq2see.interop.stored import Stored, cannot, one_model
-from seq2see.models.packing import pack_model
+from seq2see.interop.hugging_face_tokenizer import write_causal_tokenizer
+from seq2see.interop.position_embeddings import position_table
+from seq2see.models.named_tensors import named_tensors
 from seq2see.models.settings import ModelSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.given import GivenTokeniser, Renumbered
-from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK
+from seq2see.sequences.pretrained_tokenizer import PretrainedTokenizer, TokenIdMap
+from seq2see.sequences.tokenizers import BOS, EOS, PAD, UNK
 
-LAYOUT_OF_NORM = {"layer": "gpt2", "rms": "llama"}
+LAYOUT_BY_NORM = {"layer": "gpt2", "rms": "llama"}
 # What each layout has; a setting with another value is refused.
-HELD: dict[str, dict[str, tuple[Any, ...]]] = {
+SUPPORTED: dict[str, dict[str, tuple[Any, ...]]] = {
     "gpt2": {
-        "target.frontend.positions": ("learned", "sinusoidal", "none"),
-        "decoder.think": tuple(GPT2_THINKS.values()),
-        "decoder.key_heads": (0,),
+        "target.embedding.positions": ("learned", "sinusoidal", "none"),
+        "decoder.activation": tuple(HF_ACTIVATIONS.values()),
+        "decoder.kv_heads": (0,),
         "decoder.order": ("pre",),
         "target.head": ("tied", "plain"),
     },
     "llama": {
-        "target.frontend.positions": ("rotary",),
-        "decoder.think": ("swiglu",),
+        "target.embedding.positions": ("rotary",),
+        "decoder.activation": ("swiglu",),
         "decoder.order": ("pre",),
         "target.head": ("tied", "plain"),
     },
@@ -53,91 +53,99 @@ def causal_layout(settings: ModelSettings) -> str:
     decoder = settings.decoder
     if not isinstance(decoder, TransformerSettings):
         kind = decoder.kind if decoder else "none"
-        raise cannot(ENGINE, f"decoder.kind={kind}", "of language models only Transformers can go there")
-    if not settings.writes:
-        raise cannot(ENGINE, f"target.kind={settings.target.kind}", "only models that write texts can go there")
-    if decoder.norm not in LAYOUT_OF_NORM:
-        raise cannot(ENGINE, f"decoder.norm={decoder.norm}", "GPT-2 has layer norms, Llama rms norms")
-    layout = LAYOUT_OF_NORM[decoder.norm]
-    for path, values in HELD[layout].items():
+        raise unsupported(ENGINE, f"decoder.kind={kind}", "of language models only Transformers can go there")
+    if not settings.generates:
+        raise unsupported(ENGINE, f"target.kind={settings.target.kind}", "only models that write texts can go there")
+    if decoder.norm not in LAYOUT_BY_NORM:
+        raise unsupported(ENGINE, f"decoder.norm={decoder.norm}", "GPT-2 has layer norms, Llama rms norms")
+    layout = LAYOUT_BY_NORM[decoder.norm]
+    for path, values in SUPPORTED[layout].items():
         value: Any = settings
         for name in path.split("."):
             value = getattr(value, name)
         if value not in values:
             meant = " or ".join(dict.fromkeys(map(str, values)))
             architecture = LAYOUTS[layout].architecture
-            raise cannot(ENGINE, f"{path}={value}", f"with decoder.norm={decoder.norm} it is {meant} in {architecture}")
+            raise unsupported(
+                ENGINE, f"{path}={value}", f"with decoder.norm={decoder.norm} it is {meant} in {architecture}"
+            )
     return layout
 
 
-def write_causal(stored: Stored, folder: Path) -> None:
+def write_causal(stored: ExportableModel, folder: Path) -> None:
     """Write a folder that `AutoModelForCausalLM` and `AutoTokenizer` open."""
     layout = causal_layout(stored.config.model)
-    module: Any = one_model(stored, ENGINE)
-    text = stored.tokenisers.target
-    numbers = text.numbers if isinstance(text, GivenTokeniser) else unchanged(len(text))
-    if numbers.missing != stored.config.model.written.missing:
-        setting = f"target.missing={list(stored.config.model.written.missing)}"
-        raise cannot(ENGINE, setting, "every number of a vocabulary of ours names a token there")
-    said = in_their_words(stored.config.model)
-    size = len(numbers.theirs) - len(numbers.missing)
-    with new_folder(folder) as temporary:
-        specials = _specials(numbers)
-        write_json(temporary / "config.json", _CONFIGS[layout](said) | _head(layout, said, size) | specials)
-        unsaid = [number for number in (numbers.theirs[PAD], numbers.theirs[BOS]) if number is not None]
-        answers = decoding_json(stored.config.decoding, unsaid, said.sight)
+    module: Any = require_language_model(stored, ENGINE)
+    text = stored.tokenizers.target
+    numbers = text.numbers if isinstance(text, PretrainedTokenizer) else identity_ids(len(text))
+    if numbers.missing != stored.config.model.target_text.missing:
+        setting = f"target.suppress_tokens={list(stored.config.model.target_text.missing)}"
+        raise unsupported(ENGINE, setting, "every number of a vocabulary of ours names a token there")
+    layout_settings = to_layout_settings(stored.config.model)
+    size = len(numbers.exported) - len(numbers.missing)
+    with atomic_folder(folder) as temporary:
+        specials = _special_ids(numbers)
+        write_json(
+            temporary / "config.json",
+            _CONFIGS[layout](layout_settings) | _head(layout, layout_settings, size) | specials,
+        )
+        suppress_tokens = [number for number in (numbers.exported[PAD], numbers.exported[BOS]) if number is not None]
+        answers = decoding_json(stored.config.decoding, suppress_tokens, layout_settings.max_prompt_tokens)
         write_json(temporary / "generation_config.json", answers | specials)
-        causal_tokenizer_files(text, temporary, said.written.longest, specials)
-        weights = _weights(module, stored.config.model, said)
-        theirs: dict[str, Tensor] = {}
-        for place in LAYOUTS[layout].places(said, size):
-            ours = weights[place.ours]
-            theirs |= place.part(numbers.back(ours) if place.by_token else ours)
+        write_causal_tokenizer(text, temporary, layout_settings.target_text.max_tokens, specials)
+        weights = _weights(module, stored.config.model, layout_settings)
+        exported: dict[str, Tensor] = {}
+        for mapping in LAYOUTS[layout].places(layout_settings, size):
+            ours = weights[mapping.key]
+            theirs |= mapping.to_external(numbers.restore_rows(ours) if mapping.is_vocabulary_table else ours)
         write_bytes(temporary / "model.safetensors", save(theirs, metadata={"format": "pt"}))
 
 
-def in_their_words(settings: ModelSettings) -> ModelSettings:
+def to_layout_settings(settings: ModelSettings) -> ModelSettings:
     """Settings of the same model as the layout says them: plain vectors, and positions in a table or in attention."""
-    target = settings.written
-    changes: dict[str, Any] = {"target.frontend.vectors": "plain"}
-    if target.frontend.vectors == "scaled" and target.head == "tied":
+    target = settings.target_text
+    changes: dict[str, Any] = {"target.embedding.scale": "plain"}
+    if target.embedding.scale == "scaled" and target.head == "tied":
         changes["target.head"] = "plain"
-    if target.frontend.positions != "rotary":
-        learned = target.frontend.longest if target.frontend.positions == "learned" else 1
-        changes |= {"target.frontend.positions": "learned", "target.frontend.longest": max(target.longest, learned)}
-        changes |= {"decoder.matrices": "biased"}
+    if target.embedding.positions != "rotary":
+        learned = target.embedding.max_positions if target.embedding.positions == "learned" else 1
+        changes |= {
+            "target.embedding.positions": "learned",
+            "target.embedding.max_positions": max(target.max_tokens, learned),
+        }
+        changes |= {"decoder.bias": "biased"}
     return settings.with_(**changes)
 
 
 @torch.no_grad()
-def _weights(module: Any, settings: ModelSettings, said: ModelSettings) -> dict[str, Tensor]:
+def _weights(module: Any, settings: ModelSettings, layout_settings: ModelSettings) -> dict[str, Tensor]:
     """Our weights under our names, for a model that is said in their words."""
-    weights = {name: tensor.float().cpu().clone() for name, tensor in pack_model(module).items()}
+    weights = {name: tensor.float().cpu().clone() for name, tensor in named_tensors(module).items()}
     table = weights["target.table.weight"]
-    if said.written.head != settings.written.head:
-        inner = "head.head" if settings.written.missing else "head"
+    if layout_settings.target_text.head != settings.target_text.head:
+        inner = "head.head" if settings.target_text.suppress_tokens else "head"
         weights[f"{inner}.project.weight"] = table.clone()
     table *= module.target.scale
-    if said.written.frontend.positions == "learned":
-        rows = said.written.frontend.longest
+    if layout_settings.target_text.frontend.positions == "learned":
+        rows = layout_settings.target_text.frontend.max_positions
         weights["target.positions.table.weight"] = position_table(module.target, rows)
-    if said.decoder != settings.decoder:
-        for number in range(stack_of(said).depth):
-            for name in (f"decoder.blocks.{number}.look.queries_keys_values", f"decoder.blocks.{number}.look.output"):
+    if layout_settings.decoder != settings.decoder:
+        for number in range(decoder_settings_of(layout_settings).depth):
+            for name in (f"decoder.blocks.{number}.look.qkv_proj", f"decoder.blocks.{number}.look.output"):
                 weights[f"{name}.bias"] = torch.zeros(weights[f"{name}.weight"].size(0))
     return weights
 
 
-def unchanged(size: int) -> Renumbered:
+def identity_ids(size: int) -> TokenIdMap:
     """Our own numbers, which nobody has to change."""
-    return Renumbered.of(size, beginning=BOS, end=EOS, padding=PAD, unknown=UNK)
+    return TokenIdMap.of(size, bos_id=BOS, end=EOS, padding=PAD, unknown=UNK)
 
 
-def _specials(numbers: Renumbered) -> dict[str, Any]:
+def _special_ids(numbers: TokenIdMap) -> dict[str, Any]:
     return {
-        "bos_token_id": numbers.beginning,
-        "eos_token_id": numbers.theirs[EOS],
-        "pad_token_id": numbers.theirs[PAD],
+        "bos_token_id": numbers.bos_id,
+        "eos_token_id": numbers.exported[EOS],
+        "pad_token_id": numbers.exported[PAD],
     }
 
 
@@ -146,7 +154,7 @@ def _head(layout: str, settings: ModelSettings, size: int) -> dict[str, Any]:
         "architectures": [LAYOUTS[layout].architecture],
         "model_type": layout,
         "vocab_size": size,
-        "tie_word_embeddings": settings.written.head == "tied",
+        "tie_word_embeddings": settings.target_text.head == "tied",
         "dtype": "float32",
     }
 
@@ -154,15 +162,15 @@ def _head(layout: str, settings: ModelSettings, size: int) -> dict[str, Any]:
 def _gpt2_config(settings: ModelSettings) -> dict[str, Any]:
     stack = settings.decoder
     assert isinstance(stack, TransformerSettings)
-    activation = {"gelu-tanh": "gelu_new"}.get(stack.think, stack.think)
+    activation = {"gelu-tanh": "gelu_new"}.get(stack.activation, stack.activation)
     return {
-        "n_positions": settings.written.frontend.longest,
+        "n_positions": settings.target_text.frontend.max_positions,
         "n_embd": stack.width,
         "n_layer": stack.depth,
         "n_head": stack.heads,
-        "n_inner": stack.hidden,
+        "n_inner": stack.feed_forward_width,
         "activation_function": activation,
-        "layer_norm_epsilon": stack.epsilon,
+        "layer_norm_epsilon": stack.norm_eps,
         "resid_pdrop": stack.dropout,
         "embd_pdrop": stack.dropout,
         "attn_pdrop": 0.0,
@@ -173,18 +181,18 @@ def _llama_config(settings: ModelSettings) -> dict[str, Any]:
     stack = settings.decoder
     assert isinstance(stack, TransformerSettings)
     return {
-        "max_position_embeddings": settings.written.longest,
+        "max_position_embeddings": settings.target_text.max_tokens,
         "hidden_size": stack.width,
         "num_hidden_layers": stack.depth,
         "num_attention_heads": stack.heads,
-        "num_key_value_heads": stack.key_heads or stack.heads,
-        "intermediate_size": stack.hidden,
+        "num_key_value_heads": stack.kv_heads or stack.heads,
+        "intermediate_size": stack.feed_forward_width,
         "hidden_act": "silu",
-        "rms_norm_eps": stack.epsilon,
+        "rms_norm_eps": stack.norm_eps,
         "attention_bias": stack.matrices == "biased",
         # Newer versions of the library look for the table, older ones for the number.
-        "rope_parameters": {"rope_type": "default", "rope_theta": stack.rotary_base},
-        "rope_theta": stack.rotary_base,
+        "rope_parameters": {"rope_type": "default", "rope_theta": stack.rope_theta},
+        "rope_theta": stack.rope_theta,
     }
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from seq2see.decoding.penalties import Average, NoPenalty
+from seq2see.decoding.length_penalties import Average, NoPenalty
 from seq2see.decoding.settings import Decoding
-from seq2see.interop.stored import transformer_pair
+from seq2see.interop.exportable import require_transformers
 from seq2see.models.settings import ModelSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.tokenisers import BOS, EOS, PAD
+from seq2see.sequences.tokenizers import BOS, EOS, PAD
 
 ENGINE = "Hugging Face transformers"
 ARCHITECTURES = {
@@ -21,12 +21,12 @@ ARCHITECTURES = {
 
 def config_json(settings: ModelSettings, layout: str, size: int, shift: int, rows: int) -> dict[str, Any]:
     """`config.json`; the target's tokens are counted from `shift`."""
-    encoder, decoder = transformer_pair(settings, ENGINE)
+    encoder, decoder = require_transformers(settings, ENGINE)
     shape: dict[str, Any] = {"d_model": decoder.width, "vocab_size": size, "max_position_embeddings": rows}
     for half, part in (("encoder", encoder), ("decoder", decoder)):
         shape[f"{half}_layers"] = part.depth
         shape[f"{half}_attention_heads"] = part.heads
-        shape[f"{half}_ffn_dim"] = part.hidden
+        shape[f"{half}_ffn_dim"] = part.feed_forward_width
     if layout == "marian":
         shape |= {"decoder_vocab_size": size, "share_encoder_decoder_embeddings": True}
     return {
@@ -38,10 +38,10 @@ def config_json(settings: ModelSettings, layout: str, size: int, shift: int, row
         "attention_dropout": 0.0,
         "activation_dropout": 0.0,
         "scale_embedding": True,
-        "tie_word_embeddings": settings.written.head == "tied",
+        "tie_word_embeddings": settings.target_text.head == "tied",
         "is_encoder_decoder": True,
         "dtype": "float32",
-        **_specials(shift),
+        **_special_ids(shift),
     }
 
 
@@ -51,9 +51,9 @@ def stack_json(stack: TransformerSettings) -> dict[str, Any]:
         "hidden_size": stack.width,
         "num_hidden_layers": stack.depth,
         "num_attention_heads": stack.heads,
-        "intermediate_size": stack.hidden,
-        "hidden_act": {"gelu-tanh": "gelu_new"}.get(stack.think, stack.think),
-        "layer_norm_eps": stack.epsilon,
+        "intermediate_size": stack.feed_forward_width,
+        "hidden_act": {"gelu-tanh": "gelu_new"}.get(stack.activation, stack.activation),
+        "layer_norm_eps": stack.norm_eps,
         "hidden_dropout_prob": stack.dropout,
         "attention_probs_dropout_prob": 0.0,
         "dtype": "float32",
@@ -68,10 +68,10 @@ def labels_json(labels: tuple[str, ...]) -> dict[str, Any]:
 
 def generation_json(decoding: Decoding, shift: int) -> dict[str, Any]:
     """`generation_config.json` of an encoder-decoder."""
-    return decoding_json(decoding, [shift + PAD, shift + BOS], decoding.max_new_tokens) | _specials(shift)
+    return decoding_json(decoding, [shift + PAD, shift + BOS], decoding.max_new_tokens) | _special_ids(shift)
 
 
-def decoding_json(decoding: Decoding, unsaid: list[int], most: int) -> dict[str, Any]:
+def decoding_json(decoding: Decoding, suppress_tokens: list[int], max_new_tokens: int) -> dict[str, Any]:
     """Our settings of decoding under the same names, what is never said, and no more than so many new tokens."""
     sampling: dict[str, Any] = {}
     if decoding.do_sample:
@@ -82,7 +82,7 @@ def decoding_json(decoding: Decoding, unsaid: list[int], most: int) -> dict[str,
         early = True if decoding.early_stopping else "never"
         searching = {"length_penalty": length_exponent(decoding), "early_stopping": early}
     return {
-        "max_new_tokens": min(decoding.max_new_tokens, most),
+        "max_new_tokens": min(decoding.max_new_tokens, max_new_tokens),
         "min_new_tokens": decoding.min_new_tokens,
         "num_beams": decoding.num_beams,
         "num_return_sequences": decoding.num_return_sequences,
@@ -91,7 +91,7 @@ def decoding_json(decoding: Decoding, unsaid: list[int], most: int) -> dict[str,
         "do_sample": decoding.do_sample,
         **sampling,
         **searching,
-        "suppress_tokens": unsaid or None,
+        "suppress_tokens": suppress_tokens or None,
     }
 
 
@@ -104,7 +104,7 @@ def length_exponent(decoding: Decoding) -> float:
     return penalty.alpha
 
 
-def _specials(shift: int) -> dict[str, Any]:
+def _special_ids(shift: int) -> dict[str, Any]:
     # A last token is not forced at the limit, as these layouts would do by themselves.
     return {
         "pad_token_id": PAD,

@@ -14,26 +14,26 @@ from safetensors.torch import save
 from torch import Tensor
 
 from seq2see.core.files import write_bytes, write_json
-from seq2see.interop.causal_configs import GPT2_THINKS
-from seq2see.interop.folders import new_folder
+from seq2see.interop.causal_configs import HF_ACTIVATIONS
+from seq2see.interop.exportable import ExportableModel, unsupported
+from seq2see.interop.folders import atomic_folder
 from seq2see.interop.hugging_face_config import ENGINE, labels_json, stack_json
-from seq2see.interop.stored import Stored, cannot
-from seq2see.interop.vit_layouts import hugging_face, vit_places
-from seq2see.interop.vit_weights import picture_of, places_of, unsettled
-from seq2see.models.packing import pack_model
+from seq2see.interop.vit_layouts import hugging_face_names, vit_mappings
+from seq2see.interop.vit_weights import image_settings_of, patch_count, split_external
+from seq2see.models.named_tensors import named_tensors
 from seq2see.models.settings import ModelSettings
 from seq2see.models.transformer import TransformerSettings
 
 # What the layout has; a setting with another value is refused.
-HELD: dict[str, tuple[Any, ...]] = {
+SUPPORTED: dict[str, tuple[Any, ...]] = {
     "encoder.kind": ("transformer",),
-    "source.frontend.kind": ("patches",),
-    "target.summary": ("class-token", "distilled"),
-    "encoder.order": ("pre",),
+    "source.embedding.kind": ("patches",),
+    "target.pooling": ("class-token", "distilled"),
+    "encoder.norm_order": ("pre",),
     "encoder.norm": ("layer",),
-    "encoder.think": tuple(dict.fromkeys(GPT2_THINKS.values())),
-    "encoder.matrices": ("biased",),
-    "encoder.key_heads": (0,),
+    "encoder.activation": tuple(dict.fromkeys(HF_ACTIVATIONS.values())),
+    "encoder.bias": ("biased",),
+    "encoder.kv_heads": (0,),
 }
 ARCHITECTURES = {1: "ViTForImageClassification", 2: "DeiTForImageClassificationWithTeacher"}
 """The class that opens a model with so many tokens in front."""
@@ -43,58 +43,58 @@ BILINEAR = 2
 
 def vit_layout(settings: ModelSettings) -> str:
     """The class that opens a model with these settings there; the error for one that none of them holds."""
-    for path, values in HELD.items():
+    for path, values in SUPPORTED.items():
         value: Any = settings
         for name in path.split("."):
             value = getattr(value, name)
         if value not in values:
-            raise cannot(ENGINE, f"{path}={value}", f"it is {' or '.join(map(str, values))} in ViT")
-    return ARCHITECTURES[settings.in_front]
+            raise unsupported(ENGINE, f"{path}={value}", f"it is {' or '.join(map(str, values))} in ViT")
+    return ARCHITECTURES[settings.prefix_tokens]
 
 
 @torch.no_grad()
-def write_vit(stored: Stored, folder: Path) -> None:
+def write_vit(stored: ExportableModel, folder: Path) -> None:
     """Write a folder that `transformers` opens with the class that `vit_layout` names."""
-    settings, labels = stored.config.model, stored.tokenisers.labels
-    architecture, taught = vit_layout(settings), settings.in_front == 2
+    settings, labels = stored.config.model, stored.tokenizers.labels
+    architecture, distilled = vit_layout(settings), settings.prefix_tokens == 2
     module: Any = stored.module
-    picture = picture_of(settings)
-    ours = {name: tensor.float().cpu().clone() for name, tensor in pack_model(module).items()}
-    grid = (picture.side // picture.frontend.size,) * 2
+    image = image_settings_of(settings)
+    ours = {name: tensor.float().cpu().clone() for name, tensor in named_tensors(module).items()}
+    grid = (image.image_size // image.frontend.size,) * 2
     table = module.source.positions(grid)[0]  # written out, if it is a formula
-    ours["source.positions.table.weight"] = table.expand(places_of(settings), -1).float().cpu().clone()
-    found = unsettled(ours, settings)
-    names = hugging_face("deit." if taught else "vit.", taught)
-    count = places_of(settings) + settings.in_front
-    theirs: dict[str, Tensor] = {}
-    for place in vit_places(names, settings, count, len(labels)):
-        theirs |= place.part(found[place.ours])
-    with new_folder(folder) as temporary:
-        kind = {"model_type": "deit" if taught else "vit", "architectures": [architecture]}
+    ours["source.positions.table.weight"] = table.expand(patch_count(settings), -1).float().cpu().clone()
+    found = split_external(ours, settings)
+    names = hugging_face_names("deit." if distilled else "vit.", distilled)
+    count = patch_count(settings) + settings.prefix_tokens
+    exported: dict[str, Tensor] = {}
+    for mapping in vit_mappings(names, settings, count, len(labels)):
+        theirs |= mapping.to_external(found[mapping.key])
+    with atomic_folder(folder) as temporary:
+        kind = {"model_type": "deit" if distilled else "vit", "architectures": [architecture]}
         write_json(temporary / "config.json", kind | _config(settings, labels))
-        write_json(temporary / "preprocessor_config.json", _preprocessor(settings, taught))
+        write_json(temporary / "preprocessor_config.json", _preprocessor(settings, distilled))
         write_bytes(temporary / "model.safetensors", save(theirs, metadata={"format": "pt"}))
 
 
 def _config(settings: ModelSettings, labels: tuple[str, ...]) -> dict[str, Any]:
-    stack, picture = settings.encoder, picture_of(settings)
+    stack, image = settings.encoder, image_settings_of(settings)
     assert isinstance(stack, TransformerSettings)
-    size = {"image_size": picture.side, "patch_size": picture.frontend.size, "num_channels": picture.channels}
+    size = {"image_size": image.image_size, "patch_size": image.frontend.size, "num_channels": image.channels}
     return {**stack_json(stack), "qkv_bias": True, **size, **labels_json(labels)}
 
 
-def _preprocessor(settings: ModelSettings, taught: bool) -> dict[str, Any]:
-    """How a picture becomes numbers there: the whole of it in one size, and 2 x - 1."""
-    picture = picture_of(settings)
+def _preprocessor(settings: ModelSettings, distilled: bool) -> dict[str, Any]:
+    """How an image becomes numbers there: the whole of it in one size, and 2 x - 1."""
+    image = image_settings_of(settings)
     return {
-        "image_processor_type": "DeiTImageProcessor" if taught else "ViTImageProcessor",
+        "image_processor_type": "DeiTImageProcessor" if distilled else "ViTImageProcessor",
         "do_resize": True,
-        "size": {"height": picture.side, "width": picture.side},
+        "size": {"height": image.image_size, "width": image.image_size},
         "resample": BILINEAR,
         "do_center_crop": False,
         "do_rescale": True,
         "rescale_factor": 1 / 255,
         "do_normalize": True,
-        "image_mean": [0.5] * picture.channels,
-        "image_std": [0.5] * picture.channels,
+        "image_mean": [0.5] * image.channels,
+        "image_std": [0.5] * image.channels,
     }

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
-from seq2see.interop.folders import need
+from seq2see.interop.folders import require_packages
 
 Graph = Callable[[Sequence[Tensor]], list[Tensor]]
 """A graph as a function: its inputs in order to its outputs in order."""
@@ -39,25 +39,25 @@ class OnnxModel:
     encoder: Graph
     decoder_step: Graph
     heads: int
-    size: int
+    head_dim: int
 
     @staticmethod
     def open(folder: Path, threads: int = 1) -> OnnxModel:
         """The graphs of a folder that `write_onnx` wrote, in onnxruntime."""
-        need("onnx", "onnxruntime")
+        require_packages("onnx", "onnxruntime")
         try:
-            told = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+            description = json.loads((folder / "model.json").read_text(encoding="utf-8"))
             encoder, step = (_graph(folder / name, threads) for name in ("encoder.onnx", "decoder_step.onnx"))
-            return OnnxModel(encoder, step, told["heads"], told["size"])
+            return OnnxModel(encoder, step, description["heads"], description["head_dim"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"This is not an ONNX folder of ours: {error}.", where=str(folder)) from None
+            raise UserError(f"This is not an ONNX folder of ours: {error}.", location=str(folder)) from None
 
-    def start(self, source: Sequences | None, rows: int, room: int) -> OnnxState:
+    def start(self, source: Sequences | None, rows: int, max_length: int) -> OnnxState:
         """Read the source; the past is empty and grows, so it needs no room."""
         assert source is not None, "sequence to sequence needs a source"
         memory = tuple(self.encoder([source.values, source.lengths]))
-        nothing = torch.zeros(rows, self.heads, 0, self.size)
-        return OnnxState(source.lengths, memory, tuple(nothing for _ in memory))
+        empty = torch.zeros(rows, self.heads, 0, self.head_dim)
+        return OnnxState(source.lengths, memory, tuple(empty for _ in memory))
 
     def step(
         self, tokens: Int[Tensor, "row new"], state: OnnxState
@@ -75,7 +75,7 @@ def _graph(file: Path, threads: int) -> Graph:
     try:
         runner: Any = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its errors have no class in common
-        raise UserError(f"onnxruntime cannot open this: {error}.", where=str(file)) from None
+        raise UserError(f"onnxruntime cannot open this: {error}.", location=str(file)) from None
     names = [each.name for each in runner.get_inputs()]
 
     def run(inputs: Sequence[Tensor]) -> list[Tensor]:

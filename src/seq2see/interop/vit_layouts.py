@@ -13,212 +13,226 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from seq2see.interop.causal_layouts import Place
-from seq2see.models.picture_settings import Picture
-from seq2see.models.settings import ModelSettings, PictureLabel
+from seq2see.interop.causal_layouts import WeightMapping
+from seq2see.models.image_settings import ImageSource
+from seq2see.models.settings import ImageLabel, ModelSettings
 from seq2see.models.transformer import TransformerSettings
 
-CLASS, TAUGHT, POSITIONS, HEADS = "class token", "taught token", "all positions", ("first head", "second head")
+CLASS, DISTILLATION, POSITIONS, HEADS = "class token", "taught token", "all positions", ("first head", "second head")
 """What has no counterpart of its own in ours."""
 
 
 @dataclass(frozen=True)
-class Shaped(Place):
+class PermutedMapping(WeightMapping):
     """A place whose axes lie in another order, or are more."""
 
-    order: tuple[int, ...] = ()
+    permutation: tuple[int, ...] = ()
     """Their axes in our order; nothing: as they are."""
-    form: tuple[int, ...] = ()
+    own_shape: tuple[int, ...] = ()
     """The shape of each part of ours."""
 
-    def join(self, tensors: list[Tensor]) -> Tensor:
+    def from_external(self, tensors: list[Tensor]) -> Tensor:
         """Ours, of theirs."""
-        return torch.cat([tensor.permute(*self._order).reshape(self.form) for tensor in tensors]).contiguous()
+        return torch.cat(
+            [tensor.permute(*self._permutation).reshape(self.own_shape) for tensor in tensors]
+        ).contiguous()
 
-    def part(self, tensor: Tensor) -> dict[str, Tensor]:
+    def to_external(self, tensor: Tensor) -> dict[str, Tensor]:
         """Theirs, of ours."""
-        shape, back = self.shapes[0], sorted(range(len(self._order)), key=self._order.__getitem__)
-        pieces = tensor.split(self.form[0])
-        turned = (piece.reshape([shape[axis] for axis in self._order]).permute(*back) for piece in pieces)
-        return {name: piece.contiguous() for name, piece in zip(self.theirs, turned, strict=True)}
+        shape, back = self.shapes[0], sorted(range(len(self._permutation)), key=self._permutation.__getitem__)
+        chunks = tensor.split(self.own_shape[0])
+        transpose = (chunk.reshape([shape[axis] for axis in self._permutation]).permute(*back) for chunk in chunks)
+        return {name: chunk.contiguous() for name, chunk in zip(self.external, transpose, strict=True)}
 
     @property
-    def _order(self) -> tuple[int, ...]:
-        return self.order or tuple(range(len(self.shapes[0])))
+    def _permutation(self) -> tuple[int, ...]:
+        return self.permutation or tuple(range(len(self.shapes[0])))
 
 
 @dataclass(frozen=True)
-class Names:
+class LayoutNames:
     """What one layout calls its weights; those of a block are told less the block's own name."""
 
-    patches: str
+    patch_embedding: str
     tokens: tuple[str, str]
     positions: str
     block: str
-    look: tuple[str, ...]
+    qkv: tuple[str, ...]
     output: str
-    widen: str
-    narrow: str
+    fc1: str
+    fc2: str
     norms: tuple[str, str]
-    ending: str
+    final_norm: str
     heads: tuple[str, ...]
-    sum_up: str = "pre_logits"
-    pool: str = "MAPHead_0/"
+    pre_logits: str = "pre_logits"
+    map_head: str = "MAPHead_0/"
     suffixes: dict[str, str] = field(default_factory=lambda: {"weight": ".weight", "bias": ".bias", "scale": ".weight"})
     """How the parts of a product and of a norm are called."""
-    turned: bool = False
+    transpose: bool = False
     """Whether the axes are JAX's."""
 
 
-def hugging_face(body: str, taught: bool) -> Names:
-    """ViT, and DeiT with a second token; the weights of a body alone have no `body` before them."""
-    inside = f"{body}embeddings."
-    return Names(
-        patches=f"{inside}patch_embeddings.projection",
-        tokens=(f"{inside}cls_token", f"{inside}distillation_token"),
-        positions=f"{inside}position_embeddings",
-        block=f"{body}encoder.layer.{{}}.",
-        look=tuple(f"attention.attention.{name}" for name in ("query", "key", "value")),
+def hugging_face_names(base_model_prefix: str, distilled: bool) -> LayoutNames:
+    """ViT, and DeiT with a second token; the weights of a body alone have no `base_model_prefix` before them."""
+    prefix = f"{base_model_prefix}embeddings."
+    return LayoutNames(
+        patch_embedding=f"{prefix}patch_embeddings.projection",
+        tokens=(f"{prefix}cls_token", f"{prefix}distillation_token"),
+        positions=f"{prefix}position_embeddings",
+        block=f"{base_model_prefix}encoder.layer.{{}}.",
+        qkv=tuple(f"attention.attention.{name}" for name in ("query", "key", "value")),
         output="attention.output.dense",
-        widen="intermediate.dense",
-        narrow="output.dense",
+        fc1="intermediate.dense",
+        fc2="output.dense",
         norms=("layernorm_before", "layernorm_after"),
-        ending=f"{body}layernorm",
-        heads=("cls_classifier", "distillation_classifier") if taught else ("classifier",),
+        final_norm=f"{base_model_prefix}layernorm",
+        heads=("cls_classifier", "distillation_classifier") if distilled else ("classifier",),
     )
 
 
-TIMM = Names(
-    patches="patch_embed.proj",
+TIMM = LayoutNames(
+    patch_embedding="patch_embed.proj",
     tokens=("cls_token", "dist_token"),
     positions="pos_embed",
     block="blocks.{}.",
-    look=("attn.qkv",),
+    qkv=("attn.qkv",),
     output="attn.proj",
-    widen="mlp.fc1",
-    narrow="mlp.fc2",
+    fc1="mlp.fc1",
+    fc2="mlp.fc2",
     norms=("norm1", "norm2"),
-    ending="norm",
+    final_norm="norm",
     heads=("head", "head_dist"),
 )
 
 
-def google(parts: tuple[str, str, str, str], positions: str) -> Names:
+def google_names(parts: tuple[str, str, str, str], positions: str) -> LayoutNames:
     """Both of Google's; in the older one, parts of a block are counted through, in the newer each kind by itself."""
-    first, attention, second, thinking = parts
-    return Names(
-        patches="embedding",
+    first, attention, second, mlp = parts
+    return LayoutNames(
+        patch_embedding="embedding",
         tokens=("cls", ""),
         positions=positions,
         block="Transformer/encoderblock_{}/",
-        look=tuple(f"{attention}/{name}" for name in ("query", "key", "value")),
+        qkv=tuple(f"{attention}/{name}" for name in ("query", "key", "value")),
         output=f"{attention}/out",
-        widen=f"{thinking}/Dense_0",
-        narrow=f"{thinking}/Dense_1",
+        fc1=f"{mlp}/Dense_0",
+        fc2=f"{mlp}/Dense_1",
         norms=(first, second),
-        ending="Transformer/encoder_norm",
+        final_norm="Transformer/encoder_norm",
         heads=("head",),
         suffixes={"weight": "/kernel", "bias": "/bias", "scale": "/scale"},
-        turned=True,
+        transpose=True,
     )
 
 
-VISION_TRANSFORMER = google(
+VISION_TRANSFORMER = google_names(
     ("LayerNorm_0", "MultiHeadDotProductAttention_1", "LayerNorm_2", "MlpBlock_3"),
     "Transformer/posembed_input/pos_embedding",
 )
-BIG_VISION = google(("LayerNorm_0", "MultiHeadDotProductAttention_0", "LayerNorm_1", "MlpBlock_0"), "pos_embedding")
+BIG_VISION = google_names(
+    ("LayerNorm_0", "MultiHeadDotProductAttention_0", "LayerNorm_1", "MlpBlock_0"), "pos_embedding"
+)
 
 
-def vit_places(names: Names, settings: ModelSettings, positions: int, answers: int) -> Iterator[Place]:
+def vit_mappings(
+    names: LayoutNames, settings: ModelSettings, positions: int, num_labels: int
+) -> Iterator[WeightMapping]:
     """All weights of a ViT with so many positions, and so many labels if it has any."""
-    picture, stack, target = _parts(settings)
-    width, size = stack.width, picture.frontend.size
-    into = picture.channels * size * size
-    shape = (size, size, picture.channels, width) if names.turned else (width, picture.channels, size, size)
-    weight, bias = (names.patches + names.suffixes[part] for part in ("weight", "bias"))
-    order = (3, 2, 0, 1) if names.turned else ()
-    yield Shaped("source.patches.project.weight", (weight,), (shape,), order=order, form=(width, into))
-    yield Place("source.patches.project.bias", (bias,), ((width,),))
-    for ours, theirs in list(zip((CLASS, TAUGHT), names.tokens, strict=True))[: settings.in_front]:
-        yield Shaped(ours, (theirs,), ((1, 1, width),), form=(1, width))
-    yield Shaped(POSITIONS, (names.positions,), ((1, positions, width),), form=(positions, width))
+    image, stack, target = _vit_settings(settings)
+    width, size = stack.width, image.frontend.size
+    into = image.channels * size * size
+    shape = (size, size, image.channels, width) if names.transpose else (width, image.channels, size, size)
+    weight, bias = (names.patch_embedding + names.suffixes[part] for part in ("weight", "bias"))
+    permutation = (3, 2, 0, 1) if names.transpose else ()
+    yield PermutedMapping(
+        "source.patch_embedding.project.weight", (weight,), (shape,), permutation=permutation, own_shape=(width, into)
+    )
+    yield WeightMapping("source.patch_embedding.project.bias", (bias,), ((width,),))
+    for key, external in list(zip((CLASS, DISTILLATION), names.tokens, strict=True))[: settings.prefix_tokens]:
+        yield PermutedMapping(key, (external,), ((1, 1, width),), own_shape=(1, width))
+    yield PermutedMapping(POSITIONS, (names.positions,), ((1, positions, width),), own_shape=(positions, width))
     for number in range(stack.depth):
         yield from _block(names, stack, f"encoder.blocks.{number}", names.block.format(number))
-    yield from _norm(names, "encoder.ending", names.ending, width)
-    if not isinstance(target, PictureLabel):
+    yield from _norm(names, "encoder.final_norm", names.final_norm, width)
+    if not isinstance(target, ImageLabel):
         return
-    if target.summary == "pre-logits":
-        yield from _matrix(names, "pool.sum_up", (names.sum_up,), width, width)
-    if target.summary == "attention":
-        yield from _pool(names, stack)
-    for ours, theirs in list(zip(HEADS, names.heads, strict=False))[: 2 if target.summary == "distilled" else 1]:
-        yield from _matrix(names, ours, (theirs,), answers, width)
+    if target.pooling == "pre-logits":
+        yield from _linear(names, "map_head.pre_logits", (names.pre_logits,), width, width)
+    if target.pooling == "attention":
+        yield from _attention_pooling(names, stack)
+    for key, external in list(zip(HEADS, names.heads, strict=False))[: 2 if target.pooling == "distilled" else 1]:
+        yield from _linear(names, key, (external,), num_labels, width)
 
 
-def _parts(settings: ModelSettings) -> tuple[Picture, TransformerSettings, object]:
-    assert isinstance(settings.source, Picture)
+def _vit_settings(settings: ModelSettings) -> tuple[ImageSource, TransformerSettings, object]:
+    assert isinstance(settings.source, ImageSource)
     assert isinstance(settings.encoder, TransformerSettings)
     return settings.source, settings.encoder, settings.target
 
 
-def _block(names: Names, stack: TransformerSettings, ours: str, theirs: str) -> Iterator[Place]:
+def _block(names: LayoutNames, stack: TransformerSettings, key: str, external: str) -> Iterator[WeightMapping]:
     width = stack.width
-    look = tuple(theirs + name for name in names.look)
-    yield from _norm(names, f"{ours}.around_look.norm", theirs + names.norms[0], width)
-    yield from _norm(names, f"{ours}.around_think.norm", theirs + names.norms[1], width)
-    yield from _heads(names, f"{ours}.look.queries_keys_values", look, stack)
-    yield from _out(names, f"{ours}.look.output", theirs + names.output, stack)
-    yield from _matrix(names, f"{ours}.think.widen", (theirs + names.widen,), stack.hidden, width)
-    yield from _matrix(names, f"{ours}.think.narrow", (theirs + names.narrow,), width, stack.hidden)
+    qkv = tuple(external + name for name in names.qkv)
+    yield from _norm(names, f"{key}.self_attention_residual.norm", external + names.norms[0], width)
+    yield from _norm(names, f"{key}.feed_forward_residual.norm", external + names.norms[1], width)
+    yield from _head_projections(names, f"{key}.look.qkv_proj", qkv, stack)
+    yield from _output_projection(names, f"{key}.look.output", external + names.output, stack)
+    yield from _linear(names, f"{key}.think.fc1", (external + names.fc1,), stack.feed_forward_width, width)
+    yield from _linear(names, f"{key}.think.fc2", (external + names.fc2,), width, stack.feed_forward_width)
 
 
-def _pool(names: Names, stack: TransformerSettings) -> Iterator[Place]:
+def _attention_pooling(names: LayoutNames, stack: TransformerSettings) -> Iterator[WeightMapping]:
     """The question that looks at all patches (big_vision's MAP head)."""
-    width, inside = stack.width, names.pool
-    attention = f"{inside}MultiHeadDotProductAttention_0"
-    yield Shaped("pool.question", (f"{inside}probe",), ((1, 1, width),), form=(1, width))
-    yield from _heads(names, "pool.look.queries", (f"{attention}/query",), stack)
-    yield from _heads(names, "pool.look.keys_values", (f"{attention}/key", f"{attention}/value"), stack)
-    yield from _out(names, "pool.look.output", f"{attention}/out", stack)
-    yield from _norm(names, "pool.norm", f"{inside}LayerNorm_0", width)
-    yield from _matrix(names, "pool.think.widen", (f"{inside}MlpBlock_0/Dense_0",), stack.hidden, width)
-    yield from _matrix(names, "pool.think.narrow", (f"{inside}MlpBlock_0/Dense_1",), width, stack.hidden)
+    width, prefix = stack.width, names.map_head
+    attention = f"{prefix}MultiHeadDotProductAttention_0"
+    yield PermutedMapping("map_head.question", (f"{prefix}probe",), ((1, 1, width),), own_shape=(1, width))
+    yield from _head_projections(names, "map_head.look.queries", (f"{attention}/query",), stack)
+    yield from _head_projections(names, "map_head.look.keys_values", (f"{attention}/key", f"{attention}/value"), stack)
+    yield from _output_projection(names, "map_head.look.output", f"{attention}/out", stack)
+    yield from _norm(names, "map_head.norm", f"{prefix}LayerNorm_0", width)
+    yield from _linear(names, "map_head.think.fc1", (f"{prefix}MlpBlock_0/Dense_0",), stack.feed_forward_width, width)
+    yield from _linear(names, "map_head.think.fc2", (f"{prefix}MlpBlock_0/Dense_1",), width, stack.feed_forward_width)
 
 
-def _matrix(names: Names, ours: str, theirs: tuple[str, ...], out: int, into: int) -> Iterator[Place]:
+def _linear(
+    names: LayoutNames, key: str, external: tuple[str, ...], out_features: int, into: int
+) -> Iterator[WeightMapping]:
     """A product with something added."""
-    weights, biases = (tuple(name + names.suffixes[part] for name in theirs) for part in ("weight", "bias"))
-    shape = (into, out) if names.turned else (out, into)
-    yield Place(f"{ours}.weight", weights, (shape,) * len(theirs), turned=names.turned)
-    yield Place(f"{ours}.bias", biases, ((out,),) * len(theirs))
+    weights, biases = (tuple(name + names.suffixes[part] for name in external) for part in ("weight", "bias"))
+    shape = (into, out_features) if names.transpose else (out_features, into)
+    yield WeightMapping(f"{key}.weight", weights, (shape,) * len(external), transpose=names.transpose)
+    yield WeightMapping(f"{key}.bias", biases, ((out_features,),) * len(external))
 
 
-def _heads(names: Names, ours: str, theirs: tuple[str, ...], stack: TransformerSettings) -> Iterator[Place]:
+def _head_projections(
+    names: LayoutNames, key: str, external: tuple[str, ...], stack: TransformerSettings
+) -> Iterator[WeightMapping]:
     """Products into heads: several of theirs below each other, or one that holds all three."""
     width = stack.width
-    if not names.turned:
-        yield from _matrix(names, ours, theirs, 3 * width // len(theirs), width)
+    if not names.transpose:
+        yield from _linear(names, key, external, 3 * width // len(external), width)
         return
-    weights, biases = (tuple(name + names.suffixes[part] for name in theirs) for part in ("weight", "bias"))
-    heads, size, many = stack.heads, width // stack.heads, len(theirs)
+    weights, biases = (tuple(name + names.suffixes[part] for name in external) for part in ("weight", "bias"))
+    heads, size, many = stack.heads, width // stack.heads, len(external)
     shapes = ((width, heads, size),) * many
-    yield Shaped(f"{ours}.weight", weights, shapes, order=(1, 2, 0), form=(width, width))
-    yield Shaped(f"{ours}.bias", biases, ((heads, size),) * many, form=(width,))
+    yield PermutedMapping(f"{key}.weight", weights, shapes, permutation=(1, 2, 0), own_shape=(width, width))
+    yield PermutedMapping(f"{key}.bias", biases, ((heads, size),) * many, own_shape=(width,))
 
 
-def _out(names: Names, ours: str, theirs: str, stack: TransformerSettings) -> Iterator[Place]:
+def _output_projection(
+    names: LayoutNames, key: str, external: str, stack: TransformerSettings
+) -> Iterator[WeightMapping]:
     """The product that mixes what the heads found."""
     width = stack.width
-    if not names.turned:
-        yield from _matrix(names, ours, (theirs,), width, width)
+    if not names.transpose:
+        yield from _linear(names, key, (external,), width, width)
         return
     shape = (stack.heads, width // stack.heads, width)
-    weight, bias = (theirs + names.suffixes[part] for part in ("weight", "bias"))
-    yield Shaped(f"{ours}.weight", (weight,), (shape,), order=(2, 0, 1), form=(width, width))
-    yield Place(f"{ours}.bias", (bias,), ((width,),))
+    weight, bias = (external + names.suffixes[part] for part in ("weight", "bias"))
+    yield PermutedMapping(f"{key}.weight", (weight,), (shape,), permutation=(2, 0, 1), own_shape=(width, width))
+    yield WeightMapping(f"{key}.bias", (bias,), ((width,),))
 
 
-def _norm(names: Names, ours: str, theirs: str, width: int) -> Iterator[Place]:
-    yield Place(f"{ours}.weight", (theirs + names.suffixes["scale"],), ((width,),))
-    yield Place(f"{ours}.bias", (theirs + names.suffixes["bias"],), ((width,),))
+def _norm(names: LayoutNames, key: str, external: str, width: int) -> Iterator[WeightMapping]:
+    yield WeightMapping(f"{key}.weight", (external + names.suffixes["scale"],), ((width,),))
+    yield WeightMapping(f"{key}.bias", (external + names.suffixes["bias"],), ((width,),))

@@ -1,6 +1,6 @@
 """Attention over short texts on a GPU, for training: the kernels of short_tiles.py as torch sees them.
 
-The plain twin is `plain_attention` in layers/attention.py; a test on a GPU compares output and gradients.
+The plain twin is `eager_attention` in layers/attention.py; a test on a GPU compares output and gradients.
 """
 
 from typing import Any
@@ -8,159 +8,169 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2see.kernels.beside import at_hand
-from seq2see.kernels.short_tiles import Parts, Sums, fill, like, look
-from seq2see.kernels.sums import add_up
+from seq2see.kernels.async_weight_grad import current_async_grads
+from seq2see.kernels.row_sums import sum_parts
+from seq2see.kernels.short_attention_kernels import (
+    QKV,
+    BiasSums,
+    attention_backward,
+    attention_forward,
+    empty_like_heads,
+)
 
-LONGEST = 128
-SIZES = (16, 32, 64)
+MAX_LENGTH = 128
+HEAD_SIZES = (16, 32, 64)
 """Numbers a head works on."""
-MOST = 2048
+MAX_ROWS = 2048
 """Rows whose sums are added up at once."""
 
 
-def fits(queries: Tensor, keys: Tensor) -> bool:
+def is_supported(queries: Tensor, keys: Tensor) -> bool:
     """Whether these can be looked at here: 16-bit numbers, few of them, and a gradient that is wanted."""
-    few = max(queries.size(2), keys.size(2)) <= LONGEST and queries.size(3) in SIZES
+    few = max(queries.size(2), keys.size(2)) <= MAX_LENGTH and queries.size(3) in HEAD_SIZES
     return few and queries.dtype == keys.dtype == torch.bfloat16 and queries.requires_grad
 
 
 # Operators, which torch.compile leaves as they are; it is told the shapes of what they give. The shorter way to say so,
 # `torch.library.custom_op`, imports the compiler at the first call, even where nothing is compiled: seconds.
-ATTEND, SLOPES = "seq2see::short_attention", "seq2see::short_attention_slopes"
-AT_ITSELF, ITS_SLOPES = "seq2see::short_self_attention", "seq2see::short_self_attention_slopes"
+ATTEND, ATTEND_BACKWARD = "seq2see::short_attention", "seq2see::short_attention_slopes"
+SELF_ATTEND, SELF_ATTEND_BACKWARD = "seq2see::short_self_attention", "seq2see::short_self_attention_slopes"
 torch.library.define(
     ATTEND,
     "(Tensor queries, Tensor keys, Tensor values, Tensor? table, bool causal) -> Tensor",
     tags=torch.Tag.pt2_compliant_tag,
 )
 torch.library.define(
-    SLOPES,
+    ATTEND_BACKWARD,
     "(Tensor slope, Tensor queries, Tensor keys, Tensor values, Tensor? table, bool causal)"
     " -> (Tensor, Tensor, Tensor)",
     tags=torch.Tag.pt2_compliant_tag,
 )
 torch.library.define(
-    AT_ITSELF,
+    SELF_ATTEND,
     "(Tensor together, int heads, Tensor? table, bool causal) -> Tensor",
     tags=torch.Tag.pt2_compliant_tag,
 )
 torch.library.define(
-    ITS_SLOPES,
+    SELF_ATTEND_BACKWARD,
     "(Tensor slope, Tensor together, int heads, Tensor? table, bool causal) -> Tensor",
     tags=torch.Tag.pt2_compliant_tag,
 )
 
 
-torch.library.impl(ATTEND, "default", look)
+torch.library.impl(ATTEND, "default", attention_forward)
 
 
-@torch.library.impl(SLOPES, "default")
-def _slopes(
-    slope: Tensor, queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool
+@torch.library.impl(ATTEND_BACKWARD, "default")
+def _attend_backward(
+    grad_output: Tensor, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    found = (like(queries), like(keys), like(values))
-    fill(found, slope, (queries, keys, values), table, causal)
+    found = (empty_like_heads(queries), empty_like_heads(keys), empty_like_heads(values))
+    attention_backward(found, grad_output, (queries, keys, values), mask, causal)
     return found
 
 
-def _cut(together: Tensor, heads: int) -> Parts:
+def _split_qkv(qkv: Tensor, heads: int) -> QKV:
     """Queries, keys and values out of one product."""
-    queries, keys, values = together.unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
+    queries, keys, values = qkv.unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
     return queries, keys, values
 
 
-@torch.library.impl(AT_ITSELF, "default")
-def _attend_itself(together: Tensor, heads: int, table: Tensor | None, causal: bool) -> Tensor:
-    return look(*_cut(together, heads), table, causal).transpose(1, 2).flatten(2)
+@torch.library.impl(SELF_ATTEND, "default")
+def _self_attend(qkv: Tensor, heads: int, mask: Tensor | None, causal: bool) -> Tensor:
+    return attention_forward(*_split_qkv(qkv, heads), mask, causal).transpose(1, 2).flatten(2)
 
 
-@torch.library.impl(ITS_SLOPES, "default")
-def _its_slopes(slope: Tensor, together: Tensor, heads: int, table: Tensor | None, causal: bool) -> Tensor:
-    found = together.new_empty(together.shape)
-    _fill_together(found, slope, (together, heads, table, causal))
+@torch.library.impl(SELF_ATTEND_BACKWARD, "default")
+def _self_attend_backward(grad_output: Tensor, qkv: Tensor, heads: int, mask: Tensor | None, causal: bool) -> Tensor:
+    found = qkv.new_empty(qkv.shape)
+    _fill_qkv_grad(found, grad_output, (qkv, heads, mask, causal))
     return found
 
 
-def _fill_together(found: Tensor, slope: Tensor, given: tuple[Any, ...], sums: Sums | None = None) -> None:
+def _fill_qkv_grad(found: Tensor, grad_output: Tensor, given: tuple[Any, ...], sums: BiasSums | None = None) -> None:
     """The slopes by queries, keys and values that lie side by side."""
-    together, heads, table, causal = given
-    slope = slope.unflatten(-1, (heads, -1)).transpose(1, 2)
-    fill(_cut(found, heads), slope, _cut(together, heads), table, causal, sums)
+    qkv, heads, mask, causal = given
+    grad_output = grad_output.unflatten(-1, (heads, -1)).transpose(1, 2)
+    attention_backward(_split_qkv(found, heads), grad_output, _split_qkv(qkv, heads), mask, causal, sums)
 
 
 @torch.library.register_fake(ATTEND)
-def _(queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool) -> Tensor:
-    return like(queries)
+def _(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    return empty_like_heads(queries)
 
 
-@torch.library.register_fake(SLOPES)
+@torch.library.register_fake(ATTEND_BACKWARD)
 def _(
-    slope: Tensor, queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool
+    grad_output: Tensor, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return like(queries), like(keys), like(values)
+    return empty_like_heads(queries), empty_like_heads(keys), empty_like_heads(values)
 
 
-@torch.library.register_fake(AT_ITSELF)
-def _(together: Tensor, heads: int, table: Tensor | None, causal: bool) -> Tensor:
-    rows, times, width = together.shape
-    return together.new_empty(rows, times, width // 3)
+@torch.library.register_fake(SELF_ATTEND)
+def _(qkv: Tensor, heads: int, mask: Tensor | None, causal: bool) -> Tensor:
+    rows, length, width = qkv.shape
+    return qkv.new_empty(rows, length, width // 3)
 
 
-@torch.library.register_fake(ITS_SLOPES)
-def _(slope: Tensor, together: Tensor, heads: int, table: Tensor | None, causal: bool) -> Tensor:
-    return together.new_empty(together.shape)
+@torch.library.register_fake(SELF_ATTEND_BACKWARD)
+def _(grad_output: Tensor, qkv: Tensor, heads: int, mask: Tensor | None, causal: bool) -> Tensor:
+    return qkv.new_empty(qkv.shape)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     *tensors, ctx.causal = inputs
     ctx.save_for_backward(*tensors)
 
 
-def _back(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-    beside, rows = at_hand(), len(slope)
-    if beside is None or rows > MOST:
-        return *torch.ops.seq2see.short_attention_slopes(slope, *ctx.saved_tensors, ctx.causal), None, None
-    *parts, table = ctx.saved_tensors
-    _, heads, times, size = parts[1].shape
+def _backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+    async_grads, rows = current_async_grads(), len(grad_output)
+    if async_grads is None or rows > MAX_ROWS:
+        return *torch.ops.seq2see.short_attention_backward(grad_output, *ctx.saved_tensors, ctx.causal), None, None
+    *parts, mask = ctx.saved_tensors
+    _, heads, length, size = parts[1].shape
     # Slopes by keys and values lie side by side, as those do if they come out of one product (`Pieces`).
-    both = parts[1].new_empty(rows, times, 2, heads, size)
-    found = (like(parts[0]), *both.permute(2, 0, 3, 1, 4).unbind())
-    by_queries, by_both = (slope.new_empty(rows, each, heads * size, dtype=torch.float32) for each in (1, 2))
-    fill(found, slope, parts, table, ctx.causal, (by_queries[:, 0], by_both.transpose(0, 1)))
-    beside.know_sum(found[0], by_queries.flatten(1), add_up)
-    beside.know_sum(both, by_both.flatten(1), add_up)
+    both = parts[1].new_empty(rows, length, 2, heads, size)
+    found = (empty_like_heads(parts[0]), *both.permute(2, 0, 3, 1, 4).unbind())
+    grad_queries, grad_keys_values = (
+        grad_output.new_empty(rows, each, heads * size, dtype=torch.float32) for each in (1, 2)
+    )
+    attention_backward(
+        found, grad_output, parts, mask, ctx.causal, (grad_queries[:, 0], grad_keys_values.transpose(0, 1))
+    )
+    async_grads.store_sum(found[0], grad_queries.flatten(1), sum_parts)
+    async_grads.store_sum(both, grad_keys_values.flatten(1), sum_parts)
     return *found, None, None
 
 
-def _keep_together(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    together, ctx.heads, table, ctx.causal = inputs
-    ctx.save_for_backward(together, table)
+def _save_qkv(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    qkv, ctx.heads, mask, ctx.causal = inputs
+    ctx.save_for_backward(qkv, mask)
 
 
-def _back_together(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-    together, table = ctx.saved_tensors
-    beside = at_hand()
-    if beside is None or len(slope) > MOST:
-        found = torch.ops.seq2see.short_self_attention_slopes(slope, together, ctx.heads, table, ctx.causal)
+def _backward_qkv(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+    qkv, mask = ctx.saved_tensors
+    async_grads = current_async_grads()
+    if async_grads is None or len(grad_output) > MAX_ROWS:
+        found = torch.ops.seq2see.short_self_attention_backward(grad_output, qkv, ctx.heads, mask, ctx.causal)
         return found, None, None, None
-    found = together.new_empty(together.shape)
-    by_all = slope.new_empty(len(slope), 3, slope.size(-1), dtype=torch.float32)
-    sums = by_all[:, 0], by_all[:, 1:].transpose(0, 1)
-    _fill_together(found, slope, (together, ctx.heads, table, ctx.causal), sums)
-    beside.know_sum(found, by_all.flatten(1), add_up)
+    found = qkv.new_empty(qkv.shape)
+    grad_qkv_sums = grad_output.new_empty(len(grad_output), 3, grad_output.size(-1), dtype=torch.float32)
+    sums = grad_qkv_sums[:, 0], grad_qkv_sums[:, 1:].transpose(0, 1)
+    _fill_qkv_grad(found, grad_output, (qkv, ctx.heads, mask, ctx.causal), sums)
+    async_grads.store_sum(found, grad_qkv_sums.flatten(1), sum_parts)
     return found, None, None, None
 
 
-torch.library.register_autograd(ATTEND, _back, setup_context=_keep)
-torch.library.register_autograd(AT_ITSELF, _back_together, setup_context=_keep_together)
+torch.library.register_autograd(ATTEND, _backward, setup_context=_save)
+torch.library.register_autograd(SELF_ATTEND, _backward_qkv, setup_context=_save_qkv)
 
 
-def short_attention(queries: Tensor, keys: Tensor, values: Tensor, table: Tensor | None, causal: bool) -> Tensor:
-    """The weighted sum of the values; `table` says who may look where, True: may."""
-    return torch.ops.seq2see.short_attention(queries, keys, values, table, causal)
+def short_attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    """The weighted sum of the values; `mask` says who may look where, True: may."""
+    return torch.ops.seq2see.short_attention(queries, keys, values, mask, causal)
 
 
-def short_self_attention(together: Tensor, heads: int, table: Tensor | None, causal: bool) -> Tensor:
+def short_self_attention(qkv: Tensor, heads: int, mask: Tensor | None, causal: bool) -> Tensor:
     """The same for queries, keys and values that lie side by side: so do their slopes, and nobody has to join them."""
-    return torch.ops.seq2see.short_self_attention(together, heads, table, causal)
+    return torch.ops.seq2see.short_self_attention(qkv, heads, mask, causal)

@@ -1,6 +1,6 @@
 """Reading through a window: a convolution over time, as an encoder's alternative to recurrence.
 
-A convolution of width k sees k neighbours at once, all places in parallel; d of them on top of each other
+A convolution of width k sees k neighbors at once, all places in parallel; d of them on top of each other
 see d·(k − 1) + 1 places.
 """
 
@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
-from seq2see.layers.padding import blank
+from seq2see.layers.padding import zero_padding
 
 
 class ConvolutionBlock(nn.Module):
@@ -25,15 +25,15 @@ class ConvolutionBlock(nn.Module):
     def __init__(self, width: int, kernel: int, dropout: float = 0.0):
         super().__init__()
         if kernel % 2 == 0:
-            raise UserError(f"A window of {kernel} places has no middle.", remedy=f"Make the kernel {kernel + 1}.")
+            raise UserError(f"A window of {kernel} places has no middle.", hint=f"Make the kernel {kernel + 1}.")
         self.dropout = nn.Dropout(dropout)
         self.convolution = nn.Conv1d(width, 2 * width, kernel, padding=kernel // 2)
 
     def forward(self, vectors: Sequences) -> Sequences:
-        """The same number of vectors, each informed by its neighbours; zeros at the padding."""
+        """The same number of vectors, each informed by its neighbors; zeros at the padding."""
         # The convolution looks across the end of a row: what stands there must be the same zeros as
         # beyond the edge of the tensor, or the amount of padding would matter.
-        vectors = blank(vectors)
+        vectors = zero_padding(vectors)
         windows = self.convolution(self.dropout(vectors.values).mT).mT
         gated = functional.glu(windows, dim=-1)
-        return blank(Sequences((vectors.values + gated) * 0.5**0.5, vectors.lengths))
+        return zero_padding(Sequences((vectors.values + gated) * 0.5**0.5, vectors.lengths))

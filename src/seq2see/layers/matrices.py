@@ -1,4 +1,4 @@
-"""Products with a learnt matrix, and whether something is added behind them."""
+"""Products with a learned matrix, and whether something is added behind them."""
 
 from __future__ import annotations
 

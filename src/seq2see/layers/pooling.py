@@ -1,4 +1,4 @@
-"""From the vectors of all places to one: how a picture, or a text, is summed up."""
+"""From the vectors of all places to one: how an image, or a text, is summed up."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from seq2see.core.batch import Sequences, Whole
+from seq2see.core.batch import DenseSequences, Sequences
 from seq2see.layers.attention import CrossAttention
-from seq2see.layers.masks import for_kernel, real
+from seq2see.layers.masks import padding_mask, with_additive_mask
 from seq2see.layers.norms import EPSILON, LayerNorm
-from seq2see.layers.padding import blank, mean_real
+from seq2see.layers.padding import masked_mean, zero_padding
 
 
-class LearnedTokens(nn.Module):
+class PrefixTokens(nn.Module):
     """Vectors that are of no place, put in front of every row: what they come to know is of all places.
 
     One is the class token of BERT and ViT (Dosovitskiy et al. 2021, eq. 1); DeiT has a second, taught by another model
@@ -23,13 +23,13 @@ class LearnedTokens(nn.Module):
 
     def __init__(self, width: int, count: int = 1):
         super().__init__()
-        self.vectors = nn.Parameter(torch.randn(count, width) * width**-0.5)
+        self.vector_count = nn.Parameter(torch.randn(count, width) * width**-0.5)
 
     def forward(self, sequences: Sequences) -> Sequences:
         """The same rows, each longer by these vectors."""
-        first = self.vectors.to(sequences.values.dtype).expand(len(sequences.values), -1, -1)
-        kind = Whole if isinstance(sequences, Whole) else Sequences
-        return kind(torch.cat([first, sequences.values], dim=1), sequences.lengths + len(self.vectors))
+        first = self.vector_count.to(sequences.values.dtype).expand(len(sequences.values), -1, -1)
+        kind = DenseSequences if isinstance(sequences, DenseSequences) else Sequences
+        return kind(torch.cat([first, sequences.values], dim=1), sequences.lengths + len(self.vector_count))
 
 
 class Pooling(nn.Module):
@@ -38,7 +38,7 @@ class Pooling(nn.Module):
     vectors = 1
 
 
-class FirstPooling(Pooling):
+class ClsPooling(Pooling):
     """What the first place has come to know: the class token, if one was put there."""
 
     def forward(self, sequences: Sequences) -> Float[Tensor, "row width"]:
@@ -46,7 +46,7 @@ class FirstPooling(Pooling):
         return sequences.values[:, 0]
 
 
-class RethoughtPooling(Pooling):
+class TanhClsPooling(Pooling):
     """What the class token has come to know, thought over once more: tanh(h W + b).
 
     So it is in BERT, and in ViT while it learns from very much (Dosovitskiy et al. 2021, section 3.1: the head is a
@@ -55,15 +55,15 @@ class RethoughtPooling(Pooling):
 
     def __init__(self, width: int):
         super().__init__()
-        self.sum_up = nn.Linear(width, width)
+        self.dense = nn.Linear(width, width)
 
     def forward(self, sequences: Sequences) -> Float[Tensor, "row width"]:
         """One vector a row."""
-        return self.sum_up(sequences.values[:, 0]).tanh()
+        return self.dense(sequences.values[:, 0]).tanh()
 
 
-class FirstTwoPooling(Pooling):
-    """Two tokens side by side: what one has learnt from labels, and the other from another model.
+class ClsDistillationPooling(Pooling):
+    """Two tokens side by side: what one has learned from labels, and the other from another model.
 
     DeiT (Touvron et al. 2021, section 4) has a head for each and takes the mean of both; that is one head on both.
     """
@@ -80,7 +80,7 @@ class MeanPooling(Pooling):
 
     def forward(self, sequences: Sequences) -> Float[Tensor, "row width"]:
         """One vector a row."""
-        return mean_real(sequences)
+        return masked_mean(sequences)
 
 
 class AttentionPooling(Pooling):
@@ -90,16 +90,18 @@ class AttentionPooling(Pooling):
     decides which places have how much of a say. The question is not added to what it finds.
     """
 
-    def __init__(self, width: int, heads: int, think: nn.Module, epsilon: float = EPSILON):
+    def __init__(self, width: int, heads: int, feed_forward: nn.Module, eps: float = EPSILON):
         super().__init__()
-        self.question = nn.Parameter(torch.randn(1, width) * width**-0.5)
-        self.look = CrossAttention(width, heads, width)
-        self.norm, self.think = LayerNorm(width, epsilon), think
+        self.query = nn.Parameter(torch.randn(1, width) * width**-0.5)
+        self.attention = CrossAttention(width, heads, width)
+        self.norm, self.feed_forward = LayerNorm(width, eps), feed_forward
 
     def forward(self, sequences: Sequences) -> Float[Tensor, "row width"]:
         """One vector a row."""
-        places = blank(sequences).values
-        question = self.question.to(places.dtype).expand(len(places), 1, -1)
-        found = self.look(question, self.look.prepare(places), for_kernel(real(sequences), places))
-        everything = torch.ones(found.shape[:2], dtype=torch.bool, device=found.device)
-        return (found + self.think(self.norm(found, everything)))[:, 0]
+        places = zero_padding(sequences).values
+        query = self.query.to(places.dtype).expand(len(places), 1, -1)
+        found = self.attention(
+            query, self.attention.project_memory(places), with_additive_mask(padding_mask(sequences), places)
+        )
+        valid = torch.ones(found.shape[:2], dtype=torch.bool, device=found.device)
+        return (found + self.feed_forward(self.norm(found, valid)))[:, 0]

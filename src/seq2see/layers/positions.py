@@ -11,9 +11,9 @@ from torch.nn import functional
 
 from seq2see.core.errors import UserError
 
-Times = Int[Tensor, "row time"]
+PositionIds = Int[Tensor, "row time"]
 Grid = tuple[int, int]
-"""How many places a picture has from top to bottom, and how many from left to right."""
+"""How many places an image has from top to bottom, and how many from left to right."""
 
 
 class SinusoidalPositions(nn.Module):
@@ -30,31 +30,31 @@ class SinusoidalPositions(nn.Module):
         if width % 2:
             raise UserError(
                 f"A width of {width} cannot be filled with pairs of a sine and a cosine.",
-                remedy="Make the width even, or set frontend.positions=learned.",
+                hint="Make the width even, or set frontend.positions=learned.",
             )
         exponents = torch.arange(0, width, 2) / width
         self.register_buffer("frequencies", torch.exp(-math.log(10000.0) * exponents), persistent=False)
 
-    def forward(self, times: Times) -> Float[Tensor, "row time width"]:
+    def forward(self, position_ids: PositionIds) -> Float[Tensor, "row time width"]:
         """The position vectors of these times."""
-        angles = times[..., None] * self.frequencies
+        angles = position_ids[..., None] * self.frequencies
         return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
 
 
 class LearnedPositions(nn.Module):
-    """One learned vector for each time up to `longest` (Gehring et al. 2017; BERT, GPT-2, ViT).
+    """One learned vector for each time up to `max_positions` (Gehring et al. 2017; BERT, GPT-2, ViT).
 
     Times beyond the longest share the last vector: there is none that was learned for them.
     """
 
-    def __init__(self, width: int, longest: int = 512):
+    def __init__(self, width: int, max_positions: int = 512):
         super().__init__()
-        self.longest = longest
-        self.table = nn.Embedding(longest, width)
+        self.max_positions = max_positions
+        self.embedding = nn.Embedding(max_positions, width)
 
-    def forward(self, times: Times) -> Float[Tensor, "row time width"]:
+    def forward(self, position_ids: PositionIds) -> Float[Tensor, "row time width"]:
         """The position vectors of these times."""
-        return self.table(times.clamp(max=self.longest - 1))
+        return self.embedding(position_ids.clamp(max=self.max_positions - 1))
 
 
 class NoPositions(nn.Module):
@@ -64,9 +64,9 @@ class NoPositions(nn.Module):
         super().__init__()
         self.width = width
 
-    def forward(self, times: Times) -> Float[Tensor, "#row #time width"]:
+    def forward(self, position_ids: PositionIds) -> Float[Tensor, "#row #time width"]:
         """Zeros."""
-        return torch.zeros(1, 1, self.width, device=times.device)
+        return torch.zeros(1, 1, self.width, device=position_ids.device)
 
 
 POSITIONS: dict[str, type[nn.Module]] = {
@@ -78,11 +78,11 @@ POSITIONS: dict[str, type[nn.Module]] = {
 }
 
 
-class SinusoidalGrid(nn.Module):
-    """Where a place stands in a picture: half of the width says how far down, the other half how far to the right.
+class SinusoidalPositions2d(nn.Module):
+    """Where a place stands in an image: half of the width says how far down, the other half how far to the right.
 
     Each half is the sinusoidal vector of one number, as in Vaswani et al. 2017; so has it Chen et al. 2021 (MoCo v3,
-    section 5). It exists for pictures of any size.
+    section 5). It exists for images of any size.
     """
 
     def __init__(self, width: int):
@@ -90,45 +90,48 @@ class SinusoidalGrid(nn.Module):
         if width % 4:
             raise UserError(
                 f"A width of {width} cannot be filled with sines and cosines of two directions.",
-                remedy="Make the width a multiple of four, or set frontend.positions=learned.",
+                hint="Make the width a multiple of four, or set frontend.positions=learned.",
             )
-        self.along = SinusoidalPositions(width // 2)
+        self.axis_positions = SinusoidalPositions(width // 2)
 
     def forward(self, grid: Grid) -> Float[Tensor, "1 place width"]:
         """The position vectors of all places, line after line from the top left."""
-        down, right = (self.along(torch.arange(size, device=self.along.frequencies.device)[None])[0] for size in grid)
+        down, right = (
+            self.axis_positions(torch.arange(size, device=self.axis_positions.frequencies.device)[None])[0]
+            for size in grid
+        )
         lines = down[:, None].expand(-1, grid[1], -1)
         columns = right[None].expand(grid[0], -1, -1)
         return torch.cat([lines, columns], dim=-1).flatten(0, 1)[None]
 
 
-class LearnedGrid(nn.Module):
-    """One learned vector for each place of a picture (Dosovitskiy et al. 2021, section 3.1).
+class LearnedPositions2d(nn.Module):
+    """One learned vector for each place of an image (Dosovitskiy et al. 2021, section 3.1).
 
-    A picture of another size has another grid. Its vectors are read off between those that were learned (section 3.2,
+    An image of another size has another grid. Its vectors are read off between those that were learned (section 3.2,
     "2D interpolation"), by cubic curves through the four nearest in each direction.
     """
 
     def __init__(self, width: int, grid: Grid):
         super().__init__()
         self.grid = grid
-        self.table = nn.Embedding(grid[0] * grid[1], width)
+        self.embedding = nn.Embedding(grid[0] * grid[1], width)
 
     def forward(self, grid: Grid) -> Float[Tensor, "1 place width"]:
         """The position vectors of all places, line after line from the top left."""
-        return resized(self.table.weight, self.grid, grid)[None]
+        return interpolate_positions(self.embedding.weight, self.grid, grid)[None]
 
 
-def resized(table: Float[Tensor, "old width"], learned: Grid, grid: Grid) -> Float[Tensor, "new width"]:
+def interpolate_positions(table: Float[Tensor, "old width"], learned: Grid, grid: Grid) -> Float[Tensor, "new width"]:
     """The vectors of one grid read off for another; its corners' outer edges stay where they were."""
     if learned == grid:
         return table
-    picture = table.mT.unflatten(-1, learned)[None]
-    return functional.interpolate(picture, size=grid, mode="bicubic", align_corners=False)[0].flatten(1).mT
+    image = table.mT.unflatten(-1, learned)[None]
+    return functional.interpolate(image, size=grid, mode="bicubic", align_corners=False)[0].flatten(1).mT
 
 
-class NoGrid(nn.Module):
-    """Nothing is added: a picture whose places may be shuffled, or whose frontend has told them already."""
+class NoPositions2d(nn.Module):
+    """Nothing is added: an image whose places may be shuffled, or whose frontend has told them already."""
 
     zero: Tensor
 
@@ -141,4 +144,8 @@ class NoGrid(nn.Module):
         return self.zero
 
 
-GRIDS: dict[str, type[nn.Module]] = {"learned": LearnedGrid, "sinusoidal": SinusoidalGrid, "none": NoGrid}
+POSITIONS_2D: dict[str, type[nn.Module]] = {
+    "learned": LearnedPositions2d,
+    "sinusoidal": SinusoidalPositions2d,
+    "none": NoPositions2d,
+}

@@ -14,19 +14,21 @@ from torch import Tensor, nn
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
-from seq2see.layers.padding import blank
-from seq2see.layers.shown import Remembered
+from seq2see.layers.padding import zero_padding
+from seq2see.layers.records import MemoryAttentionRecord
 
-Probe = Callable[[Remembered], None]
+Hook = Callable[[MemoryAttentionRecord], None]
 
 
-def weigh(scores: Float[Tensor, "row query key"], real: Bool[Tensor, "row key"]) -> Float[Tensor, "row query key"]:
+def masked_softmax(
+    scores: Float[Tensor, "row query key"], valid: Bool[Tensor, "row key"]
+) -> Float[Tensor, "row query key"]:
     """Softmax over the places that are data: exactly zero elsewhere, all zero if there are none.
 
     The lowest finite number stands for minus infinity: a softmax over nothing but minus infinity is NaN,
     and even where it is taken away afterwards, it alarms whoever hunts for NaN.
     """
-    nothing_there = ~real[:, None]
+    nothing_there = ~valid[:, None]
     scores = scores.masked_fill(nothing_there, torch.finfo(scores.dtype).min)
     return scores.softmax(dim=-1).masked_fill(nothing_there, 0)
 
@@ -34,18 +36,18 @@ def weigh(scores: Float[Tensor, "row query key"], real: Bool[Tensor, "row key"])
 class MemoryAttention(nn.Module):
     """Attention over one memory; the classes below say how a query and a key are scored.
 
-    Set `probe` to a function to watch: it is called with the weights, and with what they were made of.
+    Set `hook` to a function to watch: it is called with the weights, and with what they were made of.
     """
 
     formula = "dot"
-    """How what `ask` and `prepare` give is scored."""
-    probe: Probe | None = None
+    """How what `project_query` and `project_keys` give is scored."""
+    hook: Hook | None = None
 
-    def ask(self, query: Float[Tensor, "row query width"]) -> Float[Tensor, "row query size"]:
+    def project_query(self, query: Float[Tensor, "row query width"]) -> Float[Tensor, "row query size"]:
         """What of a query meets the keys: itself, unless a class says otherwise."""
         return query
 
-    def prepare(self, memory: Sequences) -> Float[Tensor, "row key size"]:
+    def project_keys(self, memory: Sequences) -> Float[Tensor, "row key size"]:
         """The keys: all that can be computed from the memory alone, once for the whole sentence."""
         raise NotImplementedError
 
@@ -59,30 +61,30 @@ class MemoryAttention(nn.Module):
         self, query: Float[Tensor, "row query width"], keys: Float[Tensor, "row key size"], memory: Sequences
     ) -> tuple[Float[Tensor, "row query context"], Float[Tensor, "row query key"]]:
         """The context and the weights, unwatched, from a memory whose padding was made blank before."""
-        weights = weigh(self.score(query, keys), memory.real)
+        weights = masked_softmax(self.score(query, keys), memory.valid)
         return weights @ memory.values, weights
 
     @torch.no_grad()
-    def show(
+    def call_hook(
         self,
-        probe: Probe,
+        hook: Hook,
         query: Float[Tensor, "row query width"],
         keys: Float[Tensor, "row key size"],
         memory: Sequences,
         weights: Float[Tensor, "row query key"],
     ) -> None:
         """Let a probe see the weights, and what they were made of."""
-        allowed = memory.real[:, None, None].expand_as(weights[:, None])
-        queries, values = self.ask(query), blank(memory).values
-        probe(Remembered(weights[:, None], queries[:, None], keys[:, None], values[:, None], allowed))
+        mask = memory.valid[:, None, None].expand_as(weights[:, None])
+        queries, values = self.project_query(query), zero_padding(memory).values
+        hook(MemoryAttentionRecord(weights[:, None], queries[:, None], keys[:, None], values[:, None], mask))
 
     def forward(
         self, query: Float[Tensor, "row query width"], keys: Float[Tensor, "row key size"], memory: Sequences
     ) -> tuple[Float[Tensor, "row query context"], Float[Tensor, "row query key"]]:
         """The context and the weights."""
-        context, weights = self.attend(query, keys, blank(memory))
-        if self.probe is not None:
-            self.show(self.probe, query, keys, memory, weights)
+        context, weights = self.attend(query, keys, zero_padding(memory))
+        if self.hook is not None:
+            self.call_hook(self.hook, query, keys, memory, weights)
         return context, weights
 
 
@@ -100,13 +102,13 @@ class AdditiveAttention(MemoryAttention):
         size = query_width if size is None else size
         self.query = nn.Linear(query_width, size)
         self.key = nn.Linear(memory_width, size, bias=False)
-        self.value = nn.Linear(size, 1, bias=False)
+        self.score_proj = nn.Linear(size, 1, bias=False)
 
-    def prepare(self, memory: Sequences) -> Float[Tensor, "row key size"]:
+    def project_keys(self, memory: Sequences) -> Float[Tensor, "row key size"]:
         """U k for every place."""
-        return self.key(blank(memory).values)
+        return self.key(zero_padding(memory).values)
 
-    def ask(self, query: Float[Tensor, "row query width"]) -> Float[Tensor, "row query size"]:
+    def project_query(self, query: Float[Tensor, "row query width"]) -> Float[Tensor, "row query size"]:
         """W q."""
         return self.query(query)
 
@@ -114,8 +116,8 @@ class AdditiveAttention(MemoryAttention):
         self, query: Float[Tensor, "row query width"], keys: Float[Tensor, "row key size"]
     ) -> Float[Tensor, "row query key"]:
         """v · tanh(W q + U k) for every pair."""
-        together = torch.tanh(self.ask(query)[:, :, None] + keys[:, None])
-        return self.value(together).squeeze(-1)
+        together = torch.tanh(self.project_query(query)[:, :, None] + keys[:, None])
+        return self.score_proj(together).squeeze(-1)
 
 
 class DotAttention(MemoryAttention):
@@ -127,12 +129,12 @@ class DotAttention(MemoryAttention):
             raise UserError(
                 f"A dot product needs vectors of one width, but the decoder's is {query_width} "
                 f"and the memory's is {memory_width}.",
-                remedy="Give both the same width, or look by 'bilinear' or 'additive'.",
+                hint="Give both the same width, or look by 'bilinear' or 'additive'.",
             )
 
-    def prepare(self, memory: Sequences) -> Float[Tensor, "row key size"]:
+    def project_keys(self, memory: Sequences) -> Float[Tensor, "row key size"]:
         """The memory's vectors themselves."""
-        return blank(memory).values
+        return zero_padding(memory).values
 
     def score(
         self, query: Float[Tensor, "row query width"], keys: Float[Tensor, "row key size"]
@@ -161,16 +163,16 @@ class BilinearAttention(MemoryAttention):
     """Score each place by q · W k: a dot product that is free of equal widths.
 
     Luong, Pham & Manning 2015, eq. 8, "general". W k does not depend on the query, so it is computed
-    once, in `prepare`.
+    once, in `project_keys`.
     """
 
     def __init__(self, query_width: int, memory_width: int):
         super().__init__()
         self.key = nn.Linear(memory_width, query_width, bias=False)
 
-    def prepare(self, memory: Sequences) -> Float[Tensor, "row key size"]:
+    def project_keys(self, memory: Sequences) -> Float[Tensor, "row key size"]:
         """W k for every place."""
-        return self.key(blank(memory).values)
+        return self.key(zero_padding(memory).values)
 
     def score(
         self, query: Float[Tensor, "row query width"], keys: Float[Tensor, "row key size"]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from seq2see.core.batch import NOT_ASKED
 from seq2see.core.errors import UserError
-from seq2see.metrics.pairs import require_pairs
+from seq2see.metrics.checks import check_same_length
 
 
 @dataclass(frozen=True)
@@ -25,34 +25,34 @@ class Accuracy:
     60.0 % (3 of 5)
     """
 
-    right: int
-    asked: int
+    correct: int
+    total: int
 
     @property
     def value(self) -> float:
         """The share of right answers, between 0 and 1."""
-        if self.asked == 0:
+        if self.total == 0:
             raise UserError("An accuracy needs at least one answer, but none was asked for.")
-        return self.right / self.asked
+        return self.correct / self.total
 
     def __add__(self, other: Accuracy) -> Accuracy:
-        return Accuracy(self.right + other.right, self.asked + other.asked)
+        return Accuracy(self.correct + other.correct, self.total + other.total)
 
     def __str__(self) -> str:
-        return f"{100 * self.value:.1f} % ({self.right} of {self.asked})"
+        return f"{100 * self.value:.1f} % ({self.correct} of {self.total})"
 
 
 def token_accuracy(predictions: Int[Tensor, "row ..."], labels: Int[Tensor, "row ..."]) -> Accuracy:
     """How many labels were predicted, the real past given at each step (teacher forcing)."""
     if predictions.shape != labels.shape:
         raise ValueError(f"predictions {tuple(predictions.shape)} but labels {tuple(labels.shape)}")
-    asked = labels != NOT_ASKED
-    right = (predictions == labels) & asked
-    return Accuracy(int(right.sum()), int(asked.sum()))
+    total = labels != NOT_ASKED
+    correct = (predictions == labels) & total
+    return Accuracy(int(correct.sum()), int(total.sum()))
 
 
 def sentence_accuracy(outputs: Sequence[object], references: Sequence[object]) -> Accuracy:
     """How many outputs equal their reference exactly: strings, or lists of tokens."""
-    require_pairs(outputs, references)
+    check_same_length(outputs, references)
     equal = [output == reference for output, reference in zip(outputs, references, strict=True)]
     return Accuracy(sum(equal), len(equal))

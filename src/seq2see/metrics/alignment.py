@@ -20,22 +20,22 @@ from seq2see.core.errors import UserError
 Link = tuple[int, int]
 """(source word, target word), both counted from 0."""
 
-WordOfPiece = Sequence[int | None]
+WordIds = Sequence[int | None]
 """For each piece the word it belongs to; None for <bos>, <eos> and other tokens that are no word."""
 
 
 @dataclass(frozen=True)
-class Gold:
+class GoldAlignment:
     """What annotators say: links that must be there (S), and all links that are not wrong (P, holds S)."""
 
     sure: frozenset[Link]
     possible: frozenset[Link]
 
     @staticmethod
-    def of(sure: Iterable[Link], possible: Iterable[Link] = ()) -> Gold:
+    def of(sure: Iterable[Link], possible: Iterable[Link] = ()) -> GoldAlignment:
         """Gold from lists of links; a sure link need not be repeated among the possible ones."""
         certain = frozenset((source, target) for source, target in sure)
-        return Gold(certain, certain | frozenset((source, target) for source, target in possible))
+        return GoldAlignment(certain, certain | frozenset((source, target) for source, target in possible))
 
     @property
     def target_words(self) -> list[int]:
@@ -44,18 +44,18 @@ class Gold:
 
 
 @dataclass(frozen=True)
-class Attended:
+class SentenceAttention:
     """The attention in one sentence, and the words that its pieces belong to.
 
     A row of `weights` belongs to the target piece that is being *written* while the model looks there.
     """
 
     weights: Tensor | NDArray[Any]  # ... target piece, source piece
-    source_words: WordOfPiece
-    target_words: WordOfPiece
+    source_words: WordIds
+    target_words: WordIds
 
 
-def word_attention(sentence: Attended) -> NDArray[np.float64]:
+def word_attention(sentence: SentenceAttention) -> NDArray[np.float64]:
     """Attention between words (..., target word, source word).
 
     A source word gets what all its pieces get together: attention is a share, and shares add up. A
@@ -73,7 +73,7 @@ def word_attention(sentence: Attended) -> NDArray[np.float64]:
     return (target / pieces) @ weights @ source.T
 
 
-def align(sentence: Attended, gold: Gold) -> set[Link]:
+def align(sentence: SentenceAttention, gold: GoldAlignment) -> set[Link]:
     """Link each target word that has a counterpart in gold to the source word it looks at most."""
     words = word_attention(sentence)
     if words.ndim != 2:
@@ -84,26 +84,26 @@ def align(sentence: Attended, gold: Gold) -> set[Link]:
     return {(int(best[target]), target) for target in gold.target_words if target in sentence.target_words}
 
 
-def alignment_error_rate(links: Sequence[set[Link]], golds: Sequence[Gold]) -> float:
+def alignment_error_rate(links: Sequence[set[Link]], golds: Sequence[GoldAlignment]) -> float:
     """AER = 1 - (|A∩S| + |A∩P|) / (|A| + |S|) over all sentences (Och & Ney 2003); 0 is perfect."""
     pairs = list(zip(links, golds, strict=True))
     return error_rate(
-        sure_hits=sum(len(made & gold.sure) for made, gold in pairs),
-        possible_hits=sum(len(made & gold.possible) for made, gold in pairs),
-        made=sum(len(made) for made, _ in pairs),
+        sure_hits=sum(len(predicted & gold.sure) for predicted, gold in pairs),
+        possible_hits=sum(len(predicted & gold.possible) for predicted, gold in pairs),
+        predicted=sum(len(predicted) for predicted, _ in pairs),
         sure=sum(len(gold.sure) for _, gold in pairs),
     )
 
 
-def error_rate(sure_hits: int, possible_hits: int, made: int, sure: int) -> float:
+def error_rate(sure_hits: int, possible_hits: int, predicted: int, sure: int) -> float:
     """The alignment error rate from its four counts."""
-    if made + sure == 0:
+    if predicted + sure == 0:
         raise UserError("An alignment error rate needs gold links, but these sentences have none.")
-    return 1.0 - (sure_hits + possible_hits) / (made + sure)
+    return 1.0 - (sure_hits + possible_hits) / (predicted + sure)
 
 
 @dataclass(frozen=True)
-class HeadChoice:
+class HeadSelection:
     """Which heads of which layer are read as the alignment; found on validation data, used on test data."""
 
     layer: int
@@ -112,12 +112,14 @@ class HeadChoice:
     """Alignment error rate on the sentences it was chosen on."""
 
     @staticmethod
-    def of(tree: dict[str, Any]) -> HeadChoice:
+    def of(state: dict[str, Any]) -> HeadSelection:
         """The inverse of `dataclasses.asdict`, also after a journey through JSON."""
-        return HeadChoice(int(tree["layer"]), tuple(map(int, tree["heads"])), float(tree["error_rate"]))
+        return HeadSelection(int(state["layer"]), tuple(map(int, state["heads"])), float(state["error_rate"]))
 
 
-def choose_heads(sentences: Sequence[Attended], golds: Sequence[Gold], most_heads: int = 3) -> HeadChoice:
+def select_heads(
+    sentences: Sequence[SentenceAttention], golds: Sequence[GoldAlignment], most_heads: int = 3
+) -> HeadSelection:
     """The layer and heads whose mean attention aligns best; weights are (layer, head, target, source).
 
     In each layer three kinds of candidates compete: every head alone, the mean of all heads, and a few
@@ -126,20 +128,20 @@ def choose_heads(sentences: Sequence[Attended], golds: Sequence[Gold], most_head
     """
     table = _Table.of(sentences, golds)
     layers, heads = table.weights.shape[:2]
-    best = HeadChoice(-1, (), float("inf"))
+    best = HeadSelection(-1, (), float("inf"))
     for layer in range(layers):
         singles = [table.choice(layer, (head,)) for head in range(heads)]
-        grown = _grow(table, min(singles, key=_error), heads, most_heads)
+        grown = _add_heads(table, min(singles, key=_error), heads, most_heads)
         best = min([best, *singles, table.choice(layer, tuple(range(heads))), grown], key=_error)
     return best
 
 
-def score_choice(choice: HeadChoice, sentences: Sequence[Attended], golds: Sequence[Gold]) -> float:
+def score_heads(choice: HeadSelection, sentences: Sequence[SentenceAttention], golds: Sequence[GoldAlignment]) -> float:
     """The alignment error rate of heads that were chosen before, on other sentences."""
     return _Table.of(sentences, golds).choice(choice.layer, choice.heads).error_rate
 
 
-def _grow(table: _Table, choice: HeadChoice, heads: int, most_heads: int) -> HeadChoice:
+def _add_heads(table: _Table, choice: HeadSelection, heads: int, most_heads: int) -> HeadSelection:
     while len(choice.heads) < min(most_heads, heads):
         others = [head for head in range(heads) if head not in choice.heads]
         longer = min((table.choice(choice.layer, (*choice.heads, head)) for head in others), key=_error)
@@ -149,7 +151,7 @@ def _grow(table: _Table, choice: HeadChoice, heads: int, most_heads: int) -> Hea
     return choice
 
 
-def _error(choice: HeadChoice) -> float:
+def _error(choice: HeadSelection) -> float:
     return choice.error_rate
 
 
@@ -163,7 +165,7 @@ class _Table:
     sure: int  # |S|, with the links of words that got no row
 
     @staticmethod
-    def of(sentences: Sequence[Attended], golds: Sequence[Gold]) -> _Table:
+    def of(sentences: Sequence[SentenceAttention], golds: Sequence[GoldAlignment]) -> _Table:
         pieces = []  # for each sentence: its attention between words, and the rows that are scored
         for sentence, gold in zip(sentences, golds, strict=True):
             words = word_attention(sentence)
@@ -185,12 +187,12 @@ class _Table:
             start += len(scored)
         return _Table(weights, is_sure, is_possible, sum(len(gold.sure) for gold in golds))
 
-    def choice(self, layer: int, heads: tuple[int, ...]) -> HeadChoice:
+    def choice(self, layer: int, heads: tuple[int, ...]) -> HeadSelection:
         """These heads with their alignment error rate."""
         best = self.weights[layer, list(heads)].mean(axis=0).argmax(axis=1)
         rows = np.arange(len(best))
         sure_hits, possible_hits = self.is_sure[rows, best].sum(), self.is_possible[rows, best].sum()
-        return HeadChoice(layer, heads, error_rate(int(sure_hits), int(possible_hits), len(rows), self.sure))
+        return HeadSelection(layer, heads, error_rate(int(sure_hits), int(possible_hits), len(rows), self.sure))
 
 
 def _mark(table: NDArray[np.bool_], links: Iterable[Link], row_of: dict[int, int]) -> None:
@@ -206,8 +208,8 @@ def as_array(weights: Tensor | NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(weights, dtype=np.float64)
 
 
-def _membership(word_of_piece: WordOfPiece) -> NDArray[np.float64]:
+def _membership(word_ids: WordIds) -> NDArray[np.float64]:
     """(word, piece): 1 where the piece belongs to the word; a matrix product with it adds up pieces."""
-    count = max((word for word in word_of_piece if word is not None), default=-1) + 1
-    words = np.array([-1 if word is None else word for word in word_of_piece], dtype=np.int64)
+    count = max((word for word in word_ids if word is not None), default=-1) + 1
+    words = np.array([-1 if word is None else word for word in word_ids], dtype=np.int64)
     return (np.arange(count)[:, None] == words).astype(np.float64)

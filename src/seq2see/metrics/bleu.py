@@ -1,7 +1,7 @@
 """BLEU and chrF as the field reports them: computed by sacrebleu, each with the signature that explains it.
 
-A BLEU without its signature (case, tokenisation, smoothing, version) cannot be compared with another
-(Post 2018), so a `Score` always carries one. `notes_bleu.py` has the same sum written out to be read.
+A BLEU without its signature (case, tokenization, smoothing, version) cannot be compared with another
+(Post 2018), so a `Score` always carries one. `d2l_bleu.py` has the same sum written out to be read.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Literal
 
 from sacrebleu.metrics import BLEU, CHRF
 
-from seq2see.metrics.pairs import require_pairs
+from seq2see.metrics.checks import check_same_length
 
-Tokenise = Literal["13a", "zh", "char", "intl", "none"]
+BleuTokenizer = Literal["13a", "zh", "char", "intl", "none"]
 """How sacrebleu cuts text into words: `13a` for languages with spaces, `zh` for Chinese targets."""
 
 
@@ -34,32 +34,32 @@ class Score:
 def corpus_bleu(
     outputs: Sequence[str],
     references: Sequence[str],
-    tokenise: Tokenise = "13a",
-    answers: Sequence[Sequence[str]] = (),
+    tokenize: BleuTokenizer = "13a",
+    all_references: Sequence[Sequence[str]] = (),
 ) -> Score:
-    """BLEU of a whole test set (Papineni et al. 2002), cased, one reference for each output, or all of its `answers`.
+    """BLEU of a whole test set (Papineni et al. 2002), cased, one reference for each output, or all of its `all_references`.
 
     >>> round(corpus_bleu(["The cat sat on the mat."], ["The cat sat on the mat."]).value, 9)
     100.0
     """
-    require_pairs(outputs, references)
-    metric = BLEU(tokenize=tokenise)
-    if not answers:
+    check_same_length(outputs, references)
+    metric = BLEU(tokenize=tokenize)
+    if not all_references:
         return _score("BLEU", metric, outputs, references)
-    require_pairs(outputs, answers)
-    sets = [list(each) for each in zip_longest(*answers)]  # sacrebleu passes over what is missing
+    check_same_length(outputs, all_references)
+    sets = [list(each) for each in zip_longest(*all_references)]  # sacrebleu passes over what is missing
     return Score("BLEU", float(metric.corpus_score(list(outputs), sets).score), str(metric.get_signature()))
 
 
 def corpus_chrf(outputs: Sequence[str], references: Sequence[str]) -> Score:
-    """chrF2 of a whole test set (Popović 2015): n-grams of characters, so no tokenisation is chosen."""
-    require_pairs(outputs, references)
+    """chrF2 of a whole test set (Popović 2015): n-grams of characters, so no tokenization is chosen."""
+    check_same_length(outputs, references)
     return _score("chrF2", CHRF(), outputs, references)
 
 
-def row_chrf(outputs: Sequence[str], references: Sequence[str]) -> list[float]:
+def sentence_chrf(outputs: Sequence[str], references: Sequence[str]) -> list[float]:
     """chrF2 of each row by itself, to sort a table by: BLEU would need 4-grams, which a short row does not have."""
-    require_pairs(outputs, references)
+    check_same_length(outputs, references)
     metric = CHRF()
     pairs = zip(outputs, references, strict=True)
     return [metric.sentence_score(output, [reference]).score for output, reference in pairs]

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from sacrebleu.metrics import BLEU
 
 from seq2see.core.seeds import generator
-from seq2see.metrics.bleu import Tokenise
-from seq2see.metrics.pairs import require_pairs
+from seq2see.metrics.bleu import BleuTokenizer
+from seq2see.metrics.checks import check_same_length
 
-ORDERS = 4
+MAX_NGRAM_ORDER = 4
 """BLEU counts n-grams up to this length."""
 
 
 @dataclass(frozen=True)
-class Resampled:
+class BootstrapScore:
     """The score of one system on the real test set, and over the resampled ones."""
 
     score: float
@@ -42,9 +42,9 @@ class Resampled:
 class PairedBootstrap:
     """Two systems compared on the same resampled test sets."""
 
-    first: Resampled
-    second: Resampled
-    difference: Resampled
+    first: BootstrapScore
+    second: BootstrapScore
+    difference: BootstrapScore
     """second - first: its interval says how large the gain is, the p-value only whether there is one."""
     p_value: float
     """Share of resampled sets on which the better system is not better (one-sided)."""
@@ -61,20 +61,20 @@ def paired_bootstrap(
     *,
     seed: int,
     samples: int = 1000,
-    tokenise: Tokenise = "13a",
+    tokenize: BleuTokenizer = "13a",
 ) -> PairedBootstrap:
     """Compare the BLEU of two systems' outputs for the same references."""
-    return bootstrap_of_runs([first], [second], references, seed=seed, samples=samples, tokenise=tokenise)
+    return paired_bootstrap_of_runs([first], [second], references, seed=seed, samples=samples, tokenize=tokenize)
 
 
-def bootstrap_of_runs(
+def paired_bootstrap_of_runs(
     first: Sequence[Sequence[str]],
     second: Sequence[Sequence[str]],
     references: Sequence[str],
     *,
     seed: int,
     samples: int = 1000,
-    tokenise: Tokenise = "13a",
+    tokenize: BleuTokenizer = "13a",
 ) -> PairedBootstrap:
     """Compare two systems that were trained several times, say with three seeds; each counts by its mean BLEU.
 
@@ -82,17 +82,17 @@ def bootstrap_of_runs(
     instead would pretend that there were that many more sentences, and give too small a p-value.
     """
     for outputs in (*first, *second):
-        require_pairs(outputs, references)
-    metric = BLEU(tokenize=tokenise)
-    counts = _draws(len(references), samples, seed)
-    return _compared(
+        check_same_length(outputs, references)
+    metric = BLEU(tokenize=tokenize)
+    counts = _resample_counts(len(references), samples, seed)
+    return _compare(
         _mean_scores(metric, first, references, counts),
         _mean_scores(metric, second, references, counts),
         f"{metric.get_signature()}|bs:{samples}|seed:{seed}",
     )
 
 
-def paired_accuracy(
+def paired_bootstrap_accuracy(
     first: NDArray[np.int64], second: NDArray[np.int64], *, seed: int, samples: int = 1000
 ) -> PairedBootstrap:
     """Compare how much of their answers two systems got right, in percent.
@@ -100,9 +100,9 @@ def paired_accuracy(
     Both are (example, 2): how many answers of each example were right, and of how many; a sentence has a tag for each
     word, and its words are drawn together, because they are not independent.
     """
-    counts = _draws(len(first), samples, seed)
+    counts = _resample_counts(len(first), samples, seed)
     scores = [_shares(np.vstack([each.sum(axis=0), counts @ each])) for each in (first, second)]
-    return _compared(scores[0], scores[1], f"accuracy|bs:{samples}|seed:{seed}")
+    return _compare(scores[0], scores[1], f"accuracy|bs:{samples}|seed:{seed}")
 
 
 def _shares(sums: NDArray[np.int64]) -> tuple[float, NDArray[np.float64]]:
@@ -110,20 +110,20 @@ def _shares(sums: NDArray[np.int64]) -> tuple[float, NDArray[np.float64]]:
     return float(shares[0]), shares[1:]
 
 
-def _draws(examples: int, samples: int, seed: int) -> NDArray[np.int64]:
+def _resample_counts(examples: int, samples: int, seed: int) -> NDArray[np.int64]:
     """(sample, example): how often each was drawn; the same draws serve all systems."""
     return generator(seed, "bootstrap").multinomial(examples, np.full(examples, 1 / examples), size=samples)
 
 
-def _compared(
+def _compare(
     first: tuple[float, NDArray[np.float64]], second: tuple[float, NDArray[np.float64]], signature: str
 ) -> PairedBootstrap:
     """Two systems by their scores on the real set, and on each resampled set."""
-    real, gains = second[0] - first[0], second[1] - first[1]
-    not_better = (gains <= 0) if real >= 0 else (gains >= 0)
+    observed, gains = second[0] - first[0], second[1] - first[1]
+    not_better = (gains <= 0) if observed >= 0 else (gains >= 0)
     # The real test set is one more set on which the question was asked, so p is never 0.
     p_value = (int(not_better.sum()) + 1) / (len(gains) + 1)
-    return PairedBootstrap(_summary(*first), _summary(*second), _summary(real, gains), p_value, signature)
+    return PairedBootstrap(_summary(*first), _summary(*second), _summary(observed, gains), p_value, signature)
 
 
 def _mean_scores(
@@ -131,8 +131,8 @@ def _mean_scores(
 ) -> tuple[float, NDArray[np.float64]]:
     """The mean BLEU of some runs on the real set, and on each resampled set."""
     scores = [_scores(metric, sentence_statistics(metric, outputs, references), counts) for outputs in runs]
-    real, resampled = zip(*scores, strict=True)
-    return sum(real) / len(real), np.mean(resampled, axis=0)
+    observed, resampled = zip(*scores, strict=True)
+    return sum(observed) / len(observed), np.mean(resampled, axis=0)
 
 
 def sentence_statistics(metric: BLEU, outputs: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
@@ -151,8 +151,8 @@ def _scores(
     sums = np.vstack([statistics.sum(axis=0), counts @ statistics]).tolist()
     scores = [
         BLEU.compute_bleu(
-            correct=row[2 : 2 + ORDERS],
-            total=row[2 + ORDERS :],
+            correct=row[2 : 2 + MAX_NGRAM_ORDER],
+            total=row[2 + MAX_NGRAM_ORDER :],
             sys_len=row[0],
             ref_len=row[1],
             smooth_method=metric.smooth_method,
@@ -162,6 +162,6 @@ def _scores(
     return scores[0], np.array(scores[1:])
 
 
-def _summary(real: float, resampled: NDArray[np.float64]) -> Resampled:
+def _summary(observed: float, resampled: NDArray[np.float64]) -> BootstrapScore:
     low, high = np.quantile(resampled, [0.025, 0.975])
-    return Resampled(float(real), float(resampled.mean()), float(low), float(high))
+    return BootstrapScore(float(observed), float(resampled.mean()), float(low), float(high))

@@ -14,20 +14,20 @@ from typing import Any
 from rapidfuzz.distance import Levenshtein
 
 from seq2see.core.errors import UserError
-from seq2see.metrics.pairs import require_pairs
+from seq2see.metrics.checks import check_same_length
 
 Symbols = Sequence[str]
 
 
 @dataclass(frozen=True)
-class EditErrors:
+class EditErrorCounts:
     """Answers that are wrong, and the edits that would mend them; counts, so that parts add up.
 
     >>> print(EditErrors(wrong=1, rows=4, edits=3, symbols=20))
     25.0 % of 4 wrong, 15.0 % of their 20 symbols
     """
 
-    wrong: int
+    wrong_sequences: int
     """Answers that are none of the right ones."""
     rows: int
     edits: int
@@ -36,38 +36,38 @@ class EditErrors:
     """The length of those right answers, summed."""
 
     @property
-    def row_rate(self) -> float:
+    def sequence_error_rate(self) -> float:
         """The share of wrong answers, in percent."""
-        return 100 * self.wrong / self.rows
+        return 100 * self.wrong_sequences / self.rows
 
     @property
-    def symbol_rate(self) -> float:
+    def symbol_error_rate(self) -> float:
         """Edits over right symbols, in percent; long wrong answers can take it over 100."""
         if self.symbols == 0:
             raise UserError("An error rate needs right answers with at least one symbol.")
         return 100 * self.edits / self.symbols
 
-    def __add__(self, other: EditErrors) -> EditErrors:
+    def __add__(self, other: EditErrorCounts) -> EditErrorCounts:
         sums = {name: value + getattr(other, name) for name, value in asdict(self).items()}
-        return EditErrors(**sums)
+        return EditErrorCounts(**sums)
 
     def __str__(self) -> str:
-        return f"{self.row_rate:.1f} % of {self.rows} wrong, {self.symbol_rate:.1f} % of their {self.symbols} symbols"
+        return f"{self.sequence_error_rate:.1f} % of {self.rows} wrong, {self.symbol_error_rate:.1f} % of their {self.symbols} symbols"
 
 
-def edit_errors(outputs: Sequence[Symbols], answers: Sequence[Sequence[Symbols]]) -> EditErrors:
+def count_edit_errors(outputs: Sequence[Symbols], all_references: Sequence[Sequence[Symbols]]) -> EditErrorCounts:
     """Compare each output with its right answers; of equally near ones the first counts."""
-    require_pairs(outputs, answers)
-    edits = symbols = wrong = 0
-    for output, right in zip(outputs, answers, strict=True):
+    check_same_length(outputs, all_references)
+    edits = symbols = wrong_sequences = 0
+    for output, right in zip(outputs, all_references, strict=True):
         if not right:
             raise UserError("There is no right answer to compare an output with.")
         distances = [Levenshtein.distance(output, answer) for answer in right]
         nearest = distances.index(min(distances))
         edits += distances[nearest]
         symbols += len(right[nearest])
-        wrong += distances[nearest] > 0
-    return EditErrors(wrong, len(outputs), edits, symbols)
+        wrong_sequences += distances[nearest] > 0
+    return EditErrorCounts(wrong_sequences, len(outputs), edits, symbols)
 
 
 def without_stress(phonemes: Symbols) -> list[str]:
@@ -79,20 +79,20 @@ def without_stress(phonemes: Symbols) -> list[str]:
     return [phoneme.rstrip("012") for phoneme in phonemes]
 
 
-def pronunciation_errors(outputs: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, Any]:
+def pronunciation_errors(outputs: Sequence[str], all_references: Sequence[Sequence[str]]) -> dict[str, Any]:
     """Word and phoneme error rate of phonemes between spaces, in percent; a word is wrong if it is no right answer.
 
     The field reports them without stress; with stress every digit must be right too.
     """
-    said = [output.split() for output in outputs]
-    right = [[answer.split() for answer in each] for each in answers]
-    stressed = edit_errors(said, right)
-    bare = edit_errors(
-        [without_stress(each) for each in said], [[without_stress(answer) for answer in each] for each in right]
+    predicted = [output.split() for output in outputs]
+    right = [[answer.split() for answer in each] for each in all_references]
+    stressed = count_edit_errors(predicted, right)
+    bare = count_edit_errors(
+        [without_stress(each) for each in predicted], [[without_stress(answer) for answer in each] for each in right]
     )
     return {
-        "word_errors": bare.row_rate,
-        "phoneme_errors": bare.symbol_rate,
-        "word_errors_with_stress": stressed.row_rate,
-        "phoneme_errors_with_stress": stressed.symbol_rate,
+        "word_error_rate": bare.sequence_error_rate,
+        "phoneme_error_rate": bare.symbol_error_rate,
+        "word_error_rate_with_stress": stressed.sequence_error_rate,
+        "phoneme_error_rate_with_stress": stressed.symbol_error_rate,
     }

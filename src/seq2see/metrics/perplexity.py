@@ -1,8 +1,8 @@
 """Perplexity: how many equally likely choices a model hesitates between, and per what.
 
-Perplexity per token of one tokeniser says nothing about perplexity per token of another: with longer
+Perplexity per token of one tokenizer says nothing about perplexity per token of another: with longer
 pieces each single guess is harder, and there are fewer of them. So the unit is part of the value, and
-two units are never compared. Bits per character can be compared on the same text for every tokeniser.
+two units are never compared. Bits per character can be compared on the same text for every tokenizer.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Perplexity:
     unit: Unit
     characters: int | None = None
     """Length of the same text in characters, for bits per character; known anyway if that is the unit."""
-    tokeniser: str = ""
-    """Whose tokens were counted: a name or fingerprint. Tokens of two tokenisers are two units."""
+    tokenizer: str = ""
+    """Whose tokens were counted: a name or fingerprint. Tokens of two tokenizers are two units."""
 
     def __post_init__(self) -> None:
         if self.count <= 0:
@@ -48,26 +48,26 @@ class Perplexity:
 
     @property
     def bits_per_character(self) -> float:
-        """The loss in bits, divided by the characters of the text: the same scale for all tokenisers."""
+        """The loss in bits, divided by the characters of the text: the same scale for all tokenizers."""
         characters = self.characters or (self.count if self.unit == "character" else None)
         if not characters:
             raise UserError(
                 "The characters of this text were not counted.",
-                remedy="Give `characters` to get bits per character.",
+                hint="Give `characters` to get bits per character.",
             )
         return self.loss / math.log(2) / characters
 
     def __str__(self) -> str:
-        of = f" of {self.tokeniser}" if self.tokeniser else ""
+        of = f" of {self.tokenizer}" if self.tokenizer else ""
         known = self.unit == "character" or self.characters
         bits = f" ({self.bits_per_character:.3f} bits per character)" if known else ""
         return f"{self.value:.2f} per {self.unit}{of}{bits}"
 
     def __lt__(self, other: Perplexity) -> bool:
         """True if this one is better; refuses if the two are not on one scale."""
-        if (self.unit, self.tokeniser) != (other.unit, other.tokeniser):
+        if (self.unit, self.tokenizer) != (other.unit, other.tokenizer):
             raise UserError(
                 f"Perplexities of different units cannot be compared: {self} and {other}.",
-                remedy="Compare their bits per character on the same text instead.",
+                hint="Compare their bits per character on the same text instead.",
             )
         return self.value < other.value

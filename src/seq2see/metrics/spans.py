@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seq2see.metrics.classes import Figures
+from seq2see.metrics.classification import PrecisionRecallF1
 
 Span = tuple[int, int, str]
 """The first word, the word behind the last, the kind."""
 
 
-def are_spans(tags: Sequence[str]) -> bool:
+def are_bio_tags(tags: Sequence[str]) -> bool:
     """Whether these are tags of spans: O, and B- and I- with a kind behind them."""
     return (
         "O" in tags and any(tag.startswith("B-") for tag in tags) and all(tag[:2] in ("O", "B-", "I-") for tag in tags)
     )
 
 
-def spans_of(tags: Sequence[str]) -> set[Span]:
+def extract_spans(tags: Sequence[str]) -> set[Span]:
     """The spans of a sentence; an I- that continues nothing of its kind begins a span.
 
     >>> sorted(spans_of(["B-PER", "I-PER", "O", "I-LOC", "B-LOC"]))
@@ -42,19 +42,21 @@ def spans_of(tags: Sequence[str]) -> set[Span]:
 class SpanScore:
     """Spans found in all sentences together."""
 
-    right: int
-    answered: int
-    there: int
+    correct: int
+    predicted: int
+    actual: int
 
     @staticmethod
-    def of(truths: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> SpanScore:
+    def of(references: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> SpanScore:
         """Compare the tags of sentences with the true ones."""
-        pairs = [(spans_of(truth), spans_of(answer)) for truth, answer in zip(truths, answers, strict=True)]
+        pairs = [
+            (extract_spans(truth), extract_spans(answer)) for truth, answer in zip(references, answers, strict=True)
+        ]
         counts = ((len(one & other), len(other), len(one)) for one, other in pairs)
         return SpanScore(*map(sum, zip(*counts, strict=True)))
 
     @property
-    def figures(self) -> Figures:
+    def scores(self) -> PrecisionRecallF1:
         """Precision, recall and F1."""
-        precision = self.right / self.answered if self.answered else 0.0
-        return Figures(precision, self.right / self.there if self.there else 0.0, self.there)
+        precision = self.correct / self.predicted if self.predicted else 0.0
+        return PrecisionRecallF1(precision, self.correct / self.actual if self.actual else 0.0, self.actual)

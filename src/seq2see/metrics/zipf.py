@@ -15,26 +15,30 @@ POINTS = 50
 """Ranks at which the line is fitted, evenly spread over the logarithm: otherwise the rare ones would decide alone."""
 
 
-def plateaus(counts: Sequence[int], times: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The first and the last rank of all that occur equally often; counts descend, each as many `times`.
+def rank_ranges(
+    counts: Sequence[int], multiplicities: Sequence[int]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The first and the last rank of all that occur equally often; counts descend, each as many `multiplicities`.
 
     >>> [ranks.tolist() for ranks in plateaus([9, 4, 1], [1, 2, 3])]
     [[1.0, 2.0, 4.0], [1.0, 3.0, 6.0]]
     """
-    last = np.cumsum(np.asarray(times, dtype=np.float64))
+    last = np.cumsum(np.asarray(multiplicities, dtype=np.float64))
     return np.concatenate([[1.0], last[:-1] + 1]), last
 
 
-def zipf_slope(counts: Sequence[int], times: Sequence[int], lowest: int = 1, highest: int | None = None) -> float:
+def zipf_slope(
+    counts: Sequence[int], multiplicities: Sequence[int], min_rank: int = 1, max_rank: int | None = None
+) -> float:
     """The slope of log frequency over log rank, between two ranks; not a number if there are not two.
 
     >>> round(zipf_slope([1200, 600, 400, 300, 240, 200], [1] * 6), 3)
     -1.0
     """
-    _, last = plateaus(counts, times)
-    highest = int(last[-1]) if highest is None else min(highest, int(last[-1]))
-    if highest <= lowest:
+    _, last = rank_ranges(counts, multiplicities)
+    max_rank = int(last[-1]) if max_rank is None else min(max_rank, int(last[-1]))
+    if max_rank <= min_rank:
         return float("nan")
-    ranks = np.unique(np.geomspace(lowest, highest, POINTS).round())
+    ranks = np.unique(np.geomspace(min_rank, max_rank, POINTS).round())
     frequencies = np.asarray(counts, dtype=np.float64)[np.searchsorted(last, ranks)]
     return float(np.polyfit(np.log(ranks), np.log(frequencies), 1)[0])

@@ -8,156 +8,162 @@ from typing import Any
 from torch import nn
 
 from seq2see.core.seeds import seed_torch
-from seq2see.layers.feed_forward import CURVES, THINKS
-from seq2see.layers.initialise import initialise
+from seq2see.layers.feed_forward import ACTIVATIONS, FEED_FORWARDS
+from seq2see.layers.initialization import initialize
 from seq2see.layers.norms import EPSILON
-from seq2see.layers.patches import Patches
+from seq2see.layers.patch_embedding import PatchEmbedding
 from seq2see.layers.pooling import (
     AttentionPooling,
-    FirstPooling,
-    FirstTwoPooling,
-    LearnedTokens,
+    ClsDistillationPooling,
+    ClsPooling,
     MeanPooling,
     Pooling,
-    RethoughtPooling,
+    PrefixTokens,
+    TanhClsPooling,
 )
-from seq2see.layers.positions import GRIDS, POSITIONS, LearnedGrid, LearnedPositions
-from seq2see.layers.resnet import Features, Stem, window
-from seq2see.models.bert import BERT, PairBERT, Rethink
+from seq2see.layers.positions import POSITIONS, POSITIONS_2D, LearnedPositions, LearnedPositions2d
+from seq2see.layers.resnet import ConvolutionalStem, ResNetStem, conv2d
+from seq2see.models.bert import BERT, BERTForPreTraining, PredictionHeadTransform
 from seq2see.models.classifier import CLASSIFIERS
 from seq2see.models.convolutional import (
-    ConvolutionalEncoder,
-    ConvolutionalEncoderSettings,
-    WindowEncoder,
-    WindowEncoderSettings,
+    GatedCNN,
+    GatedCNNSettings,
+    TextCNN,
+    TextCNNSettings,
 )
-from seq2see.models.counting import AsTheyAre, CountingDecoder, CountingSettings
-from seq2see.models.embedder import EMBEDDERS
-from seq2see.models.film import FilmFrontend
-from seq2see.models.frontends import FRONTENDS, SentenceFrontend, TokenFrontend
+from seq2see.models.embedding_model import EMBEDDING_MODELS
+from seq2see.models.encoder_model import EncoderModel
 from seq2see.models.gpt import GPTDecoder
-from seq2see.models.heads import HEADS, PartialHead
+from seq2see.models.heads import HEADS, SuppressTokensHead
+from seq2see.models.image_settings import ImageSource, VideoSource
 from seq2see.models.language_model import LanguageModel
-from seq2see.models.picture_settings import Film, Picture
-from seq2see.models.reader import Reader
+from seq2see.models.mlp_lm import MLPDecoder, MLPDecoderSettings
+from seq2see.models.ngram_lm import IdentityEmbedding, NgramDecoder, NgramSettings
 from seq2see.models.recurrent import (
     RecurrentDecoder,
     RecurrentDecoderSettings,
     RecurrentEncoder,
     RecurrentEncoderSettings,
 )
-from seq2see.models.resnet import ResNetEncoder, ResNetSettings
+from seq2see.models.resnet_encoder import ResNetEncoder, ResNetSettings
 from seq2see.models.seq2seq import Seq2Seq
-from seq2see.models.series import NumberFrontend, NumberHead
 from seq2see.models.settings import (
-    Blanks,
-    BlanksAndPairs,
-    Encoder,
+    BertEmbeddingSettings,
+    EmbeddingTarget,
+    EncoderSettings,
+    ImageLabel,
     Label,
+    MaskedTokensNSPTarget,
+    MaskedTokensTarget,
     ModelSettings,
-    Ngrams,
-    PictureLabel,
-    Sentences,
+    NgramEmbeddingSettings,
     Series,
     Tags,
     Text,
     TextTarget,
-    Tokens,
-    Vector,
-    table_width,
+    TokenEmbeddingSettings,
+    embedding_width_of,
 )
-from seq2see.models.spelling import NgramFrontend
-from seq2see.models.tagger import TAGGERS, Tagger, WholeTagger
+from seq2see.models.subword_ngrams import NgramEmbedding
+from seq2see.models.tagger import TAGGERS, Tagger, WordTagger
+from seq2see.models.token_embeddings import TOKEN_EMBEDDINGS, BertEmbedding, TokenEmbedding
 from seq2see.models.transformer import TransformerDecoder, TransformerEncoder, TransformerSettings
-from seq2see.models.vit import PictureFrontend, ViT
-from seq2see.models.window import WindowDecoder, WindowDecoderSettings
+from seq2see.models.value_embedding import RegressionHead, ValueEmbedding
+from seq2see.models.video import VideoEmbedding
+from seq2see.models.vit import ImageEmbedding, ViT
 
 # A Transformer must be told where tokens stand, by attention if not by what is added to the vectors.
 ENCODERS: dict[type, Callable[[Any, str], nn.Module]] = {
     TransformerSettings: TransformerEncoder,
-    RecurrentEncoderSettings: lambda settings, positions: RecurrentEncoder.of(settings),
-    ConvolutionalEncoderSettings: lambda settings, positions: ConvolutionalEncoder.of(settings),
-    WindowEncoderSettings: lambda settings, positions: WindowEncoder.of(settings),
+    RecurrentEncoderSettings: lambda settings, positions: RecurrentEncoder.from_settings(settings),
+    GatedCNNSettings: lambda settings, positions: GatedCNN.from_settings(settings),
+    TextCNNSettings: lambda settings, positions: TextCNN.from_settings(settings),
     ResNetSettings: lambda settings, positions: ResNetEncoder(settings),
 }
-CUTS: dict[str, Callable[[Any, int, int], nn.Module]] = {  # from pixels to a map of vectors
-    "patches": lambda look, channels, width: Patches(channels, look.size, width),
-    "stem": lambda look, channels, width: Stem(channels, width, look.depth),
-    "features": lambda look, channels, width: Features(channels, width, look.depth, look.stages),
-    "pixels": lambda look, channels, width: window(channels, width, 3),
+PATCH_EMBEDDINGS: dict[str, Callable[[Any, int, int], nn.Module]] = {  # from pixels to a map of vectors
+    "patches": lambda options, channels, width: PatchEmbedding(channels, options.size, width),
+    "stem": lambda options, channels, width: ConvolutionalStem(channels, width, options.depth),
+    "features": lambda options, channels, width: ResNetStem(channels, width, options.depth, options.stages),
+    "pixels": lambda options, channels, width: conv2d(channels, width, 3),
 }
 DECODERS: dict[type, Callable[[Any, int, str], nn.Module]] = {
     TransformerSettings: TransformerDecoder,
-    RecurrentDecoderSettings: lambda settings, memory_width, positions: RecurrentDecoder.of(settings, memory_width),
-}
-WRITERS: dict[type, Callable[[Any, str], nn.Module]] = {  # decoders that have nothing to look across at
-    TransformerSettings: GPTDecoder,
-    RecurrentDecoderSettings: lambda settings, positions: RecurrentDecoder.of(settings, memory_width=None),
-    WindowDecoderSettings: lambda settings, positions: WindowDecoder(settings),
-}
-READERS: dict[type, Callable[[Any, nn.Module, Any, int], Reader]] = {
-    Blanks: lambda source, body, settings, answers: BERT(source, body, _rethink(settings.encoder)),
-    BlanksAndPairs: lambda source, body, settings, answers: PairBERT(source, body, _rethink(settings.encoder)),
-    Label: lambda source, body, settings, answers: CLASSIFIERS[settings.target.summary](
-        source, body, settings.encoder, answers
+    RecurrentDecoderSettings: lambda settings, memory_width, positions: RecurrentDecoder.from_settings(
+        settings, memory_width
     ),
-    PictureLabel: lambda source, body, settings, answers: ViT(source, body, settings.encoder, answers, _pool(settings)),
-    Tags: lambda source, body, settings, answers: _tagger(settings)(source, body, settings.encoder, answers),
-    Vector: lambda source, body, settings, answers: EMBEDDERS[settings.target.summary](source, body),
+}
+DECODERS_WITHOUT_MEMORY: dict[type, Callable[[Any, str], nn.Module]] = {  # decoders that have nothing to look across at
+    TransformerSettings: GPTDecoder,
+    RecurrentDecoderSettings: lambda settings, positions: RecurrentDecoder.from_settings(settings, memory_width=None),
+    MLPDecoderSettings: lambda settings, positions: MLPDecoder(settings),
+}
+ENCODER_MODELS: dict[type, Callable[[Any, nn.Module, Any, int], EncoderModel]] = {
+    MaskedTokensTarget: lambda source, body, settings, classes: BERT(source, body, _head_transform(settings.encoder)),
+    MaskedTokensNSPTarget: lambda source, body, settings, classes: BERTForPreTraining(
+        source, body, _head_transform(settings.encoder)
+    ),
+    Label: lambda source, body, settings, classes: CLASSIFIERS[settings.target.pooling](
+        source, body, settings.encoder, classes
+    ),
+    ImageLabel: lambda source, body, settings, classes: ViT(
+        source, body, settings.encoder, classes, _pooling(settings)
+    ),
+    Tags: lambda source, body, settings, classes: _tagger(settings)(source, body, settings.encoder, classes),
+    EmbeddingTarget: lambda source, body, settings, classes: EMBEDDING_MODELS[settings.target.pooling](source, body),
 }
 
 
-def build_model(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel | Reader:
+def build_model(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel | EncoderModel:
     """The model these settings describe, for vocabularies of these sizes; a language model has only the second."""
     if isinstance(settings.target, Series):
         return _series(settings)
-    build = build_writer if settings.writes else _reader
+    build = build_generative_model if settings.generates else _encoder_model
     return build(settings, source_size, target_size)
 
 
 def _series(settings: ModelSettings) -> LanguageModel:
     """A model that writes numbers; blocks tell by rotation how far apart two of them are."""
     decoder: Any = settings.decoder
-    body = WRITERS[type(decoder)](decoder, "rotary")
-    return LanguageModel(NumberFrontend(decoder.width), body, NumberHead(decoder.width))
+    body = DECODERS_WITHOUT_MEMORY[type(decoder)](decoder, "rotary")
+    return LanguageModel(ValueEmbedding(decoder.width), body, RegressionHead(decoder.width))
 
 
-def _reader(settings: ModelSettings, source_size: int, answers: int) -> Reader:
-    """A model that reads a text, or looks at a picture, and gives one of so many answers."""
+def _encoder_model(settings: ModelSettings, source_size: int, classes: int) -> EncoderModel:
+    """A model that reads a text, or looks at an image, and gives one of so many answers."""
     text, encoder = settings.source, settings.encoder
     assert text is not None
     assert encoder is not None
     source: nn.Module
-    if isinstance(text, Picture):
-        source = _picture_frontend(settings, text, encoder)
-    elif isinstance(text.frontend, Ngrams):
-        look = text.frontend
-        source = NgramFrontend(look.rows, encoder.width, look.letters, look.left_out, encoder.dropout)
+    if isinstance(text, ImageSource):
+        source = _image_embedding(settings, text, encoder)
+    elif isinstance(text.frontend, NgramEmbeddingSettings):
+        options = text.frontend
+        source = NgramEmbedding(options.buckets, encoder.width, options.max_n, options.word_dropout, encoder.dropout)
     else:
-        source = _frontend(text, nn.Embedding(source_size, encoder.width), encoder.dropout, _epsilon(encoder))
+        source = _token_embedding(text, nn.Embedding(source_size, encoder.width), encoder.dropout, _norm_eps(encoder))
     body = ENCODERS[type(encoder)](encoder, text.frontend.positions)
-    return READERS[type(settings.target)](source, body, settings, answers)
+    return ENCODER_MODELS[type(settings.target)](source, body, settings, classes)
 
 
-def build_writer(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel:
+def build_generative_model(settings: ModelSettings, source_size: int, target_size: int) -> LanguageModel:
     """A model that writes a text."""
-    encoder, decoder, text = settings.encoder, settings.decoder, settings.written
+    encoder, decoder, text = settings.encoder, settings.decoder, settings.target_text
     assert decoder is not None
-    if isinstance(decoder, CountingSettings):  # it needs no vectors of tokens, and gives none
-        return LanguageModel(AsTheyAre(), CountingDecoder(decoder, target_size), nn.Identity())
-    target_table = nn.Embedding(target_size, table_width(decoder))
-    target, head = _frontend(text, target_table, decoder.dropout), _head(text, target_table)
-    if isinstance(decoder, RecurrentDecoderSettings) and decoder.locked:
-        target.lock(decoder.locked.words, decoder.locked.inputs)
+    if isinstance(decoder, NgramSettings):  # it needs no vectors of tokens, and gives none
+        return LanguageModel(IdentityEmbedding(), NgramDecoder(decoder, target_size), nn.Identity())
+    target_table = nn.Embedding(target_size, embedding_width_of(decoder))
+    target, head = _token_embedding(text, target_table, decoder.dropout), _head(text, target_table)
+    if isinstance(decoder, RecurrentDecoderSettings) and decoder.awd:
+        target.set_awd_dropout(decoder.awd.embedding_dropout, decoder.awd.input_dropout)
     if encoder is None or settings.source is None:
-        return LanguageModel(target, WRITERS[type(decoder)](decoder, text.frontend.positions), head)
+        return LanguageModel(target, DECODERS_WITHOUT_MEMORY[type(decoder)](decoder, text.frontend.positions), head)
     source: nn.Module
-    if isinstance(settings.source, Picture):
-        source = _picture_frontend(settings, settings.source, encoder)
+    if isinstance(settings.source, ImageSource):
+        source = _image_embedding(settings, settings.source, encoder)
     else:
         shared = text.vocabulary == "shared"
         source_table = target_table if shared else nn.Embedding(source_size, encoder.width)
-        source = _frontend(settings.read, source_table, encoder.dropout)
+        source = _token_embedding(settings.source_text, source_table, encoder.dropout)
     return Seq2Seq(
         source=source,
         encoder=ENCODERS[type(encoder)](encoder, settings.source.frontend.positions),
@@ -167,68 +173,78 @@ def build_writer(settings: ModelSettings, source_size: int, target_size: int) ->
     )
 
 
-def fresh_model(settings: ModelSettings, sizes: tuple[int, int], start: str, seed: int) -> LanguageModel | Reader:
+def fresh_model(settings: ModelSettings, sizes: tuple[int, int], init: str, seed: int) -> LanguageModel | EncoderModel:
     """A model with its first weights drawn; they depend on the seed alone."""
     seed_torch(seed, "weights")
     model = build_model(settings, *sizes)
-    initialise(model, start)
+    initialize(model, init)
     return model
 
 
-def _rethink(encoder: Encoder) -> Rethink:
+def _head_transform(encoder: EncoderSettings) -> PredictionHeadTransform:
     """BERT's part before the head, with the curve and the epsilon of the blocks, where these have any."""
-    curve = encoder.think if isinstance(encoder, TransformerSettings) else ""
-    return Rethink(encoder.width, curve if curve in CURVES else "gelu-tanh", _epsilon(encoder))
+    activation = encoder.activation if isinstance(encoder, TransformerSettings) else ""
+    return PredictionHeadTransform(
+        encoder.width, activation if activation in ACTIVATIONS else "gelu-tanh", _norm_eps(encoder)
+    )
 
 
-def _epsilon(encoder: Encoder) -> float:
-    return encoder.epsilon if isinstance(encoder, TransformerSettings) else EPSILON
+def _norm_eps(encoder: EncoderSettings) -> float:
+    return encoder.norm_eps if isinstance(encoder, TransformerSettings) else EPSILON
 
 
-def _frontend(text: Text, table: nn.Embedding, dropout: float, epsilon: float = EPSILON) -> TokenFrontend:
+def _token_embedding(text: Text, table: nn.Embedding, dropout: float, eps: float = EPSILON) -> TokenEmbedding:
     frontend, width = text.frontend, table.embedding_dim
-    if isinstance(frontend, Sentences):
-        return SentenceFrontend(table, LearnedPositions(width, frontend.longest), dropout, epsilon)
-    assert isinstance(frontend, Tokens)
+    if isinstance(frontend, BertEmbeddingSettings):
+        return BertEmbedding(table, LearnedPositions(width, frontend.max_positions), dropout, eps)
+    assert isinstance(frontend, TokenEmbeddingSettings)
     learned = frontend.positions == "learned"
-    positions = LearnedPositions(width, frontend.longest) if learned else POSITIONS[frontend.positions](width)
-    return FRONTENDS[frontend.vectors](table, positions, dropout)
+    positions = LearnedPositions(width, frontend.max_positions) if learned else POSITIONS[frontend.positions](width)
+    return TOKEN_EMBEDDINGS[frontend.vectors](table, positions, dropout)
 
 
-def _picture_frontend(settings: ModelSettings, picture: Picture, encoder: Encoder) -> PictureFrontend | FilmFrontend:
-    """What makes a sequence of a picture; whoever reads a class token needs one in front."""
-    look, width = picture.frontend, encoder.enters if isinstance(encoder, ResNetSettings) else encoder.width
-    grid = (picture.side // look.size, picture.side // look.size)
-    positions = LearnedGrid(width, grid) if look.positions == "learned" else GRIDS[look.positions](width)
-    patches = CUTS[look.kind](look, picture.channels, width)
-    count = settings.in_front
-    tokens = LearnedTokens(width, count) if count else nn.Identity()
-    frontend = PictureFrontend(patches, positions, tokens, encoder.dropout)
-    return FilmFrontend(frontend, grid[0] * grid[1], width) if isinstance(picture, Film) else frontend
+def _image_embedding(
+    settings: ModelSettings, image: ImageSource, encoder: EncoderSettings
+) -> ImageEmbedding | VideoEmbedding:
+    """What makes a sequence of an image; whoever reads a class token needs one in front."""
+    options, width = image.frontend, encoder.enters if isinstance(encoder, ResNetSettings) else encoder.width
+    grid = (image.image_size // options.size, image.image_size // options.size)
+    positions = (
+        LearnedPositions2d(width, grid) if options.positions == "learned" else POSITIONS_2D[options.positions](width)
+    )
+    patches = PATCH_EMBEDDINGS[options.kind](options, image.channels, width)
+    count = settings.prefix_tokens
+    prefix_tokens = PrefixTokens(width, count) if count else nn.Identity()
+    frontend = ImageEmbedding(patches, positions, prefix_tokens, encoder.dropout)
+    return VideoEmbedding(frontend, grid[0] * grid[1], width) if isinstance(image, VideoSource) else frontend
 
 
-def _pool(settings: ModelSettings) -> Pooling:
-    """What sums up the patches of a picture."""
-    assert isinstance(settings.target, PictureLabel)
+def _pooling(settings: ModelSettings) -> Pooling:
+    """What sums up the patches of an image."""
+    assert isinstance(settings.target, ImageLabel)
     body: Any = settings.encoder
     pools: dict[str, Callable[[], Pooling]] = {
-        "class-token": FirstPooling,
-        "distilled": FirstTwoPooling,
+        "class-token": ClsPooling,
+        "distilled": ClsDistillationPooling,
         "mean": MeanPooling,
-        "pre-logits": lambda: RethoughtPooling(body.width),
+        "pre-logits": lambda: TanhClsPooling(body.width),
         "attention": lambda: AttentionPooling(
-            body.width, body.heads, THINKS[body.think](body.width, body.hidden), body.epsilon
+            body.width, body.heads, FEED_FORWARDS[body.activation](body.width, body.feed_forward_width), body.norm_eps
         ),
     }
-    return pools[settings.target.summary]()
+    return pools[settings.target.pooling]()
 
 
 def _tagger(settings: ModelSettings) -> type[Tagger]:
     """What a word is told from: from what was read of it as a whole, or from its pieces."""
     assert isinstance(settings.target, Tags)
-    return WholeTagger if isinstance(settings.read.frontend, Ngrams) else TAGGERS[settings.target.word]
+    return (
+        WordTagger
+        if isinstance(settings.source_text.frontend, NgramEmbeddingSettings)
+        else TAGGERS[settings.target.word_pooling]
+    )
 
 
 def _head(target: TextTarget, table: nn.Embedding) -> nn.Module:
     head = HEADS[target.head](table)
-    return PartialHead(head, table.num_embeddings, target.missing) if target.missing else head
+    return SuppressTokensHead(head, table.num_embeddings, target.suppress_tokens) if target.suppress_tokens else head

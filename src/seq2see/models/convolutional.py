@@ -13,14 +13,14 @@ from torch.nn import functional
 from seq2see.core.batch import Sequences
 from seq2see.core.settings import Settings
 from seq2see.layers.convolution import ConvolutionBlock
-from seq2see.layers.padding import blank, mean_real
-from seq2see.models.memory import Memory
+from seq2see.layers.padding import masked_mean, zero_padding
+from seq2see.models.encoder_output import EncoderOutput
 
-KERNEL = 3
-"""Places one convolution sees at once: its own and its two neighbours."""
+KERNEL_SIZE = 3
+"""Places one convolution sees at once: its own and its two neighbors."""
 
 
-class ConvolutionalEncoderSettings(Settings):
+class GatedCNNSettings(Settings):
     """An encoder of gated convolutions on top of each other."""
 
     kind: Literal["convolutional"] = "convolutional"
@@ -32,7 +32,7 @@ class ConvolutionalEncoderSettings(Settings):
     """Share of the numbers that is set to zero before each convolution while training."""
 
 
-class WindowEncoderSettings(Settings):
+class TextCNNSettings(Settings):
     """An encoder of windows of three widths side by side, which looks for the best place of each pattern."""
 
     kind: Literal["windows"] = "windows"
@@ -42,54 +42,56 @@ class WindowEncoderSettings(Settings):
     """Share of the numbers that is set to zero, in the vectors of tokens and in the summary, while training."""
 
 
-class WindowEncoder(nn.Module):
+class TextCNN(nn.Module):
     """max over time of relu(W x[t .. t+k] + b), for windows of k = 3, 4 and 5 tokens (Kim 2014, section 2).
 
     Of every pattern only how well it fits anywhere is kept, in the summary; order counts inside a window alone.
     """
 
-    def __init__(self, width: int, kernels: Sequence[int] = (3, 4, 5)):
+    def __init__(self, width: int, kernel_sizes: Sequence[int] = (3, 4, 5)):
         super().__init__()
-        share, rest = divmod(width, len(kernels))
-        sizes = [share + (number < rest) for number in range(len(kernels))]
-        self.windows = nn.ModuleList(
-            nn.Conv1d(width, size, kernel) for size, kernel in zip(sizes, kernels, strict=True)
+        share, rest = divmod(width, len(kernel_sizes))
+        sizes = [share + (number < rest) for number in range(len(kernel_sizes))]
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(width, size, kernel) for size, kernel in zip(sizes, kernel_sizes, strict=True)
         )
-        self.sides = [((kernel - 1) // 2, kernel // 2) for kernel in kernels]  # zeros that a window may reach out to
+        self.paddings = [
+            ((kernel - 1) // 2, kernel // 2) for kernel in kernel_sizes
+        ]  # zeros that a window may reach out to
 
     @staticmethod
-    def of(settings: WindowEncoderSettings) -> WindowEncoder:
+    def from_settings(settings: TextCNNSettings) -> TextCNN:
         """The encoder that the settings describe."""
-        return WindowEncoder(settings.width)
+        return TextCNN(settings.width)
 
-    def forward(self, vectors: Sequences) -> Memory:
+    def forward(self, vectors: Sequences) -> EncoderOutput:
         """How well each pattern fits at every place, and at its best."""
-        places = blank(vectors).values.mT
+        places = zero_padding(vectors).values.mT
         found = [
             functional.relu(window(functional.pad(places, side))).mT
-            for window, side in zip(self.windows, self.sides, strict=True)
+            for window, side in zip(self.convolutions, self.paddings, strict=True)
         ]
-        fits = blank(Sequences(torch.cat(found, dim=-1), vectors.lengths))
-        return Memory(fits.values, fits.lengths, fits.values.amax(1))  # padding is 0, and nothing is less
+        fits = zero_padding(Sequences(torch.cat(found, dim=-1), vectors.lengths))
+        return EncoderOutput(fits.values, fits.lengths, fits.values.amax(1))  # padding is 0, and nothing is less
 
 
-class ConvolutionalEncoder(nn.Module):
+class GatedCNN(nn.Module):
     """A stack of gated convolutions; Gehring et al. 2017. The summary is the mean of the real places."""
 
     def __init__(self, input_width: int, width: int, depth: int, kernel: int, dropout: float = 0.0):
         super().__init__()
-        self.enter = nn.Linear(input_width, width)
+        self.input_projection = nn.Linear(input_width, width)
         self.blocks = nn.ModuleList(ConvolutionBlock(width, kernel, dropout) for _ in range(depth))
 
     @staticmethod
-    def of(settings: ConvolutionalEncoderSettings, input_width: int | None = None) -> ConvolutionalEncoder:
+    def from_settings(settings: GatedCNNSettings, input_width: int | None = None) -> GatedCNN:
         """The encoder that the settings describe; its input has the same width, unless told otherwise."""
         width = settings.width
-        return ConvolutionalEncoder(input_width or width, width, settings.depth, KERNEL, settings.dropout)
+        return GatedCNN(input_width or width, width, settings.depth, KERNEL_SIZE, settings.dropout)
 
-    def forward(self, vectors: Sequences) -> Memory:
+    def forward(self, vectors: Sequences) -> EncoderOutput:
         """The memory of these source vectors."""
-        vectors = Sequences(self.enter(blank(vectors).values), vectors.lengths)
+        vectors = Sequences(self.input_projection(zero_padding(vectors).values), vectors.lengths)
         for block in self.blocks:
             vectors = block(vectors)
-        return Memory(vectors.values, vectors.lengths, mean_real(vectors))
+        return EncoderOutput(vectors.values, vectors.lengths, masked_mean(vectors))

@@ -13,11 +13,18 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seq2see.core.batch import Sequences, Strung
+from seq2see.core.batch import PackedSequences, Sequences
 from seq2see.layers.attention import KeyValueCache
-from seq2see.layers.layout import layout_of
-from seq2see.layers.masks import MayLook, causal, for_kernel, own_past, so_far, times_from
-from seq2see.models.transformer import EncoderBlock, TransformerSettings, Wiring
+from seq2see.layers.masks import (
+    MayLook,
+    cache_mask,
+    causal_document_mask,
+    causal_mask,
+    next_position_ids,
+    with_additive_mask,
+)
+from seq2see.layers.unpadding import choose_layout
+from seq2see.models.transformer import BlockFactory, EncoderBlock, TransformerSettings
 
 Vectors = Float[Tensor, "row time width"]
 
@@ -29,13 +36,15 @@ class GPTBlock(EncoderBlock):
         self,
         vectors: Vectors,
         past: KeyValueCache,
-        times: Int[Tensor, "row new"],
-        real: Bool[Tensor, "row new"],
-        at_past: MayLook,
+        position_ids: Int[Tensor, "row new"],
+        valid: Bool[Tensor, "row new"],
+        self_attention_mask: MayLook,
     ) -> Vectors:
         """One block, for new times only; the past is in the cache, which takes them in."""
-        vectors = self.around_look(vectors, real, lambda x: self.look.step(x, past, times, at_past))
-        return self.around_think(vectors, real, self.think)
+        vectors = self.self_attention_residual(
+            vectors, valid, lambda x: self.self_attention.step(x, past, position_ids, self_attention_mask)
+        )
+        return self.feed_forward_residual(vectors, valid, self.feed_forward)
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,7 @@ class GPTState:
     """What GPT remembers between steps; rows first in every tensor."""
 
     blocks: tuple[KeyValueCache, ...]
-    filled: Int[Tensor, "row"]  # how many tokens each row has taken in
+    cache_lengths: Int[Tensor, "row"]  # how many tokens each row has taken in
 
 
 class GPTDecoder(nn.Module):
@@ -51,32 +60,35 @@ class GPTDecoder(nn.Module):
 
     def __init__(self, settings: TransformerSettings, positions: str = "sinusoidal"):
         super().__init__()
-        wiring = Wiring(settings, positions)
-        self.blocks: Any = wiring.stack(GPTBlock)
-        self.ending = wiring.ending()
+        factory = BlockFactory(settings, positions)
+        self.blocks: Any = factory.stack(GPTBlock)
+        self.final_norm = factory.final_norm()
 
     def forward(self, target: Sequences, memory: None = None) -> Vectors:
         """All times at once, for training: the causal mask hides from each time what comes after it."""
-        layout = layout_of(target)
-        at_itself = own_past(target) if isinstance(target, Strung) else causal()
-        vectors, is_real = layout.enter(target)
-        at_itself = for_kernel(at_itself, vectors)
+        layout = choose_layout(target)
+        self_attention_mask = causal_document_mask(target) if isinstance(target, PackedSequences) else causal_mask()
+        vectors, valid = layout.from_sequences(target)
+        self_attention_mask = with_additive_mask(self_attention_mask, vectors)
         for block in self.blocks:
-            vectors = block(vectors, is_real, at_itself, layout)
-        return layout.spread(vectors if self.ending is None else self.ending(vectors, is_real))
+            vectors = block(vectors, valid, self_attention_mask, layout)
+        return layout.pad(vectors if self.final_norm is None else self.final_norm(vectors, valid))
 
-    def start(self, memory: None, rows: int, room: int) -> GPTState:
+    def start(self, memory: None, rows: int, max_length: int) -> GPTState:
         """The state before the first token."""
-        blocks = tuple(block.look.room(rows, room) for block in self.blocks)
+        blocks = tuple(block.self_attention.room(rows, max_length) for block in self.blocks)
         return GPTState(blocks, torch.zeros(rows, dtype=torch.long, device=blocks[0].keys.device))
 
     def step(self, vectors: Vectors, state: GPTState) -> tuple[Vectors, GPTState]:
         """Take in one or more new tokens a row."""
-        new, room = vectors.size(1), state.blocks[0].keys.size(2)
-        times = times_from(state.filled, new)
-        everything, at_past = torch.ones_like(times, dtype=torch.bool), for_kernel(so_far(times, room), vectors)
+        new, max_length = vectors.size(1), state.blocks[0].keys.size(2)
+        position_ids = next_position_ids(state.cache_lengths, new)
+        valid, self_attention_mask = (
+            torch.ones_like(position_ids, dtype=torch.bool),
+            with_additive_mask(cache_mask(position_ids, max_length), vectors),
+        )
         for block, past in zip(self.blocks, state.blocks, strict=True):
-            vectors = block.step(vectors, past, times, everything, at_past)
-        if self.ending is not None:
-            vectors = self.ending(vectors, everything)
-        return vectors, GPTState(state.blocks, state.filled + new)
+            vectors = block.step(vectors, past, position_ids, valid, self_attention_mask)
+        if self.final_norm is not None:
+            vectors = self.final_norm(vectors, valid)
+        return vectors, GPTState(state.blocks, state.cache_lengths + new)

@@ -14,16 +14,16 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from seq2see.core.batch import Batch, Pictures, Sequences
+from seq2see.core.batch import Batch, Images, Sequences
 from seq2see.core.devices import device_of
-from seq2see.layers.masks import times_from
+from seq2see.layers.masks import next_position_ids
 
 
 @dataclass(frozen=True)
-class WritingState:
+class DecoderState:
     """Where each row stands in its text, and what the decoder remembers."""
 
-    time: Int[Tensor, "row"]
+    position: Int[Tensor, "row"]
     decoder: Any
 
 
@@ -45,23 +45,23 @@ class LanguageModel(nn.Module):
         assert batch.target is not None, "a language model needs a text"
         return Sequences(self.decoder(self.target(batch.target), None), batch.target.lengths)
 
-    def start(self, source: Sequences | Pictures | None, rows: int, room: int) -> WritingState:
-        """Get ready to write up to `room` tokens."""
+    def start(self, source: Sequences | Images | None, rows: int, max_length: int) -> DecoderState:
+        """Get ready to write up to `max_length` tokens."""
         assert source is None, "a language model has no source: what it shall go on from is a prefix"
         nothing = torch.zeros(rows, dtype=torch.long, device=device_of(self))
-        return WritingState(nothing, self.decoder.start(None, rows, room))
+        return DecoderState(nothing, self.decoder.start(None, rows, max_length))
 
     def step(
-        self, tokens: Shaped[Tensor, "row new"], state: WritingState
-    ) -> tuple[Float[Tensor, "row new vocab"], WritingState]:
+        self, tokens: Shaped[Tensor, "row new"], state: DecoderState
+    ) -> tuple[Float[Tensor, "row new vocab"], DecoderState]:
         """Take in new tokens (or numbers of a series); give the scores of what comes after each of them."""
-        hidden, state = self.read_on(tokens, state)
+        hidden, state = self.step_hidden(tokens, state)
         return self.head(hidden), state
 
-    def read_on(
-        self, tokens: Shaped[Tensor, "row new"], state: WritingState
-    ) -> tuple[Float[Tensor, "row new width"], WritingState]:
+    def step_hidden(
+        self, tokens: Shaped[Tensor, "row new"], state: DecoderState
+    ) -> tuple[Float[Tensor, "row new width"], DecoderState]:
         """The hidden states at new tokens, read from where the state was left, and the state after them."""
-        vectors = self.target.at(tokens, times_from(state.time, tokens.size(1)))
+        vectors = self.target.embed_at(tokens, next_position_ids(state.position, tokens.size(1)))
         hidden, decoder = self.decoder.step(vectors, state.decoder)
-        return hidden, WritingState(state.time + tokens.size(1), decoder)
+        return hidden, DecoderState(state.position + tokens.size(1), decoder)

@@ -1,7 +1,7 @@
 """The recurrent family: an encoder that reads the source, a decoder that reads the target and looks back.
 
 Here stand the settings, with the words one can choose from beside the classes they mean, and the two
-models. What they are made of: the cells in `layers/recurrent.py` and `layers/gated.py`, the ways of looking in
+models. What they are made of: the cells in `layers/recurrent_cells.py` and `layers/gru_lstm.py`, the ways of looking in
 `recurrent_looks.py`, the first state in `recurrent_state.py`.
 """
 
@@ -17,39 +17,45 @@ from torch import Tensor, nn
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
-from seq2see.layers.dropout import LockedDropout
-from seq2see.layers.gated import GRUCell, LSTMCell, NotesGRUCell
-from seq2see.layers.padding import blank
-from seq2see.layers.recurrent import Cell, ElmanCell, FusedCell, ReluCell
+from seq2see.layers.dropout import VariationalDropout
+from seq2see.layers.gru_lstm import GRUCell, LSTMCell, ResetBeforeGRUCell
+from seq2see.layers.padding import zero_padding
 from seq2see.layers.recurrent_attention import (
     AdditiveAttention,
     BilinearAttention,
     DotAttention,
     ScaledDotAttention,
 )
-from seq2see.layers.recurrent_stack import CellStack, LockedStack, ReadBothWays, ReadForwards
-from seq2see.models.memory import Memory
-from seq2see.models.recurrent_looks import Look, LookAfter, LookAtSummary, LookBefore, LookOnce
-from seq2see.models.recurrent_state import Bridge, ProjectedStart, RecurrentState
+from seq2see.layers.recurrent_cells import FusedCell, RecurrentCell, ReluRNNCell, RNNCell
+from seq2see.layers.recurrent_stack import BidirectionalRNN, StackedRNN, UnidirectionalRNN, VariationalStackedRNN
+from seq2see.models.decoder_attention import (
+    BahdanauAttention,
+    ContextVectorAttention,
+    DecoderAttention,
+    LuongAttention,
+    NoAttention,
+)
+from seq2see.models.encoder_output import EncoderOutput
+from seq2see.models.recurrent_state import Bridge, DenseBridge, RecurrentState
 
-CellWord = Literal["elman", "elman-relu", "gru", "lstm", "notes-gru"]
-LookWord = Literal["first-state", "every-step", "additive", "dot", "bilinear", "scaled-dot"]
+CellName = Literal["elman", "elman-relu", "gru", "lstm", "notes-gru"]
+AttentionName = Literal["first-state", "every-step", "additive", "dot", "bilinear", "scaled-dot"]
 
-CELLS: dict[str, type[Cell]] = {
-    "elman": ElmanCell,
-    "elman-relu": ReluCell,
+CELLS: dict[str, type[RecurrentCell]] = {
+    "elman": RNNCell,
+    "elman-relu": ReluRNNCell,
     "gru": GRUCell,
     "lstm": LSTMCell,
-    "notes-gru": NotesGRUCell,
+    "notes-gru": ResetBeforeGRUCell,
 }
 
-LOOKS: dict[str, Callable[[int, int], Look]] = {  # from the decoder's width and the memory's
-    "first-state": lambda width, memory: LookOnce(),
-    "every-step": lambda width, memory: LookAtSummary(memory),
-    "additive": lambda width, memory: LookBefore(AdditiveAttention(width, memory), memory),
-    "dot": lambda width, memory: LookAfter(DotAttention(width, memory), width, memory),
-    "bilinear": lambda width, memory: LookAfter(BilinearAttention(width, memory), width, memory),
-    "scaled-dot": lambda width, memory: LookAfter(ScaledDotAttention(width, memory), width, memory),
+ATTENTIONS: dict[str, Callable[[int, int], DecoderAttention]] = {  # from the decoder's width and the memory's
+    "first-state": lambda width, memory: NoAttention(),
+    "every-step": lambda width, memory: ContextVectorAttention(memory),
+    "additive": lambda width, memory: BahdanauAttention(AdditiveAttention(width, memory), memory),
+    "dot": lambda width, memory: LuongAttention(DotAttention(width, memory), width, memory),
+    "bilinear": lambda width, memory: LuongAttention(BilinearAttention(width, memory), width, memory),
+    "scaled-dot": lambda width, memory: LuongAttention(ScaledDotAttention(width, memory), width, memory),
 }
 
 
@@ -61,7 +67,7 @@ class RecurrentEncoderSettings(Settings):
     """Numbers in each vector it gives; with both directions each has half of them."""
     depth: PositiveInt = 1
     """Layers of cells on top of each other."""
-    cell: CellWord = "gru"
+    cell: CellName = "gru"
     """Which cell: elman or elman-relu (no gates), gru, lstm, or notes-gru (reset before the product; slower)."""
     direction: Literal["forward", "both"] = "both"
     """Read the source forwards only, or in both directions."""
@@ -69,19 +75,19 @@ class RecurrentEncoderSettings(Settings):
     """Share of the numbers that is set to zero after each layer while training."""
 
 
-Share = Annotated[float, Field(ge=0, lt=1)]
+Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
-class LockedSettings(Settings):
+class AWDSettings(Settings):
     """Dropout for language models, with masks that hold for all times (Merity et al. 2018, section 4)."""
 
-    words: Share = 0.0
+    embedding_dropout: Probability = 0.0
     """Share of the words whose vectors are zero for a step, wherever they stand."""
-    inputs: Share = 0.0
+    input_dropout: Probability = 0.0
     """Share of the numbers in the tokens' vectors."""
-    weights: Share = 0.0
+    weight_dropout: Probability = 0.0
     """Share of the weights between a state and the next that is left out for a step (DropConnect)."""
-    outputs: Share = 0.0
+    output_dropout: Probability = 0.0
     """Share of the numbers in what the head sees; between the layers it is the decoder's `dropout`."""
 
 
@@ -93,17 +99,17 @@ class RecurrentDecoderSettings(Settings):
     """Numbers in its state and in each vector it gives."""
     depth: PositiveInt = 1
     """Layers of cells on top of each other."""
-    cell: CellWord = "gru"
+    cell: CellName = "gru"
     """Which cell: elman or elman-relu (no gates), gru, lstm, or notes-gru (reset before the product; slower)."""
-    look: LookWord = "additive"
+    attention: AttentionName = "additive"
     """How it sees the source: in its first state, summed up at every step, or by one of four attentions."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """Share of the numbers that is set to zero after each layer while training."""
-    locked: LockedSettings | None = None
+    awd: AWDSettings | None = None
     """Dropout whose masks hold for all times; without it, each number falls out by itself."""
-    vectors: PositiveInt | None = None
+    embedding_width: PositiveInt | None = None
     """Numbers in a token's vector, if not `width`; what the cells give is brought to so many."""
-    narrowing: Literal["matrix", "layer"] = "matrix"
+    projection: Literal["matrix", "layer"] = "matrix"
     """How that is done: by a matrix behind the cells, or by a last layer of cells that is only so wide."""
 
 
@@ -115,7 +121,7 @@ def build_cells(
     depth: int,
     weight_dropout: float = 0.0,
     last: int | None = None,
-) -> list[Cell]:
+) -> list[RecurrentCell]:
     """Cells for `depth` layers: the first reads the input, the others `between` numbers from below.
 
     The last may have a width of its own.
@@ -127,7 +133,7 @@ def build_cells(
     if not issubclass(cell, FusedCell):
         raise UserError(
             f"The weights of '{word}' cannot be dropped: no kernel reads with them.",
-            remedy="Set decoder.locked.weights=0, or decoder.cell=gru.",
+            hint="Set decoder.awd.weight_dropout=0, or decoder.cell=gru.",
         )
     return [cell(*both, weight_dropout) for both in widths]
 
@@ -138,30 +144,32 @@ class RecurrentEncoder(nn.Module):
     h_t = f(x_t, h_{t-1}). The summary is the reader's last state: the whole source squeezed into one vector.
     """
 
-    def __init__(self, reader: ReadForwards | ReadBothWays):
+    def __init__(self, stack: UnidirectionalRNN | BidirectionalRNN):
         super().__init__()
-        self.reader = reader
+        self.stack = stack
 
     @staticmethod
-    def of(settings: RecurrentEncoderSettings, input_width: int | None = None) -> RecurrentEncoder:
+    def from_settings(settings: RecurrentEncoderSettings, input_width: int | None = None) -> RecurrentEncoder:
         """The encoder that the settings describe; its input has the same width, unless told otherwise."""
         word, width, depth = settings.cell, settings.width, settings.depth
         input_width = input_width or width
         if settings.direction == "forward":
-            return RecurrentEncoder(ReadForwards(build_cells(word, input_width, width, width, depth), settings.dropout))
+            return RecurrentEncoder(
+                UnidirectionalRNN(build_cells(word, input_width, width, width, depth), settings.dropout)
+            )
         if width % 2:
             raise UserError(
                 f"A width of {width} cannot be shared between two directions.",
-                remedy="Make encoder.width even, or set encoder.direction=forward.",
+                hint="Make encoder.width even, or set encoder.bidirectional=forward.",
             )
-        ahead = build_cells(word, input_width, width, width // 2, depth)
-        back = build_cells(word, input_width, width, width // 2, depth)
-        return RecurrentEncoder(ReadBothWays(ahead, back, settings.dropout))
+        forward_cells = build_cells(word, input_width, width, width // 2, depth)
+        backward_cells = build_cells(word, input_width, width, width // 2, depth)
+        return RecurrentEncoder(BidirectionalRNN(forward_cells, backward_cells, settings.dropout))
 
-    def forward(self, vectors: Sequences) -> Memory:
+    def forward(self, vectors: Sequences) -> EncoderOutput:
         """The memory of these source vectors."""
-        read, summary = self.reader(vectors)
-        return Memory(read.values, read.lengths, summary)
+        read, pooled = self.stack(vectors)
+        return EncoderOutput(read.values, read.lengths, pooled)
 
 
 class RecurrentDecoder(nn.Module):
@@ -169,73 +177,79 @@ class RecurrentDecoder(nn.Module):
 
     Three parts make it: a bridge (what the first state is), a stack of cells (how it reads on) and a
     look (how it sees the source while it does). Without a memory it is a language model, and its first
-    state is zeros. What it gives passes through `give`: nothing, or a matrix that makes it as wide as a token's vector,
+    state is zeros. What it gives passes through `output_projection`: nothing, or a matrix that makes it as wide as a token's vector,
     so that a head can share the table (Melis, Dyer & Blunsom 2018, "down-projection"), and dropout. Or the last layer
     is that wide (Merity et al. 2018, section 4.5): what it gives lies between -1 and 1, and SGD may take large steps.
     """
 
-    def __init__(self, stack: CellStack, bridge: Bridge | None, look: Look, give: nn.Module | None = None):
+    def __init__(
+        self,
+        stack: StackedRNN,
+        bridge: Bridge | None,
+        cross_attention: DecoderAttention,
+        output_projection: nn.Module | None = None,
+    ):
         super().__init__()
-        self.stack, self.bridge, self.look = stack, bridge, look
-        self.give = give or nn.Identity()
+        self.stack, self.bridge, self.cross_attention = stack, bridge, cross_attention
+        self.output_projection = output_projection or nn.Identity()
 
     @staticmethod
-    def of(
+    def from_settings(
         settings: RecurrentDecoderSettings, memory_width: int | None, input_width: int | None = None
     ) -> RecurrentDecoder:
         """The decoder that the settings describe; without an encoder `memory_width` is None."""
         word, width, depth = settings.cell, settings.width, settings.depth
-        if memory_width is None and settings.look != "first-state":
+        if memory_width is None and settings.attention != "first-state":
             raise UserError(
                 f"Without an encoder there is nothing to look at by '{settings.look}'.",
-                remedy="Set decoder.look=first-state.",
+                hint="Set decoder.attention=first-state.",
             )
-        if memory_width is not None and settings.locked:
+        if memory_width is not None and settings.awd:
             raise UserError(  # who looks before each token reads one at a time, and would draw a mask for each
-                "Masks that hold for all times are for language models.", remedy="Leave out decoder.locked."
+                "Masks that hold for all times are for language models.", hint="Leave out decoder.awd."
             )
-        last = settings.vectors if settings.narrowing == "layer" else None
+        last = settings.embedding_width if settings.projection == "layer" else None
         if memory_width is not None and last:
             raise UserError(  # what looks at the source does so with vectors as wide as the state
                 "A last layer as wide as a token's vector is for language models.",
-                remedy="Set decoder.narrowing=matrix.",
+                hint="Set decoder.projection=matrix.",
             )
-        look, locked = LOOKS[settings.look](width, memory_width or 0), settings.locked
-        input_width = (input_width or settings.vectors or width) + look.context_width
-        cells = build_cells(word, input_width, width, width, depth, locked.weights if locked else 0.0, last)
-        bridge = None if memory_width is None else ProjectedStart(memory_width, width, depth, cells[0].parts)
-        stack = (LockedStack if locked else CellStack)(cells, settings.dropout)
-        return RecurrentDecoder(stack, bridge, look, _giving(settings))
+        cross_attention, awd = ATTENTIONS[settings.attention](width, memory_width or 0), settings.awd
+        input_width = (input_width or settings.embedding_width or width) + cross_attention.context_width
+        cells = build_cells(word, input_width, width, width, depth, awd.weight_dropout if awd else 0.0, last)
+        bridge = None if memory_width is None else DenseBridge(memory_width, width, depth, cells[0].state_count)
+        stack = (VariationalStackedRNN if awd else StackedRNN)(cells, settings.dropout)
+        return RecurrentDecoder(stack, bridge, cross_attention, _output_projection(settings))
 
-    def start(self, memory: Memory | None, rows: int, room: int) -> RecurrentState:
-        """The state before the first token. However long the target, it needs no more `room`."""
-        nothing = self.stack.first_state(rows, next(self.parameters()))
+    def start(self, memory: EncoderOutput | None, rows: int, max_length: int) -> RecurrentState:
+        """The state before the first token. However long the target, it needs no more `max_length`."""
+        zero_state = self.stack.initial_state(rows, next(self.parameters()))
         if memory is None or self.bridge is None:
-            return RecurrentState(nothing.hidden, nothing.cell)
-        first = self.bridge(memory.summary, nothing)
-        keys, remembered = self.look.remember(memory)
-        return RecurrentState(first.hidden, first.cell, keys, remembered)
+            return RecurrentState(zero_state.hidden, zero_state.cell)
+        first = self.bridge(memory.pooled, zero_state)
+        keys, encoder_states = self.cross_attention.prepare_memory(memory)
+        return RecurrentState(first.hidden, first.cell, keys, encoder_states)
 
     def step(
         self, vectors: Float[Tensor, "row new input"], state: RecurrentState
     ) -> tuple[Float[Tensor, "row new width"], RecurrentState]:
         """Read one or more new vectors; the whole past is in the state."""
-        hidden, state = self.look.read(self.stack, vectors, state)
-        return self.give(hidden), state
+        hidden, state = self.cross_attention.unroll(self.stack, vectors, state)
+        return self.output_projection(hidden), state
 
-    def forward(self, vectors: Sequences, memory: Memory | None) -> Float[Tensor, "row time width"]:
+    def forward(self, vectors: Sequences, memory: EncoderOutput | None) -> Float[Tensor, "row time width"]:
         """Read whole targets at once, as in training."""
-        values = blank(vectors).values
-        state = self.start(memory, rows=values.size(0), room=values.size(1))
-        hidden, _ = self.look.read(self.stack, values, state)
-        return self.give(hidden)
+        values = zero_padding(vectors).values
+        state = self.start(memory, rows=values.size(0), max_length=values.size(1))
+        hidden, _ = self.cross_attention.unroll(self.stack, values, state)
+        return self.output_projection(hidden)
 
 
-def _giving(settings: RecurrentDecoderSettings) -> nn.Sequential:
+def _output_projection(settings: RecurrentDecoderSettings) -> nn.Sequential:
     """What stands between the cells and the head."""
-    parts: list[nn.Module] = []
-    if settings.vectors and settings.narrowing == "matrix":
-        parts.append(nn.Linear(settings.width, settings.vectors, bias=False))
-    if settings.locked:
-        parts.append(LockedDropout(settings.locked.outputs))
+    state_count: list[nn.Module] = []
+    if settings.embedding_width and settings.projection == "matrix":
+        parts.append(nn.Linear(settings.width, settings.embedding_width, bias=False))
+    if settings.awd:
+        parts.append(VariationalDropout(settings.awd.output_dropout))
     return nn.Sequential(*parts)

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from seq2see.core.rows import OF_INPUT
-from seq2see.layers.recurrent import CellState
-from seq2see.models.memory import Memory
+from seq2see.core.rows import INPUT_ONLY
+from seq2see.layers.recurrent_cells import CellState
+from seq2see.models.encoder_output import EncoderOutput
 
 
 @dataclass(frozen=True)
@@ -23,28 +23,28 @@ class RecurrentState:
 
     hidden: Float[Tensor, "row layer width"]
     cell: Float[Tensor, "row layer width"] | None = None
-    keys: Float[Tensor, "row key size"] | None = field(default=None, metadata=OF_INPUT)
-    memory: Memory | None = field(default=None, metadata=OF_INPUT)
+    keys: Float[Tensor, "row key size"] | None = field(default=None, metadata=INPUT_ONLY)
+    memory: EncoderOutput | None = field(default=None, metadata=INPUT_ONLY)
 
     @property
-    def cells(self) -> CellState:
+    def cell_state(self) -> CellState:
         """The part that the recurrent cells carry along."""
         return CellState(self.hidden, self.cell)
 
-    def after(self, cells: CellState) -> RecurrentState:
+    def with_cells(self, cells: CellState) -> RecurrentState:
         """The state after the cells have read on."""
         return replace(self, hidden=cells.hidden, cell=cells.cell)
 
 
-class HandOver(nn.Module):
+class CopyBridge(nn.Module):
     """The summary itself is the first state of every layer; an LSTM's cell begins with zeros."""
 
-    def forward(self, summary: Float[Tensor, "row memory"], nothing: CellState) -> CellState:
-        """The first state; `nothing` is the stack's state of zeros."""
-        return CellState(summary[:, None].expand_as(nothing.hidden), nothing.cell)
+    def forward(self, pooled: Float[Tensor, "row memory"], zero_state: CellState) -> CellState:
+        """The first state; `zero_state` is the stack's state of zeros."""
+        return CellState(pooled[:, None].expand_as(zero_state.hidden), zero_state.cell)
 
 
-class ProjectedStart(nn.Module):
+class DenseBridge(nn.Module):
     """A layer of its own makes the first state, tanh(W summary + b); Bahdanau et al. 2015, appendix A.2.2.
 
     Encoder and decoder are then free to use their states differently, and to differ in width. `parts`
@@ -56,10 +56,10 @@ class ProjectedStart(nn.Module):
         self.shape = (parts, depth, width)
         self.project = nn.Linear(memory_width, parts * depth * width)
 
-    def forward(self, summary: Float[Tensor, "row memory"], nothing: CellState) -> CellState:
-        """The first state; `nothing` is the stack's state of zeros."""
-        states = torch.tanh(self.project(summary)).unflatten(-1, self.shape).unbind(dim=1)
+    def forward(self, pooled: Float[Tensor, "row memory"], zero_state: CellState) -> CellState:
+        """The first state; `zero_state` is the stack's state of zeros."""
+        states = torch.tanh(self.project(pooled)).unflatten(-1, self.shape).unbind(dim=1)
         return CellState(*states)
 
 
-Bridge = HandOver | ProjectedStart
+Bridge = CopyBridge | DenseBridge

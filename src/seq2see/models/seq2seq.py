@@ -9,17 +9,17 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from seq2see.core.batch import Batch, Pictures, Sequences
-from seq2see.models.frontends import TokenFrontend
-from seq2see.models.language_model import LanguageModel, WritingState
-from seq2see.models.memory import Memory
+from seq2see.core.batch import Batch, Images, Sequences
+from seq2see.models.encoder_output import EncoderOutput
+from seq2see.models.language_model import DecoderState, LanguageModel
+from seq2see.models.token_embeddings import TokenEmbedding
 
 
 class Seq2Seq(LanguageModel):
     """An encoder that reads, a decoder that writes, and a head that names the next token."""
 
     def __init__(
-        self, source: nn.Module, encoder: nn.Module, target: TokenFrontend, decoder: nn.Module, head: nn.Module
+        self, source: nn.Module, encoder: nn.Module, target: TokenEmbedding, decoder: nn.Module, head: nn.Module
     ):
         nn.Module.__init__(self)  # parts are counted in the order in which they stand here
         self.source, self.encoder = source, encoder
@@ -32,12 +32,12 @@ class Seq2Seq(LanguageModel):
         memory = self.encode(batch.source)
         return Sequences(self.decoder(self.target(batch.target), memory), batch.target.lengths)
 
-    def encode(self, source: Sequences | Pictures) -> Memory:
+    def encode(self, source: Sequences | Images) -> EncoderOutput:
         """Read the source."""
         return self.encoder(self.source(source))
 
-    def start(self, source: Sequences | Pictures | None, rows: int, room: int) -> WritingState:
-        """Read the source and get ready to write up to `room` tokens."""
+    def start(self, source: Sequences | Images | None, rows: int, max_length: int) -> DecoderState:
+        """Read the source and get ready to write up to `max_length` tokens."""
         assert source is not None, "sequence to sequence needs a source"
         memory = self.encode(source)
-        return WritingState(torch.zeros_like(memory.lengths), self.decoder.start(memory, rows, room))
+        return DecoderState(torch.zeros_like(memory.lengths), self.decoder.start(memory, rows, max_length))

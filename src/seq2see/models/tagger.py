@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from seq2see.core.batch import Batch, Sequences, Worded
+from seq2see.core.batch import Batch, Sequences, WordSequences
 from seq2see.models.classifier import Classifier
 
 
@@ -36,12 +36,12 @@ class Tagger(Classifier):
 
     def hidden(self, batch: Batch) -> Sequences:
         """The vector of its word, at every place."""
-        assert isinstance(batch.source, Worded), "a tagger needs words"
+        assert isinstance(batch.source, WordSequences), "a tagger needs words"
         read = self.encode(batch.source)
-        return Sequences(self.dropout(mean_of_words(read.values, batch.source.words)), read.lengths)
+        return Sequences(self.dropout(mean_of_words(read.values, batch.source.word_ids)), read.lengths)
 
 
-class FirstTagger(Tagger):
+class FirstTokenTagger(Tagger):
     """One answer a word, from the vector of its first piece alone (Devlin et al. 2019, section 5.3)."""
 
     def hidden(self, batch: Batch) -> Sequences:
@@ -51,15 +51,15 @@ class FirstTagger(Tagger):
         return Sequences(self.dropout(read.values), read.lengths)
 
 
-class WholeTagger(Tagger):
+class WordTagger(Tagger):
     """One answer a word, where the encoder has read whole words (`spelling.py`)."""
 
     def hidden(self, batch: Batch) -> Sequences:
         """The vector of its word, at every letter."""
-        assert isinstance(batch.source, Worded), "a tagger needs words"
+        assert isinstance(batch.source, WordSequences), "a tagger needs words"
         read = self.dropout(self.encode(batch.source).values)
-        words = batch.source.words[..., None].expand(-1, -1, read.size(-1))
+        words = batch.source.word_ids[..., None].expand(-1, -1, read.size(-1))
         return Sequences(read.gather(1, words), batch.source.lengths)
 
 
-TAGGERS = {"mean": Tagger, "first": FirstTagger}
+TAGGERS = {"mean": Tagger, "first": FirstTokenTagger}

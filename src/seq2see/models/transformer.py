@@ -11,19 +11,28 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from seq2see.core.batch import Sequences, Strung
-from seq2see.core.rows import OF_INPUT
+from seq2see.core.batch import PackedSequences, Sequences
+from seq2see.core.rows import INPUT_ONLY
 from seq2see.core.settings import Settings
-from seq2see.layers.attention import AS_ROWS, CrossAttention, GroupedSelfAttention, KeyValueCache, SelfAttention
-from seq2see.layers.feed_forward import THINKS
-from seq2see.layers.layout import Padded, layout_of
-from seq2see.layers.masks import MayLook, causal, for_kernel, own_past, own_text, real, so_far, times_from
+from seq2see.layers.attention import PADDED, CrossAttention, GroupedSelfAttention, KeyValueCache, SelfAttention
+from seq2see.layers.feed_forward import FEED_FORWARDS
+from seq2see.layers.masks import (
+    MayLook,
+    cache_mask,
+    causal_document_mask,
+    causal_mask,
+    document_mask,
+    next_position_ids,
+    real,
+    with_additive_mask,
+)
 from seq2see.layers.matrices import MATRICES
 from seq2see.layers.norms import EPSILON, NORMS
-from seq2see.layers.padding import mean_real
-from seq2see.layers.relative_positions import places_of
-from seq2see.layers.residual import ORDERS
-from seq2see.models.memory import Memory
+from seq2see.layers.padding import masked_mean
+from seq2see.layers.relative_positions import build_relative_positions
+from seq2see.layers.residual import NORM_ORDERS
+from seq2see.layers.unpadding import PaddedLayout, choose_layout
+from seq2see.models.encoder_output import EncoderOutput
 
 Vectors = Float[Tensor, "row time width"]
 
@@ -38,72 +47,72 @@ class TransformerSettings(Settings):
     """Number of blocks."""
     heads: int = Field(4, ge=1)
     """Attention heads a block; each works on width / heads numbers."""
-    expansion: float = Field(4, gt=0)
+    mlp_ratio: float = Field(4, gt=0)
     """How many times wider than the stream the feed-forward part is; rounded to whole numbers."""
     dropout: float = Field(0.1, ge=0, lt=1)
     """Share of numbers dropped from embeddings and from what each part adds, in training."""
-    skip: float = Field(0.0, ge=0, lt=1)
+    drop_path: float = Field(0.0, ge=0, lt=1)
     """Share of rows that go around the parts of the last block in training (stochastic depth); below in proportion."""
     norm: Literal["layer", "rms", "batch", "power"] = "layer"
-    """How the stream is normalised: layer norm, root mean square, masked batch norm or power norm."""
-    epsilon: float = Field(EPSILON, gt=0)
+    """How the stream is normalized: layer norm, root mean square, masked batch norm or power norm."""
+    norm_eps: float = Field(EPSILON, gt=0)
     """What a norm adds under its root, so that nothing is divided by zero."""
-    order: Literal["pre", "post"] = "pre"
+    norm_order: Literal["pre", "post"] = "pre"
     """Norm before each part (trains easily) or after it (the paper's)."""
-    think: Literal["relu", "gelu", "gelu-tanh", "swiglu"] = "relu"
+    activation: Literal["relu", "gelu", "gelu-tanh", "swiglu"] = "relu"
     """What the feed-forward part does between its two products: the paper's, BERT's, GPT-2's or Llama's."""
-    matrices: Literal["biased", "plain"] = "biased"
+    bias: Literal["biased", "plain"] = "biased"
     """Whether something is added behind the products of self-attention (biased) or not (plain), as in Llama."""
-    key_heads: int = Field(0, ge=0)
+    kv_heads: int = Field(0, ge=0)
     """Heads that have keys of their own, several heads asking each; 0: as many as there are heads."""
-    rotary_base: float = Field(10_000.0, gt=1)
+    rope_theta: float = Field(10_000.0, gt=1)
     """Rotary positions: the last pair of numbers turns about this many times slower than the first."""
 
     @property
-    def hidden(self) -> int:
+    def feed_forward_width(self) -> int:
         """Width of the feed-forward part."""
-        return round(self.expansion * self.width)
+        return round(self.mlp_ratio * self.width)
 
 
-class Wiring:
+class BlockFactory:
     """The parts of a block, and how they are joined to the stream; one recipe for a whole stack.
 
     `positions` is how the stack is told where tokens stand; some of these ways are the business of attention.
     """
 
-    def __init__(self, settings: TransformerSettings, positions: str, skip: float = 0.0):
-        self.settings, self.positions, self.skip = settings, positions, skip
+    def __init__(self, settings: TransformerSettings, positions: str, drop_path: float = 0.0):
+        self.settings, self.positions, self.drop_path = settings, positions, drop_path
 
-    def stack(self, block: Callable[[Wiring], nn.Module]) -> nn.ModuleList:
-        """Blocks on top of each other: of L, the l-th is left out by l / L of `skip` (Huang et al. 2016, eq. 4)."""
+    def stack(self, block: Callable[[BlockFactory], nn.Module]) -> nn.ModuleList:
+        """Blocks on top of each other: of L, the l-th is left out by l / L of `drop_path` (Huang et al. 2016, eq. 4)."""
         depth = self.settings.depth
-        skips = [self.settings.skip * (number + 1) / depth for number in range(depth)]
-        return nn.ModuleList(block(Wiring(self.settings, self.positions, skip)) for skip in skips)
+        skips = [self.settings.drop_path * (number + 1) / depth for number in range(depth)]
+        return nn.ModuleList(block(BlockFactory(self.settings, self.positions, drop_path)) for drop_path in skips)
 
-    def look(self) -> SelfAttention:
+    def self_attention(self) -> SelfAttention:
         """A fresh part that looks."""
-        width, heads, groups = self.settings.width, self.settings.heads, self.settings.key_heads
-        places = places_of(self.positions, width, heads, self.settings.rotary_base)
-        matrix = MATRICES[self.settings.matrices]
+        width, heads, groups = self.settings.width, self.settings.heads, self.settings.kv_heads
+        relative_positions = build_relative_positions(self.positions, width, heads, self.settings.rope_theta)
+        matrix = MATRICES[self.settings.bias]
         if groups:
-            return GroupedSelfAttention(width, heads, groups, places, matrix)
-        return SelfAttention(width, heads, places, matrix)
+            return GroupedSelfAttention(width, heads, groups, relative_positions, matrix)
+        return SelfAttention(width, heads, relative_positions, matrix)
 
-    def think(self) -> nn.Module:
+    def feed_forward(self) -> nn.Module:
         """A fresh part that thinks."""
-        return THINKS[self.settings.think](self.settings.width, self.settings.hidden)
+        return FEED_FORWARDS[self.settings.activation](self.settings.width, self.settings.feed_forward_width)
 
     def norm(self) -> nn.Module:
         """A fresh norm."""
-        return NORMS[self.settings.norm](self.settings.width, self.settings.epsilon)
+        return NORMS[self.settings.norm](self.settings.width, self.settings.norm_eps)
 
     def residual(self) -> nn.Module:
         """A fresh residual connection around one part."""
-        return ORDERS[self.settings.order](self.norm(), self.settings.dropout, self.skip)
+        return NORM_ORDERS[self.settings.norm_order](self.norm(), self.settings.dropout, self.drop_path)
 
-    def ending(self) -> nn.Module | None:
+    def final_norm(self) -> nn.Module | None:
         """What a stack ends with."""
-        return ORDERS[self.settings.order].ending(self.norm())
+        return NORM_ORDERS[self.settings.norm_order].final_norm(self.norm())
 
 
 class EncoderBlock(nn.Module):
@@ -112,15 +121,17 @@ class EncoderBlock(nn.Module):
     x ← norm(x + look(x)), x ← norm(x + think(x)), as in the paper; or with the norm in front (`layers/residual.py`).
     """
 
-    def __init__(self, wiring: Wiring):
+    def __init__(self, factory: BlockFactory):
         super().__init__()
-        self.look, self.think = wiring.look(), wiring.think()
-        self.around_look, self.around_think = wiring.residual(), wiring.residual()
+        self.self_attention, self.feed_forward = factory.self_attention(), factory.feed_forward()
+        self.self_attention_residual, self.feed_forward_residual = factory.residual(), factory.residual()
 
-    def forward(self, vectors: Vectors, real: Bool[Tensor, "row time"], may_look: MayLook, layout: Padded) -> Vectors:
+    def forward(
+        self, vectors: Vectors, valid: Bool[Tensor, "row time"], attention_mask: MayLook, layout: PaddedLayout
+    ) -> Vectors:
         """One block of the encoder."""
-        vectors = self.around_look(vectors, real, lambda x: self.look(x, may_look, layout))
-        return self.around_think(vectors, real, self.think)
+        vectors = self.self_attention_residual(vectors, valid, lambda x: self.self_attention(x, attention_mask, layout))
+        return self.feed_forward_residual(vectors, valid, self.feed_forward)
 
 
 class TransformerEncoder(nn.Module):
@@ -128,79 +139,90 @@ class TransformerEncoder(nn.Module):
 
     def __init__(self, settings: TransformerSettings, positions: str = "sinusoidal"):
         super().__init__()
-        wiring = Wiring(settings, positions)
-        self.blocks = wiring.stack(EncoderBlock)
-        self.ending = wiring.ending()
+        factory = BlockFactory(settings, positions)
+        self.blocks = factory.stack(EncoderBlock)
+        self.final_norm = factory.final_norm()
 
-    def forward(self, source: Sequences) -> Memory:
+    def forward(self, source: Sequences) -> EncoderOutput:
         """Read the source; the context vector is the mean of its positions."""
-        layout = layout_of(source)
-        at_itself = own_text(source, source) if isinstance(source, Strung) else real(source)
-        vectors, is_real = layout.enter(source)
-        at_itself = for_kernel(at_itself, vectors)
+        layout = choose_layout(source)
+        self_attention_mask = document_mask(source, source) if isinstance(source, PackedSequences) else real(source)
+        vectors, valid = layout.from_sequences(source)
+        self_attention_mask = with_additive_mask(self_attention_mask, vectors)
         for block in self.blocks:
-            vectors = block(vectors, is_real, at_itself, layout)
-        rows = layout.spread(vectors if self.ending is None else self.ending(vectors, is_real))
-        summary = mean_real(replace(source, values=rows))
-        return Memory(rows, source.lengths, summary, source if isinstance(source, Strung) else None)
+            vectors = block(vectors, valid, self_attention_mask, layout)
+        rows = layout.pad(vectors if self.final_norm is None else self.final_norm(vectors, valid))
+        pooled = masked_mean(replace(source, values=rows))
+        return EncoderOutput(rows, source.lengths, pooled, source if isinstance(source, PackedSequences) else None)
 
 
 @dataclass(frozen=True)
-class Seen:
+class EncodedSource:
     """What the encoder made of the source, as it lies in memory, and who may look where in it."""
 
-    vectors: Vectors
-    layout: Padded
-    may_look: MayLook
+    embeddings: Vectors
+    layout: PaddedLayout
+    attention_mask: MayLook
 
 
 class DecoderBlock(nn.Module):
     """Look at what was written so far, look at the source, then think."""
 
-    def __init__(self, wiring: Wiring, memory_width: int):
+    def __init__(self, factory: BlockFactory, memory_width: int):
         super().__init__()
-        settings = wiring.settings
-        self.look_back = wiring.look()
-        self.look_across = CrossAttention(settings.width, settings.heads, memory_width)
-        self.think = wiring.think()
-        self.around_back, self.around_across = wiring.residual(), wiring.residual()
-        self.around_think = wiring.residual()
+        settings = factory.settings
+        self.self_attention = factory.self_attention()
+        self.cross_attention = CrossAttention(settings.width, settings.heads, memory_width)
+        self.feed_forward = factory.feed_forward()
+        self.self_attention_residual, self.cross_attention_residual = factory.residual(), factory.residual()
+        self.feed_forward_residual = factory.residual()
 
     def forward(
-        self, vectors: Vectors, real: Bool[Tensor, "row time"], source: Seen, at_itself: MayLook, layout: Padded
+        self,
+        vectors: Vectors,
+        valid: Bool[Tensor, "row time"],
+        source: EncodedSource,
+        self_attention_mask: MayLook,
+        layout: PaddedLayout,
     ) -> Vectors:
         """One block of the decoder, all times at once."""
-        vectors = self.around_back(vectors, real, lambda x: self.look_back(x, at_itself, layout))
-        memory = self.look_across.prepare(source.vectors, source.layout)
-        return self._rest(vectors, real, memory, source.may_look, layout)
-
-    def step(self, vectors: Vectors, state: BlockState, now: Now) -> Vectors:
-        """One block of the decoder, for new times only; the past is in the state."""
-        vectors = self.around_back(
-            vectors, now.real, lambda x: self.look_back.step(x, state.past, now.times, now.at_past)
+        vectors = self.self_attention_residual(
+            vectors, valid, lambda x: self.self_attention(x, self_attention_mask, layout)
         )
-        return self._rest(vectors, now.real, state.memory, now.at_source, AS_ROWS)
+        memory = self.cross_attention.project_memory(source.embeddings, source.layout)
+        return self._rest(vectors, valid, memory, source.attention_mask, layout)
+
+    def step(self, vectors: Vectors, state: BlockState, now: StepContext) -> Vectors:
+        """One block of the decoder, for new times only; the past is in the state."""
+        vectors = self.self_attention_residual(
+            vectors,
+            now.valid,
+            lambda x: self.self_attention.step(x, state.past, now.position_ids, now.self_attention_mask),
+        )
+        return self._rest(vectors, now.valid, state.memory, now.cross_attention_mask, PADDED)
 
     def _rest(
         self,
         vectors: Vectors,
-        real: Bool[Tensor, "row time"],
+        valid: Bool[Tensor, "row time"],
         memory: tuple[Tensor, Tensor],
-        at_source: MayLook,
-        layout: Padded,
+        cross_attention_mask: MayLook,
+        layout: PaddedLayout,
     ) -> Vectors:
-        vectors = self.around_across(vectors, real, lambda x: self.look_across(x, memory, at_source, layout))
-        return self.around_think(vectors, real, self.think)
+        vectors = self.cross_attention_residual(
+            vectors, valid, lambda x: self.cross_attention(x, memory, cross_attention_mask, layout)
+        )
+        return self.feed_forward_residual(vectors, valid, self.feed_forward)
 
 
 @dataclass(frozen=True)
-class Now:
+class StepContext:
     """What all blocks need to know of one step: which times are new, and who may look where."""
 
-    times: Int[Tensor, "row time"]
-    real: Bool[Tensor, "row time"]  # all of them
-    at_past: MayLook
-    at_source: MayLook
+    position_ids: Int[Tensor, "row time"]
+    valid: Bool[Tensor, "row time"]  # all of them
+    self_attention_mask: MayLook
+    cross_attention_mask: MayLook
 
 
 @dataclass(frozen=True)
@@ -208,7 +230,7 @@ class BlockState:
     """What one block remembers: keys and values of the past, and of the source."""
 
     past: KeyValueCache
-    memory: tuple[Tensor, Tensor] = field(metadata=OF_INPUT)
+    memory: tuple[Tensor, Tensor] = field(metadata=INPUT_ONLY)
 
 
 @dataclass(frozen=True)
@@ -216,8 +238,8 @@ class TransformerState:
     """What a Transformer decoder remembers between steps; rows first in every tensor."""
 
     blocks: tuple[BlockState, ...]
-    filled: Int[Tensor, "row"]  # how many tokens each row has taken in
-    at_source: MayLook = field(metadata=OF_INPUT)
+    cache_lengths: Int[Tensor, "row"]  # how many tokens each row has taken in
+    cross_attention_mask: MayLook = field(metadata=INPUT_ONLY)
 
 
 class TransformerDecoder(nn.Module):
@@ -225,43 +247,53 @@ class TransformerDecoder(nn.Module):
 
     def __init__(self, settings: TransformerSettings, memory_width: int, positions: str = "sinusoidal"):
         super().__init__()
-        wiring = Wiring(settings, positions)
-        self.blocks: Any = wiring.stack(lambda each: DecoderBlock(each, memory_width))
-        self.ending = wiring.ending()
+        factory = BlockFactory(settings, positions)
+        self.blocks: Any = factory.stack(lambda each: DecoderBlock(each, memory_width))
+        self.final_norm = factory.final_norm()
 
-    def forward(self, target: Sequences, memory: Memory) -> Vectors:
+    def forward(self, target: Sequences, memory: EncoderOutput) -> Vectors:
         """All times at once, for training: the causal mask hides from each time what comes after it."""
-        layout = layout_of(target)
-        at_itself = own_past(target) if isinstance(target, Strung) else causal()
-        vectors, is_real = layout.enter(target)
-        at_itself = for_kernel(at_itself, vectors)
-        source_layout, at_source = layout_of(memory), real(memory)
-        if isinstance(target, Strung) and memory.read is not None:
-            at_source = own_text(target, memory.read)
-        remembered, _ = source_layout.enter(memory)
-        source = Seen(remembered, source_layout, for_kernel(at_source, vectors))
+        layout = choose_layout(target)
+        self_attention_mask = causal_document_mask(target) if isinstance(target, PackedSequences) else causal_mask()
+        vectors, valid = layout.from_sequences(target)
+        self_attention_mask = with_additive_mask(self_attention_mask, vectors)
+        memory_layout, cross_attention_mask = choose_layout(memory), real(memory)
+        if isinstance(target, PackedSequences) and memory.packed_source is not None:
+            cross_attention_mask = document_mask(target, memory.packed_source)
+        encoder_states, _ = memory_layout.from_sequences(memory)
+        source = EncodedSource(encoder_states, memory_layout, with_additive_mask(cross_attention_mask, vectors))
         for block in self.blocks:
-            vectors = block(vectors, is_real, source, at_itself, layout)
-        return layout.spread(vectors if self.ending is None else self.ending(vectors, is_real))
+            vectors = block(vectors, valid, source, self_attention_mask, layout)
+        return layout.pad(vectors if self.final_norm is None else self.final_norm(vectors, valid))
 
-    def start(self, memory: Memory, rows: int, room: int) -> TransformerState:
+    def start(self, memory: EncoderOutput, rows: int, max_length: int) -> TransformerState:
         """The state before the first token."""
-        layout = layout_of(memory)
-        remembered, _ = layout.enter(memory)
+        layout = choose_layout(memory)
+        encoder_states, _ = layout.from_sequences(memory)
         blocks = tuple(
-            BlockState(block.look_back.room(rows, room), block.look_across.prepare(remembered, layout))
+            BlockState(
+                block.self_attention.room(rows, max_length),
+                block.cross_attention.project_memory(encoder_states, layout),
+            )
             for block in self.blocks
         )
-        return TransformerState(blocks, torch.zeros_like(memory.lengths), for_kernel(real(memory), remembered))
+        return TransformerState(
+            blocks, torch.zeros_like(memory.lengths), with_additive_mask(real(memory), encoder_states)
+        )
 
     def step(self, vectors: Vectors, state: TransformerState) -> tuple[Vectors, TransformerState]:
         """Take in one or more new tokens a row."""
-        new, room = vectors.size(1), state.blocks[0].past.keys.size(2)
-        times = times_from(state.filled, new)
-        everything = torch.ones_like(times, dtype=torch.bool)
-        now = Now(times, everything, for_kernel(so_far(times, room), vectors), state.at_source)
+        new, max_length = vectors.size(1), state.blocks[0].past.keys.size(2)
+        position_ids = next_position_ids(state.cache_lengths, new)
+        valid = torch.ones_like(position_ids, dtype=torch.bool)
+        now = StepContext(
+            position_ids,
+            valid,
+            with_additive_mask(cache_mask(position_ids, max_length), vectors),
+            state.cross_attention_mask,
+        )
         for block, block_state in zip(self.blocks, state.blocks, strict=True):
             vectors = block.step(vectors, block_state, now)
-        if self.ending is not None:
-            vectors = self.ending(vectors, everything)
-        return vectors, TransformerState(state.blocks, state.filled + new, state.at_source)
+        if self.final_norm is not None:
+            vectors = self.final_norm(vectors, valid)
+        return vectors, TransformerState(state.blocks, state.cache_lengths + new, state.cross_attention_mask)

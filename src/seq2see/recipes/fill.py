@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from seq2see.decoding.settings import Decoding
-from seq2see.models.settings import Blanks, BlanksAndPairs, Sentences, Text, Tokens
+from seq2see.models.settings import (
+    BertEmbeddingSettings,
+    MaskedTokensNSPTarget,
+    MaskedTokensTarget,
+    Text,
+    TokenEmbeddingSettings,
+)
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.tokenisers import BytePairs, Characters
+from seq2see.runs.recipe import Recipe
+from seq2see.sequences.tokenizers import BPE, Characters
 from seq2see.sources.texts import PythonLibrary
 from seq2see.training.objectives import MaskedToken, MaskedTokenNextSentence
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training
-from seq2see.workbench.recipe import Recipe
 
 
 def fill() -> Recipe:
@@ -18,11 +24,15 @@ def fill() -> Recipe:
     return Recipe(
         name="fill",
         corpus=PythonLibrary(),
-        source=Text(tokeniser=BytePairs(size=4000), frontend=Tokens(positions="rotary"), longest=128),
-        target=Blanks(),
-        encoder=TransformerSettings(width=128, depth=4, heads=4, dropout=0.0, think="gelu-tanh"),
+        source=Text(
+            tokenizer=BPE(vocab_size=4000), frontend=TokenEmbeddingSettings(positions="rotary"), max_tokens=128
+        ),
+        target=MaskedTokensTarget(),
+        encoder=TransformerSettings(width=128, depth=4, heads=4, dropout=0.0, activation="gelu-tanh"),
         objective=MaskedToken(),
-        training=Training(steps=2000, rate=2e-3, tokens=2048, save_every=500, schedule=Cosine(warmup=100)),
+        training=Training(
+            steps=2000, learning_rate=2e-3, batch_tokens=2048, evaluate_every=500, schedule=Cosine(warmup=100)
+        ),
         decoding=Decoding(max_new_tokens=1, top_k=5),
         metrics=(),
     )
@@ -30,7 +40,7 @@ def fill() -> Recipe:
 
 def fill_characters() -> Recipe:
     """The same by character, as suits Chinese: every character of a text can be asked for."""
-    return fill().with_(**{"name": "fill-characters", "source.tokeniser": Characters(min_count=2)})
+    return fill().with_(**{"name": "fill-characters", "source.tokenizer": Characters(min_count=2)})
 
 
 def fill_bert() -> Recipe:
@@ -38,11 +48,11 @@ def fill_bert() -> Recipe:
     return fill().with_(
         **{
             "name": "fill-bert",
-            "source.frontend": Sentences(),
-            "target": BlanksAndPairs(),
+            "source.embedding": BertEmbeddingSettings(),
+            "target": MaskedTokensNSPTarget(),
             "objective": MaskedTokenNextSentence(),
-            "encoder.order": "post",
+            "encoder.norm_order": "post",
             "encoder.dropout": 0.1,
-            "training.rate": 1e-3,
+            "training.learning_rate": 1e-3,
         }
     )

@@ -7,18 +7,18 @@ marks, any of a word's pronunciations is right, and no tested word was seen in t
 
 from __future__ import annotations
 
-from seq2see.decoding.penalties import Average
+from seq2see.decoding.length_penalties import Average
 from seq2see.decoding.settings import Decoding
 from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
-from seq2see.models.settings import Text, TextTarget, Tokens
+from seq2see.models.settings import Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.tokenisers import Characters, Words
-from seq2see.sources.catalogue import CataloguedCorpus
-from seq2see.training.averaging import MovingAverage
+from seq2see.runs.recipe import Recipe
+from seq2see.sequences.tokenizers import Characters, WordLevel
+from seq2see.sources.catalogue import CatalogueCorpus
+from seq2see.training.averaging import ExponentialMovingAverage
 from seq2see.training.objectives import NextToken
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training
-from seq2see.workbench.recipe import Recipe
 
 
 def g2p() -> Recipe:
@@ -26,16 +26,16 @@ def g2p() -> Recipe:
     stack = TransformerSettings(width=256, depth=4, heads=4, dropout=0.2)
     return Recipe(
         name="g2p",
-        corpus=CataloguedCorpus(name="cmudict"),
-        source=Text(tokeniser=Characters(), longest=64),
-        target=TextTarget(tokeniser=Words(), longest=64),
+        corpus=CatalogueCorpus(name="cmudict"),
+        source=Text(tokenizer=Characters(), max_tokens=64),
+        target=TextTarget(tokenizer=WordLevel(), max_tokens=64),
         encoder=stack,
         decoder=stack,
-        objective=NextToken(smoothing=0.1),
+        objective=NextToken(label_smoothing=0.1),
         training=Training(
             # Large steps of about 800 words: small ones suit tasks on characters badly (Wu et al. 2021).
-            steps=12_000, rate=1e-3, tokens=8192, save_every=1000, precision="bf16", batches="packed", compile=True,
-            schedule=Cosine(warmup=1000), average=MovingAverage(decay=0.999),
+            steps=12_000, learning_rate=1e-3, batch_tokens=8192, evaluate_every=1000, precision="bf16", batches="packed", compile=True,
+            schedule=Cosine(warmup=1000), average=ExponentialMovingAverage(decay=0.999),
         ),
         decoding=Decoding(max_new_tokens=48, num_beams=5, length_penalty=Average()),
         metrics=("pronunciation",),
@@ -44,14 +44,14 @@ def g2p() -> Recipe:
 
 def g2p_gru() -> Recipe:
     """English spelling to sound by gated cells with attention (Bahdanau et al. 2015)."""
-    base, bare = g2p(), Tokens(positions="none")
+    base, no_positions = g2p(), TokenEmbeddingSettings(positions="none")
     return base.model_copy(
         update={
             "name": "g2p-gru",
-            "source": Text(tokeniser=Characters(), frontend=bare, longest=64),
-            "target": TextTarget(tokeniser=Words(), frontend=bare, longest=64),
+            "source": Text(tokenizer=Characters(), frontend=no_positions, max_tokens=64),
+            "target": TextTarget(tokenizer=WordLevel(), frontend=no_positions, max_tokens=64),
             "encoder": RecurrentEncoderSettings(width=512, depth=2, cell="gru", dropout=0.3),
-            "decoder": RecurrentDecoderSettings(width=512, cell="gru", look="additive", dropout=0.3),
+            "decoder": RecurrentDecoderSettings(width=512, cell="gru", attention="additive", dropout=0.3),
             "training": base.training.with_(batches="buckets", compile=False),
         }
     )

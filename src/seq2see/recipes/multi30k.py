@@ -1,42 +1,42 @@
 """Multi30k: the line from RNN to Transformer on real sentences, English to German unless told otherwise.
 
-The rungs share corpus, subwords, regularisation and decoding, so that what differs is the idea.
+The rungs share corpus, subwords, regularization and decoding, so that what differs is the idea.
 """
 
 from __future__ import annotations
 
-from seq2see.decoding.penalties import Average
+from seq2see.decoding.length_penalties import Average
 from seq2see.decoding.settings import Decoding
-from seq2see.models.recurrent import CellWord, LookWord, RecurrentDecoderSettings, RecurrentEncoderSettings
-from seq2see.models.settings import Text, TextTarget, Tokens
+from seq2see.models.recurrent import AttentionName, CellName, RecurrentDecoderSettings, RecurrentEncoderSettings
+from seq2see.models.settings import Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.tokenisers import BytePairs
-from seq2see.sources.catalogue import CataloguedCorpus
-from seq2see.training.averaging import MovingAverage
+from seq2see.runs.recipe import Recipe
+from seq2see.sequences.tokenizers import BPE
+from seq2see.sources.catalogue import CatalogueCorpus
+from seq2see.training.averaging import ExponentialMovingAverage
 from seq2see.training.objectives import NextToken
 from seq2see.training.schedules import InverseSquareRoot
 from seq2see.training.settings import Training
-from seq2see.workbench.recipe import Recipe
 
 
 def multi30k_transformer() -> Recipe:
     """A small Transformer on Multi30k, English to German: the top of the ladder."""
     stack = TransformerSettings(width=256, depth=4, heads=4, dropout=0.3)
-    pieces = BytePairs(size=8000)
+    tokenizer = BPE(vocab_size=8000)
     return Recipe(
         name="multi30k-transformer",
-        corpus=CataloguedCorpus(name="multi30k", sides="en-de"),
-        source=Text(tokeniser=pieces),
-        target=TextTarget(tokeniser=pieces, vocabulary="shared"),
+        corpus=CatalogueCorpus(name="multi30k", languages="en-de"),
+        source=Text(tokenizer=tokenizer),
+        target=TextTarget(tokenizer=tokenizer, vocabulary="shared"),
         encoder=stack,
         decoder=stack,
-        objective=NextToken(smoothing=0.1, agreement=2.5),
+        objective=NextToken(label_smoothing=0.1, r_drop=2.5),
         training=Training(
-            steps=6000, rate=3e-3, tokens=4096, save_every=1000, precision="bf16", batches="packed", compile=True,
-            schedule=InverseSquareRoot(warmup=1000), average=MovingAverage(decay=0.999),
+            steps=6000, learning_rate=3e-3, batch_tokens=4096, evaluate_every=1000, precision="bf16", batches="packed", compile=True,
+            schedule=InverseSquareRoot(warmup=1000), average=ExponentialMovingAverage(decay=0.999),
         ),
         decoding=Decoding(max_new_tokens=100, num_beams=5, length_penalty=Average()),
-        metrics=("bleu", "bleu-tokenised", "chrf", "exact"),
+        metrics=("bleu", "bleu-tokenized", "chrf", "exact"),
     )  # fmt: skip
 
 
@@ -60,17 +60,17 @@ def multi30k_lstm_attention() -> Recipe:
     return _recurrent("multi30k-lstm-attention", "lstm", "scaled-dot")
 
 
-def _recurrent(name: str, cell: CellWord, look: LookWord) -> Recipe:
+def _recurrent(name: str, cell: CellName, attention: AttentionName) -> Recipe:
     base = multi30k_transformer()
-    bare = Tokens(positions="none")
+    no_positions = TokenEmbeddingSettings(positions="none")
     return base.model_copy(
         update={
             "name": name,
-            "source": Text(tokeniser=base.written.tokeniser, frontend=bare),
-            "target": TextTarget(tokeniser=base.written.tokeniser, frontend=bare, vocabulary="shared"),
+            "source": Text(tokenizer=base.target_text.tokenizer, frontend=no_positions),
+            "target": TextTarget(tokenizer=base.target_text.tokenizer, frontend=no_positions, vocabulary="shared"),
             "encoder": RecurrentEncoderSettings(cell=cell, width=512, dropout=0.4),
-            "decoder": RecurrentDecoderSettings(cell=cell, look=look, width=512, dropout=0.4),
-            "objective": NextToken(smoothing=0.1, agreement=1.0),
-            "training": base.training.with_(rate=2e-3, batches="buckets", compile=False),
+            "decoder": RecurrentDecoderSettings(cell=cell, attention=attention, width=512, dropout=0.4),
+            "objective": NextToken(label_smoothing=0.1, r_drop=1.0),
+            "training": base.training.with_(learning_rate=2e-3, batches="buckets", compile=False),
         }
     )

@@ -9,18 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 from seq2see.decoding.settings import Decoding
-from seq2see.models.convolutional import ConvolutionalEncoderSettings
-from seq2see.models.recurrent import CellWord, LookWord, RecurrentDecoderSettings, RecurrentEncoderSettings
-from seq2see.models.settings import Text, TextTarget, Tokens
+from seq2see.models.convolutional import GatedCNNSettings
+from seq2see.models.recurrent import AttentionName, CellName, RecurrentDecoderSettings, RecurrentEncoderSettings
+from seq2see.models.settings import Text, TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.tokenisers import Characters, Words
-from seq2see.sources.pocket.corpus import PocketCorpus
-from seq2see.training.feeding import FreeRunning, ScheduledSampling
+from seq2see.runs.recipe import Metric, Recipe
+from seq2see.sequences.tokenizers import Characters, WordLevel
+from seq2see.sources.pocket.pocket_corpus import PocketCorpus
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimisers import SGD
+from seq2see.training.optimizer_settings import SGD
+from seq2see.training.scheduled_sampling import FreeRunning, ScheduledSampling
 from seq2see.training.schedules import Constant, Cosine
 from seq2see.training.settings import Training
-from seq2see.workbench.recipe import Metric, Recipe
 
 SCORES: tuple[Metric, ...] = ("bleu", "chrf", "exact", "notes-bleu", "alignment")
 WITHOUT_ATTENTION: tuple[Metric, ...] = ("bleu", "chrf", "exact", "notes-bleu")
@@ -32,12 +32,14 @@ def pocket_transformer() -> Recipe:
     return Recipe(
         name="pocket-transformer",
         corpus=PocketCorpus(),
-        source=Text(tokeniser=Characters()),
-        target=TextTarget(tokeniser=Words()),
+        source=Text(tokenizer=Characters()),
+        target=TextTarget(tokenizer=WordLevel()),
         encoder=stack,
         decoder=stack,
-        objective=NextToken(smoothing=0.1),
-        training=Training(steps=1000, rate=3e-3, tokens=1024, save_every=200, schedule=Cosine(warmup=100)),
+        objective=NextToken(label_smoothing=0.1),
+        training=Training(
+            steps=1000, learning_rate=3e-3, batch_tokens=1024, evaluate_every=200, schedule=Cosine(warmup=100)
+        ),
         decoding=Decoding(max_new_tokens=40),
         metrics=SCORES,
     )
@@ -46,7 +48,13 @@ def pocket_transformer() -> Recipe:
 def pocket_rnn() -> Recipe:
     """Plain recurrent cells; all the decoder knows of the source is its own first state."""
     training = Training(
-        steps=2000, rate=0.3, tokens=1024, clip=0.5, save_every=400, optimiser=SGD(momentum=0.9), schedule=Constant()
+        steps=2000,
+        learning_rate=0.3,
+        batch_tokens=1024,
+        max_grad_norm=0.5,
+        evaluate_every=400,
+        optimizer=SGD(momentum=0.9),
+        schedule=Constant(),
     )
     return _recurrent("pocket-rnn", "elman", "first-state", direction="forward").model_copy(
         update={"training": training}
@@ -58,9 +66,9 @@ def pocket_gru() -> Recipe:
     return _recurrent("pocket-gru", "gru", "every-step", direction="forward")
 
 
-def pocket_notes_gru() -> Recipe:
+def pocket_gru_reset_before() -> Recipe:
     """The GRU as the course notes write it: the reset gate acts before the matrix product."""
-    return _recurrent("pocket-notes-gru", "notes-gru", "every-step", direction="forward")
+    return _recurrent("pocket-gru-reset-before", "notes-gru", "every-step", direction="forward")
 
 
 def pocket_lstm() -> Recipe:
@@ -80,17 +88,17 @@ def pocket_lstm_attention() -> Recipe:
     return _recurrent("pocket-lstm-attention", "lstm", "bilinear")
 
 
-def pocket_convolution() -> Recipe:
+def pocket_gated_cnn() -> Recipe:
     """A convolutional encoder and a recurrent decoder: any encoder goes with any decoder."""
-    base = _recurrent("pocket-convolution", "gru", "scaled-dot")
-    encoder = ConvolutionalEncoderSettings(width=128, depth=3, dropout=0.1)
-    learned = Text(tokeniser=Characters(), frontend=Tokens(positions="learned"))
+    base = _recurrent("pocket-gated-cnn", "gru", "scaled-dot")
+    encoder = GatedCNNSettings(width=128, depth=3, dropout=0.1)
+    learned = Text(tokenizer=Characters(), frontend=TokenEmbeddingSettings(positions="learned"))
     return base.model_copy(update={"encoder": encoder, "source": learned})
 
 
 def pocket_scheduled_sampling() -> Recipe:
     """The attention GRU, fed more and more of its own words (Bengio et al. 2015)."""
-    return _change(pocket_gru_attention(), "pocket-scheduled-sampling", feeding=ScheduledSampling(least=0.5))
+    return _change(pocket_gru_attention(), "pocket-scheduled-sampling", feeding=ScheduledSampling(final_ratio=0.5))
 
 
 def pocket_free_running() -> Recipe:
@@ -103,9 +111,9 @@ def pocket_post_norm() -> Recipe:
     return pocket_transformer().with_(
         **{
             "name": "pocket-post-norm",
-            "encoder.order": "post",
+            "encoder.norm_order": "post",
             "decoder.order": "post",
-            "training.rate": 1e-3,
+            "training.learning_rate": 1e-3,
         }
     )
 
@@ -125,14 +133,14 @@ def pocket_power_norm() -> Recipe:
     return _norm("power")
 
 
-def pocket_zero_start() -> Recipe:
+def pocket_zero_init() -> Recipe:
     """The Transformer started from all-zero matrices: it cannot learn, and shows why."""
-    return pocket_transformer().with_(**{"name": "pocket-zero-start", "training.initialise": "zero"})
+    return pocket_transformer().with_(**{"name": "pocket-zero-init", "training.init": "zero"})
 
 
-def pocket_he_start() -> Recipe:
+def pocket_he_init() -> Recipe:
     """The Transformer started as He et al. 2015 propose for ReLU networks."""
-    return pocket_transformer().with_(**{"name": "pocket-he-start", "training.initialise": "he"})
+    return pocket_transformer().with_(**{"name": "pocket-he-init", "training.init": "he"})
 
 
 def pocket_en_zh() -> Recipe:
@@ -142,24 +150,26 @@ def pocket_en_zh() -> Recipe:
         update={
             "name": "pocket-en-zh",
             "corpus": PocketCorpus(source="en", target="zh"),
-            "source": Text(tokeniser=Words()),
-            "target": TextTarget(tokeniser=Characters()),
+            "source": Text(tokenizer=WordLevel()),
+            "target": TextTarget(tokenizer=Characters()),
         }
     )
 
 
-def _recurrent(name: str, cell: CellWord, look: LookWord, direction: Any = "both") -> Recipe:
+def _recurrent(name: str, cell: CellName, attention: AttentionName, direction: Any = "both") -> Recipe:
     """The pocket recipe with a recurrent pair in place of the Transformer: lighter steps, twice as many."""
-    blind = look in ("first-state", "every-step")
-    base = pocket_transformer().with_(**{"training.steps": 2000, "training.rate": 4e-3, "training.save_every": 400})
+    without_attention = attention in ("first-state", "every-step")
+    base = pocket_transformer().with_(
+        **{"training.steps": 2000, "training.learning_rate": 4e-3, "training.evaluate_every": 400}
+    )
     return base.model_copy(
         update={
             "name": name,
-            "source": Text(tokeniser=Characters(), frontend=Tokens(positions="none")),
-            "target": TextTarget(tokeniser=Words(), frontend=Tokens(positions="none"), head="free"),
+            "source": Text(tokenizer=Characters(), frontend=TokenEmbeddingSettings(positions="none")),
+            "target": TextTarget(tokenizer=WordLevel(), frontend=TokenEmbeddingSettings(positions="none"), head="free"),
             "encoder": RecurrentEncoderSettings(width=128, cell=cell, direction=direction, dropout=0.0),
-            "decoder": RecurrentDecoderSettings(width=128, cell=cell, look=look, dropout=0.0),
-            "metrics": WITHOUT_ATTENTION if blind else SCORES,
+            "decoder": RecurrentDecoderSettings(width=128, cell=cell, attention=attention, dropout=0.0),
+            "metrics": WITHOUT_ATTENTION if without_attention else SCORES,
         }
     )
 

@@ -6,9 +6,9 @@ from typing import Literal
 
 from seq2see.models.settings import Text, TextTarget
 from seq2see.recipes.pocket import pocket_transformer
-from seq2see.sequences.tokenisers import Characters, Words
-from seq2see.sources.puzzles import PuzzleCorpus
-from seq2see.workbench.recipe import Recipe
+from seq2see.runs.recipe import Recipe
+from seq2see.sequences.tokenizers import Characters, WordLevel
+from seq2see.sources.puzzle_corpus import PuzzleCorpus
 
 
 def puzzle_copy() -> Recipe:
@@ -32,13 +32,13 @@ def puzzle_add() -> Recipe:
 
 
 def _puzzle(name: Literal["copy", "reverse", "sort", "add"]) -> Recipe:
-    tokeniser = Characters() if name == "add" else Words()
+    tokenizer = Characters() if name == "add" else WordLevel()
     return pocket_transformer().model_copy(
         update={
             "name": f"puzzle-{name}",
             "corpus": PuzzleCorpus(puzzle=name),
-            "source": Text(tokeniser=tokeniser),
-            "target": TextTarget(tokeniser=tokeniser, vocabulary="shared"),
+            "source": Text(tokenizer=tokenizer),
+            "target": TextTarget(tokenizer=tokenizer, vocabulary="shared"),
             "metrics": ("exact", "bleu"),
         }
     )

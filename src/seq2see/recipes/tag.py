@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from seq2see.decoding.settings import Decoding
 from seq2see.models.recurrent import RecurrentEncoderSettings
-from seq2see.models.settings import Ngrams, Tags, Text, Tokens
-from seq2see.sequences.tokenisers import BytePairs, Characters
-from seq2see.sources.catalogue import CataloguedCorpus
-from seq2see.sources.pocket.corpus import PocketCorpus
-from seq2see.training.objectives import Classify
+from seq2see.models.settings import NgramEmbeddingSettings, Tags, Text, TokenEmbeddingSettings
+from seq2see.runs.recipe import Recipe
+from seq2see.sequences.tokenizers import BPE, Characters
+from seq2see.sources.catalogue import CatalogueCorpus
+from seq2see.sources.pocket.pocket_corpus import PocketCorpus
+from seq2see.training.objectives import Classification
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training
-from seq2see.workbench.recipe import Recipe
 
 
 def tag() -> Recipe:
@@ -19,11 +19,13 @@ def tag() -> Recipe:
     return Recipe(
         name="tag",
         corpus=PocketCorpus(source="en", target="zh", size=4000),
-        source=Text(tokeniser=BytePairs(size=4000), frontend=Tokens(positions="none")),
+        source=Text(tokenizer=BPE(vocab_size=4000), frontend=TokenEmbeddingSettings(positions="none")),
         target=Tags(),
         encoder=RecurrentEncoderSettings(cell="lstm", width=192, dropout=0.3),
-        objective=Classify(),
-        training=Training(steps=600, rate=3e-3, tokens=2048, save_every=100, patience=5, schedule=Cosine(warmup=50)),
+        objective=Classification(),
+        training=Training(
+            steps=600, learning_rate=3e-3, batch_tokens=2048, evaluate_every=100, patience=5, schedule=Cosine(warmup=50)
+        ),
         decoding=Decoding(max_new_tokens=1, top_k=1),
         metrics=(),
     )
@@ -32,26 +34,28 @@ def tag() -> Recipe:
 def tag_zh() -> Recipe:
     """The same for Chinese words, read by character."""
     return tag().with_(
-        **{"name": "tag-zh", "corpus.source": "zh", "corpus.target": "en", "source.tokeniser": Characters()}
+        **{"name": "tag-zh", "corpus.source": "zh", "corpus.target": "en", "source.tokenizer": Characters()}
     )
 
 
 def ud_english_ewt() -> Recipe:
     """Parts of speech of English on the web (Universal Dependencies), from whole words and their n-grams."""
     text = Text(
-        tokeniser=Characters(min_count=2), frontend=Ngrams(letters=4, rows=131_072, left_out=0.25), longest=1024
+        tokenizer=Characters(min_count=2),
+        frontend=NgramEmbeddingSettings(max_n=4, buckets=131_072, word_dropout=0.25),
+        max_tokens=1024,
     )
     base = _treebank("ud-english-ewt").model_copy(update={"source": text})
     # Four letters and a bit are a word, so a step reads as many words as one of pieces would.
     wide = {"encoder.width": 384, "encoder.depth": 2, "encoder.dropout": 0.33}
-    return base.with_(**wide, **{"training.tokens": 6144, "training.steps": 1500, "training.patience": 0})
+    return base.with_(**wide, **{"training.batch_tokens": 6144, "training.steps": 1500, "training.patience": 0})
 
 
 def ud_chinese_gsd() -> Recipe:
     """Parts of speech of Chinese words (Universal Dependencies), from characters."""
-    return _treebank("ud-chinese-gsd").with_(**{"source.tokeniser": Characters(min_count=2)})
+    return _treebank("ud-chinese-gsd").with_(**{"source.tokenizer": Characters(min_count=2)})
 
 
 def _treebank(name: str) -> Recipe:
-    base = tag().with_(**{"name": name, "encoder.dropout": 0.5, "training.steps": 2000, "training.save_every": 200})
-    return base.model_copy(update={"corpus": CataloguedCorpus(name=name)})
+    base = tag().with_(**{"name": name, "encoder.dropout": 0.5, "training.steps": 2000, "training.evaluate_every": 200})
+    return base.model_copy(update={"corpus": CatalogueCorpus(name=name)})

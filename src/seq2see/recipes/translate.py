@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from seq2see.decoding.penalties import GNMT, Average
+from seq2see.decoding.length_penalties import GNMT, Average
 from seq2see.decoding.settings import Decoding
 from seq2see.models.settings import Text, TextTarget
 from seq2see.models.transformer import TransformerSettings
-from seq2see.sequences.tokenisers import BytePairs, Unigram
-from seq2see.sources.catalogue import CataloguedCorpus
-from seq2see.sources.pocket.corpus import PocketCorpus
-from seq2see.training.averaging import LastCheckpoints, MovingAverage
+from seq2see.runs.recipe import Recipe
+from seq2see.sequences.tokenizers import BPE, Unigram
+from seq2see.sources.catalogue import CatalogueCorpus
+from seq2see.sources.pocket.pocket_corpus import PocketCorpus
+from seq2see.training.averaging import CheckpointAverage, ExponentialMovingAverage
 from seq2see.training.objectives import NextToken
-from seq2see.training.optimisers import Adam
+from seq2see.training.optimizer_settings import Adam
 from seq2see.training.schedules import InverseSquareRoot
 from seq2see.training.settings import Training
-from seq2see.workbench.recipe import Recipe
 
 
 def translate() -> Recipe:
     """A Transformer for your own pairs: `seq2see train translate my.tsv`. Stops when it no longer improves."""
     stack = TransformerSettings(width=128, depth=3, heads=4, dropout=0.2)
-    pieces = BytePairs(size=8000)
+    tokenizer = BPE(vocab_size=8000)
     return Recipe(
         name="translate",
         corpus=PocketCorpus(),
-        source=Text(tokeniser=pieces),
-        target=TextTarget(tokeniser=pieces, vocabulary="shared"),
+        source=Text(tokenizer=tokenizer),
+        target=TextTarget(tokenizer=tokenizer, vocabulary="shared"),
         encoder=stack,
         decoder=stack,
-        objective=NextToken(smoothing=0.1),
+        objective=NextToken(label_smoothing=0.1),
         training=Training(
-            steps=6000, rate=2e-3, tokens=2048, save_every=250, patience=6,
-            schedule=InverseSquareRoot(warmup=500), average=MovingAverage(decay=0.998),
+            steps=6000, learning_rate=2e-3, batch_tokens=2048, evaluate_every=250, patience=6,
+            schedule=InverseSquareRoot(warmup=500), average=ExponentialMovingAverage(decay=0.998),
         ),
         decoding=Decoding(max_new_tokens=128, num_beams=4, length_penalty=Average()),
     )  # fmt: skip
@@ -39,19 +39,19 @@ def translate() -> Recipe:
 
 def transformer_base() -> Recipe:
     """The base model of "Attention is all you need" (6 + 6 layers, 512 wide), on Multi30k; wants a GPU."""
-    stack = TransformerSettings(width=512, depth=6, heads=8, dropout=0.1, order="post")
-    pieces = Unigram(size=8000)
+    stack = TransformerSettings(width=512, depth=6, heads=8, dropout=0.1, norm_order="post")
+    tokenizer = Unigram(vocab_size=8000)
     return Recipe(
         name="transformer-base",
-        corpus=CataloguedCorpus(name="multi30k", sides="en-de"),
-        source=Text(tokeniser=pieces, longest=128),
-        target=TextTarget(tokeniser=pieces, longest=128, vocabulary="shared"),
+        corpus=CatalogueCorpus(name="multi30k", languages="en-de"),
+        source=Text(tokenizer=tokenizer, max_tokens=128),
+        target=TextTarget(tokenizer=tokenizer, max_tokens=128, vocabulary="shared"),
         encoder=stack,
         decoder=stack,
-        objective=NextToken(smoothing=0.1),
+        objective=NextToken(label_smoothing=0.1),
         training=Training(
-            steps=100_000, rate=(512 * 4000) ** -0.5, tokens=25_000, accumulate=2, clip=0, save_every=1000,
-            optimiser=Adam(), schedule=InverseSquareRoot(warmup=4000), average=LastCheckpoints(count=5),
+            steps=100_000, learning_rate=(512 * 4000) ** -0.5, batch_tokens=25_000, accumulate=2, max_grad_norm=0, evaluate_every=1000,
+            optimizer=Adam(), schedule=InverseSquareRoot(warmup=4000), average=CheckpointAverage(count=5),
             precision="bf16",
         ),
         decoding=Decoding(max_new_tokens=150, num_beams=4, length_penalty=GNMT(alpha=0.6)),

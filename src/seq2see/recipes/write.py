@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from seq2see.decoding.settings import Decoding
-from seq2see.models.recurrent import CellWord, RecurrentDecoderSettings
-from seq2see.models.settings import TextTarget, Tokens
+from seq2see.models.mlp_lm import MLPDecoderSettings
+from seq2see.models.recurrent import CellName, RecurrentDecoderSettings
+from seq2see.models.settings import TextTarget, TokenEmbeddingSettings
 from seq2see.models.transformer import TransformerSettings
-from seq2see.models.window import WindowDecoderSettings
-from seq2see.sequences.tokenisers import Characters
-from seq2see.sources.catalogued_texts import CataloguedText
+from seq2see.runs.recipe import Recipe
+from seq2see.sequences.tokenizers import Characters
+from seq2see.sources.catalogue_texts import CatalogueText
 from seq2see.sources.texts import PythonLibrary
 from seq2see.training.schedules import Cosine
 from seq2see.training.settings import Training
-from seq2see.workbench.recipe import Recipe
 
 
 def write() -> Recipe:
@@ -22,9 +22,11 @@ def write() -> Recipe:
     return Recipe(
         name="write",
         corpus=PythonLibrary(),
-        target=TextTarget(tokeniser=Characters(min_count=2), longest=128),
+        target=TextTarget(tokenizer=Characters(min_count=2), max_tokens=128),
         decoder=TransformerSettings(width=128, depth=4, heads=4, dropout=0.0),
-        training=Training(steps=2000, rate=2e-3, tokens=1536, save_every=500, schedule=Cosine(warmup=100)),
+        training=Training(
+            steps=2000, learning_rate=2e-3, batch_tokens=1536, evaluate_every=500, schedule=Cosine(warmup=100)
+        ),
         decoding=Decoding(max_new_tokens=64, do_sample=True, temperature=0.8),
         metrics=(),
     )
@@ -32,7 +34,7 @@ def write() -> Recipe:
 
 def shakespeare() -> Recipe:
     """The same small GPT on Shakespeare's plays; the last tenth of them validates."""
-    return write().model_copy(update={"name": "shakespeare", "corpus": CataloguedText()})
+    return write().model_copy(update={"name": "shakespeare", "corpus": CatalogueText()})
 
 
 def shakespeare_large() -> Recipe:
@@ -40,36 +42,36 @@ def shakespeare_large() -> Recipe:
     changes = {
         "name": "shakespeare-large", "target.longest": 1024,
         "decoder.width": 384, "decoder.depth": 6, "decoder.heads": 8, "decoder.dropout": 0.2,
-        "training.tokens": 8192, "training.steps": 1000, "training.save_every": 1000,
-        "training.precision": "bf16", "training.kernels": False,
-        "training.optimiser.kind": "muon", "training.rate": 4e-3,
+        "training.batch_tokens": 8192, "training.steps": 1000, "training.evaluate_every": 1000,
+        "training.precision": "bf16", "training.custom_kernels": False,
+        "training.optimizer.kind": "muon", "training.learning_rate": 4e-3,
     }  # fmt: skip
     # A table that is also the head begins by betting on the token it has just read; the first steps would unlearn that.
     llama = {
-        "target.frontend.positions": "rotary", "target.head": "plain", "decoder.norm": "rms", "decoder.think": "swiglu",
+        "target.embedding.positions": "rotary", "target.head": "plain", "decoder.norm": "rms", "decoder.activation": "swiglu",
     }  # fmt: skip
     return shakespeare().with_(**changes, **llama)
 
 
 def write_gpt2() -> Recipe:
     """The same in the shape of GPT-2: learned positions, and a smooth feed-forward part (Radford et al. 2019)."""
-    frontend = Tokens(positions="learned", longest=128, vectors="plain")
-    return _like_write("write-gpt2", frontend, think="gelu-tanh")
+    frontend = TokenEmbeddingSettings(positions="learned", max_positions=128, vectors="plain")
+    return _like_write("write-gpt2", frontend, activation="gelu-tanh")
 
 
 def write_llama() -> Recipe:
     """The same in the shape of Llama: rotary positions, keys that heads share, gates (Touvron et al. 2023)."""
-    frontend = Tokens(positions="rotary", vectors="plain")
+    frontend = TokenEmbeddingSettings(positions="rotary", vectors="plain")
     # A gated part has three matrices instead of two: 2/3 of the usual width, and it has as many weights.
     thinks = {"think": "swiglu", "expansion": 8 / 3}
     looks = {"matrices": "plain", "key_heads": 2}
-    llama = _like_write("write-llama", frontend, norm="rms", epsilon=1e-6, **looks, **thinks)
+    llama = _like_write("write-llama", frontend, norm="rms", norm_eps=1e-6, **looks, **thinks)
     return llama.with_(**{"target.head": "plain"})
 
 
 def write_alibi() -> Recipe:
     """The same with far tokens made less attractive, and no other positions (Press et al. 2022)."""
-    return _like_write("write-alibi", Tokens(positions="alibi"))
+    return _like_write("write-alibi", TokenEmbeddingSettings(positions="alibi"))
 
 
 def write_lstm() -> Recipe:
@@ -92,24 +94,24 @@ def write_rnn_relu() -> Recipe:
     return _recurrent("write-rnn-relu", "elman-relu")
 
 
-def _recurrent(name: str, cell: CellWord) -> Recipe:
+def _recurrent(name: str, cell: CellName) -> Recipe:
     """A recurrent model of running text: a step reads twelve streams on."""
-    cells = RecurrentDecoderSettings(cell=cell, look="first-state", depth=2, dropout=0.1)
-    like = _like_write(name, Tokens(positions="none")).model_copy(update={"decoder": cells})
+    cells = RecurrentDecoderSettings(cell=cell, attention="first-state", depth=2, dropout=0.1)
+    like = _like_write(name, TokenEmbeddingSettings(positions="none")).model_copy(update={"decoder": cells})
     return like.with_(**{"training.batches": "streams"})
 
 
-def write_window() -> Recipe:
+def write_mlp() -> Recipe:
     """The same text by the last eight characters alone, and one hidden layer (Bengio et al. 2003)."""
-    window = WindowDecoderSettings(width=64, tau=8, hidden=512, dropout=0.0)
-    return _like_write("write-window", Tokens(positions="none")).model_copy(update={"decoder": window})
+    window = MLPDecoderSettings(width=64, context=8, hidden=512, dropout=0.0)
+    return _like_write("write-mlp", TokenEmbeddingSettings(positions="none")).model_copy(update={"decoder": window})
 
 
 def write_linear() -> Recipe:
     """The same window without a hidden layer: a linear model of what comes next (Mnih & Hinton 2007)."""
-    return write_window().with_(**{"name": "write-linear", "decoder.depth": 0})
+    return write_mlp().with_(**{"name": "write-linear", "decoder.depth": 0})
 
 
-def _like_write(name: str, frontend: Tokens, **decoder: Any) -> Recipe:
+def _like_write(name: str, frontend: TokenEmbeddingSettings, **decoder: Any) -> Recipe:
     changes = {f"decoder.{setting}": value for setting, value in decoder.items()}
-    return write().with_(**{"name": name, "target.frontend": frontend, **changes})
+    return write().with_(**{"name": name, "target.embedding": frontend, **changes})

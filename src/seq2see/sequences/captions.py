@@ -1,4 +1,4 @@
-"""Pictures and the texts that are to be written about them; compare `pairs.py`, where texts are written about texts."""
+"""Images and the texts that are to be written about them; compare `pairs.py`, where texts are written about texts."""
 
 from __future__ import annotations
 
@@ -8,47 +8,49 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from seq2see.core.batch import NOT_ASKED, Batch, Pictures, Sequences
-from seq2see.sequences.buckets import Numbers, padded_width
-from seq2see.sequences.pairs import Side, fed_and_asked
-from seq2see.sequences.pixels import PictureSet, pixels_on
-from seq2see.sequences.tokenisers import PAD, Tokeniser
-from seq2see.sources.picture_examples import PictureExamples
+from seq2see.core.batch import NOT_ASKED, Batch, Images, Sequences
+from seq2see.sequences.buckets import IntArray, padded_width
+from seq2see.sequences.image_dataset import ImageDataset, pixels_on
+from seq2see.sequences.pair_dataset import EncodedTexts, decoder_inputs_and_labels
+from seq2see.sequences.tokenizers import PAD, Tokenizer
+from seq2see.sources.image_examples import ImageExamples
 
 
-class CaptionSet(PictureSet):
-    """Pictures with captions as numbers. A picture may have several; every epoch takes the next one.
+class CaptionDataset(ImageDataset):
+    """Images with captions as numbers. An image may have several; every epoch takes the next one.
 
     All batches are as wide as the longest caption needs, so that a GPU meets one shape.
     """
 
-    def __init__(self, examples: PictureExamples, tokeniser: Tokeniser, limit: int, device: torch.device):
-        self.examples, self.vocabulary, self.limit = examples, len(tokeniser), limit
+    def __init__(self, examples: ImageExamples, tokenizer: Tokenizer, max_tokens: int, device: torch.device):
+        self.examples, self.vocab_size, self.max_tokens = examples, len(tokenizer), max_tokens
         self.pixels = pixels_on(examples, device)
-        captions = [example.right for example in examples]
+        captions = [example.all_references for example in examples]
         self.counts = np.array([len(each) for each in captions], np.int64)
-        self.firsts = np.cumsum(self.counts) - self.counts
-        self.side = Side.of([text for each in captions for text in each], tokeniser, limit)
+        self.first_captions = np.cumsum(self.counts) - self.counts
+        self.side = EncodedTexts.of([text for each in captions for text in each], tokenizer, max_tokens)
         self.width = int(padded_width(int(self.side.lengths.max(initial=1))))
 
     @property
-    def lengths(self) -> Numbers:
-        """(picture, 1): how long its first caption is."""
-        return self.side.lengths[self.firsts][:, None]
+    def lengths(self) -> IntArray:
+        """(image, 1): how long its first caption is."""
+        return self.side.lengths[self.first_captions][:, None]
 
     @property
     def characters(self) -> int:
         """How long the first captions are together."""
         return sum(len(example.target) for example in self.examples)
 
-    def batch(self, indices: Numbers, epoch: int = 0) -> Batch:
-        """These pictures, target `<bos> y1 .. yn`, labels `y1 .. yn <eos>`, of the caption that is the epoch's turn."""
+    def batch(self, indices: IntArray, epoch: int = 0) -> Batch:
+        """These images, target `<bos> y1 .. yn`, labels `y1 .. yn <eos>`, of the caption that is the epoch's turn."""
         picked = torch.from_numpy(np.array(indices, np.int64))
-        pictures = Pictures.of(self.pixels.index_select(0, picked.to(self.pixels.device, non_blocking=True)))
-        target, labels = fed_and_asked(self.side, self.firsts[indices] + epoch % self.counts[indices])
+        images = Images.of(self.pixels.index_select(0, picked.to(self.pixels.device, non_blocking=True)))
+        target, labels = decoder_inputs_and_labels(
+            self.side, self.first_captions[indices] + epoch % self.counts[indices]
+        )
         room = (0, self.width - labels.size(1))
         target = Sequences(functional.pad(target.values, room, value=PAD), target.lengths)
-        return Batch(pictures, target, functional.pad(labels, room, value=NOT_ASKED), picked)
+        return Batch(images, target, functional.pad(labels, room, value=NOT_ASKED), picked)
 
     @property
     def fingerprint(self) -> str:
@@ -58,4 +60,4 @@ class CaptionSet(PictureSet):
     def warnings(self) -> list[str]:
         """Captions that are too long are told."""
         cut = len(self.side.truncated)
-        return [f"{cut} captions are longer than {self.limit} tokens and were cut."] if cut else []
+        return [f"{cut} captions are longer than {self.max_tokens} tokens and were cut."] if cut else []

@@ -14,32 +14,32 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2see.sequences.tokenisers import BOS
+from seq2see.sequences.tokenizers import BOS
 
-Numbers = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Grams:
+class NgramCounts:
     """The n-grams of one order that a text has, by number."""
 
     order: int
-    vocabulary: int
+    vocab_size: int
     """How many kinds of tokens there are."""
-    keys: Numbers
+    keys: IntArray
     """(number of the first n-1 tokens) · vocabulary + last token; ascending."""
-    counts: Numbers
+    counts: IntArray
     """How often each stands in the text."""
-    suffixes: Numbers
+    suffixes: IntArray
     """The number of each n-gram's last n-1 tokens, among those of the order below; a single token's is its own."""
 
     @property
-    def prefixes(self) -> Numbers:
+    def prefixes(self) -> IntArray:
         """The number of each n-gram's first n-1 tokens, among the n-grams of the order below."""
-        return self.keys // self.vocabulary
+        return self.keys // self.vocab_size
 
 
-def count_ngrams(ids: NDArray[np.integer], vocabulary: int, order: int) -> Iterator[Grams]:
+def count_ngrams(ids: NDArray[np.integer], vocab_size: int, order: int) -> Iterator[NgramCounts]:
     """The n-grams of a text, for n = 1 up to `order`; its beginning counts as a token before the first.
 
     That token, <bos>, is only ever the first of an n-gram: nobody has to guess it.
@@ -52,10 +52,10 @@ def count_ngrams(ids: NDArray[np.integer], vocabulary: int, order: int) -> Itera
     """
     text = np.concatenate([[BOS], ids]).astype(np.int64)
     numbers = text  # of the n-gram that ends at each place
-    counts = np.bincount(text[1:], minlength=vocabulary)
-    yield Grams(1, vocabulary, np.arange(vocabulary), counts, np.arange(vocabulary))
+    counts = np.bincount(text[1:], minlength=vocab_size)
+    yield NgramCounts(1, vocab_size, np.arange(vocab_size), counts, np.arange(vocab_size))
     for length in range(2, order + 1):
-        keys = numbers[:-1] * vocabulary + text[length - 1 :]
+        keys = numbers[:-1] * vocab_size + text[length - 1 :]
         unique, first, longer, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
-        yield Grams(length, vocabulary, unique, counts, numbers[1:][first])
+        yield NgramCounts(length, vocab_size, unique, counts, numbers[1:][first])
         numbers = longer

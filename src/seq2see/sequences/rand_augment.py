@@ -1,11 +1,11 @@
-"""Strong changes that leave a picture what it is: turned, sheared, brighter, with fewer tones (RandAugment).
+"""Strong changes that leave an image what it is: turned, sheared, brighter, with fewer tones (RandAugment).
 
-Cubuk et al. 2020, "RandAugment". Theirs change one picture at a time; here every picture of a batch draws a change of
-its own, and all are made at once. There are three families, and a picture goes through all three: with numbers that
+Cubuk et al. 2020, "RandAugment". Theirs change one image at a time; here every image of a batch draws a change of
+its own, and all are made at once. There are three families, and an image goes through all three: with numbers that
 change nothing in those that it has not drawn.
 
 1. Each pixel is taken from another place: turned, sheared, moved.
-2. Each pixel is moved away from, or towards, a duller picture: black, its mean, grey, blurred.
+2. Each pixel is moved away from, or towards, a duller image: black, its mean, gray, blurred.
 3. Each level is looked up in a table: fewer levels, negative from some level on, spread out, equally frequent.
 """
 
@@ -17,95 +17,97 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from seq2see.sequences.augment import GREY, Pixels, lines_and_columns, outside, taken
-from seq2see.sequences.draws import Draws
+from seq2see.sequences.counter_rng import CounterRng
+from seq2see.sequences.image_transforms import GRAY, PixelBatch, gather_pixels, out_of_bounds, pixel_grid
 
-CHANGES = (
-    "nothing", "turn", "shear-right", "shear-down", "move-right", "move-down", "brightness", "contrast", "colour",
-    "sharpness", "fewer-levels", "negative", "spread", "equalise",
+OPERATIONS = (
+    "identity", "rotate", "shear-x", "shear-y", "translate-x", "translate-y", "brightness", "contrast", "color",
+    "sharpness", "posterize", "solarize", "autocontrast", "equalize",
 )  # fmt: skip
 """What can be drawn, each as likely as any other; the paper's list."""
-TURN, SHEAR, MOVE, BLEND, LEVELS = 30.0, 0.3, 150 / 331, 0.9, 4
+MAX_ROTATION, MAX_SHEAR, MAX_TRANSLATION, MAX_BLEND, POSTERIZE_BITS = 30.0, 0.3, 150 / 331, 0.9, 4
 """At full strength: degrees, slope, share of a side, share of a blend, bits fewer; as in the paper's program."""
 LUMA = (0.299, 0.587, 0.114)
 """How bright red, green and blue seem (ITU-R BT.601)."""
 
-Amounts = Float[Tensor, "row"]
-Maps = Float[Tensor, "row channel height width"]
+Magnitudes = Float[Tensor, "row"]
+FloatPixels = Float[Tensor, "row channel height width"]
 
 
 class RandAugment:
     """So many changes one after another, all of one strength between 0 and 1."""
 
-    def __init__(self, changes: int, strength: float):
-        self.changes, self.strength = changes, strength
+    def __init__(self, num_ops: int, magnitude: float):
+        self.num_ops, self.magnitude = num_ops, magnitude
 
-    def __call__(self, pixels: Pixels, draws: Draws) -> Pixels:
-        """Every picture with changes of its own."""
-        for number in range(self.changes):
-            which = draws.whole(f"change {number}", len(CHANGES))[:, 0]
-            signs = 1.0 - 2.0 * draws.whole(f"sign {number}", 2)[:, 0]
-            pixels = changed(pixels, which, signs, self.strength)
+    def __call__(self, pixels: PixelBatch, rng: CounterRng) -> PixelBatch:
+        """Every image with changes of its own."""
+        for number in range(self.num_ops):
+            operation_ids = rng.integers(f"change {number}", len(OPERATIONS))[:, 0]
+            signs = 1.0 - 2.0 * rng.integers(f"sign {number}", 2)[:, 0]
+            pixels = apply_operations(pixels, operation_ids, signs, self.magnitude)
         return pixels
 
 
-def changed(pixels: Pixels, which: Int[Tensor, "row"], signs: Amounts, strength: float) -> Pixels:
-    """Each picture with the change that it has drawn, in the direction that it has drawn."""
-    drawn = Drawn(which, signs * strength)
-    return looked_up(blended(distorted(pixels, drawn), drawn), drawn, strength)
+def apply_operations(
+    pixels: PixelBatch, operation_ids: Int[Tensor, "row"], signs: Magnitudes, magnitude: float
+) -> PixelBatch:
+    """Each image with the change that it has drawn, in the direction that it has drawn."""
+    sampled = SampledOperations(operation_ids, signs * magnitude)
+    return apply_lookup(apply_blend(apply_affine(pixels, sampled), sampled), sampled, magnitude)
 
 
-class Drawn:
-    """How much of each change every row has drawn: `drawn["turn"]` is 0 for all rows that drew something else."""
+class SampledOperations:
+    """How much of each change every row has drawn: `sampled["turn"]` is 0 for all rows that drew something else."""
 
-    def __init__(self, which: Int[Tensor, "row"], amounts: Amounts):
-        self.which, self.amounts = which, amounts
+    def __init__(self, operation_ids: Int[Tensor, "row"], magnitudes: Magnitudes):
+        self.operation_ids, self.magnitudes = operation_ids, magnitudes
 
-    def __getitem__(self, change: str) -> Amounts:
-        return self.amounts * (self.which == CHANGES.index(change))
+    def __getitem__(self, operation: str) -> Magnitudes:
+        return self.magnitudes * (self.operation_ids == OPERATIONS.index(operation))
 
-    def has(self, change: str) -> Tensor:
-        """1 for the rows that drew it, to be spread over pictures."""
-        return (self.which == CHANGES.index(change)).float()[:, None, None, None]
+    def has(self, operation: str) -> Tensor:
+        """1 for the rows that drew it, to be spread over images."""
+        return (self.operation_ids == OPERATIONS.index(operation)).float()[:, None, None, None]
 
 
-def distorted(pixels: Pixels, drawn: Drawn) -> Pixels:
-    """Turned about the middle, sheared or moved; each pixel is the nearest of the old ones, or grey."""
+def apply_affine(pixels: PixelBatch, sampled: SampledOperations) -> PixelBatch:
+    """Turned about the middle, sheared or moved; each pixel is the nearest of the old ones, or gray."""
     height, width = pixels.shape[2:]
-    lines, columns = lines_and_columns(pixels)
+    lines, columns = pixel_grid(pixels)
     down, right = lines - (height - 1) / 2, columns - (width - 1) / 2
-    angle = (drawn["turn"] * TURN * pi / 180)[:, None, None]
-    slope_right, slope_down = ((drawn[f"shear-{way}"] * SHEAR)[:, None, None] for way in ("right", "down"))
-    move_right, move_down = ((drawn[f"move-{way}"] * MOVE)[:, None, None] for way in ("right", "down"))
+    angle = (sampled["rotate"] * MAX_ROTATION * pi / 180)[:, None, None]
+    slope_right, slope_down = ((sampled[f"shear-{way}"] * MAX_SHEAR)[:, None, None] for way in ("right", "down"))
+    move_right, move_down = ((sampled[f"move-{way}"] * MAX_TRANSLATION)[:, None, None] for way in ("right", "down"))
     # Where a pixel comes from: the inverse of what is done, so signs are exchanged.
     from_right = angle.cos() * right + (angle.sin() - slope_right) * down - move_right * width
     from_down = angle.cos() * down - (angle.sin() + slope_down) * right - move_down * height
     lines, columns = (from_down + (height - 1) / 2).round().long(), (from_right + (width - 1) / 2).round().long()
-    there = taken(pixels, lines.clamp(0, height - 1), columns.clamp(0, width - 1))
-    return there.masked_fill(outside(lines, columns, height, width)[:, None], GREY)
+    there = gather_pixels(pixels, lines.clamp(0, height - 1), columns.clamp(0, width - 1))
+    return there.masked_fill(out_of_bounds(lines, columns, height, width)[:, None], GRAY)
 
 
-def blended(pixels: Pixels, drawn: Drawn) -> Pixels:
-    """dull + (1 + amount) (x - dull): an amount below 0 goes towards the duller picture, one above 0 away from it."""
+def apply_blend(pixels: PixelBatch, sampled: SampledOperations) -> PixelBatch:
+    """dull + (1 + amount) (x - dull): an amount below 0 goes towards the duller image, one above 0 away from it."""
     x = pixels.float()
-    grey = brightness_of(x)
-    dull = drawn.has("contrast") * grey.mean((1, 2, 3), keepdim=True).round() + drawn.has("colour") * grey
-    dull = dull + drawn.has("sharpness") * blurred(x)
-    amount = sum(drawn[change] for change in ("brightness", "contrast", "colour", "sharpness"))
+    gray = to_grayscale(x)
+    dull = sampled.has("contrast") * gray.mean((1, 2, 3), keepdim=True).round() + sampled.has("color") * gray
+    dull = dull + sampled.has("sharpness") * smooth(x)
+    amount = sum(sampled[operation] for operation in ("brightness", "contrast", "color", "sharpness"))
     assert isinstance(amount, Tensor)
-    factor = (1 + amount * BLEND)[:, None, None, None]
-    return as_levels(dull.lerp(x, factor))
+    factor = (1 + amount * MAX_BLEND)[:, None, None, None]
+    return to_uint8(dull.lerp(x, factor))
 
 
-def brightness_of(x: Maps) -> Float[Tensor, "row 1 height width"]:
-    """A grey picture, as bright as it seems; of a grey one, itself."""
+def to_grayscale(x: FloatPixels) -> Float[Tensor, "row 1 height width"]:
+    """A gray image, as bright as it seems; of a gray one, itself."""
     if x.size(1) == 1:
         return x
     return sum(weight * x[:, number : number + 1] for number, weight in enumerate(LUMA))  # type: ignore[return-value]
 
 
-def blurred(x: Maps) -> Maps:
-    """Each pixel is 5/13 of itself and 1/13 of each neighbour (Pillow's SMOOTH); those at the edges stay."""
+def smooth(x: FloatPixels) -> FloatPixels:
+    """Each pixel is 5/13 of itself and 1/13 of each neighbor (Pillow's SMOOTH); those at the edges stay."""
     blurry = x.clone()
     if min(x.shape[2:]) < 3:
         return blurry
@@ -115,35 +117,35 @@ def blurred(x: Maps) -> Maps:
     return blurry
 
 
-def as_levels(x: Maps) -> Pixels:
+def to_uint8(x: FloatPixels) -> PixelBatch:
     """The nearest whole numbers from 0 to 255."""
     return x.round_().clamp_(0, 255).to(torch.uint8)
 
 
-def looked_up(pixels: Pixels, drawn: Drawn, strength: float) -> Pixels:
-    """Each level of each channel exchanged for what a table of its picture has for it."""
+def apply_lookup(pixels: PixelBatch, sampled: SampledOperations, magnitude: float) -> PixelBatch:
+    """Each level of each channel exchanged for what a table of its image has for it."""
     levels = torch.arange(256, device=pixels.device)
-    step = 2 ** round(LEVELS * strength)
+    step = 2 ** round(POSTERIZE_BITS * magnitude)
     tables = {
-        "fewer-levels": levels // step * step,
-        "negative": torch.where(levels < 255 * (1 - strength), levels, 255 - levels),
-        "spread": spread(pixels, levels),
-        "equalise": equalised(pixels, levels),
+        "posterize": levels // step * step,
+        "solarize": torch.where(levels < 255 * (1 - magnitude), levels, 255 - levels),
+        "autocontrast": autocontrast(pixels, levels),
+        "equalize": equalize(pixels, levels),
     }
     table = levels.expand(*pixels.shape[:2], 256)
-    for change, there in tables.items():
-        table = torch.where(drawn.has(change)[..., 0] > 0, there, table)
+    for operation, there in tables.items():
+        table = torch.where(sampled.has(operation)[..., 0] > 0, there, table)
     return table.to(torch.uint8).gather(2, pixels.flatten(2).long()).view_as(pixels)
 
 
-def spread(pixels: Pixels, levels: Int[Tensor, "256"]) -> Int[Tensor, "row channel 256"]:
+def autocontrast(pixels: PixelBatch, levels: Int[Tensor, "256"]) -> Int[Tensor, "row channel 256"]:
     """The darkest level becomes 0 and the brightest 255, channel by channel; a single level stays."""
     low, high = (of.long()[..., None] for of in (pixels.flatten(2).amin(2), pixels.flatten(2).amax(2)))
     scaled = ((levels - low) * 255 // (high - low).clamp(min=1)).clamp(0, 255)
     return torch.where(high > low, scaled, levels)
 
 
-def equalised(pixels: Pixels, levels: Int[Tensor, "256"]) -> Int[Tensor, "row channel 256"]:
+def equalize(pixels: PixelBatch, levels: Int[Tensor, "256"]) -> Int[Tensor, "row channel 256"]:
     """Every level about as frequent as any other, channel by channel: it becomes the share of pixels that are darker.
 
     Pillow's rounding: with h pixels of a level, and s = (all pixels - those of the brightest) // 255, level i becomes

@@ -1,7 +1,7 @@
 """Learning a unigram vocabulary: which pieces, and how likely each is (Kudo 2018, section 3.2).
 
 A text is thought of as pieces drawn one after the other, each by its own chance. From too many
-candidates, expectation-maximisation finds the chances under which the words are most likely; then
+candidates, expectation-maximization finds the chances under which the words are most likely; then
 the pieces that would be missed least are dropped, and so on until the vocabulary has its size. The
 library can train this too, but its sums run over hash maps, so no two trainings agree; here they do.
 """
@@ -15,141 +15,143 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-LONGEST_PIECE = 10
-LONGEST_TEXT = 32  # longer words are cut for training: products of chances stay above 1e-300
-LEAST_CHANCE = 1e-9  # what a letter keeps, so that every word can always be spelt
-CANDIDATES = 10  # pieces tried for each piece wanted
-KEPT = 0.75  # of the pieces, in each round of dropping
+MAX_TOKEN_LENGTH = 10
+MAX_WORD_LENGTH = 32  # longer words are cut for training: products of chances stay above 1e-300
+MIN_PROBABILITY = 1e-9  # what a letter keeps, so that every word can always be spelt
+SEED_FACTOR = 10  # pieces tried for each piece wanted
+SHRINKING_FACTOR = 0.75  # of the pieces, in each round of dropping
 
 
-def learn_unigram(words: Mapping[str, int], letters: Sequence[str], room: int) -> list[tuple[str, float]]:
-    """At most `room` pieces with the logarithm of their chance, the likeliest first.
+def train_unigram(words: Mapping[str, int], alphabet: Sequence[str], vocab_size: int) -> list[tuple[str, float]]:
+    """At most `vocab_size` pieces with the logarithm of their chance, the likeliest first.
 
-    `words` gives how often each word was seen; every one of `letters` becomes a piece, other characters
+    `words` gives how often each word was seen; every one of `alphabet` becomes a piece, other characters
     are left out.
     """
-    texts = _known_parts(words, frozenset(letters))
-    pieces = [*letters, *_candidates(texts, CANDIDATES * room)]
-    lattice = Lattice(list(texts), pieces)
+    texts = _split_words(words, frozenset(alphabet))
+    tokens = [*alphabet, *_candidates(texts, SEED_FACTOR * vocab_size)]
+    lattice = Lattice(list(texts), tokens)
     counts = np.array(list(texts.values()), dtype=np.float64)
     # What would replace a piece if it were dropped: the piece read as a text that may not use itself.
-    without_itself = Lattice(pieces, pieces, skip_whole=True)
-    is_letter = np.arange(len(pieces)) < len(letters)
-    alive = np.ones(len(pieces), dtype=bool)
-    chances = np.full(len(pieces), 1 / len(pieces))
+    without_itself = Lattice(tokens, tokens, skip_whole=True)
+    in_alphabet = np.arange(len(tokens)) < len(alphabet)
+    alive = np.ones(len(tokens), dtype=bool)
+    probabilities = np.full(len(tokens), 1 / len(tokens))
     while True:
         for _ in range(2):
-            expected = lattice.expected(chances, counts)
-            chances = _maximise(expected, alive, is_letter)
-        if alive.sum() <= room:
+            expected = lattice.expected_counts(probabilities, counts)
+            probabilities = _maximize(expected, alive, in_alphabet)
+        if alive.sum() <= vocab_size:
             break
-        wanted = max(room, int(KEPT * alive.sum()))
-        alive = _keep(expected * _regret(without_itself, chances), alive, is_letter, wanted)
-        chances = np.where(alive, chances, 0.0)
-    alive &= is_letter | (expected >= 0.5)
-    scored = [(pieces[place], round(float(np.log(chances[place])), 4)) for place in np.flatnonzero(alive)]
+        target_size = max(vocab_size, int(SHRINKING_FACTOR * alive.sum()))
+        alive = _prune(expected * _pruning_loss(without_itself, probabilities), alive, in_alphabet, target_size)
+        probabilities = np.location(alive, probabilities, 0.0)
+    alive &= in_alphabet | (expected >= 0.5)
+    scored = [(tokens[place], round(float(np.log(probabilities[place])), 4)) for place in np.flatnonzero(alive)]
     return sorted(scored, key=lambda entry: (-entry[1], entry[0]))
 
 
-def _known_parts(words: Mapping[str, int], letters: frozenset[str]) -> Counter[str]:
+def _split_words(words: Mapping[str, int], alphabet: frozenset[str]) -> Counter[str]:
     """The words cut where a character is not among the letters, and cut again where they are too long."""
     parts: Counter[str] = Counter()
     for word, count in words.items():
-        for part in ("".join(run) for known, run in groupby(word, letters.__contains__) if known):
-            for start in range(0, len(part), LONGEST_TEXT):
-                parts[part[start : start + LONGEST_TEXT]] += count
+        for part in ("".join(run) for known, run in groupby(word, alphabet.__contains__) if known):
+            for start in range(0, len(part), MAX_WORD_LENGTH):
+                parts[part[start : start + MAX_WORD_LENGTH]] += count
     return parts
 
 
-def _candidates(texts: Mapping[str, int], most: int) -> list[str]:
+def _candidates(texts: Mapping[str, int], max_candidates: int) -> list[str]:
     """The substrings of two or more characters that cover most text, each seen at least twice."""
     found: Counter[str] = Counter()
     shorter: Counter[str] | None = None
-    for size in range(2, LONGEST_PIECE + 1):
+    for size in range(2, MAX_TOKEN_LENGTH + 1):
         counts: Counter[str] = Counter()
         for text, count in texts.items():
             for start in range(len(text) - size + 1):
                 # What is seen twice has a beginning that is seen twice: few substrings need counting.
                 if shorter is None or text[start : start + size - 1] in shorter:
                     counts[text[start : start + size]] += count
-        shorter = Counter({piece: count for piece, count in counts.items() if count > 1})
+        shorter = Counter({token: count for token, count in counts.items() if count > 1})
         found.update(shorter)
-    return sorted(found, key=lambda piece: (-found[piece] * len(piece), piece))[:most]
+    return sorted(found, key=lambda token: (-found[token] * len(token), token))[:max_candidates]
 
 
 class Lattice:
     """Every way of cutting each text into pieces: an edge from `start` to `end` for each piece that fits."""
 
-    def __init__(self, texts: Sequence[str], pieces: Sequence[str], *, skip_whole: bool = False):
-        numbers = {piece: number for number, piece in enumerate(pieces)}
+    def __init__(self, texts: Sequence[str], tokens: Sequence[str], *, skip_whole: bool = False):
+        numbers = {token: number for number, token in enumerate(tokens)}
         edges = [
             (row, start, end, numbers[text[start:end]])
             for row, text in enumerate(texts)
             for start in range(len(text))
-            for end in range(start + 1, min(start + LONGEST_PIECE, len(text)) + 1)
+            for end in range(start + 1, min(start + MAX_TOKEN_LENGTH, len(text)) + 1)
             if text[start:end] in numbers and not (skip_whole and end - start == len(text))
         ]
         self.edges = np.array(edges, dtype=np.int64).reshape(-1, 4)
         self.lengths = np.array([len(text) for text in texts], dtype=np.int64)
-        self.longest = int(self.lengths.max(initial=0))
-        self.by_end = [self.edges[self.edges[:, 2] == end] for end in range(self.longest + 1)]
-        self.by_start = [self.edges[self.edges[:, 1] == start] for start in range(self.longest + 1)]
+        self.max_length = int(self.lengths.max(initial=0))
+        self.by_end = [self.edges[self.edges[:, 2] == end] for end in range(self.max_length + 1)]
+        self.by_start = [self.edges[self.edges[:, 1] == start] for start in range(self.max_length + 1)]
 
-    def reached(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    def forward(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
         """(text, place): the chance of everything before a place, summed over all ways to cut it."""
-        reached = np.zeros((len(self.lengths), self.longest + 1))
-        reached[:, 0] = 1
-        for end in range(1, self.longest + 1):
-            row, start, _, piece = self.by_end[end].T
-            weights = reached[row, start] * chances[piece]
-            reached[:, end] = np.bincount(row, weights, minlength=len(reached))
-        return reached
+        forward = np.zeros((len(self.lengths), self.max_length + 1))
+        forward[:, 0] = 1
+        for end in range(1, self.max_length + 1):
+            row, start, _, token = self.by_end[end].T
+            weights = forward[row, start] * probabilities[token]
+            forward[:, end] = np.bincount(row, weights, minlength=len(forward))
+        return forward
 
-    def remaining(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    def backward(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
         """(text, place): the chance of everything behind a place, summed over all ways to cut it."""
-        remaining = np.zeros((len(self.lengths), self.longest + 1))
-        remaining[np.arange(len(remaining)), self.lengths] = 1
-        for start in range(self.longest - 1, -1, -1):
-            row, _, end, piece = self.by_start[start].T
-            weights = chances[piece] * remaining[row, end]
-            remaining[:, start] += np.bincount(row, weights, minlength=len(remaining))
-        return remaining
+        backward = np.zeros((len(self.lengths), self.max_length + 1))
+        backward[np.arange(len(backward)), self.lengths] = 1
+        for start in range(self.max_length - 1, -1, -1):
+            row, _, end, token = self.by_start[start].T
+            weights = probabilities[token] * backward[row, end]
+            backward[:, start] += np.bincount(row, weights, minlength=len(backward))
+        return backward
 
-    def whole(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    def likelihoods(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
         """The chance of each whole text."""
-        return self.reached(chances)[np.arange(len(self.lengths)), self.lengths]
+        return self.forward(probabilities)[np.arange(len(self.lengths)), self.lengths]
 
-    def expected(self, chances: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    def expected_counts(self, probabilities: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
         """How often each piece is used, on average over all ways to cut every text (the E step)."""
-        row, start, end, piece = self.edges.T
-        whole = self.whole(chances)
-        through = self.reached(chances)[row, start] * chances[piece] * self.remaining(chances)[row, end]
-        used = counts[row] * through / whole[row]
-        return np.bincount(piece, used, minlength=len(chances)).astype(np.float64)
+        row, start, end, token = self.edges.T
+        likelihoods = self.likelihoods(probabilities)
+        through = (
+            self.forward(probabilities)[row, start] * probabilities[token] * self.backward(probabilities)[row, end]
+        )
+        used = counts[row] * through / likelihoods[row]
+        return np.bincount(token, used, minlength=len(probabilities)).astype(np.float64)
 
 
-def _maximise(
-    expected: NDArray[np.float64], alive: NDArray[np.bool_], is_letter: NDArray[np.bool_]
+def _maximize(
+    expected: NDArray[np.float64], alive: NDArray[np.bool_], in_alphabet: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """Chances in proportion to use (the M step); a letter never loses its last chance."""
-    chances = np.where(alive, expected, 0.0) / max(expected.sum(), 1.0)
-    return np.where(is_letter, np.maximum(chances, LEAST_CHANCE), chances)
+    probabilities = np.location(alive, expected, 0.0) / max(expected.sum(), 1.0)
+    return np.location(in_alphabet, np.maximum(probabilities, MIN_PROBABILITY), probabilities)
 
 
-def _regret(without_itself: Lattice, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+def _pruning_loss(without_itself: Lattice, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     """How much less likely each use of a piece becomes when it must be spelt with the others."""
-    replaced = without_itself.whole(chances)
-    usable = (chances > 0) & (replaced > 0)
-    ratio = np.divide(chances, replaced, out=np.ones_like(chances), where=usable)
+    replaced = without_itself.likelihoods(probabilities)
+    usable = (probabilities > 0) & (replaced > 0)
+    ratio = np.divide(probabilities, replaced, out=np.ones_like(probabilities), location=usable)
     return np.log(ratio)
 
 
-def _keep(
-    value: NDArray[np.float64], alive: NDArray[np.bool_], is_letter: NDArray[np.bool_], wanted: int
+def _prune(
+    value: NDArray[np.float64], alive: NDArray[np.bool_], in_alphabet: NDArray[np.bool_], target_size: int
 ) -> NDArray[np.bool_]:
     """The letters, and of the other pieces those of most value; equals in the candidates' order."""
     # Rounded, so that the last bit of a logarithm, which differs between processors, decides nothing.
-    ranked = np.where(is_letter, np.inf, np.where(alive, np.round(value, 6), -np.inf))
+    ranked = np.location(in_alphabet, np.inf, np.location(alive, np.round(value, 6), -np.inf))
     kept = np.zeros_like(alive)
-    kept[np.argsort(-ranked, kind="stable")[:wanted]] = True
+    kept[np.argsort(-ranked, kind="stable")[:target_size]] = True
     return kept & alive

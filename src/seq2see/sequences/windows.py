@@ -17,19 +17,19 @@ from numpy.typing import NDArray
 
 from seq2see.core.batch import NOT_ASKED, Batch, Sequences
 from seq2see.core.errors import UserError
-from seq2see.core.seeds import chance, permutation
-from seq2see.sequences.buckets import Numbers
-from seq2see.sequences.given import GivenTokeniser
-from seq2see.sequences.pairs import MANY_UNKNOWN
-from seq2see.sequences.tokenisers import BOS, EOS, PAD, UNK, UNK_TEXT, Tokeniser
+from seq2see.core.seeds import permutation, uniform
+from seq2see.sequences.buckets import IntArray
+from seq2see.sequences.pair_dataset import MANY_UNKNOWN
+from seq2see.sequences.pretrained_tokenizer import PretrainedTokenizer
+from seq2see.sequences.tokenizers import BOS, EOS, PAD, UNK, UNK_TEXT, Tokenizer
 from seq2see.sources.examples import Example
 
 Unit = Literal["token", "word", "character"]
 UNITS: dict[str, Unit] = {"characters": "character", "words": "word", "spaces": "word"}
-"""What the pieces of a tokeniser are called, where people have a name for them."""
+"""What the pieces of a tokenizer are called, where people have a name for them."""
 
 
-class TextSet:
+class TextDataset:
     """Texts as numbers, one behind the other with <eos> between them, in windows one behind the other.
 
     The examples that are counted here are windows; the last one may be shorter. A text is cut into tokens line by
@@ -40,12 +40,12 @@ class TextSet:
     setting = "target.longest"
     """What a person sets to make windows wider or narrower."""
 
-    def __init__(self, examples: Sequence[Example], tokeniser: Tokeniser, width: int, shown: int = 0):
-        self.examples, self.tokeniser, self.width, self.shown = examples, tokeniser, width, shown
-        self.ids, self.line_starts = _encode([example.target for example in examples], tokeniser)
+    def __init__(self, examples: Sequence[Example], tokenizer: Tokenizer, width: int, shown: int = 0):
+        self.examples, self.tokenizer, self.width, self.context = examples, tokenizer, width, shown
+        self.ids, self.line_starts = _encode_texts([example.target for example in examples], tokenizer)
         if not len(self.ids):
             raise UserError(
-                "The text is too short: nothing is left of it to validate or test on.", remedy="Give a longer text."
+                "The text is too short: nothing is left of it to validate or test on.", hint="Give a longer text."
             )
         self.starts = np.arange(0, len(self.ids), width)
 
@@ -53,19 +53,19 @@ class TextSet:
         return len(self.starts)
 
     @property
-    def vocabulary(self) -> int:
+    def vocab_size(self) -> int:
         """How many tokens there are to guess from."""
-        return len(self.tokeniser)
+        return len(self.tokenizer)
 
     @property
-    def lengths(self) -> Numbers:
+    def lengths(self) -> IntArray:
         """(window, 1): how many tokens each has."""
         return np.minimum(self.width, len(self.ids) - self.starts)[:, None]
 
     @property
     def unit(self) -> Unit:
         """What one guess is about: a character, a word, or a token that is something between the two."""
-        return UNITS.get(self.tokeniser.kind, "token")
+        return UNITS.get(self.tokenizer.kind, "token")
 
     @property
     def characters(self) -> int:
@@ -75,101 +75,101 @@ class TextSet:
     def text_at(self, index: int) -> str:
         """What stands in a window, about: in training it begins up to one window later."""
         start = int(self.starts[index])
-        return self.tokeniser.decode(self.ids[start : start + self.width].tolist())
+        return self.tokenizer.decode(self.ids[start : start + self.width].tolist())
 
-    def batch(self, indices: Numbers) -> Batch:
+    def batch(self, indices: IntArray) -> Batch:
         """These windows, with what is shown before each."""
         starts = self.starts[indices]
-        shown = np.minimum(self.shown, starts)
-        return self.at(starts - shown, indices, shown)
+        shown = np.minimum(self.context, starts)
+        return self.window_batch(starts - shown, indices, shown)
 
-    def drawn(self, starts: Numbers, indices: Numbers, seed: int, step: int) -> Batch:
+    def training_batch(self, starts: IntArray, indices: IntArray, seed: int, step: int) -> Batch:
         """Windows that begin anywhere, as one step of training sees them."""
-        return self.at(starts, indices)
+        return self.window_batch(starts, indices)
 
-    def at(self, starts: Numbers, indices: Numbers, shown: Numbers | int = 0) -> Batch:
+    def window_batch(self, starts: IntArray, indices: IntArray, shown: IntArray | int = 0) -> Batch:
         """Windows that begin anywhere: fed `<bos> x1 .. xn-1`, asked for `x1 .. xn`, less the first `shown` of them."""
         lengths = np.minimum(self.width + shown, len(self.ids) - starts)
         times = np.arange(int(lengths.max()))
         real = times < lengths[:, None]
         ids = self.ids.take(starts[:, None] + times, mode="clip").astype(np.int64)
         fed = np.full_like(ids, PAD)
-        np.copyto(fed[:, 1:], ids[:, :-1], where=real[:, 1:])
+        np.copyto(fed[:, 1:], ids[:, :-1], location=real[:, 1:])
         fed[:, 0] = BOS
-        labels = np.where(real & (times >= np.reshape(shown, (-1, 1))), ids, NOT_ASKED)
+        labels = np.location(real & (times >= np.reshape(shown, (-1, 1))), ids, NOT_ASKED)
         target = Sequences(torch.from_numpy(fed), torch.from_numpy(lengths))
         return Batch(None, target, torch.from_numpy(labels), torch.from_numpy(np.array(indices, np.int64)))
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         """The files that the texts are from."""
         return ", ".join(dict.fromkeys(example.place for example in self.examples if example.place))
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of all ids and of the tokeniser that made them."""
-        digest = hashlib.sha256(f"{self.tokeniser.fingerprint} {len(self.ids)} ".encode())
+        """The SHA-256 of all ids and of the tokenizer that made them."""
+        digest = hashlib.sha256(f"{self.tokenizer.fingerprint} {len(self.ids)} ".encode())
         digest.update(self.ids.astype("<i4").tobytes())
         return digest.hexdigest()
 
-    def rows_in(self, tokens: int, what: str) -> int:
+    def batch_rows(self, batch_tokens: int, what: str) -> int:
         """How many rows as wide as a window a batch of so many tokens has; `what` such rows are called."""
-        if tokens < self.width:
+        if batch_tokens < self.width:
             raise UserError(
-                f"A batch of {tokens} tokens is too small for {what} of {self.width}.",
-                remedy=f"Set training.tokens to at least {self.width}, or {self.setting} to at most {tokens}.",
+                f"A batch of {batch_tokens} tokens is too small for {what} of {self.width}.",
+                hint=f"Set training.tokens to at least {self.width}, or {self.setting} to at most {batch_tokens}.",
             )
-        return tokens // self.width
+        return batch_tokens // self.width
 
     def warnings(self) -> list[str]:
         """What a person should know about these texts: how much of them nobody knows."""
-        unknown = self.unknown
+        unknown = self.unknown_rate
         return [f"{unknown:.1%} of the {self.unit}s are unknown."] if unknown > MANY_UNKNOWN else []
 
     @property
-    def unknown(self) -> float:
-        """The share of tokens that stand for something that was not learnt.
+    def unknown_rate(self) -> float:
+        """The share of tokens that stand for something that was not learned.
 
         An <unk> that stands in the text itself, as in the Penn Treebank, is a word like any other.
         """
-        own = sum(each.target.count(UNK_TEXT) for each in self.examples) if self.tokeniser.kind == "spaces" else 0
+        own = sum(each.target.count(UNK_TEXT) for each in self.examples) if self.tokenizer.kind == "spaces" else 0
         return max(0, int(np.count_nonzero(self.ids == UNK)) - own) / len(self.ids)
 
 
-class Windows:
+class WindowSampler:
     """The batches of a whole training, by step number: every epoch goes once through the text."""
 
-    def __init__(self, texts: TextSet, tokens: int, seed: int):
+    def __init__(self, texts: TextDataset, batch_tokens: int, seed: int):
         self.texts, self.seed = texts, seed
-        self.rows = texts.rows_in(tokens, "windows")
+        self.rows = texts.batch_rows(batch_tokens, "windows")
         # An epoch begins up to one window late, so there are as many whole windows as fit behind that.
-        self.whole = len(texts.ids) // texts.width - 1
-        if self.whole < 1:
+        self.window_count = len(texts.ids) // texts.width - 1
+        if self.window_count < 1:
             half = len(texts.ids) // 2
             smaller = f", or set {texts.setting} to {half} or less" if half > 1 else ""
             raise UserError(
                 f"The text to learn from has {len(texts.ids)} tokens: too few for two windows of {texts.width}.",
-                where=texts.where,
-                remedy=f"Give a longer text{smaller}.",
+                location=texts.location,
+                hint=f"Give a longer text{smaller}.",
             )
-        self.per_epoch = -(-self.whole // self.rows)
+        self.steps_per_epoch = -(-self.window_count // self.rows)
         self._epoch, self._order = -1, np.zeros(0, np.int64)
 
     def batch_at(self, step: int) -> Batch:
         """The batch of one step, counted from 0; the last of an epoch is filled up from its beginning."""
-        epoch, place = divmod(step, self.per_epoch)
+        epoch, place = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
-            self._epoch, self._order = epoch, permutation(self.whole, self.seed, "windows", epoch)
-        shift = int(chance(self.seed, "window shift", epoch) * self.texts.width)
+            self._epoch, self._order = epoch, permutation(self.window_count, self.seed, "windows", epoch)
+        shift = int(uniform(self.seed, "window shift", epoch) * self.texts.width)
         indices = self._order.take(range(place * self.rows, (place + 1) * self.rows), mode="wrap")
-        return self.texts.drawn(indices * self.texts.width + shift, indices, self.seed, step)
+        return self.texts.training_batch(indices * self.texts.width + shift, indices, self.seed, step)
 
 
-def _encode(texts: Sequence[str], tokeniser: Tokeniser) -> tuple[NDArray[np.int32], Numbers]:
+def _encode_texts(texts: Sequence[str], tokenizer: Tokenizer) -> tuple[NDArray[np.int32], IntArray]:
     """All ids of all texts, with <eos> between one text and the next; and where lines begin among them."""
     # Pieces of ours never reach over the end of a line; those of other people may.
-    lines = [[text] if isinstance(tokeniser, GivenTokeniser) else lines_of(text) for text in texts]
-    ids, lengths = tokeniser.encode_end_to_end([*chain.from_iterable(lines)])
+    lines = [[text] if isinstance(tokenizer, PretrainedTokenizer) else split_lines(text) for text in texts]
+    ids, lengths = tokenizer.encode_concatenated([*chain.from_iterable(lines)])
     counts = np.array([len(mine) for mine in lines], dtype=np.int64)
     starts = np.cumsum([0, *lengths], dtype=np.int64)
     ids = np.insert(ids, starts[np.cumsum(counts)[:-1]], EOS)
@@ -178,7 +178,7 @@ def _encode(texts: Sequence[str], tokeniser: Tokeniser) -> tuple[NDArray[np.int3
     return ids, starts[:-1] + np.repeat(np.arange(len(lines)), counts)
 
 
-def lines_of(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """The lines of a text, each with its end.
 
     >>> lines_of("a\\nb")

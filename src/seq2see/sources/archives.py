@@ -16,64 +16,64 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from seq2see.core.errors import UserError
-from seq2see.sources.compression import PIECE
+from seq2see.sources.compression import CHUNK_SIZE
 
-MOST_MEMBER = 1 << 24
+MAX_MEMBER_BYTES = 1 << 24
 """The most bytes of one file in a tar archive (16 MiB)."""
 
 
 @contextmanager
-def unpacked(archive: Path, member: str, limit: int) -> Iterator[Path]:
+def extracted_member(archive: Path, member: str, limit: int) -> Iterator[Path]:
     """The member as a file in a temporary folder, which is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="seq2see-") as folder:
         path = Path(folder) / Path(member).name
         with path.open("wb") as file:
-            for piece in member_pieces(archive, member, limit):
-                file.write(piece)
+            for chunk in member_chunks(archive, member, limit):
+                file.write(chunk)
         try:
             yield path
         except UserError as error:  # the user knows the archive, not our temporary file
-            where = error.where.replace(str(path), f"{archive}/{member}")
-            raise UserError(error.what, where=where, remedy=error.remedy) from None
+            location = error.location.replace(str(path), f"{archive}/{member}")
+            raise UserError(error.what, location=location, hint=error.hint) from None
 
 
-def member_pieces(archive: Path, member: str, limit: int) -> Iterator[bytes]:
+def member_chunks(archive: Path, member: str, limit: int) -> Iterator[bytes]:
     """The content of one member, piece by piece, at most `limit` bytes."""
     read = 0
     try:
         with zipfile.ZipFile(archive) as opened:
             if opened.namelist().count(member) != 1:
-                raise UserError(f"There must be exactly one '{member}' in this archive.", where=str(archive))
+                raise UserError(f"There must be exactly one '{member}' in this archive.", location=str(archive))
             with opened.open(member) as file:
-                while piece := file.read(PIECE):
-                    read += len(piece)
+                while chunk := file.read(CHUNK_SIZE):
+                    read += len(chunk)
                     if read > limit:
                         what = f"'{member}' unpacks to more than {limit:,} bytes."
-                        raise UserError(what, where=str(archive))
-                    yield piece
+                        raise UserError(what, location=str(archive))
+                    yield chunk
     # A damaged archive fails in many ways: bad checksum, unknown method, encrypted, cut off.
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
         raise UserError(
             f"This zip archive cannot be read: {error or 'it is cut off'}.",
-            where=str(archive),
-            remedy="Delete it and fetch it again.",
+            location=str(archive),
+            hint="Delete it and fetch it again.",
         ) from None
 
 
-def tar_members(archive: Path, wanted: Collection[str]) -> dict[str, bytes]:
+def read_tar_members(archive: Path, names: Collection[str]) -> dict[str, bytes]:
     """The content of plain files of these names in an unpacked tar archive; nothing is written anywhere."""
     found: dict[str, bytes] = {}
     try:
         with tarfile.open(archive, "r:") as opened:
             for member in opened:
-                if member.name in wanted and member.isreg():
-                    if member.size > MOST_MEMBER:
-                        what = f"'{member.name}' has {member.size:,} bytes, more than {MOST_MEMBER:,}."
-                        raise UserError(what, where=str(archive))
+                if member.name in names and member.isreg():
+                    if member.size > MAX_MEMBER_BYTES:
+                        what = f"'{member.name}' has {member.size:,} bytes, more than {MAX_MEMBER_BYTES:,}."
+                        raise UserError(what, location=str(archive))
                     file = opened.extractfile(member)
                     assert file is not None  # it is a plain file
                     found[member.name] = file.read()
     except (tarfile.TarError, EOFError, OSError) as error:
-        remedy = "Delete it and fetch it again."
-        raise UserError(f"This tar archive cannot be read: {error}.", where=str(archive), remedy=remedy) from None
+        hint = "Delete it and fetch it again."
+        raise UserError(f"This tar archive cannot be read: {error}.", location=str(archive), hint=hint) from None
     return found

@@ -15,10 +15,10 @@ from typing import BinaryIO, cast
 
 from seq2see.core.errors import UserError
 
-PIECE = 1 << 18
+CHUNK_SIZE = 1 << 18
 """How many bytes are read at a time, so that the size of a file or of a line never matters."""
 
-MAGICS: dict[bytes, str] = {
+MAGIC_BYTES: dict[bytes, str] = {
     b"\x1f\x8b": "gzip",
     b"\xfd7zXZ\x00": "xz",
     b"PK\x03\x04": "zip",
@@ -30,7 +30,7 @@ MAGICS: dict[bytes, str] = {
 SUFFIXES: dict[str, str] = {".gz": "gzip", ".xz": "xz"}
 
 
-def bare_name(path: Path) -> Path:
+def without_compression_suffix(path: Path) -> Path:
     """The path without the suffix that says how the file is packed.
 
     >>> str(bare_name(Path("train.de.gz")))
@@ -39,44 +39,44 @@ def bare_name(path: Path) -> Path:
     return path.with_suffix("") if path.suffix.lower() in SUFFIXES else path
 
 
-def packed_by(start: bytes) -> str:
+def detect_compression(start: bytes) -> str:
     """Which program packed what begins with these bytes; nothing if none did.
 
     >>> packed_by(b"\\x1f\\x8b\\x08"), packed_by(b"Hello")
     ('gzip', '')
     """
-    return next((name for magic, name in MAGICS.items() if start.startswith(magic)), "")
+    return next((name for magic, name in MAGIC_BYTES.items() if start.startswith(magic)), "")
 
 
-def read_pieces(path: Path) -> Iterator[bytes]:
+def read_chunks(path: Path) -> Iterator[bytes]:
     """The unpacked content of a file, piece by piece; none is empty and memory stays small."""
     try:
         with path.open("rb") as raw:
-            opened = _unpacked(path, raw)
-            while piece := opened.read(PIECE):
-                yield piece
+            opened = _open_decompressed(path, raw)
+            while chunk := opened.read(CHUNK_SIZE):
+                yield chunk
     except EOFError:
         raise UserError(
             "The file ends in the middle of its packed data.",
-            where=str(path),
-            remedy="Copy or download it again.",
+            location=str(path),
+            hint="Copy or download it again.",
         ) from None
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise UserError(
-            f"The packed data are damaged: {error}.", where=str(path), remedy="Copy or download it again."
+            f"The packed data are damaged: {error}.", location=str(path), hint="Copy or download it again."
         ) from None
     except OSError as error:
         reason = error.strerror or str(error)
-        raise UserError(f"The file cannot be read: {reason}.", where=str(path), remedy="Check the path.") from None
+        raise UserError(f"The file cannot be read: {reason}.", location=str(path), hint="Check the path.") from None
 
 
-def _unpacked(path: Path, raw: BinaryIO) -> BinaryIO:
+def _open_decompressed(path: Path, raw: BinaryIO) -> BinaryIO:
     start = raw.read(8)
     raw.seek(0)
-    found = packed_by(start) or "plain"
+    found = detect_compression(start) or "plain"
     promised = SUFFIXES.get(path.suffix.lower(), "plain")
     if found != promised and (start or promised != "plain"):
-        raise _disagreement(path, start, found, promised)
+        raise _suffix_mismatch(path, start, found, promised)
     if found == "gzip":
         return cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb"))
     if found == "xz":
@@ -84,7 +84,7 @@ def _unpacked(path: Path, raw: BinaryIO) -> BinaryIO:
     return raw
 
 
-def _disagreement(path: Path, start: bytes, found: str, promised: str) -> UserError:
+def _suffix_mismatch(path: Path, start: bytes, found: str, promised: str) -> UserError:
     magic = f"begins with the bytes {start[:6].hex(' ')}" if start else "is empty"
     if promised == "plain":
         what = f"The file {magic}: it is packed by {found}, but its name does not say so."
@@ -93,5 +93,5 @@ def _disagreement(path: Path, start: bytes, found: str, promised: str) -> UserEr
     else:
         what = f"The file is called {path.suffix} but {magic}, which is {found}."
     unpack = found not in ("plain", "gzip", "xz")
-    remedy = "Unpack it first." if unpack else "Give the file the name that fits its content."
-    return UserError(what, where=str(path), remedy=remedy)
+    hint = "Unpack it first." if unpack else "Give the file the name that fits its content."
+    return UserError(what, location=str(path), hint=hint)

@@ -9,19 +9,19 @@ from typing import Literal
 from pydantic import Field
 
 from seq2see.core.settings import Settings
-from seq2see.sources.complaints import DataReport, OnBad
-from seq2see.sources.compression import bare_name
+from seq2see.sources.compression import without_compression_suffix
+from seq2see.sources.data_report import DataReport, ErrorPolicy
 from seq2see.sources.examples import Example
-from seq2see.sources.holding_out import Splits, hold_out, try_holding_out
+from seq2see.sources.hold_out import Splits, check_hold_out, hold_out
 from seq2see.sources.lines import Line, is_blank, read_lines
-from seq2see.sources.suspicions import Suspicions
-from seq2see.sources.tables import usual_number
+from seq2see.sources.tables import usual_column_count
+from seq2see.sources.text_checks import TextChecker
 
 COLUMNS, WORD, TAG = 10, 1, 3
 """CoNLL-U: how many columns there are, and which hold the word and its universal part of speech."""
 
 
-class OwnTagged(Settings):
+class UserTaggedTexts(Settings):
     """Your own tagged words, as CoNLL or CoNLL-U."""
 
     kind: Literal["tagged"] = "tagged"
@@ -42,79 +42,77 @@ class OwnTagged(Settings):
             name: [read_tagged(Path(path)) for path in getattr(self, name)] for name in ("paths", "valid", "test")
         }
         found = {name: [each for examples, _ in files for each in examples] for name, files in readings.items()}
-        return _divided(found), [report for files in readings.values() for _, report in files]
+        return _split(found), [report for files in readings.values() for _, report in files]
 
     def check(self) -> list[DataReport]:
         """A report of each file, whatever is wrong with it."""
-        readings = {
-            name: [_look_through(Path(path)) for path in getattr(self, name)] for name in ("paths", "valid", "test")
-        }
+        readings = {name: [_scan(Path(path)) for path in getattr(self, name)] for name in ("paths", "valid", "test")}
         found = {name: [each for examples, _ in files for each in examples] for name, files in readings.items()}
-        try_holding_out(lambda: _divided(found), readings["paths"][0][1])
+        check_hold_out(lambda: _split(found), readings["paths"][0][1])
         return [report for files in readings.values() for _, report in files]
 
 
-def _divided(found: dict[str, list[Example]]) -> Splits:
-    """The splits; every tag is learnt."""
+def _split(found: dict[str, list[Example]]) -> Splits:
+    """The splits; every tag is learned."""
     valid, test = found["valid"] or None, found["test"] or None
     return hold_out(found["paths"], valid, test, allow_overlap=True, labels=lambda each: each.source_tags)
 
 
 def read_tagged(path: Path) -> tuple[list[Example], DataReport]:
     """The sentences of one file; a line that has no tag, or too many columns, is an error that names it."""
-    examples, report = _look_through(path)
-    report.judge(OnBad())
+    examples, report = _scan(path)
+    report.raise_for_errors(ErrorPolicy())
     return examples, report
 
 
-def _look_through(path: Path) -> tuple[list[Example], DataReport]:
+def _scan(path: Path) -> tuple[list[Example], DataReport]:
     """The sentences of a file, and everything there is to say about it; one with a faulty word is rejected."""
     report = DataReport(unit="sentences")
-    universal = bare_name(path).suffix.lower() == ".conllu"
+    is_conllu = without_compression_suffix(path).suffix.lower() == ".conllu"
     sentences: list[list[tuple[Line, list[str]]]] = [[]]
-    suspicions = Suspicions(report)
+    checker = TextChecker(report)
     for line in read_lines(path, report):
         if not line.text.strip():
             sentences.append([])
-        elif not line.sound:
+        elif not line.is_valid:
             sentences[-1].append((line, []))
-        elif not (universal and line.text.startswith("#")):
-            cells = line.text.split("\t") if universal else line.text.split()
-            if _is_word(cells, universal):
+        elif not (is_conllu and line.text.startswith("#")):
+            cells = line.text.split("\t") if is_conllu else line.text.split()
+            if _is_word(cells, is_conllu):
                 sentences[-1].append((line, cells))
-                suspicions.look_at_text(line.text.replace("\t", " "), line, 1)
-    suspicions.finish()
+                checker.check_text(line.text.replace("\t", " "), line, 1)
+    checker.finish()
     # A file has as many columns as most of its words, so that one bad first word does not decide.
-    columns = COLUMNS if universal else usual_number(len(cells) for words in sentences for _, cells in words)
-    read = [(_example(words, columns, universal, report), len(words)) for words in sentences if words]
+    columns = COLUMNS if is_conllu else usual_column_count(len(cells) for words in sentences for _, cells in words)
+    read = [(_example(words, columns, is_conllu, report), len(words)) for words in sentences if words]
     examples = [example for example, words in read if len(example.source_words) == words]
     report.read, report.kept, report.rejected = len(read), len(examples), len(read) - len(examples)
     if not read and report.first_error is None:
-        where, what = Line(report.files[-1], 0, 0, "").place(), "There is not one tagged word in it."
-        report.complain("no pairs", where, what, remedy="Give a file with a word and its tag on each line.")
+        location, what = Line(report.files[-1], 0, 0, "").place(), "There is not one tagged word in it."
+        report.add_issue("no pairs", location, what, hint="Give a file with a word and its tag on each line.")
     return examples, report
 
 
-def _is_word(cells: Sequence[str], universal: bool) -> bool:
+def _is_word(cells: Sequence[str], is_conllu: bool) -> bool:
     """Whether a line is a word: CoNLL-U also has lines for what is written as one (1-2) and what is unsaid (1.1)."""
-    return cells[0].isdigit() or len(cells) != COLUMNS if universal else cells[0] != "-DOCSTART-"
+    return cells[0].isdigit() or len(cells) != COLUMNS if is_conllu else cells[0] != "-DOCSTART-"
 
 
-def _example(lines: Sequence[tuple[Line, list[str]]], columns: int, universal: bool, report: DataReport) -> Example:
+def _example(lines: Sequence[tuple[Line, list[str]]], columns: int, is_conllu: bool, report: DataReport) -> Example:
     words, tags = [], []
-    meant = "the second is the word, and the fourth its tag" if universal else "a word and its tag"
-    remedy = "Give every word one tag" + (", with tabs between the ten columns." if universal else ".")
+    meant = "the second is the word, and the fourth its tag" if is_conllu else "a word and its tag"
+    hint = "Give every word one tag" + (", with tabs between the ten columns." if is_conllu else ".")
     for line, cells in lines:
-        if not line.sound:  # what is wrong with it has been said
+        if not line.is_valid:  # what is wrong with it has been said
             continue
         if len(cells) != columns:
             what = f"This word has {len(cells)} columns, and {columns} are expected: {meant}."
-            report.complain("wrong column count", line.place(), what, text=line.text, remedy=remedy)
+            report.add_issue("wrong column count", line.place(), what, text=line.text, hint=hint)
             continue
-        word, tag = (cells[WORD], cells[TAG]) if universal else (cells[0], cells[-1])
+        word, tag = (cells[WORD], cells[TAG]) if is_conllu else (cells[0], cells[-1])
         if is_blank(word) or is_blank(tag):
             what = "There is a tag without a word." if is_blank(word) else f"The word {word[:40]!r} has no tag."
-            report.complain("empty side", line.place(), what, text=line.text, remedy=remedy)
+            report.add_issue("empty side", line.place(), what, text=line.text, hint=hint)
             continue
         words.append(word.replace(" ", "\u00a0"))  # a word with a space inside ("1 000") is one word all the same
         tags.append(tag)

@@ -15,26 +15,33 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from seq2see.sources.lines import MOST_BYTES, Line, is_blank, read_lines
-from seq2see.sources.tables import SAMPLE, Intake, Sides, complain_of_columns, sides_among, usual_number
+from seq2see.sources.lines import MAX_BYTES, Line, is_blank, read_lines
+from seq2see.sources.tables import (
+    SAMPLE_LINES,
+    ColumnNames,
+    PairCollector,
+    find_columns,
+    reject_column_count,
+    usual_column_count,
+)
 
-MOST_LINES = 1000
+MAX_RECORD_LINES = 1000
 """The most lines of one record; a quote that is still open then was forgotten."""
 
 # The plus after a star forbids second thoughts: a doubled quote must not be taken for the end after all.
 _FIELD = re.compile(r'"[^"]*+(?:""[^"]*+)*+"|[^",]*')
 
 
-class Record(NamedTuple):
+class CsvRecord(NamedTuple):
     """The fields of one record and the line where it begins; no fields where it cannot be used."""
 
     line: Line
     fields: list[str] | None
-    fault: tuple[int, str] = (0, "")
+    error: tuple[int, str] = (0, "")
     """Column of, and words about, a quote that is wrong; nothing if another fault was told before."""
 
 
-class _WrongQuote(Exception):
+class _QuoteError(Exception):
     """A quote where none may stand, or one that is not closed."""
 
     def __init__(self, index: int, is_open: bool):
@@ -59,38 +66,38 @@ def split_fields(text: str) -> list[str]:
         if end == len(text):
             return fields
         if text[end] != ",":
-            raise _WrongQuote(end, is_open=end == start)
+            raise _QuoteError(end, is_open=end == start)
         start = end + 1
 
 
-def records(lines: Iterator[Line]) -> Iterator[Record]:
+def records(lines: Iterator[Line]) -> Iterator[CsvRecord]:
     """Put lines together to records; after a wrong quote go on with the next line."""
     waiting: deque[Line] = deque()  # lines that were read ahead for a record that came to nothing
     while (line := _next(waiting, lines)) is not None:
         try:
-            yield Record(line, split_fields(line.text) if line.sound else None)
-        except _WrongQuote as wrong:
+            yield CsvRecord(line, split_fields(line.text) if line.is_valid else None)
+        except _QuoteError as wrong:
             if not wrong.is_open:
-                yield Record(line, None, (wrong.index + 1, "A quote stands in the middle of a field."))
+                yield CsvRecord(line, None, (wrong.index + 1, "A quote stands in the middle of a field."))
                 continue
-            ahead = _rest_of_record(line, waiting, lines)
+            ahead = _lines_to_closing_quote(line, waiting, lines)
             fields = _join(line, ahead)
             if fields is not None:
-                yield Record(line, fields if all(part.sound for part in ahead) else None)
+                yield CsvRecord(line, fields if all(part.is_valid for part in ahead) else None)
             else:
                 waiting.extendleft(reversed(ahead))
-                yield Record(line, None, (wrong.index + 1, "The quote that opens here is not closed."))
+                yield CsvRecord(line, None, (wrong.index + 1, "The quote that opens here is not closed."))
 
 
 def _next(waiting: deque[Line], lines: Iterator[Line]) -> Line | None:
     return waiting.popleft() if waiting else next(lines, None)
 
 
-def _rest_of_record(line: Line, waiting: deque[Line], lines: Iterator[Line]) -> list[Line]:
+def _lines_to_closing_quote(line: Line, waiting: deque[Line], lines: Iterator[Line]) -> list[Line]:
     """Lines up to the one that makes the number of quotes even, which closes the record."""
     ahead: list[Line] = []
     quotes, size = line.text.count('"'), len(line.text)
-    while quotes % 2 and len(ahead) < MOST_LINES - 1 and size <= MOST_BYTES:
+    while quotes % 2 and len(ahead) < MAX_RECORD_LINES - 1 and size <= MAX_BYTES:
         following = _next(waiting, lines)
         if following is None:
             break
@@ -103,47 +110,47 @@ def _rest_of_record(line: Line, waiting: deque[Line], lines: Iterator[Line]) -> 
 def _join(line: Line, ahead: list[Line]) -> list[str] | None:
     try:
         return split_fields("\n".join(part.text for part in [line, *ahead]))
-    except _WrongQuote:
+    except _QuoteError:
         return None
 
 
-def read_csv(path: Path, intake: Intake) -> None:
+def read_csv(path: Path, collector: PairCollector) -> None:
     """Source and target by the names in a header row, in any order; without one, the first two columns."""
-    rows = records(read_lines(path, intake.report))
-    sample = list(islice(rows, SAMPLE))
-    header = _header(sample[0], intake.names) if sample else None
-    expected = len(header) if header else usual_number(len(row.fields) for row in sample if row.fields)
-    if header and not _header_is_clear(header, sample.pop(0), intake):
+    rows = records(read_lines(path, collector.report))
+    sample = list(islice(rows, SAMPLE_LINES))
+    header = _header(sample[0], collector.names) if sample else None
+    expected = len(header) if header else usual_column_count(len(row.fields) for row in sample if row.fields)
+    if header and not _check_header(header, sample.pop(0), collector):
         return
-    sides = sides_among(header, intake.names) if header else None
-    intake.sides = sides or intake.sides
-    source, target = (header.index(side) for side in sides) if header and sides else (0, 1)
+    columns = find_columns(header, collector.names) if header else None
+    collector.columns = columns or collector.columns
+    source, target = (header.index(side) for side in columns) if header and columns else (0, 1)
     for row in chain(sample, rows):
         line, fields = row.line, row.fields
         if fields is None:
-            column, what = row.fault
+            column, what = row.error
             if what:
-                intake.report.complain("bare quote", line.place(column), what, text=line.text)
-            intake.reject()
+                collector.report.add_issue("bare quote", line.place(column), what, text=line.text)
+            collector.reject()
         elif len(fields) == expected:
-            intake.take((fields[source], fields[target]), (line, line), (0, 0))
+            collector.add((fields[source], fields[target]), (line, line), (0, 0))
         elif all(is_blank(field) for field in fields):
-            intake.skip(line)
+            collector.skip(line)
         else:
-            complain_of_columns(intake, line, expected, len(fields))
+            reject_column_count(collector, line, expected, len(fields))
 
 
-def _header(row: Record, known: Iterable[Sides]) -> list[str] | None:
+def _header(row: CsvRecord, candidates: Iterable[ColumnNames]) -> list[str] | None:
     """The names of the columns, if the first record is a header."""
     names = [field.strip().lower() for field in row.fields or []]
-    return names if sides_among(names, known) else None
+    return names if find_columns(names, candidates) else None
 
 
-def _header_is_clear(header: list[str], row: Record, intake: Intake) -> bool:
+def _check_header(header: list[str], row: CsvRecord, collector: PairCollector) -> bool:
     """Two columns of one name leave open which is meant, so nothing can be read."""
-    for side in sides_among(header, intake.names) or ():
+    for side in find_columns(header, collector.names) or ():
         if header.count(side) > 1:
             what = f"Two columns are called '{side}'."
-            intake.report.complain("ambiguous header", row.line.place(), what, text=row.line.text)
+            collector.report.add_issue("ambiguous header", row.line.place(), what, text=row.line.text)
             return False
     return True

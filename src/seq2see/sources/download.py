@@ -25,15 +25,15 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from seq2see.core.errors import UserError
 from seq2see.core.files import sha256, sync_folder, write_json
 
-TRIES = 3
+MAX_ATTEMPTS = 3
 """Connections that may break before we give up; each continues where the last one stopped."""
-PATIENCE = 30
+TIMEOUT = 30
 """Seconds without a byte after which a connection counts as broken."""
-PIECE = 1 << 16
+CHUNK_SIZE = 1 << 16
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Download:
     """One file to fetch: from where, to where, how large at most, and how to know it is the right one."""
 
     url: str
@@ -44,7 +44,7 @@ class Wanted:
     """The SHA-256 it must have; empty if its home changes it from time to time."""
     digest: Callable[[Path], str] = sha256
     """What is compared with `expected`: the SHA-256 of the file, or of the text inside it."""
-    remedy: str = ""
+    hint: str = ""
     """What a user without a network can do."""
 
     @property
@@ -78,7 +78,7 @@ class _Version:
         return self.etag == other.etag if self.etag or other.etag else self.modified == other.modified
 
 
-class _Broken(Exception):
+class _ConnectionLost(Exception):
     """The connection ended early; the part is kept and can be continued."""
 
 
@@ -86,32 +86,32 @@ class _Stale(Exception):
     """The part belongs to another version of the file: it is thrown away and fetched from the start."""
 
 
-def fetch(wanted: Wanted) -> None:
+def fetch(download: Download) -> None:
     """Fetch a file, continue it if the connection breaks, verify it, and give it its name."""
-    require_safe(wanted.url)
+    require_safe(download.url)
     try:
-        wanted.path.parent.mkdir(parents=True, exist_ok=True)
+        download.path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         what = f"This folder cannot be made: {error.strerror}."
-        raise UserError(what, where=str(wanted.path.parent), remedy=wanted.remedy) from None
+        raise UserError(what, location=str(download.path.parent), hint=download.hint) from None
     reason = ""
-    for _ in range(TRIES):
+    for _ in range(MAX_ATTEMPTS):
         try:
-            _continue(wanted)
-            _accept(wanted)
+            _continue(download)
+            _accept(download)
             return
         except _Stale:
-            _forget(wanted)
-        except _Broken as broken:
+            _delete_part(download)
+        except _ConnectionLost as broken:
             reason = str(broken)
         except urllib.error.HTTPError as error:
-            raise UserError(f"{wanted.url} answers {error.code} {error.reason}.", remedy=wanted.remedy) from None
+            raise UserError(f"{download.url} answers {error.code} {error.reason}.", hint=download.hint) from None
         except urllib.error.URLError as error:
-            what = f"{urllib.parse.urlsplit(wanted.url).hostname} cannot be reached ({error.reason})."
-            raise UserError(what, remedy=wanted.remedy) from None
+            what = f"{urllib.parse.urlsplit(download.url).hostname} cannot be reached ({error.reason})."
+            raise UserError(what, hint=download.hint) from None
     raise UserError(
-        f"The download of {wanted.url} broke {TRIES} times ({reason or 'its file keeps changing'}).",
-        remedy=f"Try again: it continues where it stopped. {wanted.remedy}".strip(),
+        f"The download of {download.url} broke {MAX_ATTEMPTS} times ({reason or 'its file keeps changing'}).",
+        hint=f"Try again: it continues where it stopped. {download.hint}".strip(),
     )
 
 
@@ -132,49 +132,49 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _continue(wanted: Wanted) -> None:
+def _continue(download: Download) -> None:
     """Get the bytes that the part does not have yet."""
-    have = _resumable(wanted)
+    have = _resume_offset(download)
     headers = {"User-Agent": "seq2see"} | ({"Range": f"bytes={have}-"} if have else {})
-    request = urllib.request.Request(wanted.url, headers=headers)
+    request = urllib.request.Request(download.url, headers=headers)
     try:
-        with urllib.request.build_opener(_SafeRedirects()).open(request, timeout=PATIENCE) as response:
-            _receive(wanted, response, have)
+        with urllib.request.build_opener(_SafeRedirects()).open(request, timeout=TIMEOUT) as response:
+            _receive(download, response, have)
     except urllib.error.HTTPError as error:
         if error.code == 416 and have:  # the part is not the beginning of what the server has now
             raise _Stale from None
         raise
     except urllib.error.URLError as error:
         if have and isinstance(error.reason, (ConnectionError, TimeoutError)):
-            raise _Broken(str(error.reason)) from None
+            raise _ConnectionLost(str(error.reason)) from None
         raise
     except (OSError, HTTPException) as error:
-        raise _Broken(str(error) or type(error).__name__) from None
+        raise _ConnectionLost(str(error) or type(error).__name__) from None
 
 
-def _receive(wanted: Wanted, response: HTTPResponse, have: int) -> None:
-    version = _version(wanted.url, response.headers)
+def _receive(download: Download, response: HTTPResponse, have: int) -> None:
+    version = _version(download.url, response.headers)
     start, total = _extent(response, have)
-    if start and not version.continues(_noted(wanted)):
+    if start and not version.continues(_read_note(download)):
         raise _Stale
     if start == 0:  # a new file, or a server that does not know Range and sends everything again
-        write_json(wanted.note, asdict(version))
-    if total is not None and total > wanted.limit:
-        _refuse_size(wanted, total)
+        write_json(download.note, asdict(version))
+    if total is not None and total > download.limit:
+        _refuse_size(download, total)
     received = start
     with (
-        wanted.part.open("r+b" if start else "wb") as file,
-        _progress(wanted.path.name, total, start) as advance,
+        download.part.open("r+b" if start else "wb") as file,
+        _progress(download.path.name, total, start) as advance,
     ):
         file.seek(start)
-        while piece := response.read(PIECE):
-            received += len(piece)
-            if received > wanted.limit:
-                _refuse_size(wanted, received)
-            file.write(piece)
-            advance(len(piece))
+        while chunk := response.read(CHUNK_SIZE):
+            received += len(chunk)
+            if received > download.limit:
+                _refuse_size(download, received)
+            file.write(chunk)
+            advance(len(chunk))
     if total is not None and received < total:
-        raise _Broken(f"{received:,} of {total:,} bytes came")
+        raise _ConnectionLost(f"{received:,} of {total:,} bytes came")
 
 
 def _extent(response: HTTPResponse, have: int) -> tuple[int, int | None]:
@@ -189,54 +189,54 @@ def _extent(response: HTTPResponse, have: int) -> tuple[int, int | None]:
     return 0, int(length) if length.isdigit() else None
 
 
-def _resumable(wanted: Wanted) -> int:
+def _resume_offset(download: Download) -> int:
     """How many bytes of the part can be kept; none if nobody could notice a wrong continuation."""
-    noted = _noted(wanted)
-    if not wanted.part.exists() or noted is None or noted.url != wanted.url:
+    noted = _read_note(download)
+    if not download.part.exists() or noted is None or noted.url != download.url:
         return 0
-    return wanted.part.stat().st_size if noted.is_known or wanted.expected else 0
+    return download.part.stat().st_size if noted.is_known or download.expected else 0
 
 
 def _version(url: str, headers: Message) -> _Version:
     return _Version(url, headers.get("ETag") or "", headers.get("Last-Modified") or "")
 
 
-def _noted(wanted: Wanted) -> _Version | None:
+def _read_note(download: Download) -> _Version | None:
     try:
-        return _Version(**json.loads(wanted.note.read_text(encoding="utf-8")))
+        return _Version(**json.loads(download.note.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None  # no note, or one that a kill cut short: start again
 
 
-def _accept(wanted: Wanted) -> None:
+def _accept(download: Download) -> None:
     """Give a complete part its final name, if it is what was expected."""
-    if wanted.expected:
+    if download.expected:
         try:
-            found = wanted.digest(wanted.part)
+            found = download.digest(download.part)
         except UserError:
-            found = f"{sha256(wanted.part)} (of a file that cannot be unpacked)"
-        if found != wanted.expected:
-            _forget(wanted)
+            found = f"{sha256(download.part)} (of a file that cannot be unpacked)"
+        if found != download.expected:
+            _delete_part(download)
             raise UserError(
-                f"{wanted.url} sent another file: expected SHA-256 {wanted.expected}, got {found}.",
-                remedy=f"It was thrown away. {wanted.remedy}".strip(),
+                f"{download.url} sent another file: expected SHA-256 {download.expected}, got {found}.",
+                hint=f"It was thrown away. {download.hint}".strip(),
             )
-    wanted.part.replace(wanted.path)
-    wanted.note.unlink(missing_ok=True)
-    sync_folder(wanted.path.parent)
+    download.part.replace(download.path)
+    download.note.unlink(missing_ok=True)
+    sync_folder(download.path.parent)
 
 
-def _refuse_size(wanted: Wanted, size: int) -> None:
-    _forget(wanted)
+def _refuse_size(download: Download, size: int) -> None:
+    _delete_part(download)
     raise UserError(
-        f"{wanted.url} holds {size:,} bytes or more; at most {wanted.limit:,} were expected.",
-        remedy=wanted.remedy,
+        f"{download.url} holds {size:,} bytes or more; at most {download.limit:,} were expected.",
+        hint=download.hint,
     )
 
 
-def _forget(wanted: Wanted) -> None:
-    wanted.part.unlink(missing_ok=True)
-    wanted.note.unlink(missing_ok=True)
+def _delete_part(download: Download) -> None:
+    download.part.unlink(missing_ok=True)
+    download.note.unlink(missing_ok=True)
 
 
 @contextmanager

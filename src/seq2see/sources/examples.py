@@ -1,6 +1,6 @@
 """An example: one source text with its target text, and what is known about the two.
 
-Readers and generated corpora both hand out `Example`s, so everything behind them (tokenisers, batches,
+Readers and generated corpora both hand out `Example`s, so everything behind them (tokenizers, batches,
 metrics) need not know where a pair came from.
 """
 
@@ -19,9 +19,9 @@ class Example:
 
     source: str
     target: str
-    links: tuple[tuple[int, int], ...] = ()
+    sure_links: tuple[tuple[int, int], ...] = ()
     """Sure gold alignment: (source word, target word), counted from 0."""
-    possible: tuple[tuple[int, int], ...] = ()
+    possible_links: tuple[tuple[int, int], ...] = ()
     """Further links that are not wrong."""
     source_words: tuple[str, ...] = ()
     """The words that links count, where the source is not split by spaces (Chinese)."""
@@ -31,12 +31,12 @@ class Example:
     """Part of speech of each source word."""
     target_tags: tuple[str, ...] = ()
     """Part of speech of each target word."""
-    answers: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
     """Every right target, where there are several (a word with two pronunciations); else empty."""
     place: str = ""
     """"file:line" for data that was read from a file."""
 
     @property
-    def right(self) -> tuple[str, ...]:
+    def all_references(self) -> tuple[str, ...]:
         """Every target that is right."""
-        return self.answers or (self.target,)
+        return self.references or (self.target,)

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from seq2see.core.errors import UserError
-from seq2see.sources.complaints import DataReport, Place
-from seq2see.sources.compression import packed_by, read_pieces
+from seq2see.sources.compression import detect_compression, read_chunks
+from seq2see.sources.data_report import DataReport, Location
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """The longest line that is read: 1 MB. What is longer is no sentence, but a file without line ends."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-WIDE_MARKS: dict[bytes, str] = {
+WIDE_BYTE_ORDER_MARKS: dict[bytes, str] = {
     # The longer marks go first: UTF-32's begins with UTF-16's.
     b"\xff\xfe\x00\x00": "UTF-32LE",
     b"\x00\x00\xfe\xff": "UTF-32BE",
@@ -30,7 +30,7 @@ WIDE_MARKS: dict[bytes, str] = {
     b"\xfe\xff": "UTF-16BE",
 }
 
-UNPACKING = {
+UNPACK_HINTS = {
     "gzip": "Unpack it on its way (gunzip -c FILE | ...), or name it with --file.",
     "xz": "Unpack it on its way (xz -dc FILE | ...), or name it with --file.",
 }
@@ -45,12 +45,12 @@ class Line(NamedTuple):
     offset: int
     """Where the line starts, in bytes of the unpacked file."""
     text: str
-    sound: bool = True
+    is_valid: bool = True
     """False where the line cannot be used; the report then says why, and `text` is only an impression."""
 
-    def place(self, column: int = 0, byte: int = 0) -> Place:
+    def place(self, column: int = 0, byte: int = 0) -> Location:
         """Where a character of this line stands."""
-        return Place(self.file, self.number, column, self.offset + byte)
+        return Location(self.file, self.number, column, self.offset + byte)
 
 
 def is_blank(text: str) -> bool:
@@ -74,48 +74,48 @@ def read_lines(path: Path, report: DataReport) -> Iterator[Line]:
     file = file_name(path)
     report.files.append(file)
     try:
-        yield from lines_in(read_pieces(path), file, report)
+        yield from split_lines(read_chunks(path), file, report)
     except UserError as error:
-        report.complain("unreadable file", Place(file), error.what, remedy=error.remedy)
+        report.add_issue("unreadable file", Location(file), error.what, hint=error.hint)
 
 
-def lines_in(pieces: Iterator[bytes], file: str, report: DataReport) -> Iterator[Line]:
+def split_lines(chunks: Iterator[bytes], file: str, report: DataReport) -> Iterator[Line]:
     """Every line of what comes in pieces, out of a file or through a pipe of this name."""
-    first = next(pieces, b"")
-    if packer := packed_by(first):
-        remedy = UNPACKING.get(packer, "Unpack it first.")
-        report.complain("unreadable file", Place(file), f"This is packed by {packer}.", remedy=remedy)
+    first = next(chunks, b"")
+    if packer := detect_compression(first):
+        hint = UNPACK_HINTS.get(packer, "Unpack it first.")
+        report.add_issue("unreadable file", Location(file), f"This is packed by {packer}.", hint=hint)
         return
     if encoding := wide_encoding(first):
-        _complain_of_encoding(file, encoding, report)
+        _report_encoding(file, encoding, report)
         return
     marked = first.startswith(BYTE_ORDER_MARK)
     start = len(BYTE_ORDER_MARK) if marked else 0
     if marked:
-        report.complain("byte order mark", Place(file, 1), "The file starts with a byte order mark.")
+        report.add_issue("byte order mark", Location(file, 1), "The file starts with a byte order mark.")
     ends = _LineEnds(file)
-    for number, (offset, raw, size, ended) in enumerate(cut(chain([first[start:]], pieces), start), 1):
+    for number, (offset, raw, size, ended) in enumerate(split_at_newlines(chain([first[start:]], chunks), start), 1):
         closed = raw.endswith(b"\r") and size == len(raw)
-        ends.note(number, closed, ended)
+        ends.add(number, closed, ended)
         if closed:
             raw, size = raw[:-1], size - 1
         yield _decode(file, number, offset, raw, size, report)
     ends.finish(report)
 
 
-def cut(pieces: Iterable[bytes], start: int = 0) -> Iterator[tuple[int, bytes, int, bool]]:
+def split_at_newlines(chunks: Iterable[bytes], start: int = 0) -> Iterator[tuple[int, bytes, int, bool]]:
     """Cut pieces at \\n into (offset, bytes, size, was there a \\n); of a huge line only the head is kept.
 
     >>> list(cut([b"ab\\nc", b"d"]))
     [(0, b'ab', 2, True), (3, b'cd', 2, False)]
     """
     head, size = b"", 0  # the line that has begun and not yet ended
-    for piece in pieces:
-        *whole, rest = piece.split(b"\n")
+    for chunk in chunks:
+        *whole, rest = chunk.split(b"\n")
         for part in whole:
             if size:
                 size += len(part)
-                part = head + part if size <= MOST_BYTES + 1 else head
+                part = head + part if size <= MAX_BYTES + 1 else head
                 yield start, part, size, True
                 start += size + 1
                 head, size = b"", 0
@@ -124,7 +124,7 @@ def cut(pieces: Iterable[bytes], start: int = 0) -> Iterator[tuple[int, bytes, i
                 start += len(part) + 1
         size += len(rest)
         # One byte over the limit is kept, because it may be the \r of the line end.
-        head = head + rest if size <= MOST_BYTES + 1 else (head + rest)[:1000]
+        head = head + rest if size <= MAX_BYTES + 1 else (head + rest)[:1000]
     if size:
         yield start, head, size, False
 
@@ -135,7 +135,7 @@ def wide_encoding(beginning: bytes) -> str:
     >>> wide_encoding("Hello".encode("utf-16-le")), wide_encoding(b"Hello")
     ('UTF-16LE', '')
     """
-    for mark, encoding in WIDE_MARKS.items():
+    for mark, encoding in WIDE_BYTE_ORDER_MARKS.items():
         if beginning.startswith(mark):
             return encoding
     sample = beginning[:4096]
@@ -155,29 +155,29 @@ def wide_encoding(beginning: bytes) -> str:
     return ""
 
 
-def _complain_of_encoding(file: str, encoding: str, report: DataReport) -> None:
-    remedy = f"Convert it: iconv -f {encoding} -t UTF-8"
+def _report_encoding(file: str, encoding: str, report: DataReport) -> None:
+    hint = f"Convert it: iconv -f {encoding} -t UTF-8"
     if Path(file).is_file():  # and not a pipe, which has no name to be opened by
-        remedy += f" {file} > utf8-{Path(file).name}"
-    report.complain("other encoding", Place(file, 1), f"The file is {encoding}, not UTF-8.", remedy=remedy)
+        hint += f" {file} > utf8-{Path(file).name}"
+    report.add_issue("other encoding", Location(file, 1), f"The file is {encoding}, not UTF-8.", hint=hint)
 
 
 def _decode(file: str, number: int, offset: int, raw: bytes, size: int, report: DataReport) -> Line:
     """The line as text; what no text may hold is complained of."""
-    if size > MOST_BYTES:
-        line = Line(file, number, offset, raw[:1000].decode("utf-8", "replace"), sound=False)
-        what = f"The line has {size:,} bytes, more than the limit of {MOST_BYTES:,}."
-        report.complain("over-long line", line.place(), what, text=line.text)
+    if size > MAX_BYTES:
+        line = Line(file, number, offset, raw[:1000].decode("utf-8", "replace"), is_valid=False)
+        what = f"The line has {size:,} bytes, more than the limit of {MAX_BYTES:,}."
+        report.add_issue("over-long line", line.place(), what, text=line.text)
         return line
     try:
         line = Line(file, number, offset, raw.decode("utf-8"))
     except UnicodeDecodeError as error:
-        line = Line(file, number, offset, raw.decode("utf-8", "replace"), sound=False)
+        line = Line(file, number, offset, raw.decode("utf-8", "replace"), is_valid=False)
         column = len(raw[: error.start].decode("utf-8")) + 1
         what = f"The byte 0x{raw[error.start]:02X} is not UTF-8 here ({error.reason})."
-        report.complain("invalid UTF-8", line.place(column, error.start), what, text=line.text)
+        report.add_issue("invalid UTF-8", line.place(column, error.start), what, text=line.text)
         return line
-    return line if _may_be_text(line, report) else line._replace(sound=False)
+    return line if _is_text(line, report) else line._replace(is_valid=False)
 
 
 FORBIDDEN: dict[str, tuple[str, str]] = {
@@ -189,7 +189,7 @@ FORBIDDEN: dict[str, tuple[str, str]] = {
 }
 
 
-def _may_be_text(line: Line, report: DataReport) -> bool:
+def _is_text(line: Line, report: DataReport) -> bool:
     text = line.text
     if "\x00" not in text and "\ufeff" not in text:
         return True
@@ -197,7 +197,7 @@ def _may_be_text(line: Line, report: DataReport) -> bool:
         return True
     column = min(text.find(letter) for letter in FORBIDDEN if letter in text)
     kind, what = FORBIDDEN[text[column]]
-    report.complain(kind, line.place(column + 1, len(text[:column].encode())), what, text=text)
+    report.add_issue(kind, line.place(column + 1, len(text[:column].encode())), what, text=text)
     return False
 
 
@@ -205,28 +205,28 @@ class _LineEnds:
     """Counts the two kinds of line ends of one file."""
 
     def __init__(self, file: str):
-        self.file, self.lines, self.carriage = file, 0, 0
-        self.plain = 0
-        self.first_carriage = self.first_plain = 0
+        self.file, self.lines, self.crlf = file, 0, 0
+        self.lf = 0
+        self.first_crlf = self.first_lf = 0
 
-    def note(self, number: int, carriage: bool, ended: bool) -> None:
+    def add(self, number: int, crlf: bool, ended: bool) -> None:
         """Remember how one line ended; the last line of a file may have no end at all."""
         self.lines = number
-        if carriage:
-            self.carriage += 1
-            self.first_carriage = self.first_carriage or number
+        if crlf:
+            self.crlf += 1
+            self.first_crlf = self.first_crlf or number
         elif ended:
-            self.plain += 1
-            self.first_plain = self.first_plain or number
+            self.lf += 1
+            self.first_lf = self.first_lf or number
 
     def finish(self, report: DataReport) -> None:
         """Tell the report what the file as a whole showed."""
         if not self.lines:
-            report.complain("empty file", Place(self.file), "The file has 0 lines.")
-        if self.carriage:
-            what = f"{self.carriage:,} lines end in CRLF."
-            report.complain("CRLF line ends", Place(self.file, self.first_carriage), what, times=self.carriage)
-        if self.carriage and self.plain:
-            rare = self.first_carriage if self.carriage < self.plain else self.first_plain
-            what = f"{self.carriage:,} lines end in CRLF and {self.plain:,} in LF."
-            report.complain("mixed line ends", Place(self.file, rare), what)
+            report.add_issue("empty file", Location(self.file), "The file has 0 lines.")
+        if self.crlf:
+            what = f"{self.crlf:,} lines end in CRLF."
+            report.add_issue("CRLF line ends", Location(self.file, self.first_crlf), what, times=self.crlf)
+        if self.crlf and self.lf:
+            rare = self.first_crlf if self.crlf < self.lf else self.first_lf
+            what = f"{self.crlf:,} lines end in CRLF and {self.lf:,} in LF."
+            report.add_issue("mixed line ends", Location(self.file, rare), what)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-PATIENCE = 1.0
+BAR_DELAY = 1.0
 """Seconds before there is a bar: what is done by then needs none."""
 
 
 @contextmanager
-def counted(what: str, total: int, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[int], None]]:
+def progress_bar(what: str, total: int, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[int], None]]:
     """Gives a function to call with how many more are done."""
     bar: Any = None
     began, done = clock(), 0
@@ -21,7 +21,7 @@ def counted(what: str, total: int, clock: Callable[[], float] = time.monotonic) 
     def advance(count: int) -> None:
         nonlocal bar, done
         done += count
-        if bar is None and sys.stderr.isatty() and clock() - began > PATIENCE:
+        if bar is None and sys.stderr.isatty() and clock() - began > BAR_DELAY:
             bar = _bar(what, total)
         if bar is not None:
             bar.update(bar.task_ids[0], completed=done)
@@ -33,13 +33,13 @@ def counted(what: str, total: int, clock: Callable[[], float] = time.monotonic) 
             bar.stop()
 
 
-def in_lots(what: str, total: int, size: int) -> Iterator[slice]:
+def in_batches(what: str, total: int, size: int) -> Iterator[slice]:
     """A stretch of `size` after the other, the last one shorter, with how far it is."""
-    with counted(what, total) as advance:
+    with progress_bar(what, total) as advance:
         for start in range(0, total, size):
-            lot = slice(start, min(start + size, total))
-            yield lot
-            advance(lot.stop - start)
+            batch = slice(start, min(start + size, total))
+            yield batch
+            advance(batch.stop - start)
 
 
 def _bar(what: str, total: int) -> Any:

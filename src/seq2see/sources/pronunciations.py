@@ -13,10 +13,10 @@ import re
 from pathlib import Path
 
 from seq2see.core.errors import UserError
-from seq2see.core.seeds import mix
-from seq2see.sources.complaints import DataReport
+from seq2see.core.seeds import derive_seed
+from seq2see.sources.data_report import DataReport
 from seq2see.sources.examples import Example
-from seq2see.sources.holding_out import Splits
+from seq2see.sources.hold_out import Splits
 from seq2see.sources.lines import Line, read_lines
 
 VOWELS = ("AA", "AE", "AH", "AO", "AW", "AY", "EH", "ER", "EY", "IH", "IY", "OW", "OY", "UH", "UW")
@@ -47,62 +47,62 @@ def read_dictionary(path: Path, report: DataReport) -> Dictionary:
         report.read += 1
         word, *phonemes = line.text.partition("#")[0].split() or [""]
         spelling, sound = VARIANT.sub("", word), " ".join(phonemes)
-        if not line.sound or _is_faulty(word, phonemes, line, report):
+        if not line.is_valid or _has_error(word, phonemes, line, report):
             report.rejected += 1
-        elif not word or word.startswith(";;;") or _is_left_out(spelling, sound, words, line, report):
+        elif not word or word.startswith(";;;") or _is_ignored(spelling, sound, words, line, report):
             report.skipped += 1
         else:
             words.setdefault(spelling, {})[sound] = f"{line.file}:{line.number}"
             report.kept += 1
     if not words and report.first_error is None:
-        report.complain("no pairs", Line(str(path), 0, 0, "").place(), "There is not one word in it.")
+        report.add_issue("no pairs", Line(str(path), 0, 0, "").place(), "There is not one word in it.")
     return words
 
 
-def _is_faulty(word: str, phonemes: list[str], line: Line, report: DataReport) -> bool:
+def _has_error(word: str, phonemes: list[str], line: Line, report: DataReport) -> bool:
     """Whether a word has no sound, or one that does not exist; if so, that is said."""
     if not word or word.startswith(";;;"):
         return False
     if not phonemes:
-        report.complain("empty side", line.place(), "The word has no phonemes.", text=line.text)
+        report.add_issue("empty side", line.place(), "The word has no phonemes.", text=line.text)
         return True
     strange = [phoneme for phoneme in phonemes if phoneme not in PHONEMES]
     if strange:
-        report.complain("unknown phoneme", line.place(), f"There is no phoneme '{strange[0]}'.", text=line.text)
+        report.add_issue("unknown phoneme", line.place(), f"There is no phoneme '{strange[0]}'.", text=line.text)
     return bool(strange)
 
 
-def _is_left_out(spelling: str, sound: str, words: Dictionary, line: Line, report: DataReport) -> bool:
+def _is_ignored(spelling: str, sound: str, words: Dictionary, line: Line, report: DataReport) -> bool:
     """Whether a sound entry is not wanted: digits and accents are too rare to learn, a repetition says nothing."""
     if not SPELLING.fullmatch(spelling):
         what = f"'{spelling}' has other signs than letters, apostrophes, hyphens and dots."
-        report.complain("other signs", line.place(), what, text=line.text)
+        report.add_issue("other signs", line.place(), what, text=line.text)
         return True
     before = words.get(spelling, {}).get(sound)
     if before:
         what = f"The pronunciation was there before, at {before}."
-        report.complain("repeated pronunciation", line.place(), what, text=line.text)
+        report.add_issue("repeated pronunciation", line.place(), what, text=line.text)
     return before is not None
 
 
-def split_words(words: Dictionary) -> Splits:
+def split_by_word(words: Dictionary) -> Splits:
     """Divide by word, at random but always alike: no word that is tested was seen in training, however it is said.
 
     Every pronunciation is a training example, because each is right and tells about letters and sounds. A
     held-out word is one example, whichever way it is said: its first pronunciation is the target, and all
-    of them are its `answers`. A word's split follows from a hash of its spelling, so a new edition of the
+    of them are its `references`. A word's split follows from a hash of its spelling, so a new edition of the
     dictionary moves few words.
     """
     if len(words) < 3:
         what = f"There are {len(words)} different words, and at least 3 are needed: to train, validate and test on."
-        raise UserError(what, remedy="Give a larger dictionary.")
-    order = sorted(words, key=lambda word: (mix(SEED, f"pronunciation split {word}"), word))
+        raise UserError(what, hint="Give a larger dictionary.")
+    order = sorted(words, key=lambda word: (derive_seed(SEED, f"pronunciation split {word}"), word))
     test = set(order[: max(1, min(TEST, len(words) // TEST_SHARE))])
     valid = set(order[-max(1, min(VALID, len(words) // VALID_SHARE)) :])
     splits: Splits = {"train": [], "valid": [], "test": []}
-    for word, sounds in words.items():
-        answers = tuple(sounds)
-        examples = [Example(word, sound, answers=answers, place=place) for sound, place in sounds.items()]
+    for word, pronunciations in words.items():
+        references = tuple(pronunciations)
+        examples = [Example(word, sound, references=references, place=place) for sound, place in pronunciations.items()]
         if word in test or word in valid:
             splits["test" if word in test else "valid"].append(examples[0])
         else:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from seq2see.sources.conll import read_tagged
-from seq2see.sources.holding_out import Splits, hold_out
-from seq2see.sources.holdings import Entry, File, Holding
+from seq2see.sources.corpus_files import CatalogueEntry, CorpusFiles, File
+from seq2see.sources.hold_out import Splits, hold_out
 
-TAGGED: dict[str, Entry] = {
-    "ud-english-ewt": Entry(
+TAGGED_CORPORA: dict[str, CatalogueEntry] = {
+    "ud-english-ewt": CatalogueEntry(
         name="ud-english-ewt",
-        what="English of the web, every word with its part of speech; 12,544 + 2,001 sentences",
-        licence="CC BY-SA 4.0",
+        description="English of the web, every word with its part of speech; 12,544 + 2,001 sentences",
+        license="CC BY-SA 4.0",
         home="https://github.com/UniversalDependencies/UD_English-EWT",
-        sides=("words", "tags"),
+        columns=("words", "tags"),
         files=(
             File(
                 "ud-english-ewt/en_ewt-ud-train.conllu.xz",
@@ -26,12 +26,12 @@ TAGGED: dict[str, Entry] = {
             ),
         ),
     ),
-    "ud-chinese-gsd": Entry(
+    "ud-chinese-gsd": CatalogueEntry(
         name="ud-chinese-gsd",
-        what="Chinese (traditional characters), every word with its part of speech; 3,997 + 500 sentences",
-        licence="CC BY-NC-SA 4.0",
+        description="Chinese (traditional characters), every word with its part of speech; 3,997 + 500 sentences",
+        license="CC BY-NC-SA 4.0",
         home="https://github.com/UniversalDependencies/UD_Chinese-GSD",
-        sides=("words", "tags"),
+        columns=("words", "tags"),
         files=(
             File(
                 "ud-chinese-gsd-r1.4/zh-ud-train.conllu.xz",
@@ -48,7 +48,7 @@ TAGGED: dict[str, Entry] = {
 }
 
 
-def read_treebank(holding: Holding, source: str, target: str) -> Splits:
+def read_universal_dependencies(corpus_files: CorpusFiles, source: str, target: str) -> Splits:
     """The development sentences are tested on; some of the training sentences are held out to validate on."""
-    train, test = (read_tagged(path)[0] for path in holding.paths)
+    train, test = (read_tagged(path)[0] for path in corpus_files.paths)
     return hold_out(train, test=test, allow_overlap=True)  # "Thanks !" is said again and again

@@ -1,7 +1,7 @@
 """Running text as a corpus: the user's own files, or the source of Python's standard library.
 
 A text is an example without a source. Where nothing else is given, the end of the texts is held out: the first 90 %
-are learnt from, the next 5 % are validated on and the last 5 % are tested on, because neighbouring sentences know
+are learned from, the next 5 % are validated on and the last 5 % are tested on, because neighboring sentences know
 too much of each other to be dealt out at random.
 """
 
@@ -16,22 +16,22 @@ from pydantic import Field
 
 from seq2see.core.errors import UserError
 from seq2see.core.settings import Settings
-from seq2see.sources.complaints import DataReport, OnBad, Place
-from seq2see.sources.compression import read_pieces
+from seq2see.sources.compression import read_chunks
+from seq2see.sources.data_report import DataReport, ErrorPolicy, Location
 from seq2see.sources.examples import Example
 from seq2see.sources.lines import file_name, read_lines
-from seq2see.sources.suspicions import Suspicions
+from seq2see.sources.text_checks import TextChecker
 
 Splits = dict[str, list[Example]]
-ENOUGH = 2_000_000
-"""Characters of Python that are learnt from, about."""
+MAX_CHARACTERS = 2_000_000
+"""Characters of Python that are learned from, about."""
 HELD_OUT = 0.05
 """The share of all characters that is validated on, and the share that is tested on, where nothing else is given."""
-PLAIN = bytes({*range(0x20, 0x7F), *b"\t\n"} - {*b"<"})
-"""The bytes of which nobody suspects anything in running text (`Suspicions`); a `<` may begin a special's name."""
+PLAIN_BYTES = bytes({*range(0x20, 0x7F), *b"\t\n"} - {*b"<"})
+"""The bytes of which nobody suspects anything in running text (`TextChecker`); a `<` may begin a special's name."""
 
 
-class OwnTexts(Settings):
+class UserTexts(Settings):
     """Your own text: one or more files of running text, in their order."""
 
     kind: Literal["texts"] = "texts"
@@ -54,25 +54,25 @@ class OwnTexts(Settings):
             given[name] = [text for text, _ in found]
             reports += [report for _, report in found]
         splits = hold_out_end(given)
-        self._refuse(given["train"], splits)
+        self._check_usable(given["train"], splits)
         return splits, reports
 
     def check(self) -> list[DataReport]:
         """A report of each file, whatever is wrong with it."""
-        return [_look_through(Path(path))[1] for path in (*self.paths, *self.valid, *self.test)]
+        return [_scan(Path(path))[1] for path in (*self.paths, *self.valid, *self.test)]
 
-    def _refuse(self, texts: Sequence[Example], splits: Splits) -> None:
-        """Refuse what nothing can be learnt from, or judged by, however a model reads it."""
-        where, size = ", ".join(self.paths), sum(len(text.target) for text in texts)
+    def _check_usable(self, texts: Sequence[Example], splits: Splits) -> None:
+        """Refuse what nothing can be learned from, or judged by, however a model reads it."""
+        location, size = ", ".join(self.paths), sum(len(text.target) for text in texts)
         if not all(splits.values()):
             what = f"The text is too short: of {size} characters nothing is left to validate or test on."
             raise UserError(
-                what, where=where, remedy="Give a longer text, or files of their own as corpus.valid and test."
+                what, location=location, hint="Give a longer text, or files of their own as corpus.valid and test."
             )
         letters = set().union(*(text.target for text in texts))
         if len(seen := sorted(letter for letter in letters if not letter.isspace())) < 2:
             what = f"The text consists of nothing but '{seen[0]}': there is nothing to guess."
-            raise UserError(what, where=where, remedy="Give a text of at least two different characters.")
+            raise UserError(what, location=location, hint="Give a text of at least two different characters.")
 
 
 class PythonLibrary(Settings):
@@ -87,55 +87,55 @@ class PythonLibrary(Settings):
             text = path.read_text(encoding="utf-8", errors="replace")
             texts.append(Example("", text, place=path.name))
             size += len(text)
-            if size >= ENOUGH:
+            if size >= MAX_CHARACTERS:
                 break
         return hold_out_end({"train": texts, "valid": [], "test": []})
 
 
 def read_text(path: Path) -> tuple[Example, DataReport]:
     """One file as one text; what cannot be read as text is an error that names its place."""
-    text, report = _look_through(path)
-    report.judge(OnBad())
+    text, report = _scan(path)
+    report.raise_for_errors(ErrorPolicy())
     return Example("", text, place=file_name(path)), report
 
 
-def _look_through(path: Path) -> tuple[str, DataReport]:
+def _scan(path: Path) -> tuple[str, DataReport]:
     """The text of a file, and everything there is to say about it."""
     report, kept = DataReport(unit="lines"), list[str]()
-    if text := _plain(path):
+    if text := _read_plain_ascii(path):
         report.files.append(file_name(path))
         report.read = report.kept = text.count("\n")
         return text, report
-    suspicions = Suspicions(report)
+    checker = TextChecker(report)
     for line in read_lines(path, report):
         report.read += 1
-        if line.sound:
+        if line.is_valid:
             kept.append(line.text + "\n")
-            suspicions.look_at_text(line.text.replace("\t", " "), line, 1)  # in running text a tab is a space
-    suspicions.finish()
+            checker.check_text(line.text.replace("\t", " "), line, 1)  # in running text a tab is a space
+    checker.finish()
     report.kept, report.rejected = len(kept), report.read - len(kept)
     text = "".join(kept)
     if not text.strip() and report.first_error is None:
-        what, remedy = "There is no text in this file.", "Give a file with text in it."
-        report.complain("empty file", Place(report.files[0]), what, remedy=remedy)
+        what, hint = "There is no text in this file.", "Give a file with text in it."
+        report.add_issue("empty file", Location(report.files[0]), what, hint=hint)
     return text, report
 
 
-def _plain(path: Path) -> str:
+def _read_plain_ascii(path: Path) -> str:
     """The text of a file of which there is nothing to say, as is soon seen; of any other nothing.
 
     That is one of lines which all have an end and none of which is long, made of ASCII's letters and signs, with
     something to read among them. Line by line a megabyte would take a fifth of a second.
     """
-    pieces = []
+    chunks = []
     try:
-        for piece in read_pieces(path):
-            if piece.translate(None, PLAIN) or b"\n" not in piece:
+        for chunk in read_chunks(path):
+            if chunk.translate(None, PLAIN_BYTES) or b"\n" not in chunk:
                 return ""
-            pieces.append(piece)
+            chunks.append(chunk)
     except UserError:
         return ""
-    text = b"".join(pieces).decode("ascii")
+    text = b"".join(chunks).decode("ascii")
     return text if text.endswith("\n") and text.strip() else ""
 
 

@@ -1,1 +1,1 @@
-"""How a model learns: objectives, optimisers, schedules, the loop, and checkpoints that survive a kill."""
+"""How a model learns: objectives, optimizers, schedules, the loop, and checkpoints that survive a kill."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from seq2see.core.settings import Settings
 
-PATIENCE = 5
+NON_MONOTONE_INTERVAL = 5
 """The last evaluations that a triggered average does not compare with (n in the paper)."""
 
 
@@ -22,19 +22,19 @@ class NoAverage(Settings):
     kind: Literal["none"] = "none"
 
 
-class MovingAverage(Settings):
+class ExponentialMovingAverage(Settings):
     """An exponential moving average of the weights, taken after every step (Polyak & Juditsky 1992)."""
 
     kind: Literal["moving"] = "moving"
     decay: float = Field(0.999, gt=0, lt=1)
     """Share of the old average that is kept at every step; early on it is less, (1 + step) / (10 + step)."""
 
-    def pull(self, step: int, since: int) -> float:
+    def lerp_weight(self, step: int, start: int) -> float:
         """How far the average moves towards the weights after this step."""
         return 1 - decay_at(step, self.decay)
 
 
-class LastCheckpoints(Settings):
+class CheckpointAverage(Settings):
     """The plain mean of the last few checkpoints (Vaswani et al. 2017, section 6.1)."""
 
     kind: Literal["last"] = "last"
@@ -42,7 +42,7 @@ class LastCheckpoints(Settings):
     """How many checkpoints."""
 
 
-class TriggeredAverage(Settings):
+class NTASGD(Settings):
     """The plain mean of the weights after every step, from when validation gets no better (NT-ASGD).
 
     Averaged SGD (Polyak & Juditsky 1992) must be told when to begin: too early and the mean holds bad weights, too late
@@ -52,20 +52,20 @@ class TriggeredAverage(Settings):
 
     kind: Literal["triggered"] = "triggered"
 
-    def triggered(self, losses: Sequence[float]) -> bool:
+    def is_triggered(self, losses: Sequence[float]) -> bool:
         """Whether the last of these validation losses is the one that averaging begins after."""
         *earlier, last = losses
-        return len(earlier) > PATIENCE and last > min(earlier[:-PATIENCE])
+        return len(earlier) > NON_MONOTONE_INTERVAL and last > min(earlier[:-NON_MONOTONE_INTERVAL])
 
-    def pull(self, step: int, since: int) -> float:
-        """1 / count of the weights averaged so far, these included; 1 until step `since`, and if that is 0.
+    def lerp_weight(self, step: int, start: int) -> float:
+        """1 / count of the weights averaged so far, these included; 1 until step `start`, and if that is 0.
 
         average + (weights - average) / count is the mean of count weights if average is that of the others.
         """
-        return 1 / (step - since + 1) if 0 < since < step else 1.0
+        return 1 / (step - start + 1) if 0 < start < step else 1.0
 
 
-Averaging = NoAverage | MovingAverage | LastCheckpoints | TriggeredAverage
+Averaging = NoAverage | ExponentialMovingAverage | CheckpointAverage | NTASGD
 
 
 def decay_at(step: int, decay: float) -> float:
@@ -74,15 +74,15 @@ def decay_at(step: int, decay: float) -> float:
 
 
 @torch.no_grad()
-def move_average(average: Iterable[Tensor], weights: Iterable[nn.Parameter], pull: Float[Tensor, ""]) -> None:
-    """average ← average + pull · (weights - average), in place; `pull` is a tensor: a CUDA graph reads it anew."""
+def update_average(average: Iterable[Tensor], weights: Iterable[nn.Parameter], lerp_weight: Float[Tensor, ""]) -> None:
+    """average ← average + pull · (weights - average), in place; `lerp_weight` is a tensor: a CUDA graph reads it anew."""
     average = list(average)
     ways = torch._foreach_sub([weight.detach() for weight in weights], average)
-    torch._foreach_mul_(ways, pull)
+    torch._foreach_mul_(ways, lerp_weight)
     torch._foreach_add_(average, ways)
 
 
-def mean_of(models: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+def average_weights(models: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     """The mean of several sets of weights, summed in float64 in the order given."""
     return {
         name: (sum(model[name].double() for model in models) / len(models)).to(first.dtype)  # type: ignore[union-attr]

@@ -24,16 +24,16 @@ from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from seq2see.core.errors import UserError, unknown
+from seq2see.core.errors import UserError, unknown_name
 from seq2see.core.files import sync_folder
-from seq2see.core.manifests import MANIFEST, checked_bytes, entry, inspect, manifest_bytes
+from seq2see.core.manifests import MANIFEST, file_entry, manifest_bytes, read_verified, verify_folder
 
-SPARE = 1.2
+DISK_MARGIN = 1.2
 """A save starts only if the disk has this many times the expected size free."""
-PIECE = 1 << 24
+CHUNK_SIZE = 1 << 24
 """Files are written in pieces of this many bytes."""
 STATE, TENSORS = "state.json", ".safetensors"
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # `.replaced` marks the older of two saves of one step, for the short time in which both exist.
 _NAME = re.compile(r"step-(\d{6,18})(\.replaced)?", re.ASCII)
@@ -61,12 +61,12 @@ class Checkpoint:
         """One group of tensors; the very bytes that are used are checked once more."""
         if not self.has(name):
             groups = [file.removesuffix(TENSORS) for file in self.files if file.endswith(TENSORS)]
-            raise unknown("group of tensors", name, groups, where=str(self.path))
-        content = checked_bytes(self.path, f"{name}{TENSORS}", self.files)
+            raise unknown_name("group of tensors", name, groups, location=str(self.path))
+        content = read_verified(self.path, f"{name}{TENSORS}", self.files)
         try:
             return from_bytes(content)
         except (SafetensorError, KeyError, ValueError) as error:
-            raise UserError(f"{name}{TENSORS} holds no tensors: {error}.", where=str(self.path)) from None
+            raise UserError(f"{name}{TENSORS} holds no tensors: {error}.", location=str(self.path)) from None
 
 
 def save(folder: Path, step: int, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any], keep: int) -> Path:
@@ -76,17 +76,17 @@ def save(folder: Path, step: int, tensors: dict[str, dict[str, Tensor]], state: 
     checkpoint can be loaded afterwards. One process at a time may save into a folder.
     """
     if keep < 1:
-        raise UserError(f"{keep} checkpoints cannot be kept.", remedy="Keep at least one.")
+        raise UserError(f"{keep} checkpoints cannot be kept.", hint="Keep at least one.")
     with _disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        _sweep(folder)
-        _need_room(folder, tensors)
-        temporary, final = _hidden(folder), folder / f"step-{step:06d}"
+        _remove_stale(folder)
+        _check_free_space(folder, tensors)
+        temporary, final = _temporary_path(folder), folder / f"step-{step:06d}"
         try:
             _write_all(temporary, step, tensors, state)
             faults = _inspect(temporary, step)[1]
             if faults:
-                raise UserError(f"The disk did not keep what was written: {faults[0]}.", where=str(folder))
+                raise UserError(f"The disk did not keep what was written: {faults[0]}.", location=str(folder))
             _install(temporary, final)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -94,9 +94,9 @@ def save(folder: Path, step: int, tensors: dict[str, dict[str, Tensor]], state: 
     return final
 
 
-def newest(folder: Path, log: Callable[[str], None]) -> Checkpoint | None:
+def newest_checkpoint(folder: Path, log: Callable[[str], None]) -> Checkpoint | None:
     """The newest checkpoint that is whole, or None; `log` is told of each newer one and its faults."""
-    for _, path in found(folder):
+    for _, path in list_checkpoints(folder):
         try:
             return load(path)
         except UserError as error:
@@ -104,7 +104,7 @@ def newest(folder: Path, log: Callable[[str], None]) -> Checkpoint | None:
     return None
 
 
-def found(folder: Path) -> list[tuple[int, Path]]:
+def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:
     """Every checkpoint of a folder as (step, path), newest first, whole or not."""
     named = [(_step_of(path), path) for path in folder.glob("step-*")]
     pairs = [(step, path) for step, path in named if step is not None]
@@ -116,11 +116,11 @@ def load(path: Path) -> Checkpoint:
     step = _step_of(path)
     files, faults = _inspect(path, step)
     if faults or step is None:
-        raise UserError(f"This checkpoint cannot be used: {'; '.join(faults)}.", where=str(path))
+        raise UserError(f"This checkpoint cannot be used: {'; '.join(faults)}.", location=str(path))
     try:
-        return Checkpoint(path, step, json.loads(checked_bytes(path, STATE, files)), files)
+        return Checkpoint(path, step, json.loads(read_verified(path, STATE, files)), files)
     except ValueError as error:
-        raise UserError(f"{STATE} is not JSON: {error}.", where=str(path)) from None
+        raise UserError(f"{STATE} is not JSON: {error}.", location=str(path)) from None
 
 
 def verify(path: Path) -> list[str]:
@@ -130,7 +130,7 @@ def verify(path: Path) -> list[str]:
 
 def _inspect(path: Path, step: int | None) -> tuple[dict[str, Any], list[str]]:
     """What the manifest says and what is wrong; a checkpoint without its state is no checkpoint."""
-    files, faults = inspect(path, step)
+    files, faults = verify_folder(path, step)
     return files, faults if faults or STATE in files else [f"{STATE} is missing"]
 
 
@@ -139,12 +139,12 @@ def _step_of(path: Path) -> int | None:
     return int(match[1]) if match else None
 
 
-def _point(name: str) -> None:
+def _crash_point(name: str) -> None:
     """A moment at which a save may be killed. Tests put a crash here, at each moment in turn."""
 
 
 def _write_all(folder: Path, step: int, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
-    _point("make the temporary folder")
+    _crash_point("make the temporary folder")
     folder.mkdir()
     files = {}
     for name, group in tensors.items():
@@ -152,20 +152,20 @@ def _write_all(folder: Path, step: int, tensors: dict[str, dict[str, Tensor]], s
         files[f"{name}{TENSORS}"] = _write(folder / f"{name}{TENSORS}", to_bytes(plain))
     files[STATE] = _write(folder / STATE, json.dumps(state, ensure_ascii=False, indent=2).encode())
     _write(folder / MANIFEST, manifest_bytes(step, files))
-    _point("flush the temporary folder")
+    _crash_point("flush the temporary folder")
     sync_folder(folder)
 
 
 def _write(path: Path, content: bytes) -> dict[str, Any]:
     """Write a file through to the disk; its entry in the manifest, from the bytes as they are in memory."""
-    _point(f"open {path.name}")
+    _crash_point(f"open {path.name}")
     with path.open("wb") as file:
-        for start in range(0, len(content), PIECE):
-            file.write(memoryview(content)[start : start + PIECE])
+        for start in range(0, len(content), CHUNK_SIZE):
+            file.write(memoryview(content)[start : start + CHUNK_SIZE])
             file.flush()
-            _point(f"{path.name} at byte {start}")
+            _crash_point(f"{path.name} at byte {start}")
         os.fsync(file.fileno())
-    return entry(content)
+    return file_entry(content)
 
 
 def _install(temporary: Path, final: Path) -> None:
@@ -179,18 +179,18 @@ def _install(temporary: Path, final: Path) -> None:
             return  # the same content to the last bit
         else:
             _remove(aside)
-            _point(f"move {final.name} aside")
+            _crash_point(f"move {final.name} aside")
             final.rename(aside)
-    _point(f"name {final.name}")
+    _crash_point(f"name {final.name}")
     temporary.rename(final)
-    _point("flush the folder of checkpoints")
+    _crash_point("flush the folder of checkpoints")
     sync_folder(final.parent)
     _remove(aside)
 
 
 def _rotate(folder: Path, step: int, keep: int) -> None:
     """Remove the oldest; what claims to be newer than this step is left to whoever wrote it."""
-    there = [(older, path) for older, path in found(folder) if older <= step]
+    there = [(older, path) for older, path in list_checkpoints(folder) if older <= step]
     kept = sorted({older for older, _ in there})[-keep:]
     for older, path in reversed(there):
         if older not in kept:
@@ -201,10 +201,10 @@ def _remove(path: Path) -> None:
     """Take a folder away in one move, then empty it: a kill never leaves half a checkpoint under its name."""
     if not os.path.lexists(path):
         return
-    hidden = _hidden(path.parent)
-    _point(f"hide {path.name}")
+    hidden = _temporary_path(path.parent)
+    _crash_point(f"hide {path.name}")
     path.rename(hidden)
-    _point(f"delete {path.name}")
+    _crash_point(f"delete {path.name}")
     _delete(hidden)
 
 
@@ -215,21 +215,21 @@ def _delete(path: Path) -> None:
         path.unlink()
 
 
-def _hidden(folder: Path) -> Path:
+def _temporary_path(folder: Path) -> Path:
     """A name nobody else uses, that tells whose it is."""
     return folder / f".tmp-{os.getpid()}-{os.urandom(6).hex()}"
 
 
-def _sweep(folder: Path) -> None:
+def _remove_stale(folder: Path) -> None:
     """Delete what saves of dead processes left behind."""
     for path in folder.glob(".tmp-*"):
         match = _TEMPORARY.fullmatch(path.name)
-        if match and not _other_process_lives(int(match[1])):
-            _point(f"sweep {path.name}")
+        if match and not _is_other_process_alive(int(match[1])):
+            _crash_point(f"sweep {path.name}")
             _delete(path)
 
 
-def _other_process_lives(number: int) -> bool:
+def _is_other_process_alive(number: int) -> bool:
     if number == os.getpid():
         return False  # containers give the same number again; this process itself is not saving yet
     try:
@@ -241,14 +241,14 @@ def _other_process_lives(number: int) -> bool:
     return True
 
 
-def _need_room(folder: Path, tensors: dict[str, dict[str, Tensor]]) -> None:
+def _check_free_space(folder: Path, tensors: dict[str, dict[str, Tensor]]) -> None:
     size = sum(tensor.nbytes for group in tensors.values() for tensor in group.values())
     free = shutil.disk_usage(folder).free
-    if free < SPARE * size:
+    if free < DISK_MARGIN * size:
         raise DiskFull(
-            f"A checkpoint needs {SPARE * size / 1e6:.1f} MB and the disk has {free / 1e6:.1f} MB left.",
-            where=str(folder),
-            remedy="Free some space; earlier checkpoints are untouched.",
+            f"A checkpoint needs {DISK_MARGIN * size / 1e6:.1f} MB and the disk has {free / 1e6:.1f} MB left.",
+            location=str(folder),
+            hint="Free some space; earlier checkpoints are untouched.",
         )
 
 
@@ -258,7 +258,7 @@ def _disk_errors(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         what = f"The checkpoint could not be written ({error.strerror or error})."
-        remedy = "Earlier checkpoints are untouched."
-        if error.errno in FULL:
-            raise DiskFull(what, where=str(folder), remedy=f"Free some space. {remedy}") from None
-        raise UserError(what, where=str(folder), remedy=remedy) from None
+        hint = "Earlier checkpoints are untouched."
+        if error.errno in DISK_FULL_ERRORS:
+            raise DiskFull(what, location=str(folder), hint=f"Free some space. {hint}") from None
+        raise UserError(what, location=str(folder), hint=hint) from None

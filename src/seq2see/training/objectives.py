@@ -1,7 +1,7 @@
 """What is asked of a model: from hidden states and answers to a loss.
 
 Losses are *sums* over the answers asked for. The loop divides by the number of answers in the whole
-optimiser step, so one big batch and the same batch in four pieces give the same gradient.
+optimizer step, so one big batch and the same batch in four pieces give the same gradient.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from seq2see.core.batch import NOT_ASKED, Batch, Mixed, Sequences
+from seq2see.core.batch import NOT_ASKED, Batch, MixedBatch, Sequences
 from seq2see.core.rows import pick_rows
 from seq2see.core.settings import Settings
-from seq2see.training.cross_entropy import chunked_loss
-from seq2see.training.feeding import FreeRunning, ScheduledSampling, TeacherForcing
+from seq2see.training.chunked_cross_entropy import chunked_loss
+from seq2see.training.scheduled_sampling import FreeRunning, ScheduledSampling, TeacherForcing
 
-Vectors = Float[Tensor, "copy token width"]
+HiddenStates = Float[Tensor, "copy token width"]
 Labels = Int[Tensor, "token"]
 
 
@@ -27,21 +27,21 @@ class NextToken(Settings):
     """Guess each target token from the source and the tokens before it."""
 
     kind: Literal["next-token"] = "next-token"
-    smoothing: float = Field(0.0, ge=0, lt=1)
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
     """Label smoothing: this share of the answer is spread evenly over the vocabulary."""
-    agreement: float = Field(0.0, ge=0)
+    r_drop: float = Field(0.0, ge=0)
     """How much two passes with different dropout shall agree (R-Drop); 0 makes one pass, anything else two."""
-    activation: float = Field(0.0, ge=0)
-    """How much large hidden numbers cost (activation regularisation): this times their mean square."""
-    change: float = Field(0.0, ge=0)
-    """How much it costs that hidden numbers change (temporal activation regularisation): this times the mean square."""
+    ar: float = Field(0.0, ge=0)
+    """How much large hidden numbers cost (activation regularization): this times their mean square."""
+    tar: float = Field(0.0, ge=0)
+    """How much it costs that hidden numbers change (temporal activation regularization): this times the mean square."""
     feeding: Annotated[TeacherForcing | ScheduledSampling | FreeRunning, Field(discriminator="kind")] = TeacherForcing()
     """What the decoder is fed in training: the truth, its own words, or a mixture."""
 
     @property
     def copies(self) -> int:
-        """How many times `loss` must be given every row: 2 if two passes shall agree (see `doubled`)."""
-        return 2 if self.agreement else 1
+        """How many times `loss` must be given every row: 2 if two passes shall agree (see `repeat_for_r_drop`)."""
+        return 2 if self.r_drop else 1
 
     def loss(self, hidden: Sequences, head: Any, labels: Int[Tensor, "row time"]) -> Float[Tensor, ""]:
         """The summed loss of the answers asked for, each counted once.
@@ -53,22 +53,26 @@ class NextToken(Settings):
         vectors = hidden.values.unflatten(0, (self.copies, -1)).flatten(1, -2)
         answers = labels[: len(labels) // self.copies].flatten()
         if vectors.device.type == "cpu":
-            vectors, answers = picked(vectors, answers)
-        weight, bias = head.matrix()
-        loss = chunked_loss(vectors, weight, bias, answers, self.smoothing, self.agreement)
-        return loss + self.unrest(hidden.values, labels != NOT_ASKED) if self.activation or self.change else loss
+            vectors, answers = select_labeled(vectors, answers)
+        weight, bias = head.weight_and_bias()
+        loss = chunked_loss(vectors, weight, bias, answers, self.label_smoothing, self.r_drop)
+        return (
+            loss + self.activation_regularization(hidden.values, labels != NOT_ASKED) if self.ar or self.tar else loss
+        )
 
-    def unrest(self, hidden: Float[Tensor, "row time width"], asked: Bool[Tensor, "row time"]) -> Float[Tensor, ""]:
+    def activation_regularization(
+        self, hidden: Float[Tensor, "row time width"], label_mask: Bool[Tensor, "row time"]
+    ) -> Float[Tensor, ""]:
         """activation · |h_t|² + change · |h_t - h_t-1|², means over the width, summed over the answers asked for.
 
         Merity et al. 2018, section 4.6. They leave dropout out of the second; a mask that holds for all times
         takes the same numbers from both, so that here it only loses what no head sees. What stays is larger, so that
         with dropout p a weight of 1 there is 1 - p here.
         """
-        size = hidden.float().square().mean(-1).masked_fill(~asked, 0).sum()
-        both = asked[:, 1:] & asked[:, :-1]
+        size = hidden.float().square().mean(-1).masked_fill(~label_mask, 0).sum()
+        both = label_mask[:, 1:] & label_mask[:, :-1]
         moved = hidden.float().diff(dim=1).square().mean(-1).masked_fill(~both, 0).sum()
-        return (self.activation * size + self.change * moved) / self.copies
+        return (self.ar * size + self.tar * moved) / self.copies
 
 
 class MaskedToken(Settings):
@@ -102,32 +106,32 @@ class MaskedTokenNextSentence(Settings):
         """The sum of both losses."""
         first, places = (Sequences(part, hidden.lengths) for part in hidden.values.tensor_split([1], dim=1))
         hidden_loss = MaskedToken().loss(places, head.tokens, labels[:, 1:])
-        return hidden_loss + NextSentence().loss(first, head.follows, labels[:, :1])
+        return hidden_loss + NextSentence().loss(first, head.next_sentence, labels[:, :1])
 
 
-class Classify(Settings):
+class Classification(Settings):
     """Name the right label."""
 
     kind: Literal["classify"] = "classify"
     copies: ClassVar[int] = 1
     feeding: ClassVar[TeacherForcing] = TeacherForcing()
-    smoothing: float = Field(0.0, ge=0, lt=1)
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
     """Label smoothing: this share of the answer is spread evenly over all labels."""
 
     def loss(self, hidden: Sequences, head: Any, labels: Int[Tensor, "row place"]) -> Float[Tensor, ""]:
         """The summed cross-entropy of the labels asked for."""
-        return NextToken(smoothing=self.smoothing).loss(hidden, head, labels)
+        return NextToken(label_smoothing=self.label_smoothing).loss(hidden, head, labels)
 
-    def mixed_loss(self, hidden: Sequences, head: Any, batch: Mixed) -> Float[Tensor, ""]:
+    def mixup_loss(self, hidden: Sequences, head: Any, batch: MixedBatch) -> Float[Tensor, ""]:
         """λ times the cross-entropy of the one label, 1 - λ times that of the other (Zhang et al. 2018, section 2).
 
         It is that of the mixed answer: cross-entropy is linear in what is asked for. So every row comes twice.
         """
         vectors = hidden.values.flatten(0, 1).repeat(2, 1)[None]
-        answers = torch.cat([batch.labels.flatten(), batch.others.flatten()])
-        shares = torch.cat([batch.shares, 1 - batch.shares])
-        weight, bias = head.matrix()
-        return chunked_loss(vectors, weight, bias, answers, self.smoothing, shares=shares)
+        answers = torch.cat([batch.labels.flatten(), batch.other_labels.flatten()])
+        label_weights = torch.cat([batch.label_weights, 1 - batch.label_weights])
+        weight, bias = head.weight_and_bias()
+        return chunked_loss(vectors, weight, bias, answers, self.label_smoothing, label_weights=label_weights)
 
 
 class NextValue(Settings):
@@ -143,19 +147,19 @@ class NextValue(Settings):
         return ((head(hidden.values).squeeze(-1) - labels).where(~labels.isnan(), 0) ** 2).sum()
 
 
-Objective = NextToken | MaskedToken | MaskedTokenNextSentence | Classify | NextValue
+Objective = NextToken | MaskedToken | MaskedTokenNextSentence | Classification | NextValue
 """What can be asked; each has `copies`, `feeding` and `loss`."""
 
 
-def loss_of(objective: Objective, hidden: Sequences, head: Any, batch: Batch) -> Float[Tensor, ""]:
+def batch_loss(objective: Objective, hidden: Sequences, head: Any, batch: Batch) -> Float[Tensor, ""]:
     """The summed loss of what a batch asks for."""
-    if isinstance(batch, Mixed):
-        assert isinstance(objective, Classify), "only labels are mixed"
-        return objective.mixed_loss(hidden, head, batch)
+    if isinstance(batch, MixedBatch):
+        assert isinstance(objective, Classification), "only labels are mixed"
+        return objective.mixup_loss(hidden, head, batch)
     return objective.loss(hidden, head, batch.labels)
 
 
-def picked(vectors: Vectors, labels: Labels) -> tuple[Vectors, Labels]:
+def select_labeled(vectors: HiddenStates, labels: Labels) -> tuple[HiddenStates, Labels]:
     """The tokens that are asked for, and no others: less to compute.
 
     A GPU takes all of them: how many are asked for decides the shapes, and it would have to wait to be told.
@@ -164,7 +168,7 @@ def picked(vectors: Vectors, labels: Labels) -> tuple[Vectors, Labels]:
     return vectors.index_select(1, places), labels[places]
 
 
-def doubled(batch: Batch) -> Batch:
+def repeat_for_r_drop(batch: Batch) -> Batch:
     """Every row twice, for two passes with different dropout: rows a, b become a, b, a, b."""
     rows = torch.arange(batch.indices.size(0), device=batch.indices.device)
     return pick_rows(batch, rows.repeat(2))

@@ -24,7 +24,7 @@ class InverseSquareRoot(Settings):
     """Rise in a straight line, then fall as 1/√step (Vaswani et al. 2017, eq. 3).
 
     The paper writes width^-0.5 · min(step^-0.5, step · warmup^-1.5); the same curve has its peak
-    (width · warmup)^-0.5 at step `warmup`, and that peak is `training.rate` here.
+    (width · warmup)^-0.5 at step `warmup`, and that peak is `training.learning_rate` here.
     """
 
     kind: Literal["inverse-square-root"] = "inverse-square-root"

@@ -18,10 +18,10 @@ class Interrupted(Exception):
     def __init__(self, number: int, step: int):
         super().__init__(number, step)
         self.number, self.step = number, step
-        self.folder, self.saved = "", 0
+        self.folder, self.saved_step = "", 0
 
 
-class Abandoned(Exception):
+class CallbackAborted(Exception):
     """A long errand saw a stop request and gave up half-way."""
 
 
@@ -38,14 +38,14 @@ class StopRequest:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._hear)
+                self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.number:
             raise SystemExit(128 + number)
         self.number = number

@@ -21,47 +21,47 @@ inline Lanes load(const float* from) {
 
 inline void store(float* to, Lanes lanes) { std::memcpy(to, &lanes, sizeof lanes); }
 
-inline Lanes spread(float number) { return Lanes{} + number; }
+inline Lanes broadcast(float number) { return Lanes{} + number; }
 
-inline Lanes larger(Lanes left, Lanes right) { return left > right ? left : right; }
+inline Lanes maximum(Lanes left, Lanes right) { return left > right ? left : right; }
 
-inline Lanes absolute(Lanes lanes) { return lanes < 0 ? -lanes : lanes; }
+inline Lanes absolute_value(Lanes lanes) { return lanes < 0 ? -lanes : lanes; }
 
 // Lanes of two vectors laid end to end, picked by their numbers.
 #if defined(__clang__)
-#define PICK(left, right, ...) __builtin_shufflevector(left, right, __VA_ARGS__)
+#define SHUFFLE(left, right, ...) __builtin_shufflevector(left, right, __VA_ARGS__)
 #else
-#define PICK(left, right, ...) __builtin_shuffle(left, right, IntLanes{__VA_ARGS__})
+#define SHUFFLE(left, right, ...) __builtin_shuffle(left, right, IntLanes{__VA_ARGS__})
 #endif
 
-// Neighbours added: lane i is the sum of lanes 2i and 2i+1 of the two vectors laid end to end.
-inline Lanes add_pairs(Lanes left, Lanes right) {
-    return PICK(left, right, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
-           PICK(left, right, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+// Neighbors added: lane i is the sum of lanes 2i and 2i+1 of the two vectors laid end to end.
+inline Lanes pairwise_add(Lanes left, Lanes right) {
+    return SHUFFLE(left, right, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
+           SHUFFLE(left, right, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
 }
 
 // The sums of sixteen vectors at once: lane i is the sum of vector i. Fifteen additions instead of sixteen times four.
-inline Lanes sums_of(Lanes (&vectors)[LANES]) {
+inline Lanes horizontal_sums(Lanes (&vectors)[LANES]) {
     for (int left = LANES / 2; left > 0; left /= 2)
-        for (int i = 0; i < left; i++) vectors[i] = add_pairs(vectors[2 * i], vectors[2 * i + 1]);
+        for (int i = 0; i < left; i++) vectors[i] = pairwise_add(vectors[2 * i], vectors[2 * i + 1]);
     return vectors[0];
 }
 
-inline float sum_of(Lanes lanes) {
-    for (int left = LANES / 2; left > 0; left /= 2) lanes = add_pairs(lanes, lanes);
+inline float horizontal_sum(Lanes lanes) {
+    for (int left = LANES / 2; left > 0; left /= 2) lanes = pairwise_add(lanes, lanes);
     return lanes[0];
 }
 
-inline float largest_of(Lanes lanes) {
-    lanes = larger(lanes, PICK(lanes, lanes, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
-    lanes = larger(lanes, PICK(lanes, lanes, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
-    lanes = larger(lanes, PICK(lanes, lanes, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
-    lanes = larger(lanes, PICK(lanes, lanes, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+inline float horizontal_max(Lanes lanes) {
+    lanes = maximum(lanes, SHUFFLE(lanes, lanes, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+    lanes = maximum(lanes, SHUFFLE(lanes, lanes, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+    lanes = maximum(lanes, SHUFFLE(lanes, lanes, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+    lanes = maximum(lanes, SHUFFLE(lanes, lanes, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
     return lanes[0];
 }
 
 // The first `count` lanes; zeros behind them.
-inline Lanes first_of(Lanes lanes, int64_t count) {
+inline Lanes keep_first(Lanes lanes, int64_t count) {
     const IntLanes order{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     return order < int32_t(count < LANES ? count : LANES) ? lanes : Lanes{};
 }
@@ -69,15 +69,15 @@ inline Lanes first_of(Lanes lanes, int64_t count) {
 // exp(x) = 2^n · exp(r) with n the nearest whole number to x / ln 2 and |r| <= ln 2 / 2, where the
 // series of exp is short. ln 2 is taken away in two pieces, so that r keeps all its digits.
 inline Lanes exponential(Lanes x) {
-    const Lanes lowest = spread(-87.0f);  // below lies nothing that would show in a sum with exp(0)
-    const Lanes highest = spread(88.0f);
+    const Lanes lowest = broadcast(-87.0f);  // below lies nothing that would show in a sum with exp(0)
+    const Lanes highest = broadcast(88.0f);
     x = x < lowest ? lowest : x;
     x = x > highest ? highest : x;
-    const Lanes magic = spread(12582912.0f);  // 1.5 · 2^23: what is added to it is rounded to a whole number
+    const Lanes magic = broadcast(12582912.0f);  // 1.5 · 2^23: what is added to it is rounded to a whole number
     Lanes whole = (x * 1.44269504f + magic) - magic;
     Lanes rest = x - whole * 0.693359375f;
     rest = rest - whole * -2.12194440e-4f;
-    Lanes series = spread(1.0f / 5040);
+    Lanes series = broadcast(1.0f / 5040);
     for (float coefficient : {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f})
         series = series * rest + coefficient;
     IntLanes power = (__builtin_convertvector(whole, IntLanes) + 127) << 23;  // the bits of 2^n

@@ -96,8 +96,8 @@ export const FORMULAS = {
   Tones: ["frac{x / 255 − μ}{σ}", "–"],
   Patches: ["v = patch W + b", "Dosovitskiy et al. 2021, eq. 1"],
   LearnedTokens: ["[class; v_1; …; v_N]", "Dosovitskiy et al. 2021, eq. 1"],
-  PictureFrontend: ["[class; v_1 + P_1; …; v_N + P_N]", "Dosovitskiy et al. 2021, eq. 1"],
-  FilmFrontend: ["v_t = norm(W [p_1; …; p_N] + b)", "Venugopalan et al. 2015, section 3.2"],
+  ImageFrontend: ["[class; v_1 + P_1; …; v_N + P_N]", "Dosovitskiy et al. 2021, eq. 1"],
+  VideoFrontend: ["v_t = norm(W [p_1; …; p_N] + b)", "Venugopalan et al. 2015, section 3.2"],
   // Windows
   Conv1d: ["y_t = ∑_k W_k x_{t+k} + b", "Waibel et al. 1989"],
   Conv2d: ["y_{ij} = ∑_{a, b} W_{ab} x_{i+a, j+b}", "LeCun et al. 1989"],

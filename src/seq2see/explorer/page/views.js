@@ -11,10 +11,10 @@ import { view as oneHead } from "./views/one_head.js";
 import { view as positions } from "./views/positions.js";
 import { view as recurrent } from "./views/recurrent.js";
 import { view as runs } from "./views/runs.js";
-import { view as tokenise } from "./views/tokenise.js";
+import { view as tokenize } from "./views/tokenize.js";
 import { view as vit } from "./views/vit.js";
 
 /** As the data travel: how it was trained, what it is made of, what it reads, where it looks, what it writes, and how well. */
 export const VIEWS = [
-  runs, architecture, tokenise, embeddings, positions, recurrent, vit, attention, oneHead, nextToken, decode, compare, mistakes,
+  runs, architecture, tokenize, embeddings, positions, recurrent, vit, attention, oneHead, nextToken, decode, compare, mistakes,
 ];

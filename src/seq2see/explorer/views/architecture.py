@@ -12,44 +12,44 @@ from torch import nn
 
 import seq2see
 from seq2see.core.errors import UserError
-from seq2see.explorer.bench import Bench
-from seq2see.explorer.examples import example_of
-from seq2see.explorer.messages import AboutRun, Words
-from seq2see.explorer.records import AboutInput, reading
-from seq2see.inspection.architecture import blocks_of
+from seq2see.explorer.default_inputs import example_of
+from seq2see.explorer.schemas import InputText, RunRequest
+from seq2see.explorer.traces import TraceRequest, reading
+from seq2see.explorer.workspace import Workspace
+from seq2see.inspection.module_summary import summarize_modules
 
-PACKAGE = Path(inspect.getfile(seq2see)).parent
+PACKAGE_FOLDER = Path(inspect.getfile(seq2see)).parent
 """Where our own modules lie; only these are shown."""
 
 
-class BlocksAsked(AboutRun):
+class BlocksRequest(RunRequest):
     """The blocks of a model, and what one text does in them."""
 
-    text: Words = ""
+    text: InputText = ""
     """Without one, an example of the run's own is read."""
 
 
-class SourceAsked(AboutRun):
+class SourceCodeRequest(RunRequest):
     """The source code of one block."""
 
     block: Annotated[str, Field(max_length=300)]
     """Its name, as `architecture/blocks` tells it; that of the whole model is empty."""
 
 
-def blocks(bench: Bench, asked: BlocksAsked) -> dict[str, Any]:
+def blocks(workspace: Workspace, request: BlocksRequest) -> dict[str, Any]:
     """A model as nested blocks, with shapes, parameters and multiply-adds for one example."""
-    run = bench.run(asked.run)
+    run = workspace.run(request.run)
     usual = example_of(run)
-    read = reading(bench, AboutInput(run=run.id, text=asked.text or (usual if isinstance(usual, str) else "")))
-    return {"root": asdict(blocks_of(run.model.module, read.batch)), "tokens": read.tokens}
+    read = reading(workspace, TraceRequest(run=run.id, text=request.text or (usual if isinstance(usual, str) else "")))
+    return {"root": asdict(summarize_modules(run.model.module, read.batch)), "tokens": read.tokens}
 
 
-def source(bench: Bench, asked: SourceAsked) -> dict[str, Any]:
+def source(workspace: Workspace, request: SourceCodeRequest) -> dict[str, Any]:
     """The source code of one block's class, and of those it builds on."""
-    return code_of(bench.run(asked.run).model.module, asked.block)
+    return code_of(workspace.run(request.run).model.module, request.block)
 
 
-def is_ours(kind: type) -> bool:
+def is_own_class(kind: type) -> bool:
     """Whether a class is one of this package."""
     return kind.__module__.split(".")[0] == "seq2see"
 
@@ -58,12 +58,12 @@ def code_of(model: nn.Module, name: str) -> dict[str, Any]:
     """The source of a block's class, and behind it that of the classes it builds on, as far as they are ours."""
     parts = dict(model.named_modules(remove_duplicate=False))
     if name not in parts:
-        raise UserError(f"The model has no block '{name}'.", remedy="Choose one of those that are drawn.")
+        raise UserError(f"The model has no block '{name}'.", hint="Choose one of those that are drawn.")
     kind = type(parts[name])
-    return {"kind": kind.__name__, "sources": [_source(each) for each in kind.__mro__ if is_ours(each)]}
+    return {"kind": kind.__name__, "sources": [_source(each) for each in kind.__mro__ if is_own_class(each)]}
 
 
 def _source(kind: type) -> dict[str, Any]:
     lines, first = inspect.getsourcelines(kind)
-    file = Path(inspect.getfile(kind)).relative_to(PACKAGE.parent)
+    file = Path(inspect.getfile(kind)).relative_to(PACKAGE_FOLDER.parent)
     return {"name": kind.__name__, "file": file.as_posix(), "line": first, "text": "".join(lines)}

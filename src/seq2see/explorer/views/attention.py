@@ -9,199 +9,213 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.bench import Bench
-from seq2see.explorer.examples import example_of
-from seq2see.explorer.messages import AboutRun, Numbers, Place
-from seq2see.explorer.records import AboutInput, attention, layers, reading, record
-from seq2see.explorer.views.series import stretches
-from seq2see.inspection.measures import alignment_error, distance, entropy, patch_distance, pooled, similarity
-from seq2see.inspection.record import Record, Signal
-from seq2see.inspection.rollout import FUSIONS
+from seq2see.explorer.default_inputs import example_of
+from seq2see.explorer.schemas import ArrayResponse, Index, RunRequest
+from seq2see.explorer.traces import TraceRequest, attention_layers, attention_weights, reading, record
+from seq2see.explorer.views.series import test_windows
+from seq2see.explorer.workspace import Workspace
+from seq2see.inspection.attention_measures import (
+    alignment_error,
+    distance,
+    entropy,
+    max_pooled_maps,
+    patch_distance,
+    similarity,
+)
+from seq2see.inspection.record import ActivationRecord, Signal
+from seq2see.inspection.rollout import HEAD_FUSIONS
 from seq2see.inspection.trace import BY_HAND
-from seq2see.metrics.alignment import Gold
+from seq2see.metrics.alignment import GoldAlignment
 from seq2see.models.settings import Series
 from seq2see.sources.examples import Example
 
-THUMBNAIL = 40
-"""Rows and columns of a small picture of a head, at most."""
-MOST_EXAMPLES = 64
+THUMBNAIL_SIZE = 40
+"""Rows and columns of a small image of a head, at most."""
+MAX_EXAMPLES = 64
 """Examples that are looked through for short ones."""
-LONGEST = 60
+MAX_EXAMPLE_CHARACTERS = 60
 """Characters of a sentence that is offered as an example."""
 
 
-class LayerAsked(AboutInput):
+class LayerRequest(TraceRequest):
     """A question about one attention of a model."""
 
-    layer: Place
-    """Its number in `attention/layers`."""
+    layer: Index
+    """Its number in `attention_weights/attention_layers`."""
 
 
-class HeadAsked(LayerAsked):
+class HeadRequest(LayerRequest):
     """A question about one head, or about all heads of an attention fused into one."""
 
-    head: Place = 0
+    head: Index = 0
     heads: Literal["one", "mean", "max", "min"] = "one"
 
 
-class RowAsked(LayerAsked):
+class AttentionRowRequest(LayerRequest):
     """A question about one token: where it looks, by each head."""
 
-    row: Place
+    row: Index
 
 
-class PartAsked(LayerAsked):
+class HeadPartRequest(LayerRequest):
     """A question about what one head's weights are made of."""
 
-    head: Place = 0
-    part: Literal["query", "key", "value", "allowed", "lean", "vector", "attention"]
+    head: Index = 0
+    part: Literal["query", "key", "value", "attention_mask", "attention_bias", "score_vector", "attention"]
 
 
-class ExamplesAsked(AboutRun):
+class ExamplesRequest(RunRequest):
     """What a run has to be tried on."""
 
-    most: Annotated[int, Field(ge=1, le=32)] = 12
+    max_examples: Annotated[int, Field(ge=1, le=32)] = 12
 
 
-def listed(bench: Bench, asked: AboutInput) -> dict[str, Any]:
+def list_layers(workspace: Workspace, request: TraceRequest) -> dict[str, Any]:
     """Every attention of the model, the tokens of each side, and the true alignment where it is known."""
-    read = reading(bench, asked)
-    tokens = {**read.tokens, "summary": ["Σ"]}
+    read = reading(workspace, request)
+    tokens = {**read.tokens, "pooled": ["Σ"]}
     special = {side: read.special.get(side, [False] * len(names)) for side, names in tokens.items()}
-    gold = _gold(bench, asked)
+    gold = _gold_alignment(workspace, request)
     return {
-        "layers": [_told(each, tokens) for each in layers(bench, asked)],
+        "layers": [_layer_fields(each, tokens) for each in attention_layers(workspace, request)],
         "tokens": tokens,
         "special": special,
         "grid": read.grid,
-        "gold": gold and {"links": gold.links, "possible": gold.possible, **_words(bench, asked, gold)},
+        "gold": gold
+        and {"links": gold.sure_links, "possible": gold.possible_links, **_word_indices(workspace, request, gold)},
     }
 
 
-def head(bench: Bench, asked: HeadAsked) -> Numbers:
+def head(workspace: Workspace, request: HeadRequest) -> ArrayResponse:
     """(query, key): the weights of one head, or of all fused."""
-    _, found = attention(bench, asked, asked.layer)
-    if asked.heads == "one":
-        return Numbers(found.values[_inside(asked.head, found.values)])
-    return Numbers(FUSIONS[asked.heads](found.values))
+    _, found = attention_weights(workspace, request, request.layer)
+    if request.heads == "one":
+        return ArrayResponse(found.values[_checked_index(request.head, found.values)])
+    return ArrayResponse(HEAD_FUSIONS[request.heads](found.values))
 
 
-def row(bench: Bench, asked: RowAsked) -> Numbers:
+def row(workspace: Workspace, request: AttentionRowRequest) -> ArrayResponse:
     """(head, key): where one token looks, by each head."""
-    _, found = attention(bench, asked, asked.layer)
-    if asked.row >= found.values.shape[1]:
-        raise UserError(f"There are {found.values.shape[1]} tokens, and none has the number {asked.row}.")
-    return Numbers(found.values[:, asked.row])
+    _, found = attention_weights(workspace, request, request.layer)
+    if request.row >= found.values.shape[1]:
+        raise UserError(f"There are {found.values.shape[1]} tokens, and none has the number {request.row}.")
+    return ArrayResponse(found.values[:, request.row])
 
 
-def thumbnails(bench: Bench, asked: LayerAsked) -> Numbers:
+def thumbnails(workspace: Workspace, request: LayerRequest) -> ArrayResponse:
     """(head, row, column): every head of one attention, small."""
-    _, found = attention(bench, asked, asked.layer)
-    return Numbers(pooled(found.values, THUMBNAIL))
+    _, found = attention_weights(workspace, request, request.layer)
+    return ArrayResponse(max_pooled_maps(found.values, THUMBNAIL_SIZE))
 
 
-def measures(bench: Bench, asked: LayerAsked) -> dict[str, Any]:
+def measures(workspace: Workspace, request: LayerRequest) -> dict[str, Any]:
     """How sharp each head of one attention looks, how far, how alike the heads are, and how well they align words."""
-    seen, found = attention(bench, asked, asked.layer)
+    seen, found = attention_weights(workspace, request, request.layer)
     return {
         "entropy": entropy(found.values).mean(-1).tolist(),
-        "distance": None if found.across else _far(seen, found).mean(-1).tolist(),
+        "distance": None if found.across else _mean_distance(seen, found).mean(-1).tolist(),
         "similarity": similarity(found.values).tolist(),
-        "alignment_error": _errors(bench, asked, seen, found),
+        "alignment_error": _alignment_errors(workspace, request, seen, found),
     }
 
 
-def _far(seen: Record, found: Signal) -> NDArray[Any]:
-    """How far each token looks: in places of a text, or in patches of a picture."""
+def _mean_distance(seen: ActivationRecord, found: Signal) -> NDArray[Any]:
+    """How far each token looks: in places of a text, or in patches of an image."""
     if seen.grid is None or found.side != "source":
         return distance(found.values)
     return patch_distance(found.values, seen.grid)
 
 
-def part(bench: Bench, asked: PartAsked) -> Numbers:
+def part(workspace: Workspace, request: HeadPartRequest) -> ArrayResponse:
     """One of the arrays that a head's weights are made of, or the weights; (0,) if this attention has no such thing."""
-    found = layers(bench, asked)
-    name = found[_inside(asked.layer, np.empty(len(found)))].name
-    seen = record(bench, asked, BY_HAND, (name,))
-    _inside(asked.head, seen.find(name, "attention").values)
-    if not any(each.kind == asked.part for each in seen.signals):
-        return Numbers(np.zeros(0, dtype=np.float32))
-    values = seen.find(name, asked.part).values
-    if asked.part == "vector":
-        return Numbers(values)
-    return Numbers(values[asked.head if len(values) > 1 else 0])
+    found = attention_layers(workspace, request)
+    name = found[_checked_index(request.layer, np.empty(len(found)))].name
+    seen = record(workspace, request, BY_HAND, (name,))
+    _checked_index(request.head, seen.find(name, "attention").values)
+    if not any(each.kind == request.part for each in seen.signals):
+        return ArrayResponse(np.zeros(0, dtype=np.float32))
+    values = seen.find(name, request.part).values
+    if request.part == "score_vector":
+        return ArrayResponse(values)
+    return ArrayResponse(values[request.head if len(values) > 1 else 0])
 
 
-def offered(bench: Bench, asked: ExamplesAsked) -> dict[str, Any]:
+def examples(workspace: Workspace, request: ExamplesRequest) -> dict[str, Any]:
     """Test examples of a run, to try it on; where its data are no longer there, what its samples show."""
-    run = bench.run(asked.run)
+    run = workspace.run(request.run)
     numbers = isinstance(run.settings.target, Series)
     try:
-        found = stretches(run) if numbers else run.tested_on[:MOST_EXAMPLES]
+        found = test_windows(run) if numbers else run.test_examples[:MAX_EXAMPLES]
     except UserError:  # the data are no longer there
         found = []
-    reads = run.model.reads or numbers
+    has_source = run.model.has_source or numbers
     if not found and isinstance(usual := example_of(run), str):
-        found = [Example(usual, "") if reads else Example("", usual)]
-    short = [each for each in found if len(each.source) <= LONGEST] or list(found)
-    return {"examples": [_offer(each, reads) for each in short[: asked.most]]}
+        found = [Example(usual, "") if has_source else Example("", usual)]
+    short = [each for each in found if len(each.source) <= MAX_EXAMPLE_CHARACTERS] or list(found)
+    return {"examples": [_example_fields(each, has_source) for each in short[: request.max_examples]]}
 
 
-def _offer(example: Example, reads: bool) -> dict[str, Any]:
+def _example_fields(example: Example, has_source: bool) -> dict[str, Any]:
     """What is read and written; running text is the beginning of its first line."""
-    if reads:
-        return {"source": example.source, "target": example.target, "gold": bool(example.links)}
-    text = next((line for line in example.target.splitlines() if line.strip()), "")[:LONGEST]
+    if has_source:
+        return {"source": example.source, "target": example.target, "gold": bool(example.sure_links)}
+    text = next((line for line in example.target.splitlines() if line.strip()), "")[:MAX_EXAMPLE_CHARACTERS]
     return {"source": text, "target": "", "gold": False}
 
 
-def _told(layer: Signal, tokens: dict[str, list[str]]) -> dict[str, Any]:
+def _layer_fields(layer: Signal, tokens: dict[str, list[str]]) -> dict[str, Any]:
     """One attention, as the page knows it: which part of the model it is, and whose tokens are its rows and columns."""
     stack, *rest = layer.name.split(".")
-    rows = "written" if layer.across and layer.side == "target" else layer.side
+    rows = "labels" if layer.across and layer.side == "target" else layer.side
     return {
         "name": layer.name,
         "stack": stack,
         "block": next((int(each) for each in rest if each.isdecimal()), None),
-        "across": layer.across,
+        "is_cross_attention": layer.across,
         "heads": len(layer.values),
-        "size": layer.values.shape[-1],
-        "formula": layer.formula,
+        "head_dim": layer.values.shape[-1],
+        "score_function": layer.formula,
         "rows": rows,
-        "columns": layer.looks_at,
-        "cells": [len(tokens[rows]), len(tokens[layer.looks_at or layer.side])],
+        "columns": layer.key_side,
+        "map_shape": [len(tokens[rows]), len(tokens[layer.key_side or layer.side])],
     }
 
 
-def _inside(number: int, values: NDArray[Any]) -> int:
+def _checked_index(number: int, values: NDArray[Any]) -> int:
     if number >= len(values):
-        raise UserError(f"There are {len(values)}, and none has the number {number}.", remedy="They count from 0.")
+        raise UserError(f"There are {len(values)}, and none has the number {number}.", hint="They count from 0.")
     return number
 
 
-def _gold(bench: Bench, asked: AboutInput) -> Example | None:
+def _gold_alignment(workspace: Workspace, request: TraceRequest) -> Example | None:
     """The test example that was asked about, if its true alignment is known and what is written is its reference."""
-    run = bench.run(asked.run)
-    if run.folder is None or not asked.text or asked.target is None or not run.model.reads:
+    run = workspace.run(request.run)
+    if run.folder is None or not request.text or request.target is None or not run.model.has_source:
         return None
     if not getattr(run.recipe.corpus, "kind", "").startswith("pocket"):
         return None
-    same = (each for each in run.tested_on[:MOST_EXAMPLES] if (each.source, each.target) == (asked.text, asked.target))
-    return next((each for each in same if each.links), None)
+    same = (
+        each
+        for each in run.test_examples[:MAX_EXAMPLES]
+        if (each.source, each.target) == (request.text, request.target)
+    )
+    return next((each for each in same if each.sure_links), None)
 
 
-def _words(bench: Bench, asked: AboutInput, example: Example) -> dict[str, list[int | None]]:
+def _word_indices(workspace: Workspace, request: TraceRequest, example: Example) -> dict[str, list[int | None]]:
     """Which word each piece of both sides belongs to; <eos> to none."""
-    tokenisers = bench.run(asked.run).model.tokenisers
+    tokenizers = workspace.run(request.run).model.tokenizers
     return {
-        "source_words": [*tokenisers.source.piece_words(example.source, example.source_words), None],
-        "target_words": [*tokenisers.target.piece_words(example.target, example.target_words), None],
+        "source_words": [*tokenizers.source.word_ids(example.source, example.source_words), None],
+        "target_words": [*tokenizers.target.word_ids(example.target, example.target_words), None],
     }
 
 
-def _errors(bench: Bench, asked: AboutInput, seen: Record, found: Signal) -> list[float] | None:
-    gold = _gold(bench, asked)
-    if gold is None or not found.across or seen.written(found) is not seen.tokens["written"]:
+def _alignment_errors(
+    workspace: Workspace, request: TraceRequest, seen: ActivationRecord, found: Signal
+) -> list[float] | None:
+    gold = _gold_alignment(workspace, request)
+    if gold is None or not found.across or seen.query_tokens(found) is not seen.tokens["labels"]:
         return None
-    words, truth = _words(bench, asked, gold), Gold.of(gold.links, gold.possible)
+    words, truth = _word_indices(workspace, request, gold), GoldAlignment.of(gold.sure_links, gold.possible_links)
     return [alignment_error(each, words["source_words"], words["target_words"], truth) for each in found.values]

@@ -10,78 +10,79 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
-from seq2see.explorer.bench import Bench, OpenRun
-from seq2see.explorer.examples import example_of
-from seq2see.explorer.messages import Place, RunId, Words
-from seq2see.explorer.records import AboutInput, given, reading
-from seq2see.explorer.views.pictures import test_pictures
-from seq2see.models.picture_settings import Picture
-from seq2see.workbench.forcing import forced
-from seq2see.workbench.predict import Choice, Model, Prediction
+from seq2see.explorer.default_inputs import example_of
+from seq2see.explorer.schemas import Index, InputText, RunId
+from seq2see.explorer.traces import TraceRequest, model_input, reading
+from seq2see.explorer.views.image_input import test_images
+from seq2see.explorer.workspace import OpenRun, Workspace
+from seq2see.models.image_settings import ImageSource
+from seq2see.runs.model import Model, Prediction, ScoredText
+from seq2see.runs.target_scoring import score_target
 
-GUESSES = 8
+MAX_CANDIDATES = 8
 """Likely answers that are told where there are as many as words."""
 
 
-class SidesAsked(AboutInput):
+class CompareRequest(TraceRequest):
     """Two sides: where nothing is said of the second, it is as the first."""
 
     second: RunId | None = None
     """Another run."""
-    other: Words = ""
+    other: InputText = ""
     """Another text."""
-    other_number: Place | None = None
-    """Another picture, one of the test split; without it both look at one picture."""
+    other_number: Index | None = None
+    """Another image, one of the test split; without it both look at one image."""
 
 
-def sides(bench: Bench, asked: SidesAsked) -> dict[str, Any]:
+def compare(workspace: Workspace, request: CompareRequest) -> dict[str, Any]:
     """Both answers with what differs marked, and how both read one target."""
-    runs = [bench.run(asked.run), bench.run(asked.second or asked.run)]
-    text = typed(runs[0], asked.text)
-    first = {"number": asked.number, "pixels": asked.pixels}
-    looked = [first, first if asked.other_number is None else {"number": asked.other_number}]
+    runs = [workspace.run(request.run), workspace.run(request.second or request.run)]
+    text = text_or_default(runs[0], request.text)
+    first = {"number": request.number, "pixels": request.pixels}
+    looked = [first, first if request.other_number is None else {"number": request.other_number}]
     inputs = [
-        AboutInput(run=run.id, text=each, target=asked.target, **which)
-        for run, each, which in zip(runs, [text, asked.other or typed(runs[1], text)], looked, strict=True)
+        TraceRequest(run=run.id, text=each, target=request.target, **which)
+        for run, each, which in zip(runs, [text, request.other or text_or_default(runs[1], text)], looked, strict=True)
     ]
-    found = [answer(bench, each) for each in inputs]
-    target = asked.target or written(runs[0].model, text, found[0])
-    told = [_told(prediction) | {"name": run.name} for run, prediction in zip(runs, found, strict=True)]
+    found = [answer(workspace, each) for each in inputs]
+    target = request.target or generated_text(runs[0].model, text, found[0])
+    told = [_side(prediction) | {"name": run.name} for run, prediction in zip(runs, found, strict=True)]
     for side, other, each in zip(told, reversed(told), inputs, strict=True):
-        side["differs"] = differs([one["piece"] for one in side["tokens"]], [one["piece"] for one in other["tokens"]])
+        side["differs"] = differs([one["token"] for one in side["tokens"]], [one["token"] for one in other["tokens"]])
         side["input"] = each.model_copy(update={"target": target}).model_dump()
     read = [
-        forced(run.model, reading(bench, AboutInput(**side["input"]))) for run, side in zip(runs, told, strict=True)
+        score_target(run.model, reading(workspace, TraceRequest(**side["input"])))
+        for run, side in zip(runs, told, strict=True)
     ]
     return {
         "sides": told,
         "target": target,
-        "read": [[_choice(each) for each in one] for one in read],
-        "pictures": len(test_pictures(runs[0])) if looks(runs[0]) else 0,
+        "read": [[_candidate(each) for each in one] for one in read],
+        "images": len(test_images(runs[0])) if takes_images(runs[0]) else 0,
     }
 
 
-def typed(run: OpenRun, text: str) -> str:
-    """What a run's model reads where nothing was typed; one that looks at pictures reads nothing."""
-    return text if text or looks(run) else example_of(run)
+def text_or_default(run: OpenRun, text: str) -> str:
+    """What a run's model reads where nothing was typed; one that looks at images reads nothing."""
+    return text if text or takes_images(run) else example_of(run)
 
 
-def looks(run: OpenRun) -> bool:
-    """Whether a run's model looks at pictures, or at films."""
-    return isinstance(run.settings.source, Picture)
+def takes_images(run: OpenRun) -> bool:
+    """Whether a run's model looks at images, or at videos."""
+    return isinstance(run.settings.source, ImageSource)
 
 
-def answer(bench: Bench, asked: AboutInput) -> Prediction:
+def answer(workspace: Workspace, request: TraceRequest) -> Prediction:
     """What a model says by itself; of one that only reads, also what else was likely."""
-    run, read = bench.run(asked.run), given(bench, asked)
-    if run.settings.writes:
+    run, read = workspace.run(request.run), model_input(workspace, request)
+    if run.settings.generates:
         return run.model.predict([read])[0]
-    return run.model.predict([read], top_k=0 if run.model.tokenisers.labels else GUESSES)[0]
+    return run.model.predict([read], top_k=0 if run.model.tokenizers.labels else MAX_CANDIDATES)[0]
 
 
-def written(model: Model, text: str, prediction: Prediction) -> str:
+def generated_text(model: Model, text: str, prediction: Prediction) -> str:
     """What a model wrote; a language model's answer begins with the text."""
-    return prediction.text[0 if model.reads else len(text) :] if model.config.model.writes else ""
+    return prediction.text[0 if model.has_source else len(text) :] if model.config.model.generates else ""
 
 
 def differs(own: Sequence[str], others: Sequence[str]) -> list[bool]:
@@ -96,17 +97,17 @@ def differs(own: Sequence[str], others: Sequence[str]) -> list[bool]:
     return found
 
 
-def _told(prediction: Prediction) -> dict[str, Any]:
-    best = prediction.answers[0]
+def _side(prediction: Prediction) -> dict[str, Any]:
+    best = prediction.outputs[0]
     return {
         "answer": best.text,
         "log_probability": best.log_probability,
-        "tokens": [_choice(each) for each in best.tokens],
-        "guesses": [[_choice(each) for each in guess] for guess in prediction.guesses],
+        "tokens": [_candidate(each) for each in best.tokens],
+        "guesses": [[_candidate(each) for each in guess] for guess in prediction.candidates],
         "truncated": prediction.truncated,
-        "remarks": prediction.remarks,
+        "remarks": prediction.warnings,
     }
 
 
-def _choice(choice: Choice) -> dict[str, Any]:
-    return {"piece": choice.text, "probability": choice.probability}
+def _candidate(choice: ScoredText) -> dict[str, Any]:
+    return {"token": choice.text, "probability": choice.probability}

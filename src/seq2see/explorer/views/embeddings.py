@@ -1,4 +1,4 @@
-"""The words of a model as points: a map of them, their neighbours, and what sums and differences lead to."""
+"""The words of a model as points: a map of them, their neighbors, and what sums and differences lead to."""
 
 from __future__ import annotations
 
@@ -7,90 +7,92 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from seq2see.explorer import messages
-from seq2see.explorer.bench import Bench
-from seq2see.explorer.inputs import refuse_long
-from seq2see.explorer.messages import AboutRun, Numbers
-from seq2see.inspection.embeddings import Near
-from seq2see.workbench.embeddings import WordMap, Words
+from seq2see.explorer import schemas
+from seq2see.explorer.inputs import check_length
+from seq2see.explorer.schemas import ArrayResponse, RunRequest
+from seq2see.explorer.workspace import Workspace
+from seq2see.inspection.nearest_neighbors import Neighbor
+from seq2see.runs.word_embeddings import InputText, WordMap
 
-MOST = 10_000
+MAX_WORDS = 10_000
 """Words that a map shows; vocabularies begin with the commonest."""
 
 
-OneWord = Annotated[str, Field(min_length=1, max_length=100)]
+Word = Annotated[str, Field(min_length=1, max_length=100)]
 Count = Annotated[int, Field(ge=1, le=100)]
 
 
-class MapAsked(AboutRun):
+class EmbeddingMapRequest(RunRequest):
     """A map of the first words of a vocabulary."""
 
-    count: Annotated[int, Field(ge=3, le=MOST)] = MOST
+    count: Annotated[int, Field(ge=3, le=MAX_WORDS)] = MAX_WORDS
 
 
-class NearAsked(AboutRun):
+class NeighborsRequest(RunRequest):
     """The words nearest to one."""
 
-    word: OneWord
+    word: Word
     count: Count = 10
 
 
-class AnalogyAsked(AboutRun):
+class AnalogyRequest(RunRequest):
     """What first - second + third leads to."""
 
-    words: Annotated[tuple[OneWord, ...], Field(min_length=3, max_length=3)]
+    map_tokens: Annotated[tuple[Word, ...], Field(min_length=3, max_length=3)]
     count: Count = 8
 
 
-class ContextsAsked(AboutRun):
+class ContextsRequest(RunRequest):
     """One word in several sentences."""
 
-    word: OneWord
-    sentences: Annotated[tuple[messages.Words, ...], Field(min_length=2, max_length=8)]
+    word: Word
+    sentences: Annotated[tuple[schemas.InputText, ...], Field(min_length=2, max_length=8)]
 
 
-def words_of(bench: Bench, run: str) -> Words:
+def word_vectors_of(workspace: Workspace, run: str) -> InputText:
     """The words of a run's model."""
-    return Words.of(bench.run(run).model)
+    return InputText.of(workspace.run(run).model)
 
 
-def words(bench: Bench, asked: MapAsked) -> dict[str, Any]:
+def map_tokens(workspace: Workspace, request: EmbeddingMapRequest) -> dict[str, Any]:
     """The words of a map, and which share of all variance each of its axes has."""
-    found = _map(bench, asked)
-    return {"pieces": found.pieces, "shares": found.shares}
+    found = _map(workspace, request)
+    return {"pieces": found.pieces, "explained_variance": found.shares}
 
 
-def map_of(bench: Bench, asked: MapAsked) -> Numbers:
+def map_points(workspace: Workspace, request: EmbeddingMapRequest) -> ArrayResponse:
     """(word, 2): where the words of a map lie."""
-    return Numbers(_map(bench, asked).places)
+    return ArrayResponse(_map(workspace, request).places)
 
 
-def _map(bench: Bench, asked: MapAsked) -> WordMap:
+def _map(workspace: Workspace, request: EmbeddingMapRequest) -> WordMap:
     """The page asks for the words of a map and then for their places: the axes are found once."""
-    return bench.kept(("map", asked.run, asked.count), lambda: words_of(bench, asked.run).map(asked.count))
+    return workspace.cached(
+        ("map", request.run, request.count), lambda: word_vectors_of(workspace, request.run).map(request.count)
+    )
 
 
-def near(bench: Bench, asked: NearAsked) -> dict[str, Any]:
+def neighbors(workspace: Workspace, request: NeighborsRequest) -> dict[str, Any]:
     """The pieces of a word, and those nearest to it."""
-    known = words_of(bench, asked.run)
-    own = known.tokeniser.pieces(known.ids(asked.word))
-    return {"pieces": own, "near": _listed(known.neighbours(asked.word, asked.count))}
+    word_vectors = word_vectors_of(workspace, request.run)
+    own = word_vectors.tokenizer.pieces(word_vectors.ids(request.word))
+    return {"pieces": own, "neighbors": _neighbor_list(word_vectors.neighbors(request.word, request.count))}
 
 
-def analogy(bench: Bench, asked: AnalogyAsked) -> dict[str, Any]:
+def analogy(workspace: Workspace, request: AnalogyRequest) -> dict[str, Any]:
     """What first - second + third leads to, with and without the three themselves."""
-    everything, others = words_of(bench, asked.run).analogy(asked.words, asked.count)
-    return {"all": _listed(everything), "others": _listed(others)}
+    everything, others = word_vectors_of(workspace, request.run).analogy(request.map_tokens, request.count)
+    return {"all": _neighbor_list(everything), "others": _neighbor_list(others)}
 
 
-def contexts(bench: Bench, asked: ContextsAsked) -> dict[str, Any]:
+def contexts(workspace: Workspace, request: ContextsRequest) -> dict[str, Any]:
     """How alike the vectors of one word are in each two sentences, layer by layer."""
-    known = words_of(bench, asked.run)
-    for sentence in asked.sentences:
-        refuse_long(len(known.tokeniser.encode(sentence)))
-    found = known.contexts(asked.word, asked.sentences)
+    word_vectors = word_vectors_of(workspace, request.run)
+    for sentence in request.sentences:
+        check_length(len(word_vectors.tokenizer.encode(sentence)))
+    found = word_vectors.contexts(request.word, request.sentences)
     return {"layers": list(found.layers), "pairs": found.pairs, "cosines": found.cosines}
 
 
-def _listed(found: Sequence[Near]) -> list[dict[str, Any]]:
-    return [{"piece": each.piece, "cosine": each.cosine} for each in found]
+def _neighbor_list(found: Sequence[Neighbor]) -> list[dict[str, Any]]:
+    return [{"token": each.piece, "cosine": each.cosine} for each in found]

@@ -15,112 +15,112 @@ from pydantic import Field
 
 from seq2see.core.batch import Sequences
 from seq2see.core.errors import UserError
-from seq2see.decoding.ranking import highest
-from seq2see.explorer.bench import Bench
-from seq2see.explorer.inputs import refuse_long, refuse_wordless
-from seq2see.explorer.messages import MOST_TOKENS, AboutGiven, AboutRun, Words
-from seq2see.explorer.records import given
-from seq2see.explorer.views.lens import entropies, layers_at
-from seq2see.workbench.ask import Asker
-from seq2see.workbench.fill import Fill
-from seq2see.workbench.hiding import Hiding, hiding
-from seq2see.workbench.predict import Model
-from seq2see.workbench.writing import Writing, refuse_unknown, writing
+from seq2see.decoding.topk import stable_topk_indices
+from seq2see.explorer.inputs import check_length, require_text_model
+from seq2see.explorer.schemas import MAX_SHOWN_TOKENS, InputRequest, InputText, RunRequest
+from seq2see.explorer.traces import model_input
+from seq2see.explorer.views.logit_lens import entropies, logit_lens_at
+from seq2see.explorer.workspace import Workspace
+from seq2see.runs.fill_mask import FillMask
+from seq2see.runs.generation_context import GenerationContext, check_token_ids, generation_context
+from seq2see.runs.masked_context import MaskedContext, masked_context
+from seq2see.runs.model import Model
+from seq2see.runs.predictor import Predictor
 
 TEMPERATURES = tuple(step / 20 for step in range(1, 41))
 """Those that the page's slider has: 0.05 to 2."""
-EXPECTED = 5
+TOP_PREDICTIONS = 5
 """Tokens that are named at each place as expected."""
 
 
-Taken = Annotated[tuple[Annotated[int, Field(ge=0, le=10_000_000)], ...], Field(max_length=MOST_TOKENS)]
+TokenIds = Annotated[tuple[Annotated[int, Field(ge=0, le=10_000_000)], ...], Field(max_length=MAX_SHOWN_TOKENS)]
 """Tokens that somebody took one by one, as numbers of the vocabulary."""
 
 
-class StandingAsked(AboutGiven):
+class PrefixRequest(InputRequest):
     """What a model stands before: what it is given, or a text with blanks in it, and the beginning of its answer."""
 
-    target: Words = ""
+    target: InputText = ""
     """The beginning of its answer."""
-    taken: Taken = ()
+    forced_ids: TokenIds = ()
     """Tokens behind that."""
 
 
-Part = Literal["strip", "candidates", "layers"]
+NextTokenPart = Literal["surprisal", "candidates", "lens"]
 
 
-class ToldAsked(StandingAsked):
+class NextTokenRequest(PrefixRequest):
     """What a model makes of a text: several things are asked for at once, so that a page waits for one answer."""
 
-    parts: Annotated[tuple[Part, ...], Field(min_length=1, max_length=3)]
+    parts: Annotated[tuple[NextTokenPart, ...], Field(min_length=1, max_length=3)]
     """Every token of the text; what may stand at one place; what each layer would say there."""
-    place: Annotated[int, Field(ge=-1, le=MOST_TOKENS)] = -1
+    position: Annotated[int, Field(ge=-1, le=MAX_SHOWN_TOKENS)] = -1
     """Counted from 0; -1 is the place behind all, or that of the first blank."""
-    most: Annotated[int, Field(ge=1, le=10_000_000)] = 200
+    max_candidates: Annotated[int, Field(ge=1, le=10_000_000)] = 200
     """Candidates that are told one by one."""
 
 
-class TextAsked(AboutRun):
+class DetokenizeRequest(RunRequest):
     """What tokens are as a text."""
 
-    ids: Taken
+    ids: TokenIds
 
 
-def told(bench: Bench, asked: ToldAsked) -> dict[str, Any]:
+def analyze(workspace: Workspace, request: NextTokenRequest) -> dict[str, Any]:
     """The parts that are asked for, by their names; the text is read once for all of them."""
-    before = standing(bench, asked)
-    parts: dict[Part, Callable[[], dict[str, Any]]] = {
-        "strip": lambda: strip_of(before),
-        "candidates": lambda: candidates_at(before, asked.place, asked.most),
-        "layers": lambda: layers_at(before, asked.place),
+    scorer = token_scorer(workspace, request)
+    parts: dict[NextTokenPart, Callable[[], dict[str, Any]]] = {
+        "surprisal": lambda: token_surprisals(scorer),
+        "candidates": lambda: candidates_at(scorer, request.position, request.max_candidates),
+        "lens": lambda: logit_lens_at(scorer, request.position),
     }
-    return {part: parts[part]() for part in asked.parts}
+    return {part: parts[part]() for part in request.parts}
 
 
-def text_of(bench: Bench, asked: TextAsked) -> dict[str, Any]:
+def detokenize(workspace: Workspace, request: DetokenizeRequest) -> dict[str, Any]:
     """The text of tokens, so that the page can put another in the place of one."""
-    run = bench.run(asked.run)
-    if not run.settings.writes:
-        refuse_wordless(run)
-    tokeniser = run.model.tokenisers.target if run.settings.writes else run.model.tokenisers.source
-    refuse_unknown(tokeniser, asked.ids)
-    return {"text": tokeniser.decode(asked.ids)}
+    run = workspace.run(request.run)
+    if not run.settings.generates:
+        require_text_model(run)
+    tokenizer = run.model.tokenizers.target if run.settings.generates else run.model.tokenizers.source
+    check_token_ids(tokenizer, request.ids)
+    return {"text": tokenizer.decode(request.ids)}
 
 
-def standing(bench: Bench, asked: StandingAsked) -> Writing | Hiding:
+def token_scorer(workspace: Workspace, request: PrefixRequest) -> GenerationContext | MaskedContext:
     """What the model stands before."""
-    run = bench.run(asked.run)
-    if fills(run.model):
-        found = hiding(run.model, asked.text)
-        refuse_long(len(found.ids))
+    run = workspace.run(request.run)
+    if is_masked_model(run.model):
+        found = masked_context(run.model, request.text)
+        check_length(len(found.ids))
         return found
-    return written(bench, asked)
+    return generation_scorer(workspace, request)
 
 
-def written(bench: Bench, asked: StandingAsked) -> Writing:
+def generation_scorer(workspace: Workspace, request: PrefixRequest) -> GenerationContext:
     """The same of a model that writes."""
-    run = bench.run(asked.run)
-    if not run.settings.writes:
-        raise UserError("This model writes no texts.", where=run.name, remedy="Take one that translates or writes.")
-    found = writing(run.model, given(bench, asked), asked.target, asked.taken)
-    refuse_long(found.read.values.size(1) if isinstance(found.read, Sequences) else 0)
-    refuse_long(len(found.ids))
+    run = workspace.run(request.run)
+    if not run.settings.generates:
+        raise UserError("This model writes no texts.", location=run.name, hint="Take one that translates or writes.")
+    found = generation_context(run.model, model_input(workspace, request), request.target, request.forced_ids)
+    check_length(found.read.values.size(1) if isinstance(found.read, Sequences) else 0)
+    check_length(len(found.ids))
     return found
 
 
-def fills(model: Model) -> bool:
+def is_masked_model(model: Model) -> bool:
     """Whether it is a model that guesses hidden tokens."""
-    return isinstance(model, Asker) and isinstance(model.question, Fill)
+    return isinstance(model, Predictor) and isinstance(model.task, FillMask)
 
 
-def candidates_at(before: Writing | Hiding, place: int, most: int) -> dict[str, Any]:
-    """The `most` probable tokens for one place, and what a softmax needs to know of the others.
+def candidates_at(scorer: GenerationContext | MaskedContext, place: int, max_candidates: int) -> dict[str, Any]:
+    """The `max_candidates` probable tokens for one place, and what a softmax needs to know of the others.
 
     -1 is the place behind all, or that of the first blank.
     """
-    place = before.place(place)
-    scores, said = before.at(place), before.said(place)
-    best = highest(scores[None], most)[0].tolist()
+    place = scorer.position(place)
+    scores, said = scorer.at(place), scorer.said(place)
+    best = stable_topk_indices(scores[None], max_candidates)[0].tolist()
     listed = [token for token in dict.fromkeys([*best, *sorted(said)]) if scores[token] > -math.inf]
     others = scores.double()
     others[listed] = -math.inf
@@ -128,9 +128,9 @@ def candidates_at(before: Writing | Hiding, place: int, most: int) -> dict[str, 
     return {
         "place": place,
         "ids": listed,
-        "pieces": before.tokeniser.pieces(listed),
+        "pieces": scorer.tokenizer.pieces(listed),
         "scores": scores[listed].tolist(),
-        "said": [token in said for token in listed],
+        "already_generated": [token in said for token in listed],
         "rest": {
             "count": int((others > -math.inf).sum()),
             "highest": _finite(float(others.max())),
@@ -141,26 +141,26 @@ def candidates_at(before: Writing | Hiding, place: int, most: int) -> dict[str, 
     }
 
 
-def strip_of(before: Writing | Hiding) -> dict[str, Any]:
+def token_surprisals(scorer: GenerationContext | MaskedContext) -> dict[str, Any]:
     """Every token of the text: how surprising it is, how open the question was, and what was expected, in bits."""
-    scores = before.along()
-    ids = before.ids[: scores.size(0)]
-    best = highest(scores, EXPECTED) if ids else scores.long()[:, :0]
-    pieces = before.tokeniser.pieces
+    scores = scorer.position_scores()
+    ids = scorer.ids[: scores.size(0)]
+    best = stable_topk_indices(scores, TOP_PREDICTIONS) if ids else scores.long()[:, :0]
+    pieces = scorer.tokenizer.pieces
     return {
-        "ids": before.ids,
-        "pieces": pieces(before.ids),
-        "text": before.tokeniser.decode(before.ids),
-        "blanks": before.blanks,
-        "surprise": [_bits(float(row[token])) for row, token in zip(scores, ids, strict=True)],
+        "ids": scorer.ids,
+        "pieces": pieces(scorer.ids),
+        "text": scorer.tokenizer.decode(scorer.ids),
+        "mask_positions": scorer.masked_positions,
+        "surprisal": [_bits(float(row[token])) for row, token in zip(scores, ids, strict=True)],
         "entropy": entropies(scores).tolist(),
-        "expected": [
-            [{"piece": piece, "probability": math.exp(float(row[token]))} for piece, token in named]
+        "top_predictions": [
+            [{"token": piece, "probability": math.exp(float(row[token]))} for piece, token in named]
             for row, named in zip(
                 scores, [list(zip(pieces(row), row, strict=True)) for row in best.tolist()], strict=True
             )
         ],
-        "cut": before.cut,
+        "truncated": scorer.truncated,
     }
 
 

@@ -7,131 +7,140 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.bench import Bench, OpenRun
-from seq2see.explorer.inputs import refuse_wordless
-from seq2see.explorer.messages import MOST_TOKENS, AboutRun, Numbers, Place, Words
-from seq2see.inspection.positions import Told, alike, table_of, told_to
-from seq2see.models.counting import CountingSettings
-from seq2see.models.picture_settings import Picture
-from seq2see.models.settings import Tags, Vector
-from seq2see.workbench.predict import Model
-from seq2see.workbench.reordering import Reordering, reordering, untold
+from seq2see.explorer.inputs import require_text_model
+from seq2see.explorer.schemas import MAX_SHOWN_TOKENS, ArrayResponse, Index, InputText, RunRequest
+from seq2see.explorer.workspace import OpenRun, Workspace
+from seq2see.inspection.position_encodings import (
+    PositionEncoding,
+    find_position_encoding,
+    position_similarity,
+    position_table,
+)
+from seq2see.models.image_settings import ImageSource
+from seq2see.models.ngram_lm import NgramSettings
+from seq2see.models.settings import EmbeddingTarget, Tags
+from seq2see.runs.model import Model
+from seq2see.runs.reordering import Reordering, reordering, without_position_embeddings
 
-Side = Literal["source", "target"]
-ToldOrOff = Literal["told", "off"]
+SequenceSide = Literal["source", "target"]
+OnOff = Literal["told", "off"]
 
 
-class TableAsked(AboutRun):
+class PositionTableRequest(RunRequest):
     """What is one side of a model told of its first places?"""
 
-    side: Side
-    length: Annotated[int, Field(ge=1, le=MOST_TOKENS)] = 64
-    head: Place = 0
+    side: SequenceSide
+    length: Annotated[int, Field(ge=1, le=MAX_SHOWN_TOKENS)] = 64
+    head: Index = 0
     """Where heads are told differently."""
 
 
-class OrderAsked(AboutRun):
+class ReorderRequest(RunRequest):
     """What becomes of a text in another order?"""
 
-    text: Words
-    order: Annotated[tuple[Place, ...], Field(max_length=MOST_TOKENS)] = ()
+    text: InputText
+    order: Annotated[tuple[Index, ...], Field(max_length=MAX_SHOWN_TOKENS)] = ()
     """Which of the movable tokens stands at each of their places; none: as they are."""
-    positions: ToldOrOff = "told"
-    """Whether the model is told where tokens stand, as it has learnt to be, or not."""
+    positions: OnOff = "told"
+    """Whether the model is told where tokens stand, as it has learned to be, or not."""
 
 
-def told(bench: Bench, asked: AboutRun) -> dict[str, Any]:
+def encodings(workspace: Workspace, request: RunRequest) -> dict[str, Any]:
     """How each side of a model is told, and whether it can be left untold."""
-    run = bench.run(asked.run)
-    sides = {side: _told(run, side) for side in _sides(run)}
+    run = workspace.run(request.run)
+    sides = {side: _encoding(run, side) for side in _sides(run)}
     listed = [
-        {"side": side, "kind": each.kind, "longest": each.longest, "heads": each.heads, "grid": each.grid}
+        {"side": side, "kind": each.kind, "max_positions": each.longest, "heads": each.heads, "grid": each.grid}
         for side, each in sides.items()
     ]
     # A tagger is asked about words, which several pieces may be part of: moved alone, they would be of other words.
     # One that gives a vector says nothing that another order could change.
-    reorders = not isinstance(run.settings.source, Picture) and not isinstance(run.settings.target, Tags | Vector)
-    return {"sides": listed, "reorders": reorders}
+    reorders = not isinstance(run.settings.source, ImageSource) and not isinstance(
+        run.settings.target, Tags | EmbeddingTarget
+    )
+    return {"sides": listed, "reorderable": reorders}
 
 
-def _sides(run: OpenRun) -> dict[Side, str]:
+def _sides(run: OpenRun) -> dict[SequenceSide, str]:
     """What reads each side."""
-    pairs: dict[Side, str] = {"source": "encoder", "target": "decoder"}
+    pairs: dict[SequenceSide, str] = {"source": "encoder", "target": "decoder"}
     module = run.model.module
     return {side: body for side, body in pairs.items() if hasattr(module, side) and hasattr(module, body)}
 
 
-def _told(run: OpenRun, side: Side) -> Told:
+def _encoding(run: OpenRun, side: SequenceSide) -> PositionEncoding:
     bodies, module = _sides(run), run.model.module
     if side not in bodies:
-        raise UserError(f"This model has no {side}.", where=run.name)
-    return told_to(getattr(module, side), getattr(module, bodies[side]))
+        raise UserError(f"This model has no {side}.", location=run.name)
+    return find_position_encoding(getattr(module, side), getattr(module, bodies[side]))
 
 
-def table(bench: Bench, asked: TableAsked) -> Numbers:
-    """(place, number) or (query, key): see `inspection.positions.table_of`."""
-    way = _asked(bench, asked)
-    return Numbers(table_of(way, _length(bench.run(asked.run), way, asked), asked.head))
+def table(workspace: Workspace, request: PositionTableRequest) -> ArrayResponse:
+    """(place, number) or (query, key): see `inspection.positions.position_table`."""
+    encoding = _checked_encoding(workspace, request)
+    return ArrayResponse(position_table(encoding, _length(workspace.run(request.run), encoding, request), request.head))
 
 
-def similar(bench: Bench, asked: TableAsked) -> Numbers:
+def position_similarity(workspace: Workspace, request: PositionTableRequest) -> ArrayResponse:
     """(place, place): how alike two places look."""
-    way = _asked(bench, asked)
-    return Numbers(alike(way, _length(bench.run(asked.run), way, asked), asked.head))
+    encoding = _checked_encoding(workspace, request)
+    return ArrayResponse(
+        position_similarity(encoding, _length(workspace.run(request.run), encoding, request), request.head)
+    )
 
 
-def _asked(bench: Bench, asked: TableAsked) -> Told:
-    way = _told(bench.run(asked.run), asked.side)
-    if way.kind == "none":
-        raise UserError("This side of the model is not told where tokens stand.", where=asked.side)
-    if asked.head >= way.heads:
-        raise UserError(f"There are {way.heads} heads that are told differently.", where="head")
-    return way
+def _checked_encoding(workspace: Workspace, request: PositionTableRequest) -> PositionEncoding:
+    encoding = _encoding(workspace.run(request.run), request.side)
+    if encoding.kind == "none":
+        raise UserError("This side of the model is not told where tokens stand.", location=request.side)
+    if request.head >= encoding.heads:
+        raise UserError(f"There are {encoding.heads} heads that are told differently.", location="head")
+    return encoding
 
 
-def _length(run: OpenRun, way: Told, asked: TableAsked) -> int:
-    """Places asked for; of a picture, those from side to side."""
+def _length(run: OpenRun, encoding: PositionEncoding, request: PositionTableRequest) -> int:
+    """Places asked for; of an image, those from side to side."""
     source = run.settings.source
-    if "grid" in way.kind:
-        assert isinstance(source, Picture)
-        return source.side // source.frontend.size
-    return min(asked.length, way.longest or asked.length)
+    if "grid" in encoding.kind:
+        assert isinstance(source, ImageSource)
+        return source.image_size // source.embedding.size
+    return min(request.length, encoding.longest or request.length)
 
 
-def answers(bench: Bench, asked: OrderAsked) -> dict[str, Any]:
+def predict_reordered(workspace: Workspace, request: ReorderRequest) -> dict[str, Any]:
     """The tokens, which of them can be moved, and what the model says to them in this order."""
-    found = _reordered(bench, asked)
-    text, guesses = found.answer()
+    found = _reordered(workspace, request)
+    text, candidates = found.answer()
     return {
         "tokens": found.tokens,
         "movable": found.movable,
         "text": text,
-        "guesses": [[{"text": each.text, "probability": each.probability} for each in guess] for guess in guesses],
+        "guesses": [[{"text": each.text, "probability": each.probability} for each in guess] for guess in candidates],
     }
 
 
-def distances(bench: Bench, asked: OrderAsked) -> Numbers:
+def distances(workspace: Workspace, request: ReorderRequest) -> ArrayResponse:
     """(station, token): how far the vectors of the same token lie apart, in this order and as the text stands."""
-    return Numbers(_reordered(bench, asked).distances())
+    return ArrayResponse(_reordered(workspace, request).distances())
 
 
-def _reordered(bench: Bench, asked: OrderAsked) -> Reordering:
+def _reordered(workspace: Workspace, request: ReorderRequest) -> Reordering:
     """The tokens of the text as the run's model reads them, in the order that was asked for."""
-    run = bench.run(asked.run)
-    refuse_wordless(run)
-    if isinstance(run.settings.decoder, CountingSettings):
-        raise UserError("This model counts, and has no vectors.", where=run.name)
+    run = workspace.run(request.run)
+    require_text_model(run)
+    if isinstance(run.settings.decoder, NgramSettings):
+        raise UserError("This model counts, and has no vectors.", location=run.name)
     if isinstance(run.settings.target, Tags):
-        raise UserError("This model is asked about words, and their pieces cannot be moved.", where=run.name)
-    model = run.model if asked.positions == "told" else unplaced(bench, run)
-    found = reordering(model, asked.text, asked.order)
-    if len(found.ids) > MOST_TOKENS:
-        raise UserError(f"This text has {len(found.ids):,} tokens, and {MOST_TOKENS:,} can be shown.")
+        raise UserError("This model is asked about words, and their pieces cannot be moved.", location=run.name)
+    model = run.model if request.positions == "told" else without_position_encoding(workspace, run)
+    found = reordering(model, request.text, request.order)
+    if len(found.ids) > MAX_SHOWN_TOKENS:
+        raise UserError(f"This text has {len(found.ids):,} tokens, and {MAX_SHOWN_TOKENS:,} can be shown.")
     if not any(found.movable):
         raise UserError("There is nothing to read in an empty text.")
     return found
 
 
-def unplaced(bench: Bench, run: OpenRun) -> Model:
+def without_position_encoding(workspace: Workspace, run: OpenRun) -> Model:
     """The same model when it is not told where anything stands, made once."""
-    return bench.kept(("unplaced", run.id), lambda: untold(run.model))
+    return workspace.cached(("unplaced", run.id), lambda: without_position_embeddings(run.model))

@@ -1,4 +1,4 @@
-"""Answers of a model to texts or pictures: what `seq2see predict` gives, over HTTP."""
+"""Answers of a model to texts or images: what `seq2see predict` gives, over HTTP."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.bench import Bench, OpenRun
-from seq2see.explorer.inputs import pixels_of, refuse_text
-from seq2see.explorer.messages import AboutRun, PictureText, Words
-from seq2see.workbench.predict import Answer, Choice, Prediction
+from seq2see.explorer.inputs import pixels_of, reject_image_model
+from seq2see.explorer.schemas import ImageBase64, InputText, RunRequest
+from seq2see.explorer.workspace import OpenRun, Workspace
+from seq2see.runs.model import Output, Prediction, ScoredText
 
-MOST_AT_ONCE = 32
+MAX_INPUTS = 32
 
 
-class PredictAsked(AboutRun):
-    """Texts or pictures that a model is to answer; settings that are left out are those of its recipe."""
+class PredictRequest(RunRequest):
+    """Texts or images that a model is to answer; settings that are left out are those of its recipe."""
 
-    texts: Annotated[tuple[Words, ...], Field(max_length=MOST_AT_ONCE)] = ()
-    pictures: Annotated[tuple[PictureText, ...], Field(max_length=4)] = ()
-    """PNG or JPEG files in base64, for models that look at pictures."""
+    texts: Annotated[tuple[InputText, ...], Field(max_length=MAX_INPUTS)] = ()
+    images: Annotated[tuple[ImageBase64, ...], Field(max_length=4)] = ()
+    """PNG or JPEG files in base64, for models that look at images."""
     prefix: Annotated[str, Field(max_length=1_000)] = ""
     """What every answer begins with."""
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
@@ -39,78 +39,78 @@ SETTINGS = (
 )  # fmt: skip
 
 
-class GivenChoice(BaseModel):
+class CandidateResponse(BaseModel):
     """Something that may be the answer, and how likely that is."""
 
     text: str
     probability: float
 
 
-class GivenAnswer(BaseModel):
+class AnswerResponse(BaseModel):
     """One answer, with each of its tokens."""
 
     text: str
     score: float
     log_probability: float
     finished: bool
-    tokens: list[GivenChoice]
+    tokens: list[CandidateResponse]
 
 
-class Predicted(BaseModel):
-    """What a model makes of one text or picture."""
+class PredictionResponse(BaseModel):
+    """What a model makes of one text or image."""
 
-    answers: list[GivenAnswer]
+    outputs: list[AnswerResponse]
     truncated: bool
     """Whether the text was longer than the model reads."""
-    guesses: list[list[GivenChoice]]
+    candidates: list[list[CandidateResponse]]
     """Of a model that only reads: for each thing it was asked, what it may be, the likeliest first."""
-    remarks: list[str]
+    warnings: list[str]
 
 
-class AllPredicted(BaseModel):
-    """The answers, in the order of the texts or pictures."""
+class PredictResponse(BaseModel):
+    """The answers, in the order of the texts or images."""
 
-    predictions: list[Predicted]
+    predictions: list[PredictionResponse]
 
 
-def predict(bench: Bench, asked: PredictAsked) -> AllPredicted:
+def predict(workspace: Workspace, request: PredictRequest) -> PredictResponse:
     """Let a model answer."""
-    run = bench.run(asked.run)
-    settings = {name: value for name in SETTINGS if (value := getattr(asked, name)) is not None}
-    found = run.model.predict(_inputs(run, asked), prefix=asked.prefix, seed=asked.seed, **settings)
-    return AllPredicted(predictions=[_told(each) for each in found])
+    run = workspace.run(request.run)
+    settings = {name: value for name in SETTINGS if (value := getattr(request, name)) is not None}
+    found = run.model.predict(_inputs(run, request), prefix=request.prefix, seed=request.seed, **settings)
+    return PredictResponse(predictions=[_prediction_response(each) for each in found])
 
 
-def _inputs(run: OpenRun, asked: PredictAsked) -> list[Any]:
-    """What a model is given: texts as they are, pictures as pixels; a text never names a file."""
-    if asked.pictures:
-        if asked.texts:
-            raise UserError("Texts and pictures were given.", remedy="Give one of the two.")
-        return [pixels_of(run, each) for each in asked.pictures]
-    if not asked.texts:
-        raise UserError("There is nothing to answer.", remedy="Give texts, or pictures.")
-    refuse_text(run)
-    return list(asked.texts)
+def _inputs(run: OpenRun, request: PredictRequest) -> list[Any]:
+    """What a model is given: texts as they are, images as pixels; a text never names a file."""
+    if request.images:
+        if request.texts:
+            raise UserError("Texts and images were given.", hint="Give one of the two.")
+        return [pixels_of(run, each) for each in request.images]
+    if not request.texts:
+        raise UserError("There is nothing to answer.", hint="Give texts, or images.")
+    reject_image_model(run)
+    return list(request.texts)
 
 
-def _told(prediction: Prediction) -> Predicted:
-    return Predicted(
-        answers=[_answer(each) for each in prediction.answers],
+def _prediction_response(prediction: Prediction) -> PredictionResponse:
+    return PredictionResponse(
+        outputs=[_answer_response(each) for each in prediction.outputs],
         truncated=prediction.truncated,
-        guesses=[[_choice(each) for each in guess] for guess in prediction.guesses],
-        remarks=list(prediction.remarks),
+        candidates=[[_candidate_response(each) for each in guess] for guess in prediction.candidates],
+        warnings=list(prediction.warnings),
     )
 
 
-def _answer(answer: Answer) -> GivenAnswer:
-    return GivenAnswer(
+def _answer_response(answer: Output) -> AnswerResponse:
+    return AnswerResponse(
         text=answer.text,
         score=answer.score,
         log_probability=answer.log_probability,
         finished=answer.finished,
-        tokens=[_choice(each) for each in answer.tokens],
+        tokens=[_candidate_response(each) for each in answer.tokens],
     )
 
 
-def _choice(choice: Choice) -> GivenChoice:
-    return GivenChoice(text=choice.text, probability=choice.probability)
+def _candidate_response(choice: ScoredText) -> CandidateResponse:
+    return CandidateResponse(text=choice.text, probability=choice.probability)

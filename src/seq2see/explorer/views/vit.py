@@ -1,4 +1,4 @@
-"""Inside a model that looks at pictures: where its patches look, what reached the answer, and what it says."""
+"""Inside a model that looks at images: where its patches look, what reached the answer, and what it says."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from seq2see.core.errors import UserError
-from seq2see.explorer.bench import Bench
-from seq2see.explorer.messages import MOST_TOKENS, AboutRun, Numbers, Words
-from seq2see.explorer.views.pictures import PictureAsked, Shown, about, settings_of, shown
-from seq2see.explorer.views.positions import unplaced
-from seq2see.inspection.positions import alike, told_to
+from seq2see.explorer.schemas import MAX_SHOWN_TOKENS, ArrayResponse, InputText, RunRequest
+from seq2see.explorer.views.image_input import ImageRequest, PreparedImage, image_info, image_settings_of, prepare_image
+from seq2see.explorer.views.positions import without_position_encoding
+from seq2see.explorer.workspace import Workspace
+from seq2see.inspection.position_encodings import find_position_encoding, position_similarity
 from seq2see.inspection.rollout import rollout
 from seq2see.inspection.trace import trace
-from seq2see.models.settings import Vector
-from seq2see.workbench.caption import Captioner
+from seq2see.models.settings import EmbeddingTarget
+from seq2see.runs.captioner import Captioner
 
-Maps = list[NDArray[np.float32]]
-LIKELY = 10
+AttentionMaps = list[NDArray[np.float32]]
+TOP_K = 10
 """Answers that are told."""
 
 
-class SayAsked(PictureAsked):
-    """What does the model make of a picture?"""
+class ImagePredictRequest(ImageRequest):
+    """What does the model make of an image?"""
 
     positions: Literal["told", "off"] = "told"
-    """Whether it is told where patches stand, as it has learnt to be, or not."""
+    """Whether it is told where patches stand, as it has learned to be, or not."""
 
 
-class LookAsked(SayAsked):
+class ImageAttentionRequest(ImagePredictRequest):
     """Where do patches look, in one layer?"""
 
     layer: Annotated[int, Field(ge=-1, le=100_000)] = -1
@@ -41,7 +41,7 @@ class LookAsked(SayAsked):
     """-1: the mean of all heads."""
 
 
-class RolloutAsked(SayAsked):
+class RolloutRequest(ImagePredictRequest):
     """What of the patches has reached the end, through all layers?"""
 
     fusion: Literal["mean", "min", "max"] = "mean"
@@ -50,105 +50,115 @@ class RolloutAsked(SayAsked):
     """The share of each layer's weights that is left out, the smallest."""
 
 
-class RegionAsked(LookAsked):
+class RegionsRequest(ImageAttentionRequest):
     """Where did the model look when it wrote each piece of a caption?"""
 
-    target: Words
+    target: InputText
     """The caption."""
 
 
-def see(bench: Bench, asked: PictureAsked) -> dict[str, Any]:
-    """What there is to look at: the grid of patches, layers and heads, and how many test pictures there are."""
-    run = bench.run(asked.run)
-    layers = _looks(bench, asked)
-    picture = settings_of(run)
+def model_info(workspace: Workspace, request: ImageRequest) -> dict[str, Any]:
+    """What there is to look at: the grid of patches, layers and heads, and how many test images there are."""
+    run = workspace.run(request.run)
+    layers = _attention_maps(workspace, request)
+    image = image_settings_of(run)
     return {
-        **about(bench, asked),
-        "side": picture.side,
-        "channels": picture.channels,
-        "front": ["class", "taught"][: run.settings.in_front] if layers else [],
+        **image_info(workspace, request),
+        "image_size": image.image_size,
+        "channels": image.channels,
+        "prefix_tokens": ["class", "taught"][: run.settings.prefix_tokens] if layers else [],
         "layers": len(layers),
         "heads": len(layers[0]) if layers else 0,
-        "writes": run.settings.writes,
-        "positions": told_to(run.model.module.source, run.model.module.encoder).kind,  # type: ignore[arg-type]
+        "generates": run.settings.generates,
+        "positions": find_position_encoding(run.model.module.source, run.model.module.encoder).kind,  # type: ignore[arg-type]
     }
 
 
-def say(bench: Bench, asked: SayAsked) -> dict[str, Any]:
+def predict_image(workspace: Workspace, request: ImagePredictRequest) -> dict[str, Any]:
     """The likeliest labels, or a caption and its pieces."""
-    run, found, model = bench.run(asked.run), shown(bench, asked), _model(bench, asked)
+    run, found, model = workspace.run(request.run), prepare_image(workspace, request), _model(workspace, request)
     if isinstance(model, Captioner):
-        said = model.predict([found.given])[0]
-        pieces = [{"text": each.text, "probability": each.probability} for each in said.answers[0].tokens]
-        return {"text": said.text, "pieces": pieces, "answers": []}
-    if isinstance(run.settings.target, Vector):  # real weights without a head say nothing
-        return {"text": "", "pieces": [], "answers": []}
-    said = model.predict([found.given], top_k=LIKELY)[0]
-    likely = [{"text": each.text, "probability": each.probability} for each in said.guesses[0]]
-    return {"text": said.text, "pieces": [], "answers": likely}
+        said = model.predict([found.model_input])[0]
+        pieces = [{"text": each.text, "probability": each.probability} for each in said.outputs[0].tokens]
+        return {"text": said.text, "pieces": pieces, "candidates": []}
+    if isinstance(run.settings.target, EmbeddingTarget):  # real weights without a head say nothing
+        return {"text": "", "pieces": [], "candidates": []}
+    said = model.predict([found.model_input], top_k=TOP_K)[0]
+    likely = [{"text": each.text, "probability": each.probability} for each in said.candidates[0]]
+    return {"text": said.text, "pieces": [], "candidates": likely}
 
 
-def look(bench: Bench, asked: LookAsked) -> Numbers:
+def attention_map(workspace: Workspace, request: ImageAttentionRequest) -> ArrayResponse:
     """(place, place): how much each place takes from each, those in front of the patches first."""
-    return Numbers(_of_head(_looks(bench, asked), asked))
+    return ArrayResponse(_select_head(_attention_maps(workspace, request), request))
 
 
-def reached(bench: Bench, asked: RolloutAsked) -> Numbers:
+def attention_rollout(workspace: Workspace, request: RolloutRequest) -> ArrayResponse:
     """(place, place): how much of each place has reached each, after all layers."""
-    layers = _looks(bench, asked)
+    layers = _attention_maps(workspace, request)
     if not layers:
-        raise UserError("This model has no attention.", where=bench.run(asked.run).name)
-    return Numbers(rollout(layers, asked.fusion, asked.discard))
+        raise UserError("This model has no attention.", location=workspace.run(request.run).name)
+    return ArrayResponse(rollout(layers, request.fusion, request.discard))
 
 
-def similar(bench: Bench, asked: AboutRun) -> Numbers:
+def position_similarity(workspace: Workspace, request: RunRequest) -> ArrayResponse:
     """(patch, patch): how alike two places look to the model by their position vectors alone."""
-    run = bench.run(asked.run)
-    picture = settings_of(run)
-    told = told_to(run.model.module.source, run.model.module.encoder)  # type: ignore[arg-type]
+    run = workspace.run(request.run)
+    image = image_settings_of(run)
+    told = find_position_encoding(run.model.module.source, run.model.module.encoder)  # type: ignore[arg-type]
     if told.kind == "none":
-        raise UserError("This model is not told where patches stand.", where=run.name)
-    return Numbers(alike(told, picture.side // picture.frontend.size))
+        raise UserError("This model is not told where patches stand.", location=run.name)
+    return ArrayResponse(position_similarity(told, image.image_size // image.frontend.size))
 
 
-def regions(bench: Bench, asked: RegionAsked) -> Numbers:
+def regions(workspace: Workspace, request: RegionsRequest) -> ArrayResponse:
     """(piece, place): how much the model took from each place when it wrote each piece."""
-    model = _model(bench, asked)
+    model = _model(workspace, request)
     if not isinstance(model, Captioner):
-        raise UserError("This model writes no captions.", where=bench.run(asked.run).name)
-    found = shown(bench, asked)
-    record = model.trace(found.given, asked.target)
-    return Numbers(_of_head([each.values for each in record.of("attention") if each.across], asked))
+        raise UserError("This model writes no captions.", location=workspace.run(request.run).name)
+    found = prepare_image(workspace, request)
+    record = model.trace(found.model_input, request.target)
+    return ArrayResponse(
+        _select_head([each.values for each in record.of("attention") if each.is_cross_attention], request)
+    )
 
 
-def _of_head(layers: Maps, asked: LookAsked) -> NDArray[np.float32]:
+def _select_head(layers: AttentionMaps, request: ImageAttentionRequest) -> NDArray[np.float32]:
     """The weights of one head of one layer, or the mean of its heads."""
-    if not layers or asked.layer >= len(layers) or asked.head >= len(layers[0]):
+    if not layers or request.layer >= len(layers) or request.head >= len(layers[0]):
         heads = len(layers[0]) if layers else 0
-        raise UserError(f"This model has {len(layers)} layers of attention with {heads} heads each.", where="layer")
-    weights = layers[asked.layer]
-    return weights.mean(axis=0) if asked.head < 0 else weights[asked.head]
+        raise UserError(f"This model has {len(layers)} layers of attention with {heads} heads each.", location="layer")
+    weights = layers[request.layer]
+    return weights.mean(axis=0) if request.head < 0 else weights[request.head]
 
 
-def _model(bench: Bench, asked: PictureAsked) -> Any:
+def _model(workspace: Workspace, request: ImageRequest) -> Any:
     """The model that is asked: as it is, or told nothing of where patches stand."""
-    run = bench.run(asked.run)
-    return unplaced(bench, run) if isinstance(asked, SayAsked) and asked.positions == "off" else run.model
+    run = workspace.run(request.run)
+    return (
+        without_position_encoding(workspace, run)
+        if isinstance(request, ImagePredictRequest) and request.positions == "off"
+        else run.model
+    )
 
 
-def _looks(bench: Bench, asked: PictureAsked) -> Maps:
-    """Of each layer (head, place, place): where the encoder looked while it read this picture."""
-    fields = asked.model_dump(include=set(SayAsked.model_fields))
-    about = ("looks", SayAsked(**fields).model_dump_json())
-    return bench.kept(about, lambda: looks_at(_model(bench, asked), shown(bench, asked)))
+def _attention_maps(workspace: Workspace, request: ImageRequest) -> AttentionMaps:
+    """Of each layer (head, place, place): where the encoder looked while it read this image."""
+    fields = request.model_dump(include=set(ImagePredictRequest.model_fields))
+    image_info = ("looks", ImagePredictRequest(**fields).model_dump_json())
+    return workspace.cached(
+        image_info, lambda: attention_maps_of(_model(workspace, request), prepare_image(workspace, request))
+    )
 
 
 @torch.inference_mode()
-def looks_at(model: Any, picture: Shown) -> Maps:
-    """The same, of a picture; a model without attention has none."""
-    module, read = model.module, model.reading(picture.given, "").batch
+def attention_maps_of(model: Any, image: PreparedImage) -> AttentionMaps:
+    """The same, of an image; a model without attention has none."""
+    module, read = model.module, model.reading(image.model_input, "").batch
     with trace(module) as seen:
         places = module.encode(read.source).values.size(1)
-    if places > MOST_TOKENS:
-        raise UserError(f"A picture of {places:,} patches is more than can be shown: {MOST_TOKENS:,}.", where="picture")
+    if places > MAX_SHOWN_TOKENS:
+        raise UserError(
+            f"An image of {places:,} patches is more than can be shown: {MAX_SHOWN_TOKENS:,}.", location="image"
+        )
     return [each.values[0].float().cpu().numpy() for each in seen.of("attention")]

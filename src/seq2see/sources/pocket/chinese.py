@@ -8,20 +8,20 @@
 from __future__ import annotations
 
 from seq2see.sources.pocket.concepts import FAMILY, NAMES, PORTIONS, PRONOUNS, TOWNS
-from seq2see.sources.pocket.lexicon_zh import DIRECT, MEASURES, WORDS
-from seq2see.sources.pocket.meaning import Clause, Meaning, Place, Thing, Word, is_question
+from seq2see.sources.pocket.lexicon_zh import MEASURES, WITHOUT_DE, WORDS
+from seq2see.sources.pocket.meaning import Clause, Meaning, NounPhrase, Place, Word, is_question
 
 NUMBERLESS = ("every", "plural", "some", "many")
 PLURAL_DEMONSTRATIVES = {"this": "these", "that": "those"}
 
 
-def say(meaning: Meaning) -> list[Word]:
+def realize(meaning: Meaning) -> list[Word]:
     """Put a meaning into Chinese words."""
     if isinstance(meaning, Clause):
         return _clause(meaning, "")
     comma = Word("，", "PUNCT")
     first, second = _clause(meaning.first, "first."), _clause(meaning.second, "second.")
-    if meaning.link == "because":
+    if meaning.conjunction == "because":
         # The reason comes first in Chinese, last in English.
         return [
             Word("因为", "SCONJ", "link"), *second, comma, Word("所以", "CCONJ", "", ("link",)), *first,
@@ -29,23 +29,23 @@ def say(meaning: Meaning) -> list[Word]:
     return [*first, comma, Word("但是", "CCONJ", "link"), *second]
 
 
-def spell(words: list[Word]) -> str:
+def detokenize(words: list[Word]) -> str:
     """Chinese is written without spaces."""
     return "".join(word.text for word in words)
 
 
 def _clause(clause: Clause, at: str) -> list[Word]:
     """A clause with its question words at the end: 吗？ for yes or no, only ？ after 谁, 什么, 哪里."""
-    rules = {"exist": _existence, "be": _being}
-    words = rules.get(clause.verb, _deed)(clause, at)
-    if clause.asked:
+    rules = {"exist": _existence, "be": _copula_clause}
+    words = rules.get(clause.verb, _verb_clause)(clause, at)
+    if clause.polar_question:
         words.append(Word("吗", "PART"))
     if is_question(clause):
         words.append(Word("？", "PUNCT", at + "mark"))
     return words
 
 
-def _deed(clause: Clause, at: str, relative: bool = False) -> list[Word]:
+def _verb_clause(clause: Clause, at: str, relative: bool = False) -> list[Word]:
     verb = at + "verb"
     words = _opening(clause, at)
     if clause.adverb:
@@ -56,7 +56,7 @@ def _deed(clause: Clause, at: str, relative: bool = False) -> list[Word]:
     words += _auxiliaries(clause, at)
     if clause.companion:
         words.append(Word("跟", "ADP", at + "companion.with"))
-        words += _thing(clause.companion, at + "companion")
+        words += _noun_phrase(clause.companion, at + "companion")
         words.append(Word("一起", "ADV", "", (at + "companion.with",)))
     if clause.place:
         # 正在 already holds the 在 of the place: 正在公园里跑步.
@@ -68,15 +68,15 @@ def _deed(clause: Clause, at: str, relative: bool = False) -> list[Word]:
     if clause.tense == "past" and not clause.negated and clause.verb != "have" and not relative:
         words.append(Word("了", "PART", "", (verb,)))
     if clause.recipient:
-        words += _thing(clause.recipient, at + "recipient")
+        words += _noun_phrase(clause.recipient, at + "recipient")
     if clause.object:
-        words += _thing(clause.object, at + "object", silent_one=clause.negated and clause.verb == "have")
+        words += _noun_phrase(clause.object, at + "object", silent_one=clause.negated and clause.verb == "have")
     if clause.goal:
         words.append(Word(WORDS[clause.goal.concept], _noun_tag(clause.goal.concept), at + "goal"))
     return words
 
 
-def _being(clause: Clause, at: str) -> list[Word]:
+def _copula_clause(clause: Clause, at: str) -> list[Word]:
     words = _opening(clause, at)
     verb = at + "verb"
     if clause.negated:
@@ -85,7 +85,7 @@ def _being(clause: Clause, at: str) -> list[Word]:
     if clause.quality:
         if clause.degree:
             words.append(Word(WORDS[clause.degree], "ADV", at + "quality.degree"))
-        elif clause.tense == "future" or not (clause.negated or clause.asked):
+        elif clause.tense == "future" or not (clause.negated or clause.polar_question):
             # A bare adjective would compare; 很 makes the sentence whole and need not mean "very".
             words.append(Word("很", "ADV", "", (verb,)))
         words.append(Word(WORDS[clause.quality], "ADJ", at + "quality"))
@@ -93,10 +93,10 @@ def _being(clause: Clause, at: str) -> list[Word]:
             words.append(Word("了", "PART", "", (at + "quality.degree",)))
     elif clause.object:
         words.append(Word("是", "AUX", verb))
-        words += _thing(clause.object, at + "object", silent_one=clause.negated)
+        words += _noun_phrase(clause.object, at + "object", silent_one=clause.negated)
     elif clause.place:
         there, *where = _place(clause.place, at + "place")
-        words += [there._replace(tag="VERB", node=verb, also=(at + "place.relation",)), *where]
+        words += [there._replace(tag="VERB", node=verb, secondary_nodes=(at + "place.relation",)), *where]
     return words
 
 
@@ -109,12 +109,12 @@ def _existence(clause: Clause, at: str) -> list[Word]:
         words.append(Word("没有", "VERB", verb, (verb + ".not",)))
     else:
         words.append(Word("有", "VERB", verb))
-    return words + _thing(clause.object, at + "object", silent_one=clause.negated)
+    return words + _noun_phrase(clause.object, at + "object", silent_one=clause.negated)
 
 
 def _opening(clause: Clause, at: str) -> list[Word]:
     """Who and when."""
-    words = _thing(clause.subject, at + "subject") if clause.subject else []
+    words = _noun_phrase(clause.subject, at + "subject") if clause.subject else []
     if clause.time:
         tag = "ADV" if clause.time == "when" else "NOUN"
         words.append(Word(WORDS[clause.time], tag, at + "time"))
@@ -138,7 +138,7 @@ def _holds_place(clause: Clause) -> bool:
 
 def _place(place: Place, at: str) -> list[Word]:
     """在 and the place, and for most relations a word after it: 在 桌子 上."""
-    after = WORDS[place.relation] if place.concept not in TOWNS and place.concept != "where" else "-"
+    after = WORDS[place.relation] if place.concept not in TOWNS and place.concept != "location" else "-"
     relation = at + ".relation"
     noun = Word(WORDS[place.concept], _noun_tag(place.concept), at)
     if after == "-":
@@ -146,59 +146,59 @@ def _place(place: Place, at: str) -> list[Word]:
     return [Word("在", "ADP", "", (relation,)), noun, Word(after, "ADP", relation)]
 
 
-def _thing(thing: Thing, at: str, silent_one: bool = False) -> list[Word]:
-    words = [*_owner(thing, at), *_count(thing, at, silent_one)]
-    if thing.clause:
-        words += [*_deed(thing.clause, at + ".clause.", relative=True), Word("的", "PART", at + ".clause")]
-    for index, quality in enumerate(thing.qualities):
+def _noun_phrase(noun_phrase: NounPhrase, at: str, silent_one: bool = False) -> list[Word]:
+    words = [*_owner(noun_phrase, at), *_count(noun_phrase, at, silent_one)]
+    if noun_phrase.clause:
+        words += [*_verb_clause(noun_phrase.clause, at + ".clause.", relative=True), Word("的", "PART", at + ".clause")]
+    for index, quality in enumerate(noun_phrase.adjectives):
         words.append(Word(WORDS[quality], "ADJ", f"{at}.quality{index}"))
-        if quality not in DIRECT:
+        if quality not in WITHOUT_DE:
             words.append(Word("的", "PART", "", (f"{at}.quality{index}",)))
-    concept = thing.concept
-    if concept in PLURAL_DEMONSTRATIVES and thing.number == "plural":
+    concept = noun_phrase.concept
+    if concept in PLURAL_DEMONSTRATIVES and noun_phrase.number == "plural":
         concept = PLURAL_DEMONSTRATIVES[concept]
-    words.append(Word(WORDS[concept], _noun_tag(thing.concept), at))
-    if thing.second:
+    words.append(Word(WORDS[concept], _noun_tag(noun_phrase.concept), at))
+    if noun_phrase.second:
         words.append(Word("和", "CCONJ", at + ".and"))
-        words += _thing(thing.second, at + ".second", silent_one)
+        words += _noun_phrase(noun_phrase.second, at + ".second", silent_one)
     return words
 
 
-def _owner(thing: Thing, at: str) -> list[Word]:
-    if not thing.owner:
+def _owner(noun_phrase: NounPhrase, at: str) -> list[Word]:
+    if not noun_phrase.owner:
         return []
-    words = _thing(thing.owner, at + ".owner")
+    words = _noun_phrase(noun_phrase.owner, at + ".owner")
     # 我妈妈: nobody puts 的 between a pronoun and the family.
-    if not (thing.concept in FAMILY and thing.owner.concept in PRONOUNS):
+    if not (noun_phrase.concept in FAMILY and noun_phrase.owner.concept in PRONOUNS):
         words.append(Word("的", "PART", "", (at + ".owner",)))
     return words
 
 
-def _count(thing: Thing, at: str, silent_one: bool) -> list[Word]:
+def _count(noun_phrase: NounPhrase, at: str, silent_one: bool) -> list[Word]:
     """这 两 支: which, how many, and the measure word that the noun chooses."""
     words = []
-    number, which = thing.number, thing.which
-    if which in ("this", "that"):
-        plural = PLURAL_DEMONSTRATIVES[which] if number == "plural" else which
-        words.append(Word(WORDS[plural], "DET", at + ".which"))
+    number, determiner = noun_phrase.number, noun_phrase.determiner
+    if determiner in ("this", "that"):
+        plural = PLURAL_DEMONSTRATIVES[determiner] if number == "plural" else determiner
+        words.append(Word(WORDS[plural], "DET", at + ".determiner"))
     if number in ("some", "many"):
         words.append(Word(WORDS[number], "DET" if number == "some" else "NUM", at + ".number"))
-    if number in NUMBERLESS or MEASURES.get(thing.concept) is None or thing.concept in NAMES:
+    if number in NUMBERLESS or MEASURES.get(noun_phrase.concept) is None or noun_phrase.concept in NAMES:
         return words
-    if number == "one" and (silent_one or thing.owner or which == "the"):
+    if number == "one" and (silent_one or noun_phrase.owner or determiner == "the"):
         return words
-    if not (number == "one" and which):
+    if not (number == "one" and determiner):
         words.append(Word(WORDS[number], "NUM", at + ".number"))
-    if thing.concept in PORTIONS:
-        words.append(Word(WORDS[PORTIONS[thing.concept] + "-of"], "CLF", at + ".portion"))
+    if noun_phrase.concept in PORTIONS:
+        words.append(Word(WORDS[PORTIONS[noun_phrase.concept] + "-of"], "CLF", at + ".portion"))
     else:
-        words.append(Word(MEASURES[thing.concept], "CLF", "", (at,)))
+        words.append(Word(MEASURES[noun_phrase.concept], "CLF", "", (at,)))
     return words
 
 
 def _noun_tag(concept: str) -> str:
     if concept in NAMES or concept in TOWNS:
         return "PROPN"
-    if concept in PRONOUNS or concept in ("who", "what", "where", "this", "that"):
+    if concept in PRONOUNS or concept in ("who", "message", "location", "this", "that"):
         return "PRON"
     return "NOUN"

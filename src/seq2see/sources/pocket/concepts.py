@@ -98,13 +98,13 @@ STUDIES = frozenset(CLASSES["study"])
 TOWNS = frozenset(CLASSES["town"])
 
 
-class Deed(NamedTuple):
+class Verb(NamedTuple):
     """A verb: how it unfolds in time, who does it, and to what."""
 
     concept: str
     kind: str
     """`action` (any time), `custom` (not "is doing"), `event` (past, future or modal), `state` (present)."""
-    doers: str
+    agents: str
     objects: tuple[str, ...]
 
 
@@ -175,7 +175,7 @@ talk       action  people  -
 """
 
 
-class Quality(NamedTuple):
+class Adjective(NamedTuple):
     """An adjective: what it describes, and whether it may pass with time (busy today)."""
 
     concept: str
@@ -235,5 +235,5 @@ def _rows(table: str) -> list[list[str]]:
     return [line.split() for line in table.strip().splitlines()]
 
 
-DEEDS = tuple(Deed(verb, kind, who, members(what)) for verb, kind, who, what in _rows(_DEEDS))
-QUALITIES = tuple(Quality(name, kind, members(nouns)) for name, kind, nouns in _rows(_QUALITIES))
+VERBS = tuple(Verb(verb, kind, who, members(what)) for verb, kind, who, what in _rows(_DEEDS))
+ADJECTIVES = tuple(Adjective(name, kind, members(nouns)) for name, kind, nouns in _rows(_QUALITIES))

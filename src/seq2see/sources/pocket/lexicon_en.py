@@ -1,14 +1,14 @@
 """The English words of the pocket world: only what the spelling rules cannot know.
 
 A concept is called by its own name unless the tables here say otherwise; plurals and verb forms are made
-by the rules of `regular_plural` and `Forms.regular` unless they are irregular.
+by the rules of `regular_plural` and `VerbForms.regular` unless they are irregular.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from seq2see.sources.pocket.concepts import CLASSES, DEEDS, PORTIONS, PRONOUNS
+from seq2see.sources.pocket.concepts import CLASSES, PORTIONS, PRONOUNS, VERBS
 
 _IRREGULAR_PLURALS = """
 man men        woman women    child children   mouse mice     knife knives
@@ -29,11 +29,11 @@ visit visited visiting   listen listened listening   open opened opening
 """
 
 # verbs that are not called by the name of their concept, and verbs of two words
-CALLED = {"tidy": ("clean",), "listen": ("listen", "to"), "seek": ("look", "for"), "await": ("wait", "for")}
+VERB_LEMMAS = {"tidy": ("clean",), "listen": ("listen", "to"), "seek": ("look", "for"), "await": ("wait", "for")}
 
-SUBJECTS = {pronoun: pronoun for pronoun in (*PRONOUNS, "who", "what")}
-OBJECTS = SUBJECTS | {"I": "me", "he": "him", "she": "her", "we": "us", "they": "them"}
-OWNERS = {
+SUBJECT_PRONOUNS = {pronoun: pronoun for pronoun in (*PRONOUNS, "who", "message")}
+OBJECT_PRONOUNS = SUBJECT_PRONOUNS | {"I": "me", "he": "him", "she": "her", "we": "us", "they": "them"}
+POSSESSIVES = {
     "I": "my", "you": "your", "he": "his", "she": "her", "we": "our", "they": "their", "who": "whose",
 }  # fmt: skip
 PLURAL_PRONOUNS = frozenset(["we", "they", "you"])
@@ -49,21 +49,21 @@ TIMES = {
 # School and home go without an article, and so do towns.
 NO_ARTICLE = frozenset(["school", "home", *CLASSES["town"]])
 
-AN_WITH = frozenset("aeiou")
-A_BEFORE = frozenset(["useful"])
+VOWELS = frozenset("aeiou")
+CONSONANT_SOUND_WORDS = frozenset(["useful"])
 """Words that are written with a vowel but spoken with a consonant."""
 
 
-class Forms(NamedTuple):
+class VerbForms(NamedTuple):
     """The forms of a verb: eat, eats, ate, eating."""
 
     base: str
     third: str
     past: str
-    doing: str
+    participle: str
 
     @staticmethod
-    def regular(verb: str) -> Forms:
+    def regular(verb: str) -> VerbForms:
         """Spell the forms of a verb by rule.
 
         >>> Forms.regular("carry")
@@ -74,7 +74,7 @@ class Forms(NamedTuple):
         else:
             past = verb + ("d" if verb.endswith("e") else "ed")
         stem = verb[:-1] if verb.endswith("e") else verb
-        return Forms(verb, regular_plural(verb), past, stem + "ing")
+        return VerbForms(verb, regular_plural(verb), past, stem + "ing")
 
 
 def regular_plural(word: str) -> str:
@@ -88,17 +88,17 @@ def regular_plural(word: str) -> str:
     return word + ("es" if word.endswith(("s", "x", "ch", "sh", "go")) else "s")
 
 
-def _verb_forms(verb: str, irregular: dict[str, tuple[str, str]]) -> Forms:
-    verb = CALLED.get(verb, (verb,))[0]
-    forms = Forms.regular(verb)
+def _verb_forms(verb: str, irregular: dict[str, tuple[str, str]]) -> VerbForms:
+    verb = VERB_LEMMAS.get(verb, (verb,))[0]
+    forms = VerbForms.regular(verb)
     if verb in irregular:
-        forms = forms._replace(past=irregular[verb][0], doing=irregular[verb][1])
+        forms = forms._replace(past=irregular[verb][0], participle=irregular[verb][1])
     return forms._replace(third="has") if verb == "have" else forms
 
 
 _verbs = _IRREGULAR_VERBS.split()
 _irregular = dict(zip(_verbs[::3], zip(_verbs[1::3], _verbs[2::3], strict=True), strict=True))
-VERBS = {deed.concept: _verb_forms(deed.concept, _irregular) for deed in DEEDS}
+VERB_FORMS = {deed.concept: _verb_forms(deed.concept, _irregular) for deed in VERBS}
 
 _plurals = _IRREGULAR_PLURALS.split()
 _irregular_plurals = dict(zip(_plurals[::2], _plurals[1::2], strict=True))

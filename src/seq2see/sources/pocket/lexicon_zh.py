@@ -92,5 +92,5 @@ MEASURES = dict(zip(_nouns[::3], _nouns[2::3], strict=True))
 _others = _OTHER_WORDS.split()
 WORDS |= dict(zip(_others[::2], _others[1::2], strict=True))
 
-DIRECT = frozenset(["big", "small", "new", "old", "long", "short", "fat", "hot", "cold"])
+WITHOUT_DE = frozenset(["big", "small", "new", "old", "long", "short", "fat", "hot", "cold"])
 """Adjectives that stand before their noun without 的: 新书, but 漂亮的花."""

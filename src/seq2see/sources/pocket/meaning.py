@@ -4,9 +4,9 @@ A meaning is a small tree of named tuples. Each of its parts has a *path*, and e
 names the path that it expresses; that is how words of two languages find each other.
 
 The paths, for a clause: `subject object recipient companion` (the noun itself), with `.number .which .owner
-.quality0 .quality1 .portion .clause .and .second` inside a thing; `place goal` with `.relation`; `verb` with
+.quality0 .quality1 .portion .clause .and .second` inside a noun_phrase; `place goal` with `.relation`; `verb` with
 `.not .modal .tense .aspect .adverb`; `quality` with `.degree`; `time`; `mark` (the question mark). In a
-sentence of two clauses they begin with `first.` and `second.`, and `link` is the conjunction.
+sentence of two clauses they begin with `first.` and `second.`, and `conjunction` is the conjunction.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import NamedTuple
 from seq2see.sources.pocket.concepts import PRONOUNS
 
 
-class Thing(NamedTuple):
+class NounPhrase(NamedTuple):
     """Somebody or something: I, Mary, my two black cats, the book that I like."""
 
     concept: str
     number: str = "one"
     """one, two to ten, some, many, how-many; plural (these pens); every (in general: pens, water)."""
-    which: str = ""
+    determiner: str = ""
     """this, that; "the" where a clause says which."""
-    owner: Thing | None = None
-    qualities: tuple[str, ...] = ()
+    owner: NounPhrase | None = None
+    adjectives: tuple[str, ...] = ()
     clause: Clause | None = None
     """The book *that I like*: a clause whose object is this thing and therefore left out."""
-    second: Thing | None = None
+    second: NounPhrase | None = None
     """Apples *and pears*."""
 
 
@@ -43,10 +43,10 @@ class Clause(NamedTuple):
     """One deed or state. "be" takes a quality, an object or a place; "exist" an object and a place."""
 
     verb: str
-    subject: Thing | None = None
-    object: Thing | None = None
-    recipient: Thing | None = None
-    companion: Thing | None = None
+    subject: NounPhrase | None = None
+    object: NounPhrase | None = None
+    recipient: NounPhrase | None = None
+    companion: NounPhrase | None = None
     goal: Place | None = None
     place: Place | None = None
     quality: str = ""
@@ -57,19 +57,19 @@ class Clause(NamedTuple):
     modal: str = ""
     adverb: str = ""
     negated: bool = False
-    asked: bool = False
+    polar_question: bool = False
     """A question that is answered by yes or no; a wh-question is known by its who, what, where, when."""
 
 
-class Join(NamedTuple):
+class CompoundSentence(NamedTuple):
     """Two clauses: the first *but* the second, the first *because* the second."""
 
-    link: str
+    conjunction: str
     first: Clause
     second: Clause
 
 
-Meaning = Clause | Join
+Meaning = Clause | CompoundSentence
 
 
 class Word(NamedTuple):
@@ -80,48 +80,48 @@ class Word(NamedTuple):
     """As in Universal Dependencies, except CLF for a measure word."""
     node: str = ""
     """The path of the part that this word expresses: at most one word of a sentence for each path."""
-    also: tuple[str, ...] = ()
+    secondary_nodes: tuple[str, ...] = ()
     """Paths of parts that it helps to express: 吃*了*, *last* week."""
 
 
-def asked_for(clause: Clause) -> str:
+def wh_role(clause: Clause) -> str:
     """Which part a wh-question asks for: subject, object, place, goal, time; "" if none."""
-    if _asks(clause.subject):
+    if _is_wh(clause.subject):
         return "subject"
-    if _asks(clause.object):
+    if _is_wh(clause.object):
         return "object"
-    if clause.place and clause.place.concept == "where":
+    if clause.place and clause.place.concept == "location":
         return "place"
-    if clause.goal and clause.goal.concept == "where":
+    if clause.goal and clause.goal.concept == "location":
         return "goal"
     return "time" if clause.time == "when" else ""
 
 
-def _asks(thing: Thing | None) -> bool:
+def _is_wh(noun_phrase: NounPhrase | None) -> bool:
     """Whether it is a who, a what, a how many or a whose."""
-    if thing is None:
+    if noun_phrase is None:
         return False
-    whose = thing.owner is not None and thing.owner.concept == "who"
-    return whose or thing.concept in ("who", "what") or thing.number == "how-many"
+    whose = noun_phrase.owner is not None and noun_phrase.owner.concept == "who"
+    return whose or noun_phrase.concept in ("who", "message") or noun_phrase.number == "how-many"
 
 
 def is_question(clause: Clause) -> bool:
     """Whether the clause ends with a question mark."""
-    return clause.asked or bool(asked_for(clause))
+    return clause.polar_question or bool(wh_role(clause))
 
 
-_EMPTY = frozenset([*PRONOUNS, "who", "what", "where", "this", "that", "be", "exist"])
+_EMPTY = frozenset([*PRONOUNS, "who", "message", "location", "this", "that", "be", "exist"])
 
 
-def content(meaning: Meaning) -> list[tuple[str, str]]:
+def content_words(meaning: Meaning) -> list[tuple[str, str]]:
     """The content words in their roles: (role, concept) for nouns, names, verbs, adjectives and places.
 
     What is left out (number, tense, question, negation, pronouns, time) are the details in which
     twins differ: 我有一支笔 and 他没有笔 have the same content.
     """
     words: list[tuple[str, str]] = []
-    if isinstance(meaning, Join):
-        words.append(("link", meaning.link))
+    if isinstance(meaning, CompoundSentence):
+        words.append(("link", meaning.conjunction))
         _clause_content(meaning.first, words)
         _clause_content(meaning.second, words)
     else:
@@ -132,13 +132,13 @@ def content(meaning: Meaning) -> list[tuple[str, str]]:
 def _clause_content(clause: Clause, words: list[tuple[str, str]]) -> None:
     words.append(("verb", clause.verb))
     if clause.subject:
-        _thing_content(clause.subject, "subject", words)
+        _noun_phrase_content(clause.subject, "subject", words)
     if clause.object:
-        _thing_content(clause.object, "what" if clause.verb in ("be", "exist") else "object", words)
+        _noun_phrase_content(clause.object, "message" if clause.verb in ("be", "exist") else "object", words)
     if clause.recipient:
-        _thing_content(clause.recipient, "recipient", words)
+        _noun_phrase_content(clause.recipient, "recipient", words)
     if clause.companion:
-        _thing_content(clause.companion, "companion", words)
+        _noun_phrase_content(clause.companion, "companion", words)
     if clause.quality:
         words.append(("quality", clause.quality))
     if clause.goal:
@@ -147,13 +147,13 @@ def _clause_content(clause: Clause, words: list[tuple[str, str]]) -> None:
         words.append(("place", clause.place.concept))
 
 
-def _thing_content(thing: Thing, role: str, words: list[tuple[str, str]]) -> None:
-    words.append((role, thing.concept))
-    for quality in thing.qualities:
+def _noun_phrase_content(noun_phrase: NounPhrase, role: str, words: list[tuple[str, str]]) -> None:
+    words.append((role, noun_phrase.concept))
+    for quality in noun_phrase.adjectives:
         words.append(("quality", quality))
-    if thing.owner:
-        _thing_content(thing.owner, "owner", words)
-    if thing.clause:
-        _clause_content(thing.clause, words)
-    if thing.second:
-        _thing_content(thing.second, role, words)
+    if noun_phrase.owner:
+        _noun_phrase_content(noun_phrase.owner, "owner", words)
+    if noun_phrase.clause:
+        _clause_content(noun_phrase.clause, words)
+    if noun_phrase.second:
+        _noun_phrase_content(noun_phrase.second, role, words)

@@ -19,14 +19,14 @@ from seq2see.sources.pocket.meaning import Meaning, Word
 class Language(NamedTuple):
     """What a language must be able to do: put a meaning into words, and words into a line of text."""
 
-    say: Callable[[Meaning], list[Word]]
-    spell: Callable[[list[Word]], str]
+    realize: Callable[[Meaning], list[Word]]
+    detokenize: Callable[[list[Word]], str]
 
 
-Code = Literal["zh", "en"]
+LanguageCode = Literal["zh", "en"]
 LANGUAGES: dict[str, Language] = {
-    "zh": Language(chinese.say, chinese.spell),
-    "en": Language(english.say, english.spell),
+    "zh": Language(chinese.realize, chinese.detokenize),
+    "en": Language(english.realize, english.detokenize),
 }
 
 
@@ -36,15 +36,15 @@ def translate(meaning: Meaning, source: Language, target: Language) -> Example:
     The words reproduce the text: joined by nothing they are the Chinese line, joined by spaces the
     English one, except that no space stands before a question mark.
     """
-    source_words, target_words = source.say(meaning), target.say(meaning)
-    links, possible = align(source_words, target_words)
+    source_words, target_words = source.realize(meaning), target.realize(meaning)
+    links, possible_links = align(source_words, target_words)
     source_texts, source_tags, *_ = zip(*source_words, strict=True)
     target_texts, target_tags, *_ = zip(*target_words, strict=True)
     return Example(
-        source.spell(source_words),
-        target.spell(target_words),
-        links=links,
-        possible=possible,
+        source.detokenize(source_words),
+        target.detokenize(target_words),
+        sure_links=links,
+        possible_links=possible_links,
         source_words=source_texts,
         target_words=target_texts,
         source_tags=source_tags,
@@ -60,9 +60,9 @@ def align(source: list[Word], target: list[Word]) -> tuple[Links, Links]:
     source_nodes = {word.node: place for place, word in enumerate(source) if word.node}
     target_nodes = {word.node: place for place, word in enumerate(target) if word.node}
     sure = [(place, target_nodes[node]) for node, place in source_nodes.items() if node in target_nodes]
-    possible = []
+    possible_links = []
     for place, word in enumerate(source):
-        possible += [(place, target_nodes[node]) for node in word.also if node in target_nodes]
+        possible_links += [(place, target_nodes[node]) for node in word.secondary_nodes if node in target_nodes]
     for place, word in enumerate(target):
-        possible += [(source_nodes[node], place) for node in word.also if node in source_nodes]
-    return tuple(sure), tuple(dict.fromkeys(possible))
+        possible_links += [(source_nodes[node], place) for node in word.secondary_nodes if node in source_nodes]
+    return tuple(sure), tuple(dict.fromkeys(possible_links))

@@ -1,6 +1,6 @@
 """What may be seen in training, and what is kept to find out whether a model has understood.
 
-Which split a sentence belongs to is a function of its *content* (`meaning.content`): its nouns, names, verbs,
+Which split a sentence belongs to is a function of its *content* (`meaning.content_words`): its nouns, names, verbs,
 adjectives and places in their roles. Sentences of the same content are twins, however they differ
 in number, tense, question or pronoun, and twins always share a split.
 
@@ -15,34 +15,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from seq2see.core.seeds import chance, generator, mix
+from seq2see.core.seeds import derive_seed, generator, uniform
 from seq2see.sources.examples import Example
-from seq2see.sources.pocket.concepts import DEEDS, PRONOUNS, QUALITIES
-from seq2see.sources.pocket.draw_clauses import Clauses
-from seq2see.sources.pocket.meaning import Clause, Join, Meaning, Thing, content
+from seq2see.sources.pocket.concepts import ADJECTIVES, PRONOUNS, VERBS
+from seq2see.sources.pocket.meaning import Clause, CompoundSentence, Meaning, NounPhrase, content_words
 from seq2see.sources.pocket.pairing import Language, translate
+from seq2see.sources.pocket.sample_sentences import SentenceSampler
 
 SEED = 2025
 SIZES = {"valid": 750, "test": 750, "pairs": 500, "roles": 500, "length": 500}
-SHORT, LONG = 12, 24
-FEW = 7
+MAX_TRAIN_WORDS, MAX_WORDS = 12, 24
+MAX_CONTENT_WORDS = 7
 """Content words of a sentence for training; with more it can only be in `length`."""
 SUBJECT_ONLY = frozenset(["Lucy", "Jack", "nurse", "singer", "woman", "neighbour", "monkey", "panda"])
-SHOWN = Clause("have", Thing("I"), Thing("pen"))
+DEMO_SENTENCE = Clause("have", NounPhrase("I"), NounPhrase("pen"))
 """我有一支笔, the first sentence a newcomer tries: always in `test`, so that it is new to every model."""
-SHOWN_CONTENT = content(SHOWN)
+DEMO_CONTENT = content_words(DEMO_SENTENCE)
 
 
 def _held_out(kind: str, word: str, partners: tuple[str, ...]) -> list[tuple[str, str]]:
     """One in eight of a word's partners, chosen by hash, so that every word keeps enough of them."""
-    chosen = sorted(partners, key=lambda partner: mix(SEED, f"{kind}/{word}/{partner}"))
+    chosen = sorted(partners, key=lambda partner: derive_seed(SEED, f"{kind}/{word}/{partner}"))
     return [(word, partner) for partner in chosen[: round(len(partners) / 8)]]
 
 
 def held_out_pairs() -> frozenset[tuple[str, str]]:
     """(adjective, noun) and (verb, object) that never meet outside `pairs`."""
-    pairs = [pair for quality in QUALITIES for pair in _held_out("quality", quality.concept, quality.nouns)]
-    for deed in DEEDS:
+    pairs = [pair for quality in ADJECTIVES for pair in _held_out("quality", quality.concept, quality.nouns)]
+    for deed in VERBS:
         partners = tuple(noun for noun in deed.objects if noun not in PRONOUNS)
         pairs += _held_out("deed", deed.concept, partners)
     return frozenset(pairs) - {("have", "pen")}
@@ -53,44 +53,44 @@ HELD_OUT = held_out_pairs()
 
 def pairs_of(meaning: Meaning) -> Iterator[tuple[str, str]]:
     """All (adjective, noun) and (verb, object) pairs of a sentence."""
-    if isinstance(meaning, Join):
+    if isinstance(meaning, CompoundSentence):
         yield from pairs_of(meaning.first)
         yield from pairs_of(meaning.second)
         return
-    for thing in (meaning.subject, meaning.object, meaning.recipient, meaning.companion):
-        if thing:
-            yield from _pairs_in(thing)
+    for noun_phrase in (meaning.subject, meaning.object, meaning.recipient, meaning.companion):
+        if noun_phrase:
+            yield from _pairs_in(noun_phrase)
     if meaning.goal:
         yield (meaning.verb, meaning.goal.concept)
-    thing = meaning.object
-    while thing:
-        yield (meaning.verb, thing.concept)
-        thing = thing.second
-    thing = meaning.subject
-    while thing and meaning.quality:
-        yield (meaning.quality, thing.concept)
-        thing = thing.second
+    noun_phrase = meaning.object
+    while noun_phrase:
+        yield (meaning.verb, noun_phrase.concept)
+        noun_phrase = noun_phrase.second
+    noun_phrase = meaning.subject
+    while noun_phrase and meaning.quality:
+        yield (meaning.quality, noun_phrase.concept)
+        noun_phrase = noun_phrase.second
 
 
-def _pairs_in(thing: Thing) -> Iterator[tuple[str, str]]:
-    for quality in thing.qualities:
-        yield (quality, thing.concept)
-    if thing.clause:
-        yield from pairs_of(thing.clause._replace(object=Thing(thing.concept)))
-    if thing.owner:
-        yield from _pairs_in(thing.owner)
-    if thing.second:
-        yield from _pairs_in(thing.second)
+def _pairs_in(noun_phrase: NounPhrase) -> Iterator[tuple[str, str]]:
+    for quality in noun_phrase.adjectives:
+        yield (quality, noun_phrase.concept)
+    if noun_phrase.clause:
+        yield from pairs_of(noun_phrase.clause._replace(object=NounPhrase(noun_phrase.concept)))
+    if noun_phrase.owner:
+        yield from _pairs_in(noun_phrase.owner)
+    if noun_phrase.second:
+        yield from _pairs_in(noun_phrase.second)
 
 
 def split_of(meaning: Meaning) -> str:
     """The split that a sentence and all its twins belong to; "" if it would give something away."""
-    words = content(meaning)
-    if words == SHOWN_CONTENT:
+    words = content_words(meaning)
+    if words == DEMO_CONTENT:
         return "test"
     misplaced = [role for role, word in words if word in SUBJECT_ONLY and role != "subject"]
     unseen = any(pair in HELD_OUT for pair in pairs_of(meaning))
-    if len(words) > FEW:
+    if len(words) > MAX_CONTENT_WORDS:
         return "" if misplaced or unseen else "length"
     if misplaced:
         return "" if unseen or set(misplaced) != {"object"} else "roles"
@@ -99,55 +99,59 @@ def split_of(meaning: Meaning) -> str:
     if len(words) < 2:
         # "I sing": kept from training, the pronouns would hardly ever be seen with this verb.
         return "train"
-    share = chance(SEED, f"split {words}")
+    share = uniform(SEED, f"split {words}")
     return "valid" if share < 0.04 else "test" if share < 0.08 else "train"
 
 
 def fill_splits(source: Language, target: Language, size: int) -> dict[str, list[Example]]:
     """Draw sentences until every split is full; `train` gets `size` of them."""
-    room = {"train": size, **SIZES}
-    splits: dict[str, list[Example]] = {name: [] for name in room}
-    splits["test"].append(translate(SHOWN, source, target))
+    target_sizes = {"train": size, **SIZES}
+    splits: dict[str, list[Example]] = {name: [] for name in target_sizes}
+    splits["test"].append(translate(DEMO_SENTENCE, source, target))
     seen = {splits["test"][0].source}
     for meanings, names in (
         (_short(), ("train", "valid", "test", "pairs")),
         (_roles(), ("roles",)),
         (_long(), ("length",)),
     ):
-        while any(len(splits[name]) < room[name] for name in names):
+        while any(len(splits[name]) < target_sizes[name] for name in names):
             meaning = next(meanings)
             name = split_of(meaning)
-            if name in names and len(splits[name]) < room[name]:
+            if name in names and len(splits[name]) < target_sizes[name]:
                 example = translate(meaning, source, target)
-                if fits(example, name) and example.source not in seen:
+                if has_split_length(example, name) and example.source not in seen:
                     seen.add(example.source)
                     splits[name].append(example)
     return splits
 
 
-def fits(example: Example, split: str) -> bool:
+def has_split_length(example: Example, split: str) -> bool:
     """Whether a sentence has the right length for its split, counted in words of both languages."""
     shorter, longer = sorted((len(example.source_words), len(example.target_words)))
-    return shorter > SHORT and longer <= LONG if split == "length" else longer <= SHORT
+    return shorter > MAX_TRAIN_WORDS and longer <= MAX_WORDS if split == "length" else longer <= MAX_TRAIN_WORDS
 
 
 def _short() -> Iterator[Meaning]:
-    draw = Clauses(generator(SEED, "pocket short"))
+    draw = SentenceSampler(generator(SEED, "pocket short"))
     while True:
         yield draw.sentence()
 
 
 def _roles() -> Iterator[Meaning]:
     """Deeds that are done to the words that training knows as subjects only."""
-    draw = Clauses(generator(SEED, "pocket roles"))
-    objects = [(deed, tuple(word for word in deed.objects if word in SUBJECT_ONLY)) for deed in DEEDS]
+    draw = SentenceSampler(generator(SEED, "pocket roles"))
+    objects = [(deed, tuple(word for word in deed.objects if word in SUBJECT_ONLY)) for deed in VERBS]
     deeds = [deed._replace(objects=words) for deed, words in objects if words]
     while True:
-        yield draw.turned(draw.deed(draw.draw.one(deeds)))
+        yield draw.transform(draw.deed(draw.draw.one(deeds)))
 
 
 def _long() -> Iterator[Meaning]:
     """Nothing new, only more of it: two clauses, or one deed with many details."""
-    draw = Clauses(generator(SEED, "pocket long"), richness=3.0)
+    draw = SentenceSampler(generator(SEED, "pocket long"), detail=3.0)
     while True:
-        yield draw.two_clauses() if draw.draw.maybe(0.7) else draw.turned(draw.deed(draw.draw.one(DEEDS)))
+        yield (
+            draw.compound_sentence()
+            if draw.draw.with_probability(0.7)
+            else draw.transform(draw.deed(draw.draw.one(VERBS)))
+        )

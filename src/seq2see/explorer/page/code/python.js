@@ -35,7 +35,7 @@ export function text(value) {
 }
 
 /** `name = "..."`. */
-export function named(name, value) {
+export function assignText(name, value) {
   const told = text(value);
   return told.includes("\n") ? `${name} = (\n    ${indented(told)}\n)` : `${name} = ${told}`;
 }
@@ -78,8 +78,8 @@ function filled(items) {
 }
 
 /** A call on one line if it fits behind what stands before it, else its arguments on one below, else a line for each. */
-export function call(name, given, { before = "", after = "" } = {}) {
-  const items = given.filter((each) => each !== null && each !== undefined);
+export function call(name, args, { before = "", after = "" } = {}) {
+  const items = args.filter((each) => each !== null && each !== undefined);
   const short = `${before}${name}(${items.join(", ")})${after}`;
   if (!items.length || (short.length <= WIDEST && !short.includes("\n"))) return short;
   const below = `    ${items.join(", ")}`;
@@ -88,19 +88,19 @@ export function call(name, given, { before = "", after = "" } = {}) {
 }
 
 /** `name = call(...)`. */
-export function assigned(name, called, given, after = "") {
-  return call(called, given, { before: `${name} = `, after });
+export function assignCall(name, called, args, after = "") {
+  return call(called, args, { before: `${name} = `, after });
 }
 
 /** A line with a remark behind it, or below where both are too long together. */
-export function remarked(line, remark) {
-  const both = `${line}  # ${remark}`;
-  return both.length <= WIDEST && !line.includes("\n") ? both : `# ${remark}\n${line}`;
+export function withComment(line, comment) {
+  const both = `${line}  # ${comment}`;
+  return both.length <= WIDEST && !line.includes("\n") ? both : `# ${comment}\n${line}`;
 }
 
 /** The model of a run. */
-export function loaded(run, name = "model") {
-  return assigned(name, "seq2see.load", [text(run.loads)]);
+export function loadModel(run, name = "model") {
+  return assignCall(name, "seq2see.load", [text(run.load_name)]);
 }
 
 function indented(lines) {

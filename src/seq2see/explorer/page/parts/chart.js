@@ -1,22 +1,22 @@
 /**
  * Curves over a common axis, as SVG.
  *
- *   const chart = lineChart({ name: "loss", lines: [{ name: "pocket", x: [1, 2], y: [3, 2], colour, dashed, faint }] });
+ *   const chart = lineChart({ name: "loss", lines: [{ name: "pocket", x: [1, 2], y: [3, 2], color, dashed, faint }] });
  *   place.append(chart.element, legend(lines));
- *   bench.offer({ name: "loss", picture: chart.svg, table: chart.table });
+ *   bench.offer({ name: "loss", figure: chart.svg, table: chart.table });
  *
  * xName    what stands under the axis; `log` makes the y axis logarithmic (only where all values are above zero)
  * from     y begins there at the latest (0 for speeds)
  * onPick   (x) of the step that was pressed
  *
  * A line of many points is thinned to what a screen can show, keeping the largest and smallest of every stretch.
- * Pointing at the picture, or the arrow keys, tell the values at a step. `chart.svg.shown = {lines}` has all points.
+ * Pointing at the image, or the arrow keys, tell the values at a step. `chart.svg.viewData = {lines}` has all points.
  */
 
-import { LINES, paper } from "./colours.js";
+import { LINE_COLORS, palette } from "./colors.js";
 import { draw, fill, make } from "./dom.js";
-import { figure, tick } from "./figures.js";
-import { word } from "../words.js";
+import { formatNumber, formatTick } from "./figures.js";
+import { t } from "../words.js";
 
 const [WIDTH, HEIGHT] = [560, 300];
 const EDGE = { left: 90, right: 14, top: 12, bottom: 42 };
@@ -24,41 +24,41 @@ const FONT = { "font-size": 15, "font-family": "system-ui, 'Noto Sans CJK SC', s
 const HALF_LETTER = 4.8; // half as wide as a digit of this font, at most
 const MOST_POINTS = 1000;
 
-export function lineChart(given) {
-  const { name, lines, xName = "", log = false, from = null, onPick = null } = given;
+export function lineChart(options) {
+  const { name, lines, xName = "", log = false, from = null, onPick = null } = options;
   const scales = scalesOf(lines, log, from);
   const svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": name, tabindex: 0, class: "chart" });
-  const upright = { y1: EDGE.top, y2: HEIGHT - EDGE.bottom, stroke: paper().soft, "stroke-dasharray": "3 3" };
+  const upright = { y1: EDGE.top, y2: HEIGHT - EDGE.bottom, stroke: palette().soft, "stroke-dasharray": "3 3" };
   const cursor = draw("line", { ...upright, display: "none" });
   svg.append(...axes(scales, xName), ...lines.map((line, index) => pathOf(line, index, scales)), cursor);
-  svg.again = () => lineChart(given).svg;
-  svg.shown = { lines: lines.map(({ name: each, x, y }) => ({ name: each, x, y })) };
-  const told = make("output", { class: "chart-told", "aria-live": "polite" });
-  watch(svg, { lines, scales, cursor, told, onPick });
+  svg.redraw = () => lineChart(options).svg;
+  svg.viewData = { lines: lines.map(({ name: each, x, y }) => ({ name: each, x, y })) };
+  const readout = make("output", { class: "chart-readout", "aria-live": "polite" });
+  listen(svg, { lines, scales, cursor, readout, onPick });
   const table = () => ({
-    columns: ["", xName || "x", word("value")],
+    columns: ["", xName || "x", t("value")],
     rows: lines.filter((line) => !line.faint).flatMap((line) => line.x.map((x, place) => [line.name, x, line.y[place]])),
   });
-  return { element: make("figure", { class: "chart-box" }, make("figcaption", {}, name), svg, told), svg, table };
+  return { element: make("formatNumber", { class: "chart-box" }, make("figcaption", {}, name), svg, readout), svg, table };
 }
 
-/** What the colours of lines stand for, in the order of the lines; those that are dashed say so. */
+/** What the colors of lines stand for, in the order of the lines; those that are dashed say so. */
 export function legend(lines) {
-  return make("p", { class: "legend" }, ...lines.map(({ name, colour, dashed }, index) =>
-    make("span", {}, swatch(colour ?? LINES[index % LINES.length], dashed), name)));
+  return make("p", { class: "legend" }, ...lines.map(({ name, color, dashed }, index) =>
+    make("span", {}, swatch(color ?? LINE_COLORS[index % LINE_COLORS.length], dashed), name)));
 }
 
-export function swatch(colour, dashed = false) {
-  return make("span", { class: `swatch${dashed ? " dashed" : ""}`, style: { "--colour": colour } });
+export function swatch(color, dashed = false) {
+  return make("span", { class: `swatch${dashed ? " dashed" : ""}`, style: { "--color": color } });
 }
 
 /** Ticks at round numbers: 1, 2 or 5 times a power of ten apart. */
-export function ticks(least, most, wanted = 5) {
-  const rough = (most - least) / wanted || 1;
+export function ticks(min, max, wanted = 5) {
+  const rough = (max - min) / wanted || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].find((each) => each * power >= rough) * power;
-  const first = Math.ceil(least / step - 1e-9);
-  const count = Math.floor(most / step + 1e-9) - first + 1;
+  const first = Math.ceil(min / step - 1e-9);
+  const count = Math.floor(max / step + 1e-9) - first + 1;
   return Array.from({ length: Math.max(count, 0) }, (_, index) => Number(((first + index) * step).toPrecision(12)));
 }
 
@@ -67,10 +67,10 @@ function scalesOf(lines, log, from) {
   const ys = extent(lines.filter(({ faint }) => !faint).flatMap(({ y }) => extent(y)));
   if (from !== null) ys[0] = Math.min(ys[0], from);
   const isLog = log && ys[0] > 0;
-  const bend = isLog ? Math.log10 : (value) => value;
-  const [low, high] = padded(bend(ys[0]), bend(ys[1]), from !== null && !isLog ? 0 : 0.05);
+  const transform = isLog ? Math.log10 : (value) => value;
+  const [low, high] = padded(transform(ys[0]), transform(ys[1]), from !== null && !isLog ? 0 : 0.05);
   const x = (value) => EDGE.left + ((value - xs[0]) / (xs[1] - xs[0] || 1)) * (WIDTH - EDGE.left - EDGE.right);
-  const y = (value) => HEIGHT - EDGE.bottom - ((bend(value) - low) / (high - low || 1)) * (HEIGHT - EDGE.top - EDGE.bottom);
+  const y = (value) => HEIGHT - EDGE.bottom - ((transform(value) - low) / (high - low || 1)) * (HEIGHT - EDGE.top - EDGE.bottom);
   const back = (pixel) => xs[0] + ((pixel - EDGE.left) / (WIDTH - EDGE.left - EDGE.right)) * (xs[1] - xs[0]);
   const yTicks = isLog ? logTicks(low, high) : ticks(low, high);
   const counts = lines.every((line) => line.x.every(Number.isInteger)); // steps and places: there is none between two
@@ -86,13 +86,13 @@ function logTicks(low, high) {
 }
 
 function extent(values) {
-  let [least, most] = [Infinity, -Infinity];
+  let [min, max] = [Infinity, -Infinity];
   for (const value of values) {
     if (!Number.isFinite(value)) continue;
-    least = Math.min(least, value);
-    most = Math.max(most, value);
+    min = Math.min(min, value);
+    max = Math.max(max, value);
   }
-  return least <= most ? [least, most] : [0, 1];
+  return min <= max ? [min, max] : [0, 1];
 }
 
 function padded(low, high, share) {
@@ -101,63 +101,63 @@ function padded(low, high, share) {
 }
 
 function axes({ x, y, xTicks, yTicks }, xName) {
-  const { soft, line } = paper();
+  const { soft, line } = palette();
   const right = WIDTH - EDGE.right;
   const bottom = HEIGHT - EDGE.bottom;
   const across = yTicks.flatMap((value) => [
     draw("line", { x1: EDGE.left, x2: right, y1: y(value), y2: y(value), stroke: line }),
-    draw("text", { x: EDGE.left - 8, y: y(value) + 4, "text-anchor": "end", fill: soft, ...FONT }, tick(value)),
+    draw("text", { x: EDGE.left - 8, y: y(value) + 4, "text-anchor": "end", fill: soft, ...FONT }, formatTick(value)),
   ]);
-  const centred = { "text-anchor": "middle", fill: soft, ...FONT };
-  const inside = (value) => Math.min(x(value), WIDTH - HALF_LETTER * tick(value).length); // the last one would be cut off
-  const down = xTicks.map((value) => draw("text", { x: inside(value), y: bottom + 18, ...centred }, tick(value)));
-  const named = draw("text", { x: (EDGE.left + right) / 2, y: HEIGHT - 5, ...centred }, xName);
+  const centerd = { "text-anchor": "middle", fill: soft, ...FONT };
+  const inside = (value) => Math.min(x(value), WIDTH - HALF_LETTER * formatTick(value).length); // the last one would be cut off
+  const down = xTicks.map((value) => draw("text", { x: inside(value), y: bottom + 18, ...centerd }, formatTick(value)));
+  const named = draw("text", { x: (EDGE.left + right) / 2, y: HEIGHT - 5, ...centerd }, xName);
   return [...across, ...down, named];
 }
 
 function pathOf(line, index, { x, y }) {
-  const points = thinned(line).map(([at, value]) => [x(at), y(value)]);
+  const points = downsample(line).map(([at, value]) => [x(at), y(value)]);
   const inside = (top) => Math.min(Math.max(top, EDGE.top - 4), HEIGHT - EDGE.bottom + 4);
   const clipped = ([left, top]) => `${left.toFixed(1)} ${inside(top).toFixed(1)}`;
-  const colour = line.colour ?? LINES[index % LINES.length];
-  const looks = { stroke: colour, "stroke-width": line.faint ? 1 : 2.5, "stroke-opacity": line.faint ? 0.35 : 1 };
+  const color = line.color ?? LINE_COLORS[index % LINE_COLORS.length];
+  const attributes = { stroke: color, "stroke-width": line.faint ? 1 : 2.5, "stroke-opacity": line.faint ? 0.35 : 1 };
   const dashes = line.dashed ? { "stroke-dasharray": "7 4" } : {};
-  if (points.length === 1) return draw("circle", { cx: points[0][0], cy: points[0][1], r: 4, fill: colour });
-  return draw("path", { d: points.length ? `M${points.map(clipped).join("L")}` : "", fill: "none", ...looks, ...dashes });
+  if (points.length === 1) return draw("circle", { cx: points[0][0], cy: points[0][1], r: 4, fill: color });
+  return draw("path", { d: points.length ? `M${points.map(clipped).join("L")}` : "", fill: "none", ...attributes, ...dashes });
 }
 
 /** The points of a line, at most about as many as there are pixels, its peaks among them. */
-function thinned({ x, y }) {
+function downsample({ x, y }) {
   const points = x.map((at, place) => [at, y[place]]).filter(([, value]) => Number.isFinite(value));
   if (points.length <= MOST_POINTS) return points;
   const stretch = Math.ceil((2 * points.length) / MOST_POINTS);
   const kept = [];
   for (let start = 0; start < points.length; start += stretch) {
     const part = points.slice(start, start + stretch);
-    const least = part.reduce((one, other) => (other[1] < one[1] ? other : one));
-    const most = part.reduce((one, other) => (other[1] > one[1] ? other : one));
-    kept.push(...[...new Set([least, most])].sort((one, other) => one[0] - other[0]));
+    const min = part.reduce((one, other) => (other[1] < one[1] ? other : one));
+    const max = part.reduce((one, other) => (other[1] > one[1] ? other : one));
+    kept.push(...[...new Set([min, max])].sort((one, other) => one[0] - other[0]));
   }
   return kept;
 }
 
 /** Tell the values at the step that is pointed at, or walked to. */
-function watch(svg, { lines, scales, cursor, told, onPick }) {
+function listen(svg, { lines, scales, cursor, readout, onPick }) {
   const bold = lines.filter((line) => !line.faint && line.x.length);
   let at = null;
   const tell = (wanted) => {
     const steps = bold.map((line) => line.x[nearest(line.x, wanted)]);
     if (!steps.length) return;
     at = steps.reduce((one, other) => (Math.abs(other - wanted) < Math.abs(one - wanted) ? other : one));
-    const looks = { x1: scales.x(at), x2: scales.x(at), display: "inline" };
-    for (const [key, value] of Object.entries(looks)) cursor.setAttribute(key, value);
-    const values = bold.map((line) => `${line.name} ${figure(line.y[nearest(line.x, at)])}`);
-    fill(told, `${figure(at)}: ${values.join(" · ")}`);
+    const attributes = { x1: scales.x(at), x2: scales.x(at), display: "inline" };
+    for (const [key, value] of Object.entries(attributes)) cursor.setAttribute(key, value);
+    const values = bold.map((line) => `${line.name} ${formatNumber(line.y[nearest(line.x, at)])}`);
+    fill(readout, `${formatNumber(at)}: ${values.join(" · ")}`);
   };
   const leave = () => {
     at = null;
     cursor.setAttribute("display", "none");
-    fill(told);
+    fill(readout);
   };
   const place = (event) => scales.back(((event.clientX - svg.getBoundingClientRect().left) / svg.clientWidth) * WIDTH);
   svg.addEventListener("pointermove", (event) => tell(place(event)));

@@ -1,5 +1,5 @@
 /**
- * The Python that makes what is shown, in a fold under the view: to be read, copied and run. Views call `bench.code`.
+ * The Python that makes what is shown, in a fold under the view: to be read, copied and run. Views call `app.code`.
  *
  *   bench.code({ name: "attention", python: "import seq2see\n..." })
  *
@@ -9,9 +9,9 @@
  */
 
 import { fill, make } from "./dom.js";
-import { word } from "../words.js";
+import { t } from "../words.js";
 
-const TOLD = 2000; // milliseconds for which a button says that it was done
+const COPIED_PAUSE = 2000; // milliseconds for which a button says that it was done
 
 export class CodeFold {
   constructor() {
@@ -19,45 +19,45 @@ export class CodeFold {
     this.about = make("p", { class: "note" });
     this.list = make("div", {});
     this.element = make("details", { class: "code", hidden: true }, this.summary, this.about, this.list);
-    this.shown = new Map();
+    this.snippets = new Map();
   }
 
   /** Another view, or another language: nothing is shown until the view says what. */
   clear() {
-    this.summary.textContent = word("code");
-    this.about.textContent = word("code_help");
-    this.shown.clear();
+    this.summary.textContent = t("code");
+    this.about.textContent = t("code_help");
+    this.snippets.clear();
     fill(this.list);
     this.element.hidden = true;
   }
 
   /** What stands there already only gets another text: the keyboard's place and what is marked are not lost. */
   show({ name, python }) {
-    if (python === null) return this.drop(name);
-    if (!this.shown.has(name)) {
+    if (python === null) return this.remove(name);
+    if (!this.snippets.has(name)) {
       const code = make("code", {});
       const title = make("h3", {}, name);
-      const copy = make("button", { type: "button", "aria-label": `${word("copy")}: ${name}`, on: { click: () => copied(code, copy) } },
-        word("copy"));
-      this.shown.set(name, code);
+      const copy = make("button", { type: "button", "aria-label": `${t("copy")}: ${name}`, on: { click: () => copyCode(code, copy) } },
+        t("copy"));
+      this.snippets.set(name, code);
       this.list.append(make("section", {}, make("div", { class: "code-head" }, title, copy),
         make("pre", { class: "source", tabindex: "0", "data-code": name }, code)));
       this.element.hidden = false;
     }
-    const code = this.shown.get(name);
+    const code = this.snippets.get(name);
     if (code.textContent !== python) code.textContent = python;
     return undefined;
   }
 
-  drop(name) {
-    this.shown.get(name)?.closest("section").remove();
-    this.shown.delete(name);
-    this.element.hidden = this.shown.size === 0;
+  remove(name) {
+    this.snippets.get(name)?.closest("section").remove();
+    this.snippets.delete(name);
+    this.element.hidden = this.snippets.size === 0;
   }
 }
 
 /** Copy the text of an element as plain text; where a browser will not, it is marked and can be copied by hand. */
-function copied(code, button) {
+function copyCode(code, button) {
   const marked = getSelection();
   marked.selectAllChildren(code);
   const plain = (event) => {
@@ -68,6 +68,6 @@ function copied(code, button) {
   const done = document.execCommand("copy");
   document.removeEventListener("copy", plain);
   if (done) marked.removeAllRanges();
-  button.textContent = word(done ? "copied" : "copy_by_hand");
-  setTimeout(() => (button.textContent = word("copy")), TOLD);
+  button.textContent = t(done ? "copyCode" : "copy_by_hand");
+  setTimeout(() => (button.textContent = t("copy")), COPIED_PAUSE);
 }

@@ -8,80 +8,80 @@
  *   press(bench.word("play"), act)
  *   row(...)                                                   controls side by side
  *
- * Each starts with `bench.state[key]`; a change is written to the link by `bench.set` and then `redraw()` is called.
- * `redraw` may be asynchronous (wrap it in `latest` of dom.js); what it throws is told to the user by `bench.fail`.
+ * Each starts with `app.state[key]`; a change is written to the link by `app.set` and then `redraw()` is called.
+ * `redraw` may be asynchronous (wrap it in `coalesced` of dom.js); what it throws is told to the user by `app.fail`.
  * A slider redraws while it is dragged, a text box when the keyboard has rested for a moment.
  * A control's `set(value)` changes what it shows without a redraw, for views that move it themselves.
  */
 
-import { fill, make, soon } from "./dom.js";
-import { figure } from "./figures.js";
+import { fill, make, debounce } from "./dom.js";
+import { formatNumber } from "./figures.js";
 
-const LONGEST = 20_000;
+const MAX_LENGTH = 20_000;
 
-export function slider(bench, key, { name, from = 0, to = 1, step = 1, shown = figure, redraw }) {
+export function slider(app, key, { name, from = 0, to = 1, step = 1, format = formatNumber, redraw }) {
   const input = make("input", { type: "range", name: key, min: from, max: to, step, id: `control-${key}` });
-  const told = make("output", { for: input.id });
-  const tell = () => (told.textContent = shown(Number(input.value)));
+  const output = make("output", { for: input.id });
+  const tell = () => (output.textContent = format(Number(input.value)));
   input.addEventListener("input", () => {
     tell();
-    bench.set({ [key]: Number(input.value) });
-    redrawn(bench, redraw);
+    app.set({ [key]: Number(input.value) });
+    runRedraw(app, redraw);
   });
-  const box = labelled(name, input, told);
-  return shownAs(box, bench.state[key], (value) => {
+  const box = labeled(name, input, output);
+  return withSetter(box, app.state[key], (value) => {
     input.value = value;
     tell();
   });
 }
 
 /** One of a few: `options` are pairs of value and name, or values that name themselves. */
-export function choice(bench, key, { name, options, redraw }) {
+export function dropdown(app, key, { name, options, redraw }) {
   const pairs = options.map((option) => (Array.isArray(option) ? option : [option, option]));
   const entries = pairs.map(([value, text]) => make("option", { value: String(value) }, text));
   const select = make("select", { name: key, id: `control-${key}` }, ...entries);
   select.addEventListener("change", () => {
-    bench.set({ [key]: pairs[select.selectedIndex][0] });
-    redrawn(bench, redraw);
+    app.set({ [key]: pairs[select.selectedIndex][0] });
+    runRedraw(app, redraw);
   });
-  const box = labelled(name, select);
-  return shownAs(box, bench.state[key], (value) => {
+  const box = labeled(name, select);
+  return withSetter(box, app.state[key], (value) => {
     const place = pairs.findIndex(([each]) => String(each) === String(value));
     select.selectedIndex = Math.max(place, 0);
   });
 }
 
-export function toggle(bench, key, { name, redraw }) {
+export function toggle(app, key, { name, redraw }) {
   const input = make("input", { type: "checkbox", name: key, id: `control-${key}` });
   input.addEventListener("change", () => {
-    bench.set({ [key]: input.checked });
-    redrawn(bench, redraw);
+    app.set({ [key]: input.checked });
+    runRedraw(app, redraw);
   });
   const box = make("label", { class: "control toggle", for: input.id }, input, make("span", {}, name));
-  return shownAs(box, bench.state[key], (value) => (input.checked = Boolean(value)));
+  return withSetter(box, app.state[key], (value) => (input.checked = Boolean(value)));
 }
 
 /** A text of any length up to what the server takes; `lines: 1` makes it a single line, where Enter redraws at once. */
-export function textBox(bench, key, { name, lines = 2, placeholder = "", redraw }) {
+export function textBox(app, key, { name, lines = 2, placeholder = "", redraw }) {
   const tag = lines === 1 ? "input" : "textarea";
-  const properties = { name: key, id: `control-${key}`, maxlength: LONGEST, placeholder, spellcheck: "false" };
+  const properties = { name: key, id: `control-${key}`, maxlength: MAX_LENGTH, placeholder, spellcheck: "false" };
   const input = make(tag, { ...properties, ...(lines === 1 ? { type: "text" } : { rows: lines }) });
   const change = () => {
-    if (input.value === bench.state[key]) return;
-    bench.set({ [key]: input.value });
-    redrawn(bench, redraw);
+    if (input.value === app.state[key]) return;
+    app.set({ [key]: input.value });
+    runRedraw(app, redraw);
   };
-  input.addEventListener("input", soon(change));
+  input.addEventListener("input", debounce(change));
   input.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (lines === 1 || event.ctrlKey || event.metaKey) && !event.isComposing) change();
   });
-  const box = labelled(name, input);
+  const box = labeled(name, input);
   box.classList.add("wide");
-  return shownAs(box, bench.state[key], (value) => (input.value = value));
+  return withSetter(box, app.state[key], (value) => (input.value = value));
 }
 
-export function press(name, act) {
-  return make("button", { type: "button", on: { click: act } }, name);
+export function button(name, action) {
+  return make("button", { type: "button", on: { click: action } }, name);
 }
 
 export function row(...controls) {
@@ -89,21 +89,21 @@ export function row(...controls) {
 }
 
 /** A redraw that fails, at once or later, is told where the view stands. */
-async function redrawn(bench, redraw) {
+async function runRedraw(app, redraw) {
   try {
     await redraw();
   } catch (error) {
-    bench.fail(error);
+    app.fail(error);
   }
 }
 
-function labelled(name, input, ...more) {
+function labeled(name, input, ...more) {
   const text = make("span", { class: "name" }, name);
   const box = make("label", { class: "control", for: input.id });
   return fill(box, text, input, ...more);
 }
 
-function shownAs(box, value, set) {
+function withSetter(box, value, set) {
   set(value);
   box.set = set;
   return box;

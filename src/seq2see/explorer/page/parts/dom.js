@@ -7,34 +7,34 @@
  */
 
 const SVG = "http://www.w3.org/2000/svg";
-const REACHED = "a[href], button, input, select, textarea, summary, [tabindex]"; // by the keyboard
+const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]"; // by the keyboard
 
 /** An HTML element with attributes and children; strings and numbers among the children become text. */
 export function make(tag, properties = {}, ...children) {
-  return furnish(document.createElement(tag), properties, children);
+  return setProperties(document.createElement(tag), properties, children);
 }
 
 /** An SVG element, in the same way. */
 export function draw(tag, properties = {}, ...children) {
-  const element = furnish(document.createElementNS(SVG, tag), properties, children);
+  const element = setProperties(document.createElementNS(SVG, tag), properties, children);
   if (tag === "svg") element.setAttribute("xmlns", SVG);
   return element;
 }
 
 /** Put other children into an element, in place of those it has; the keyboard stays where it was among them. */
 export function fill(element, ...children) {
-  const back = keyboardIn(element);
+  const back = focusRestorer(element);
   element.replaceChildren(...children.filter((child) => child !== null && child !== undefined).map(asNode));
   back();
   return element;
 }
 
 /** The way back for the keyboard: to what has the same name, else to what stands in the same place among its like. */
-function keyboardIn(element) {
+function focusRestorer(element) {
   const { activeElement: active } = document;
   if (!active || active === element || !element.contains(active)) return () => {};
   const isAlike = (each) => each.tagName === active.tagName && each.getAttribute("role") === active.getAttribute("role");
-  const reached = () => [...element.querySelectorAll(REACHED)].filter((each) => isAlike(each) && !each.disabled);
+  const reached = () => [...element.querySelectorAll(FOCUSABLE)].filter((each) => isAlike(each) && !each.disabled);
   const place = reached().indexOf(active);
   return () => {
     const now = reached();
@@ -44,7 +44,7 @@ function keyboardIn(element) {
   };
 }
 
-function furnish(element, properties, children) {
+function setProperties(element, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
     if (value === null || value === undefined || value === false) continue;
     if (name === "on") for (const [event, heard] of Object.entries(value)) element.addEventListener(event, heard);
@@ -60,11 +60,11 @@ function asNode(child) {
 }
 
 /** Call something once nobody has asked for it for a while: one request for a word, not one for each letter. */
-export function soon(act, milliseconds = 250) {
+export function debounce(action, milliseconds = 250) {
   let waiting = 0;
   return (...given) => {
     clearTimeout(waiting);
-    waiting = setTimeout(() => act(...given), milliseconds);
+    waiting = setTimeout(() => action(...given), milliseconds);
   };
 }
 
@@ -79,13 +79,13 @@ export function soon(act, milliseconds = 250) {
  * One after another, in the order of asking; what is wanted again while it waits is done once. Inside an act call the plain
  * functions (`this.paint()`): a turn that waits for another turn waits forever.
  */
-export function turns() {
+export function serialQueue() {
   let last = Promise.resolve();
-  return (act) => {
+  return (action) => {
     let waiting = null;
     const begin = () => {
       waiting = null;
-      return act();
+      return action();
     };
     return () => {
       waiting ??= last = last.then(begin, begin);
@@ -95,6 +95,6 @@ export function turns() {
 }
 
 /** An act that minds only itself: while it runs, what is wanted meanwhile is done once, afterwards. */
-export function latest(act) {
-  return turns()(act);
+export function coalesced(action) {
+  return serialQueue()(action);
 }

@@ -1,50 +1,50 @@
 /**
- * Taking home what is shown. Views call `bench.offer`, which puts the buttons of this file under the view.
+ * Taking home what is shown. Views call `app.offer`, which puts the buttons of this file under the view.
  *
- *   bench.offer({ name: "attention", picture: map.picture, table: { columns: ["a", "b"], rows: [[1, 2]] } })
- *   bench.offer({ name: "curve", picture: chart.svg, table: chart.table })
- *   bench.offer({ name: "tokens", picture: strip, table })
+ *   bench.offer({ name: "attention", figure: map.figure, table: { columns: ["a", "b"], rows: [[1, 2]] } })
+ *   bench.offer({ name: "curve", figure: chart.svg, table: chart.table })
+ *   bench.offer({ name: "tokens", figure: strip, table })
  *
- * `picture` is a function that draws an <svg>, an <svg> of the page (which knows how to draw itself `again`), or any other
+ * `image` is a function that draws an <svg>, an <svg> of the page (which knows how to draw itself `redraw`), or any other
  * element of the page; without one the table itself is drawn. `table` may be a function, too. Nothing is made before a
  * button is pressed, and then on white paper, whatever the page looks like: it goes into a document. So everything can be
  * had in three ways: to be seen anywhere (PNG), to be enlarged and edited (SVG), and as numbers (CSV).
  */
 
-import { onWhitePaper, paper } from "./colours.js";
+import { withLightTheme, palette } from "./colors.js";
 import { make } from "./dom.js";
-import { pageDrawing, tableDrawing } from "./page_paper.js";
+import { elementToSvg, tableToSvg } from "./page_paper.js";
 
-const FINER = 2; // pixels of a PNG for each of a drawing, so that it can be printed
-const MOST_PIXELS = 1e8; // of a PNG; browsers have no larger canvas
-const LONGEST_SIDE = 16_000;
+const PNG_SCALE = 2; // pixels of a PNG for each of a drawing, so that it can be printed
+const MAX_PIXELS = 1e8; // of a PNG; browsers have no larger canvas
+const MAX_SIDE = 16_000;
 
 /** Buttons for one thing that is offered; it may be `replaced` by a newer one, and they give that. */
 export class Downloads {
-  constructor(what) {
+  constructor(message) {
     this.named = make("span", {});
     const buttons = { PNG: () => this.png(), SVG: () => this.svg(), CSV: () => this.csv() };
     this.buttons = Object.entries(buttons).map(([kind, blobOf]) =>
       make("button", { type: "button", "data-kind": kind, on: { click: () => this.save(kind, blobOf) } }, kind));
     this.element = make("p", { class: "downloads" }, this.named, ...this.buttons);
-    this.replace(what);
+    this.replace(message);
   }
 
-  replace(what) {
-    this.what = what;
-    if (this.named.textContent === what.name) return;
-    this.named.textContent = what.name;
-    for (const button of this.buttons) button.setAttribute("aria-label", `${what.name} ${button.dataset.kind}`);
+  replace(message) {
+    this.message = message;
+    if (this.named.textContent === message.name) return;
+    this.named.textContent = message.name;
+    for (const button of this.buttons) button.setAttribute("aria-label", `${message.name} ${button.dataset.kind}`);
   }
 
   async save(kind, blobOf) {
     const address = URL.createObjectURL(await blobOf());
-    make("a", { href: address, download: `${fileName(this.what.name)}.${kind.toLowerCase()}` }).click();
+    make("a", { href: address, download: `${fileName(this.message.name)}.${kind.toLowerCase()}` }).click();
     setTimeout(() => URL.revokeObjectURL(address), 10_000);
   }
 
   drawing() {
-    return onWhitePaper(() => drawingOf(this.what));
+    return withLightTheme(() => drawingOf(this.message));
   }
 
   svg() {
@@ -52,12 +52,12 @@ export class Downloads {
   }
 
   async png() {
-    const canvas = await painted(this.drawing());
+    const canvas = await rasterize(this.drawing());
     return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
   }
 
   csv() {
-    return new Blob([csvText(made(this.what.table))], { type: "text/csv;charset=utf-8" });
+    return new Blob([csvText(resolved(this.message.table))], { type: "text/csv;charset=utf-8" });
   }
 }
 
@@ -87,8 +87,8 @@ function made(thing) {
   return typeof thing === "function" ? thing() : thing;
 }
 
-function drawingOf({ picture, table }) {
-  const found = made(picture?.again ?? picture) ?? tableDrawing(made(table));
+function drawingOf({ figure, table }) {
+  const found = made(figure?.again ?? figure) ?? tableDrawing(made(table));
   return found instanceof SVGElement ? found : pageDrawing(found);
 }
 
@@ -104,10 +104,10 @@ async function painted(svg) {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(textOf(sized))}`;
   await image.decode();
-  const finer = Math.min(FINER, LONGEST_SIDE / Math.max(width, height), Math.sqrt(MOST_PIXELS / (width * height)));
+  const finer = Math.min(PNG_SCALE, MAX_SIDE / Math.max(width, height), Math.sqrt(MAX_PIXELS / (width * height)));
   const canvas = make("canvas", { width: Math.round(finer * width), height: Math.round(finer * height) });
   const context = canvas.getContext("2d");
-  context.fillStyle = onWhitePaper(paper).paper;
+  context.fillStyle = withLightTheme(palette).palette;
   context.fillRect(0, 0, canvas.width, canvas.height);
   context.drawImage(image, 0, 0, canvas.width, canvas.height);
   return canvas;

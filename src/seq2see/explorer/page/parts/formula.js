@@ -1,5 +1,5 @@
 /**
- * Formulas as MathML, which browsers set by themselves: no library, no picture.
+ * Formulas as MathML, which browsers set by themselves: no library, no image.
  *
  * They are written in a line of text, much as people write them in mail: `softmax(frac{Q K^T}{root{d}}) V`. A word of
  * several letters is upright, a single letter slanted; `_` and `^` set what follows low and high, braces hold things
@@ -36,7 +36,7 @@ export function formula(text) {
   return place;
 }
 
-/** All that there is, side by side; `tokens` are used up. Letters may touch, words are kept apart from their neighbours. */
+/** All that there is, side by side; `tokens` are used up. Letters may touch, words are kept apart from their neighbors. */
 function row(tokens) {
   const parts = [];
   let before = "";

@@ -13,40 +13,40 @@ const PARTS = { q: "queries", k: "keys", v: "values" };
 const CHANGE = /^([qkv])\.(\d+)\.(\d+)=(-?\d+(?:\.\d+)?(?:e-?\d+)?)$/;
 
 /** What a query and a key have in common, number by number; their sum is the score before it is divided. */
-export function termsOf(head, query, key) {
+export function dotProductTerms(head, query, key) {
   const [asked, given] = [rowOf(head.queries, query), rowOf(head.keys, key)];
-  if (head.formula !== "additive") return asked.map((value, place) => value * given[place]);
-  return asked.map((value, place) => head.vector.values[place] * Math.tanh(value + given[place]));
+  if (head.score_function !== "additive") return asked.map((value, place) => value * given[place]);
+  return asked.map((value, place) => head.score_vector.values[place] * Math.tanh(value + given[place]));
 }
 
 /** Everything that happens to one query. */
-export function stepsOf(head, query, changes) {
-  const steps = sharesOf(head, query, changes);
-  return { ...steps, output: mixed(head.values, steps.weights) };
+export function attentionSteps(head, query, changes) {
+  const steps = attentionRow(head, query, changes);
+  return { ...steps, output: weightedSum(head.values, steps.weights) };
 }
 
 /** The same up to the softmax. */
-function sharesOf(head, query, { scaled: divide, masked }) {
+function attentionRow(head, query, { scaled: divide, masked }) {
   const count = head.keys.shape[0];
   const products = Array.from({ length: count }, (_, key) => productOf(head, query, key));
-  const scaled = products.map((value) => (divide ? value * scaleOf(head) : value));
-  const lean = head.lean.values.length ? rowOf(head.lean, query) : null;
-  const leaned = lean ? scaled.map((value, key) => value + lean[key]) : scaled;
-  const allowed = Array.from(rowOf(head.allowed, query), (value) => !masked || value > 0);
-  const weights = softmax(leaned.map((value, key) => (allowed[key] ? value : -Infinity)));
-  return { products, scaled, lean, leaned, allowed, weights };
+  const scaled = products.map((value) => (divide ? value * scoreScale(head) : value));
+  const bias = head.bias.values.length ? rowOf(head.bias, query) : null;
+  const biased = bias ? scaled.map((value, key) => value + bias[key]) : scaled;
+  const attention_mask = Array.from(rowOf(head.attention_mask, query), (value) => !masked || value > 0);
+  const weights = softmax(biased.map((value, key) => (attention_mask[key] ? value : -Infinity)));
+  return { products, scaled, bias, biased, attention_mask, weights };
 }
 
-export function weightsOf(head, changes) {
+export function attentionMatrix(head, changes) {
   const [rows, columns] = [head.queries.shape[0], head.keys.shape[0]];
   const found = new Float32Array(rows * columns);
-  for (let query = 0; query < rows; query += 1) found.set(sharesOf(head, query, changes).weights, query * columns);
+  for (let query = 0; query < rows; query += 1) found.set(attentionRow(head, query, changes).weights, query * columns);
   return found;
 }
 
 /** What q · k is multiplied by. */
-export function scaleOf({ formula, size }) {
-  return formula === "scaled-dot" ? 1 / Math.sqrt(size) : 1;
+export function scoreScale({ score_function, head_dim }) {
+  return score_function === "scaled-dot" ? 1 / Math.sqrt(head_dim) : 1;
 }
 
 /** eˣ / Σ eˣ; the largest is taken away first, so that nothing overflows. Where nothing is allowed, nothing is taken. */
@@ -59,16 +59,16 @@ export function softmax(scores) {
 }
 
 /** The sum of all values, each by its weight. */
-export function mixed(values, weights) {
-  const [count, size] = values.shape;
-  const found = new Array(size).fill(0);
+export function weightedSum(values, weights) {
+  const [count, head_dim] = values.shape;
+  const found = new Array(head_dim).fill(0);
   for (let key = 0; key < count; key += 1)
-    for (let place = 0; place < size; place += 1) found[place] += weights[key] * values.values[key * size + place];
+    for (let place = 0; place < head_dim; place += 1) found[place] += weights[key] * values.values[key * head_dim + place];
   return found;
 }
 
 /** The changes that a text of the link says, those that fit this head: [{part, row, column, value}]. */
-export function changesOf(head, text) {
+export function parseEdits(head, text) {
   const found = text.split(",").map((each) => CHANGE.exec(each)).filter(Boolean);
   return found
     .map(([, part, row, column, value]) => ({ part, row: Number(row), column: Number(column), value: Number(value) }))
@@ -76,13 +76,13 @@ export function changesOf(head, text) {
 }
 
 /** The text for a list of changes. */
-export function changesText(changes) {
+export function formatEdits(changes) {
   return changes.map(({ part, row, column, value }) => `${part}.${row}.${column}=${value}`).join(",");
 }
 
-export function edited(head, text) {
+export function withEdits(head, text) {
   const changed = { ...head };
-  for (const { part, row, column, value } of changesOf(head, text)) {
+  for (const { part, row, column, value } of parseEdits(head, text)) {
     const name = PARTS[part];
     const { shape } = changed[name];
     if (changed[name] === head[name]) changed[name] = { shape, values: Float64Array.from(head[name].values) };
@@ -104,13 +104,13 @@ export function meanRow({ shape: [rows, width], values }) {
 }
 
 function productOf(head, query, key) {
-  const { values, shape: [, size] } = head.queries;
+  const { values, shape: [, head_dim] } = head.queries;
   const keys = head.keys.values;
   let sum = 0;
-  if (head.formula === "additive") {
-    const vector = head.vector.values;
-    for (let place = 0; place < size; place += 1)
-      sum += vector[place] * Math.tanh(values[query * size + place] + keys[key * size + place]);
-  } else for (let place = 0; place < size; place += 1) sum += values[query * size + place] * keys[key * size + place];
+  if (head.score_function === "additive") {
+    const score_vector = head.score_vector.values;
+    for (let place = 0; place < head_dim; place += 1)
+      sum += score_vector[place] * Math.tanh(values[query * head_dim + place] + keys[key * head_dim + place]);
+  } else for (let place = 0; place < head_dim; place += 1) sum += values[query * head_dim + place] * keys[key * head_dim + place];
   return sum;
 }

@@ -5,7 +5,7 @@
  *   place.append(line);
  *
  * `order[i]` is the number of the token that stands at place i; the numbers are shown below the tokens.
- * `line.shown = {tokens, order}` is what is shown; while something is carried, only the strip changes, and `onOrder` is
+ * `line.viewData = {tokens, order}` is what is shown; while something is carried, only the strip changes, and `onOrder` is
  * called when it is put down.
  */
 
@@ -15,46 +15,46 @@ import { readable } from "./strip.js";
 export function reorderStrip({ name, tokens, order, onOrder }) {
   const strip = make("div", { class: "strip reorder", role: "listbox", "aria-label": name });
   const items = tokens.map((token, index) =>
-    make("span", { class: "token", role: "option", tabindex: "-1", "data-index": index }, make("span", { class: "piece" },
+    make("span", { class: "token", role: "option", tabindex: "-1", "data-index": index }, make("span", { class: "token-text" },
       readable(token) || "∅"), make("small", {}, index + 1)));
   let now = [...order];
-  let carried = -1;
-  let begun = "";
-  const lay = () => {
+  let dragged = -1;
+  let orderBefore = "";
+  const render = () => {
     fill(strip, ...now.map((token) => items[token]));
-    strip.shown = { tokens: now.map((token) => tokens[token]), order: [...now] };
+    strip.viewData = { tokens: now.map((token) => tokens[token]), order: [...now] };
     now.forEach((token, place) => items[token].classList.toggle("moved", token !== place));
   };
   const walkTo = (token) => {
     items.forEach((item, index) => (item.tabIndex = index === token ? 0 : -1));
   };
-  const put = (token, place) => {
+  const move = (token, place) => {
     now = now.filter((each) => each !== token);
     now.splice(Math.min(Math.max(place, 0), now.length), 0, token);
-    lay();
+    render();
   };
   const tokenAt = (event) => {
     const under = document.elementFromPoint(event.clientX, event.clientY)?.closest(".token");
     return under && strip.contains(under) ? items.indexOf(under) : -1;
   };
   strip.addEventListener("pointerdown", (event) => {
-    carried = items.indexOf(event.target.closest(".token"));
-    begun = now.join();
-    if (carried < 0) return;
-    items[carried].classList.add("carried");
+    dragged = items.indexOf(event.target.closest(".token"));
+    orderBefore = now.join();
+    if (dragged < 0) return;
+    items[dragged].classList.add("dragged");
     strip.setPointerCapture(event.pointerId);
   });
   strip.addEventListener("pointermove", (event) => {
-    const over = carried < 0 ? -1 : tokenAt(event);
-    if (over >= 0 && over !== carried) put(carried, now.indexOf(over));
+    const over = dragged < 0 ? -1 : tokenAt(event);
+    if (over >= 0 && over !== dragged) move(dragged, now.indexOf(over));
   });
   const drop = () => {
-    if (carried < 0) return;
-    items[carried].classList.remove("carried");
-    walkTo(carried);
-    items[carried].focus();
-    carried = -1;
-    if (now.join() !== begun) onOrder([...now]);
+    if (dragged < 0) return;
+    items[dragged].classList.remove("dragged");
+    walkTo(dragged);
+    items[dragged].focus();
+    dragged = -1;
+    if (now.join() !== orderBefore) onOrder([...now]);
   };
   strip.addEventListener("pointerup", drop);
   strip.addEventListener("pointercancel", drop);
@@ -66,17 +66,17 @@ export function reorderStrip({ name, tokens, order, onOrder }) {
     const place = now.indexOf(token);
     if (event.shiftKey) {
       if (now[place + step] === undefined) return;
-      put(token, place + step);
+      move(token, place + step);
       onOrder([...now]);
     } else walkTo(now[place + step] ?? token);
     items[event.shiftKey ? token : now[place + step] ?? token].focus();
   });
-  lay();
+  render();
   walkTo(now[0]);
   return strip;
 }
 
 /** The same things in an order that chance chooses. */
-export function shuffled(places) {
+export function shuffle(places) {
   return places.map((place) => [Math.random(), place]).sort(([one], [other]) => one - other).map(([, place]) => place);
 }

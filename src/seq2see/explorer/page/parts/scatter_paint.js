@@ -1,38 +1,38 @@
 /** How a map of points is painted, on a canvas or as SVG: points, names as far as there is room, and those that stand out. */
 
-import { LINES } from "./colours.js";
+import { LINE_COLORS } from "./colors.js";
 import { readable } from "./strip.js";
 
 const CELL = 90; // pixels: room of a name
 const MANY = 2000; // beyond so many, points are small and shine through
 const FONT = '15px system-ui, "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", sans-serif';
 
-/** `seen` are the points in sight, as number, x and y; `marked` those that stand out, the first of them the most. */
-export function paintPoints(context, { size, seen, marked, labels, colours, ofPoint }) {
+/** `visible` are the points in sight, as number, x and y; `marked` those that stand out, the first of them the most. */
+export function paintPoints(context, { size, visible, marked, labels, colors, ofPoint }) {
   context.globalAlpha = 1;
-  context.fillStyle = colours.paper;
+  context.fillStyle = colors.palette;
   context.fillRect(0, 0, size.width, size.height);
-  context.globalAlpha = marked.length ? 0.35 : seen.length > MANY ? 0.6 : 1;
-  const radius = seen.length > MANY ? 1.2 : 2.2;
-  for (const [index, x, y] of seen) dot(context, x, y, radius, ofPoint?.[index] ?? LINES[0]);
-  names(context, { seen, labels, colours });
+  context.globalAlpha = marked.length ? 0.35 : visible.length > MANY ? 0.6 : 1;
+  const radius = visible.length > MANY ? 1.2 : 2.2;
+  for (const [index, x, y] of visible) dot(context, x, y, radius, ofPoint?.[index] ?? LINE_COLORS[0]);
+  names(context, { visible, labels, colors });
   context.globalAlpha = 1;
-  marked.toReversed().forEach((each) => outstanding(context, each, { labels, colours }));
+  marked.toReversed().forEach((each) => highlighted(context, each, { labels, colors }));
 }
 
-function dot(context, x, y, radius, colour) {
+function dot(context, x, y, radius, color) {
   context.beginPath();
   context.arc(x, y, radius, 0, 2 * Math.PI);
-  context.fillStyle = colour;
+  context.fillStyle = color;
   context.fill();
 }
 
 /** Names where no other stands: the first of the list, which are the commonest, come first. */
-function names(context, { seen, labels, colours }) {
+function names(context, { visible, labels, colors }) {
   const taken = new Set();
   context.font = FONT;
-  context.fillStyle = colours.ink;
-  for (const [index, x, y] of seen) {
+  context.fillStyle = colors.ink;
+  for (const [index, x, y] of visible) {
     const [column, line] = [Math.floor(x / CELL), Math.floor(y / 20)];
     if ([-1, 0, 1].some((step) => taken.has(`${column + step},${line}`))) continue;
     taken.add(`${column},${line}`);
@@ -41,12 +41,12 @@ function names(context, { seen, labels, colours }) {
 }
 
 /** A point with its name over everything else. */
-function outstanding(context, [index, x, y, first], { labels, colours }) {
-  dot(context, x, y, first ? 7 : 5, first ? colours.mark : LINES[2]);
+function highlighted(context, [index, x, y, first], { labels, colors }) {
+  dot(context, x, y, first ? 7 : 5, first ? colors.mark : LINE_COLORS[2]);
   context.font = `bold ${FONT}`;
   context.lineWidth = 4;
-  context.strokeStyle = colours.paper;
+  context.strokeStyle = colors.palette;
   context.strokeText(readable(labels[index]), x + 9, y + 5);
-  context.fillStyle = colours.ink;
+  context.fillStyle = colors.ink;
   context.fillText(readable(labels[index]), x + 9, y + 5);
 }

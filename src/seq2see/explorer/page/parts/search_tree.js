@@ -11,10 +11,10 @@
  * onPick    (number) when a branch is pressed; onPoint the same for pointer and keyboard, -1 when they leave
  *
  * The arrow keys walk: left to what a branch continues, right to its best continuation, up and down in a column.
- * `tree.svg.shown = {numbers, winner}` is what is shown.
+ * `tree.svg.viewData = {numbers, best_path}` is what is shown.
  */
 
-import { LINES, paper } from "./colours.js";
+import { LINE_COLORS, palette } from "./colors.js";
 import { draw, make } from "./dom.js";
 import { readable } from "./strip.js";
 
@@ -23,23 +23,23 @@ const [LEFT, TOP] = [70, 10];
 const FONT = { "font-family": "system-ui, 'Noto Sans CJK SC', sans-serif" };
 const LETTERS = 9;
 
-export function searchTree(given) {
-  const { name, branches, winner, until, first, pruned, told, onPick, onPoint } = given;
-  const won = new Set(winner);
-  const isShown = (number) => branches.time[number] < until && (pruned || branches.fate[number] !== "left");
+export function searchTree(options) {
+  const { name, branches, best_path, until, first, pruned, format, onPick, onPoint } = options;
+  const onBestPath = new Set(best_path);
+  const isShown = (number) => branches.time[number] < until && (pruned || branches.outcome[number] !== "left");
   const numbers = branches.time.map((_, number) => number).filter(isShown);
   const places = placed(numbers, branches);
   const wide = LEFT + Math.max(until, 1) * ACROSS;
   const high = TOP + Math.max(1, ...numbers.map((number) => places.get(number).rank + 1)) * DOWN;
   const size = { width: wide, height: high, viewBox: `0 0 ${wide} ${high}` };
   const svg = draw("svg", { ...size, role: "tree", "aria-label": name, class: "search-tree" });
-  svg.append(...numbers.map((number) => edge(number, branches, places, won)));
+  svg.append(...numbers.map((number) => edge(number, branches, places, onBestPath)));
   svg.append(label({ x: LEFT - 46, y: TOP + HEIGHT / 2, size: 17 }, first));
-  const nodes = new Map(numbers.map((number) => [number, node(number, branches, places.get(number), won, told)]));
+  const nodes = new Map(numbers.map((number) => [number, node(number, branches, places.get(number), onBestPath, format)]));
   svg.append(...nodes.values());
   listen(svg, { nodes, branches, places, onPick, onPoint });
-  svg.again = () => searchTree(given).svg;
-  svg.shown = { numbers, winner: winner.filter((number) => nodes.has(number)) };
+  svg.redraw = () => searchTree(options).svg;
+  svg.viewData = { numbers, best_path: best_path.filter((number) => nodes.has(number)) };
   return { element: make("div", { class: "scroll search-box" }, svg), svg };
 }
 
@@ -54,14 +54,14 @@ function placed(numbers, branches) {
   }));
 }
 
-function colourOf(number, branches, won) {
-  const { mark, soft } = paper();
-  if (won.has(number)) return mark;
-  return { taken: LINES[0], ended: LINES[2], left: soft }[branches.fate[number]];
+function colorOf(number, branches, onBestPath) {
+  const { mark, soft } = palette();
+  if (onBestPath.has(number)) return mark;
+  return { taken: LINE_COLORS[0], ended: LINE_COLORS[2], left: soft }[branches.outcome[number]];
 }
 
 /** A line from what is continued; it is thicker the more probable the continuation is. */
-function edge(number, branches, places, won) {
+function edge(number, branches, places, onBestPath) {
   const to = places.get(number);
   const from = places.get(branches.parent[number]) ?? { x: LEFT - 20 - WIDTH, y: TOP };
   const [x1, y1, x2, y2] = [from.x + WIDTH, from.y + HEIGHT / 2, to.x, to.y + HEIGHT / 2];
@@ -69,35 +69,35 @@ function edge(number, branches, places, won) {
   return draw("path", {
     d: `M${x1},${y1} C${middle},${y1} ${middle},${y2} ${x2},${y2}`,
     fill: "none",
-    stroke: colourOf(number, branches, won),
+    stroke: colorOf(number, branches, onBestPath),
     "stroke-width": 1 + 5 * Math.exp(branches.log_probability[number]),
-    ...(branches.fate[number] === "left" ? { "stroke-dasharray": "3 4", opacity: 0.7 } : {}),
+    ...(branches.outcome[number] === "left" ? { "stroke-dasharray": "3 4", opacity: 0.7 } : {}),
   });
 }
 
-function node(number, branches, { x, y }, won, told) {
-  const left = branches.fate[number] === "left";
-  const piece = readable(branches.piece[number]);
-  const short = piece.length > LETTERS ? `${piece.slice(0, LETTERS - 1)}…` : piece;
-  const name = `${piece} ${told(number)}`;
+function node(number, branches, { x, y }, onBestPath, format) {
+  const left = branches.outcome[number] === "left";
+  const token = readable(branches.token[number]);
+  const short = token.length > LETTERS ? `${token.slice(0, LETTERS - 1)}…` : token;
+  const name = `${token} ${format(number)}`;
   const role = { role: "treeitem", tabindex: -1, "aria-label": name, "data-number": number };
-  const group = draw("g", { class: "pressable", ...role });
-  const ended = branches.fate[number] === "ended";
+  const group = draw("g", { class: "clickable", ...role });
+  const ended = branches.outcome[number] === "ended";
   group.append(
     draw("rect", {
-      x, y, width: WIDTH, height: HEIGHT, rx: ended ? 19 : 5, fill: left ? paper().paper : paper().card,
-      stroke: colourOf(number, branches, won), "stroke-width": won.has(number) ? 3 : 1.5,
+      x, y, width: WIDTH, height: HEIGHT, rx: ended ? 19 : 5, fill: left ? palette().palette : palette().card,
+      stroke: colorOf(number, branches, onBestPath), "stroke-width": onBestPath.has(number) ? 3 : 1.5,
       ...(left ? { "stroke-dasharray": "3 4" } : {}),
     }),
     label({ x: x + WIDTH / 2, y: y + 14, size: 15, soft: left }, short),
-    label({ x: x + WIDTH / 2, y: y + 31, size: 13, soft: true }, told(number)),
+    label({ x: x + WIDTH / 2, y: y + 31, size: 13, soft: true }, format(number)),
     draw("title", {}, name),
   );
   return group;
 }
 
 function label({ x, y, size, soft = false }, text) {
-  const look = { "text-anchor": "middle", "dominant-baseline": "central", fill: soft ? paper().soft : paper().ink };
+  const look = { "text-anchor": "middle", "dominant-baseline": "central", fill: soft ? palette().soft : palette().ink };
   return draw("text", { x, y, "font-size": size, ...look, ...FONT }, text);
 }
 
@@ -116,15 +116,15 @@ function listen(svg, { nodes, branches, places, onPick, onPoint }) {
   svg.addEventListener("click", (event) => numberOf(event) >= 0 && onPick(numberOf(event)));
   svg.addEventListener("keydown", (event) => {
     const number = numberOf(event);
-    const wanted = neighbour(event.key, number, { nodes, branches, places });
-    if (wanted !== null) walkTo(wanted);
+    const target = neighbor(event.key, number, { nodes, branches, places });
+    if (target !== null) walkTo(target);
     else if (event.key === "Enter" || event.key === " ") onPick(number);
     else return;
     event.preventDefault();
   });
 }
 
-function neighbour(key, number, { nodes, branches, places }) {
+function neighbor(key, number, { nodes, branches, places }) {
   const all = [...nodes.keys()];
   const beside = (by) => all.find((each) =>
     branches.time[each] === branches.time[number] && places.get(each).rank === places.get(number).rank + by);

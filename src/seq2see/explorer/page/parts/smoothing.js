@@ -1,5 +1,5 @@
-/** The mean of each value's neighbourhood, `percent` of all values wide; near the ends it is narrower, and never lags. */
-export function smoothed(values, percent) {
+/** The mean of each value's neighborhood, `percent` of all values wide; near the ends it is narrower, and never lags. */
+export function movingAverage(values, percent) {
   const half = Math.floor((values.length * percent) / 200);
   const sums = [0];
   for (const value of values) sums.push(sums.at(-1) + value);

@@ -1,17 +1,17 @@
 /**
- * All heads of all layers as small pictures, to choose one from.
+ * All heads of all layers as small images, to choose one from.
  *
  *   const grid = thumbnails({ name: "heads", layers: [{ title: "encoder 1", heads: 4 }], onPick: (layer, head) => ... });
  *   place.append(grid.element);
  *   grid.show(layer, { shape: [heads, rows, columns], values }, notes)     paint one layer; a note for each head
  *   grid.choose(layer, head)                                               -1 as head chooses a whole layer
  *
- * Each picture is a button; the arrow keys go from head to head and from layer to layer. `canvas.shown` has the numbers.
+ * Each image is a button; the arrow keys go from head to head and from layer to layer. `canvas.viewData` has the numbers.
  */
 
-import { ramp } from "./colours.js";
+import { colormap } from "./colors.js";
 import { fill, make } from "./dom.js";
-import { imageOf, mostOf } from "./heat_paint.js";
+import { imageOf, robustMax } from "./heat_paint.js";
 
 const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 const MANY = 900; // cells; of fewer, the largest is the darkest
@@ -43,7 +43,7 @@ export function thumbnails({ name, layers, headName, onPick }) {
     show(layer, { shape: [heads, down, across], values }, notes = []) {
       for (let head = 0; head < heads; head += 1) {
         const part = values.subarray(head * down * across, (head + 1) * down * across);
-        fill(buttons[layer][head], pictureOf(part, down, across), make("small", {}, notes[head] ?? ""));
+        fill(buttons[layer][head], thumbnailCanvas(part, down, across), make("small", {}, notes[head] ?? ""));
       }
     },
     choose(layer, head) {
@@ -61,13 +61,13 @@ export function thumbnails({ name, layers, headName, onPick }) {
 }
 
 /** Cells of a pixel each, drawn larger by the browser; every head by its own largest weights. */
-function pictureOf(values, down, across) {
-  const largest = values.length > MANY ? mostOf(values, 0.97) : null;
-  const cells = { rows: Array(down).fill(""), columns: Array(across).fill(""), values, both: false, least: 0, most: largest };
-  const canvas = imageOf(cells, ramp(false));
-  canvas.again = () => imageOf(cells, ramp(false));
+function thumbnailCanvas(values, down, across) {
+  const largest = values.length > MANY ? robustMax(values, 0.97) : null;
+  const cells = { rows: Array(down).fill(""), columns: Array(across).fill(""), values, diverging: false, min: 0, max: largest };
+  const canvas = imageOf(cells, colormap(false));
+  canvas.redraw = () => imageOf(cells, colormap(false));
   const scale = LARGEST / Math.max(down, across);
   Object.assign(canvas.style, { width: `${Math.max(across * scale, 6)}px`, height: `${Math.max(down * scale, 6)}px` });
-  canvas.shown = { rows: down, columns: across, values };
+  canvas.viewData = { rows: down, columns: across, values };
   return canvas;
 }

@@ -1,33 +1,33 @@
 /** A model as blocks in blocks: the shapes that pass through each, its size and its cost, its formula and its source. */
 
 import { blocksCode, sourceCode } from "../code/tables.js";
-import { fill, latest, make } from "../parts/dom.js";
-import { press, row, textBox } from "../parts/controls.js";
-import { counted, share } from "../parts/figures.js";
+import { fill, coalesced, make } from "../parts/dom.js";
+import { button, row, textBox } from "../parts/controls.js";
+import { formatCount, formatPercent } from "../parts/figures.js";
 import { formula } from "../parts/formula.js";
 import { exampleText } from "../parts/input.js";
 import { FORMULAS } from "../formulas.js";
 
-const words = {
+const strings = {
   en: {
     title: "Architecture",
-    look_for: "Find the block with the most parameters, and the one with the most multiply-adds: they are seldom the same.",
+    hint: "Find the block with the most parameters, and the one with the most multiply-adds: they are seldom the same.",
     help_text:
       "A model is blocks in blocks. One real example went through it, and each block tells what it was given and what it " +
-      "gave (row × time × width, say), how many numbers it has learnt, and how many multiply-adds the example cost " +
+      "gave (row × time × width, say), how many numbers it has learned, and how many multiply-adds the example cost " +
       "it: products, convolutions and attention are counted, sums and norms are not. Choose a block to see its formula, " +
       "the paper it comes from, and the source code that just ran. The bar is its share of all multiply-adds.",
     parameters: "parameters",
-    operations: "multiply-adds",
+    macs: "multiply-adds",
     shapes: "shapes",
-    given: "given",
-    gives: "gives",
+    input_shapes: "input_shapes",
+    output_shapes: "output_shapes",
     block: "block",
     kind: "class",
     calls: "called",
     times: "× {count}",
     shared: "↑ its numbers are those of a block above",
-    idle: "not entered by this example",
+    unused: "not entered by this example",
     whole: "{parameters} parameters · {operations} multiply-adds for this example",
     open_all: "Open all",
     close_all: "Close all",
@@ -41,22 +41,22 @@ const words = {
   },
   zh: {
     title: "模型结构",
-    look_for: "找出参数最多的模块，再找出乘加最多的模块：它们往往不是同一个。",
+    hint: "找出参数最多的模块，再找出乘加最多的模块：它们往往不是同一个。",
     help_text:
       "模型由层层嵌套的模块组成。让一个真实样例通过它，每个模块都会说明：收到什么形状、给出什么形状（例如 行 × 时刻 × 宽度）、" +
       "学到了多少个参数、这个样例用了多少次乘加（只计矩阵乘、卷积和注意力，不计加法和归一化）。选一个模块，可以看到它的公式、" +
       "出处论文，以及刚刚运行过的源代码。横条是它占全部乘加的比例。",
     parameters: "参数",
-    operations: "乘加次数",
+    macs: "乘加次数",
     shapes: "形状",
-    given: "输入",
-    gives: "输出",
+    input_shapes: "输入",
+    output_shapes: "输出",
     block: "模块",
     kind: "类",
     calls: "调用",
     times: "× {count} 次",
     shared: "↑ 与前面的模块共用参数",
-    idle: "这个样例没有经过它",
+    unused: "这个样例没有经过它",
     whole: "{parameters} 个参数 · 这个样例共 {operations} 次乘加",
     open_all: "全部展开",
     close_all: "全部收起",
@@ -70,64 +70,64 @@ const words = {
   },
 };
 
-const DEEP = 3; // levels that are open at first: the model, its halves, and their stacks
+const OPEN_LEVELS = 3; // levels that are open at first: the model, its halves, and their stacks
 
 export const view = {
   name: "architecture",
-  words,
+  strings,
   state: { block: "" },
 
-  async show(place, bench) {
-    const tree = make("div", { class: "blocks", role: "tree", "aria-label": bench.word("title") });
-    const told = make("div", { class: "block-told", "aria-live": "polite" });
+  async show(place, app) {
+    const tree = make("div", { class: "blocks", role: "tree", "aria-label": app.word("title") });
+    const details = make("div", { class: "block-details", "aria-live": "polite" });
     const total = make("p", { class: "note" });
-    const redraw = latest(() => drawTree({ tree, told, total }, bench));
-    const box = textBox(bench, "text", { name: bench.word("text"), lines: 1, placeholder: bench.word("usual"), redraw });
-    tree.addEventListener("keydown", (event) => walk(event, tree));
-    tree.addEventListener("focusin", (event) => event.target.matches(".block-name") && reach(tree, event.target));
+    const redraw = coalesced(() => drawTree({ tree, details, total }, app));
+    const box = textBox(app, "text", { name: app.word("text"), lines: 1, placeholder: app.word("usual"), redraw });
+    tree.addEventListener("keydown", (event) => onKey(event, tree));
+    tree.addEventListener("focusin", (event) => event.target.matches(".block-name") && setTabStop(tree, event.target));
     const openAll = (open) => tree.querySelectorAll("details").forEach((each) => (each.open = open));
-    const buttons = [press(bench.word("open_all"), () => openAll(true)), press(bench.word("close_all"), () => openAll(false))];
-    fill(place, row(...(bench.run.abilities.includes("text") ? [box] : []), ...buttons), total,
-      make("div", { class: "two-columns" }, tree, told));
+    const buttons = [button(app.word("open_all"), () => openAll(true)), button(app.word("close_all"), () => openAll(false))];
+    fill(place, row(...(app.run.capabilities.includes("text") ? [box] : []), ...buttons), total,
+      make("div", { class: "two-columns" }, tree, details));
     await redraw();
   },
 };
 
-async function drawTree({ tree, told, total }, bench) {
-  const text = bench.run.abilities.includes("text") ? bench.state.text : ""; // that of another run may be in the link
-  const { root } = await bench.ask("architecture/blocks", { run: bench.run.id, text });
-  const choose = latest(() => tell(told, bench));
-  const all = listed(root);
-  tree.shown = all;
+async function drawTree({ tree, details, total }, app) {
+  const text = app.run.capabilities.includes("text") ? app.state.text : ""; // that of another run may be in the link
+  const { root } = await app.ask("architecture/blocks", { run: app.run.id, text });
+  const choose = coalesced(() => drawSource(details, app));
+  const all = flatten(root);
+  tree.viewData = all;
   const exactly = (count) => count.toLocaleString("en");
-  total.textContent = bench.word("whole", { parameters: exactly(root.parameters), operations: exactly(root.operations) });
-  fill(tree, blockOf(root, { bench, root, tree, choose }, 0));
-  mark(tree, bench.state.block);
-  reach(tree, tree.querySelector(".chosen > summary .block-name") ?? tree.querySelector(".block-name"));
+  total.textContent = app.word("whole", { parameters: exactly(root.parameters), macs: exactly(root.macs) });
+  fill(tree, blockOf(root, { app, root, tree, choose }, 0));
+  mark(tree, app.state.block);
+  setTabStop(tree, tree.querySelector(".chosen > summary .block-name") ?? tree.querySelector(".block-name"));
   await choose();
-  bench.offer({ name: bench.word("title"), picture: tree, table: tableOf(all, bench) });
-  const asked = { text: text || exampleText(bench), number: 0 };
-  bench.code({ name: bench.word("title"), python: blocksCode(bench.run, asked) });
+  app.offer({ name: app.word("title"), figure: tree, table: tableOf(all, app) });
+  const params = { text: text || exampleText(app), number: 0 };
+  app.code({ name: app.word("title"), python: blocksCode(app.run, params) });
 }
 
 /** A block, and in it the blocks that it is made of. */
 function blockOf(block, around, depth) {
   const head = make("summary", { class: "block-head", tabindex: "-1" }, ...headOf(block, around));
-  const box = make("details", { class: `block${wasEntered(block) ? "" : " idle"}`, role: "treeitem", "data-block": block.name }, head);
-  box.open = depth < DEEP && !isRepeated(block.name);
-  box.addEventListener("toggle", () => block.parts.length && box.setAttribute("aria-expanded", String(box.open)));
-  box.append(...block.parts.map((part) => blockOf(part, around, depth + 1)));
-  if (!block.parts.length) box.classList.add("leaf");
+  const box = make("details", { class: `block${wasCalled(block) ? "" : " unused"}`, role: "treeitem", "data-block": block.name }, head);
+  box.open = depth < OPEN_LEVELS && !isRepeated(block.name);
+  box.addEventListener("toggle", () => block.children.length && box.setAttribute("aria-expanded", String(box.open)));
+  box.append(...block.children.map((part) => blockOf(part, around, depth + 1)));
+  if (!block.children.length) box.classList.add("leaf");
   return box;
 }
 
 /** The one block that the Tab key comes to; the arrow keys go on from there. */
-function reach(tree, name) {
+function setTabStop(tree, name) {
   for (const each of tree.querySelectorAll(".block-name")) each.tabIndex = each === name ? 0 : -1;
 }
 
 /** Up and down through what can be seen; right opens a block, left closes it or goes out of it. */
-function walk(event, tree) {
+function onKey(event, tree) {
   const names = [...tree.querySelectorAll(".block-name")].filter((each) => each.checkVisibility());
   const [box, place] = [event.target.closest("details"), names.indexOf(event.target)];
   if (place < 0) return;
@@ -151,40 +151,40 @@ function isRepeated(name) {
   return /\.[1-9]\d*$/.test(name);
 }
 
-function headOf(block, { bench, root, tree, choose }) {
-  const name = block.name.split(".").at(-1) || bench.word("model");
+function headOf(block, { app, root, tree, choose }) {
+  const name = block.name.split(".").at(-1) || app.word("model");
   const pick = make("button", { type: "button", class: "block-name", tabindex: "-1", on: { click: (event) => {
     event.preventDefault();
-    bench.set({ block: block.name || "." });
-    mark(tree, bench.state.block);
-    choose().catch(bench.fail);
+    app.set({ block: block.name || "." });
+    mark(tree, app.state.block);
+    choose().catch(app.fail);
   } } }, name, " ", make("code", {}, block.kind));
-  const part = root.operations ? block.operations / root.operations : 0;
-  const bar = make("span", { class: `block-bar${part ? "" : " none"}`, title: share(part) },
+  const part = root.macs ? block.macs / root.macs : 0;
+  const bar = make("span", { class: `block-bar${part ? "" : " none"}`, title: formatPercent(part) },
     make("span", { style: { width: `${100 * part}%` } }));
-  return [pick, bar, make("span", { class: "block-shapes" }, shapesOf(block, bench)),
-    make("span", { class: "block-size", title: block.shared ? bench.word("shared") : null }, sizeOf(block, bench))];
+  return [pick, bar, make("span", { class: "block-shapes" }, shapesOf(block, app)),
+    make("span", { class: "block-size", title: block.shared ? app.word("shared") : null }, sizeOf(block, app))];
 }
 
-function shapesOf(block, bench) {
-  if (!block.calls) return wasEntered(block) ? "" : bench.word("idle");
-  const calls = block.calls > 1 ? ` ${bench.word("times", { count: block.calls })}` : "";
-  return `${shaped(block.given)} → ${shaped(block.gives)}${calls}`;
+function shapesOf(block, app) {
+  if (!block.calls) return wasCalled(block) ? "" : app.word("unused");
+  const calls = block.calls > 1 ? ` ${app.word("times", { count: block.calls })}` : "";
+  return `${formatShapes(block.input_shapes)} → ${formatShapes(block.output_shapes)}${calls}`;
 }
 
-function wasEntered(block) {
-  return block.calls > 0 || block.parts.some(wasEntered);
+function wasCalled(block) {
+  return block.calls > 0 || block.children.some(wasCalled);
 }
 
-function sizeOf(block, bench) {
-  const parts = [
-    block.parameters && `${counted(block.parameters)} ${bench.word("parameters")}${block.shared ? " ↑" : ""}`,
-    block.operations && `${counted(block.operations)} ${bench.word("operations")}`,
+function sizeOf(block, app) {
+  const children = [
+    block.parameters && `${formatCount(block.parameters)} ${app.word("parameters")}${block.shared ? " ↑" : ""}`,
+    block.macs && `${formatCount(block.macs)} ${app.word("macs")}`,
   ];
-  return parts.filter(Boolean).join(" · ");
+  return children.filter(Boolean).join(" · ");
 }
 
-function shaped(shapes) {
+function formatShapes(shapes) {
   return shapes.map((shape) => shape.join("×")).join(", ") || "·";
 }
 
@@ -198,30 +198,30 @@ function mark(tree, name) {
 }
 
 /** The formula of the chosen block, who found it, and the source of its class. */
-async function tell(told, bench) {
-  const { block } = bench.state;
+async function drawSource(details, app) {
+  const { block } = app.state;
   const name = block === "." ? "" : block;
-  bench.code({ name: bench.word("block"), python: block ? sourceCode(bench.run, name) : null });
-  if (!block) return fill(told, make("p", { class: "note" }, bench.word("choose")));
-  const { kind, sources } = await bench.ask("architecture/source", { run: bench.run.id, block: name });
-  const [line, paper] = FORMULAS[kind] ?? [];
-  const parts = [make("h2", {}, make("code", {}, kind)), line && formula(line), paper && make("p", { class: "note" }, paper)];
-  if (!sources.length) parts.push(make("p", { class: "note" }, bench.word("part", { kind })));
+  app.code({ name: app.word("block"), python: block ? sourceCode(app.run, name) : null });
+  if (!block) return fill(details, make("p", { class: "note" }, app.word("choose")));
+  const { kind, sources } = await app.ask("architecture/source", { run: app.run.id, block: name });
+  const [line, palette] = FORMULAS[kind] ?? [];
+  const children = [make("h2", {}, make("code", {}, kind)), line && formula(line), palette && make("p", { class: "note" }, palette)];
+  if (!sources.length) children.push(make("p", { class: "note" }, app.word("part", { kind })));
   for (const [place, source] of sources.entries()) {
-    if (place) parts.push(make("h3", {}, bench.word("builds_on", source)));
-    parts.push(make("p", { class: "note" }, bench.word("line", source)),
+    if (place) children.push(make("h3", {}, app.word("builds_on", source)));
+    children.push(make("p", { class: "note" }, app.word("line", source)),
       make("pre", { class: "source", tabindex: "0" }, make("code", {}, source.text)));
   }
-  fill(told, ...parts.filter(Boolean));
+  fill(details, ...children.filter(Boolean));
 }
 
-function listed(block) {
-  return [block, ...block.parts.flatMap(listed)];
+function flatten(block) {
+  return [block, ...block.children.flatMap(flatten)];
 }
 
-function tableOf(blocks, bench) {
-  const columns = ["block", "kind", "given", "gives", "calls", "parameters", "operations"].map((key) => bench.word(key));
-  const rows = blocks.map((each) => [each.name || bench.word("model"), each.kind, shaped(each.given), shaped(each.gives),
-    each.calls, each.parameters, each.operations]);
+function tableOf(blocks, app) {
+  const columns = ["block", "kind", "input_shapes", "output_shapes", "calls", "parameters", "macs"].map((key) => app.word(key));
+  const rows = blocks.map((each) => [each.name || app.word("model"), each.kind, formatShapes(each.input_shapes), formatShapes(each.output_shapes),
+    each.calls, each.parameters, each.macs]);
   return { columns, rows };
 }

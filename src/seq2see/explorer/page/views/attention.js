@@ -1,104 +1,104 @@
 /** Where a model looks: every head of every layer small, one of them large, and one token by all heads. */
 
 import { alignmentCode, attentionCode, measuresCode } from "../code/inside.js";
-import { LINES } from "../parts/colours.js";
-import { choice, row, slider, toggle } from "../parts/controls.js";
-import { fill, make, turns } from "../parts/dom.js";
-import { figure } from "../parts/figures.js";
+import { LINE_COLORS } from "../parts/colors.js";
+import { dropdown, row, slider, toggle } from "../parts/controls.js";
+import { fill, make, serialQueue } from "../parts/dom.js";
+import { formatNumber } from "../parts/figures.js";
 import { heatMap } from "../parts/heat_map.js";
-import { mostOf, transposed } from "../parts/heat_paint.js";
-import { examplesOf, inputBoxes } from "../parts/input.js";
-import { looks } from "../parts/looks.js";
+import { robustMax, transposed } from "../parts/heat_paint.js";
+import { examplesOf, inputForm } from "../parts/input.js";
+import { attentionLines } from "../parts/looks.js";
 import { thumbnails } from "../parts/thumbnails.js";
-import { paired, titleOf, words } from "./attention_words.js";
-import { OneToken, queryOf, strongest } from "./one_token.js";
+import { markPaired, titleOf, strings } from "./attention_words.js";
+import { TokenDetail, selectedQuery, topKeys } from "./one_token.js";
 
 const MANY = 40; // beyond so many tokens labels may be missing until one zooms
 const LONG = 100; // beyond so many tokens all heads at once are no longer fetched for lines
 
 export const view = {
   name: "attention",
-  words,
+  strings,
   state: {
-    layer: -1, head: 0, heads: "one", shows: "matrix", hide: false, transposed: false, absolute: false, least: 0.05,
+    layer: -1, head: 0, heads: "one", shows: "matrix", hide_special: false, transposed: false, absolute: false, threshold: 0.05,
     query: -1,
   },
-  show: (place, bench) => new Attention(place, bench).open(),
+  show: (place, app) => new AttentionView(place, app).open(),
 };
 
-class Attention {
-  constructor(place, bench) {
-    Object.assign(this, { place, bench, matrices: new Map(), turn: 0, map: null, lines: null });
-    for (const name of ["grid", "picture", "notes", "detail", "alike"]) this[name] = make("div", { class: `attention-${name}` });
-    const turn = turns();
+class AttentionView {
+  constructor(place, app) {
+    Object.assign(this, { place, app, matrices: new Map(), turn: 0, map: null, lines: null });
+    for (const name of ["grid", "image", "notes", "detail", "similarity"]) this[name] = make("div", { class: `attention-${name}` });
+    const turn = serialQueue();
     this.redraw = turn(() => this.draw());
     this.repaint = turn(() => this.paint());
-    this.retell = turn(() => this.tellRow());
+    this.redrawRow = turn(() => this.drawRow());
   }
 
   async open() {
-    const { bench } = this;
+    const { app } = this;
     const anew = async () => {
-      const turn = (this.turn += 1); // whoever still fills in small pictures stops
+      const turn = (this.turn += 1); // whoever still fills in small images stops
       await this.redraw();
       await this.fillGrid(turn); // these may take long, and nothing that is pointed at meanwhile waits for them
     };
-    this.input = inputBoxes(bench, { examples: await examplesOf(bench), redraw: anew });
-    const options = (names) => names.map((name) => [name, bench.word(name)]);
+    this.input = inputForm(app, { examples: await examplesOf(app), redraw: anew });
+    const options = (names) => names.map((name) => [name, app.word(name)]);
     const { repaint } = this;
     this.controls = row(
-      choice(bench, "heads", { name: bench.word("heads"), options: options(["one", "mean", "max", "all"]), redraw: () => this.heads() }),
-      choice(bench, "shows", { name: bench.word("shows"), options: options(["matrix", "lines"]), redraw: repaint }),
-      slider(bench, "least", { name: bench.word("least"), to: 0.5, step: 0.01, redraw: repaint }),
-      toggle(bench, "hide", { name: bench.word("hide"), redraw: repaint }),
-      toggle(bench, "transposed", { name: bench.word("transposed"), redraw: repaint }),
-      toggle(bench, "absolute", { name: bench.word("absolute"), redraw: repaint }),
+      dropdown(app, "heads", { name: app.word("heads"), options: options(["one", "mean", "max", "all"]), redraw: () => this.heads() }),
+      dropdown(app, "shows", { name: app.word("shows"), options: options(["matrix", "lines"]), redraw: repaint }),
+      slider(app, "threshold", { name: app.word("threshold"), to: 0.5, step: 0.01, redraw: repaint }),
+      toggle(app, "hide_special", { name: app.word("hide_special"), redraw: repaint }),
+      toggle(app, "transposed", { name: app.word("transposed"), redraw: repaint }),
+      toggle(app, "absolute", { name: app.word("absolute"), redraw: repaint }),
     );
-    const halves = [make("div", {}, this.picture, this.notes), make("div", {}, this.detail, this.alike)];
+    const halves = [make("div", {}, this.figure, this.notes), make("div", {}, this.detail, this.similarity)];
     const page = make("div", { class: "attention-page" }, ...halves);
-    fill(this.place, this.input.element, make("h2", {}, bench.word("grid")), this.grid, this.controls, page);
+    fill(this.place, this.input.element, make("h2", {}, app.word("grid")), this.grid, this.controls, page);
     await anew();
   }
 
   /** Another text: what there is to see in it, and the head that was chosen. */
   async draw() {
-    const { bench } = this;
-    const asked = this.input.asked();
-    this.about = await bench.ask("attention/layers", asked);
-    this.asked = asked;
+    const { app } = this;
+    const params = this.input.params();
+    this.about = await app.ask("attention/layers", params);
+    this.params = params;
     this.measured = null;
     this.matrices.clear();
-    this.layers = paired(this.about.layers).map((layer) => ({ ...layer, title: titleOf(layer, bench.word) }));
-    if (!this.layers.length) return fill(this.place, this.input.element, make("p", {}, bench.word("no_attention")));
+    this.layers = markPaired(this.about.layers).map((layer) => ({ ...layer, title: titleOf(layer, app.word) }));
+    if (!this.layers.length) return fill(this.place, this.input.element, make("p", {}, app.word("no_attention")));
     this.small = thumbnails({
-      name: bench.word("grid"), layers: this.layers, onPick: (layer, head) => this.pick(layer, head),
-      headName: (head) => bench.word("head_number", { number: head + 1 }),
+      name: app.word("grid"), layers: this.layers, onPick: (layer, head) => this.pick(layer, head),
+      headName: (head) => app.word("head_number", { number: head + 1 }),
     });
     fill(this.grid, this.small.element);
     await this.paint();
-    bench.code({ name: bench.word("table"), python: measuresCode(bench.run, asked, this.about.grid) });
-    bench.code({ name: bench.word("alignment_error"), python: this.about.gold ? alignmentCode(bench.run, asked) : null });
+    app.code({ name: app.word("table"), python: measuresCode(app.run, params, this.about.grid) });
+    app.code({ name: app.word("alignment_error"), python: this.about.gold ? alignmentCode(app.run, params) : null });
   }
 
   /** The layer of now: as the link says, else the one that shows most: the last that looks at the source, or the last. */
-  get place_() {
-    const { state } = this.bench;
-    const across = this.layers.findLastIndex((layer) => layer.across);
-    const layer = state.layer >= 0 && state.layer < this.layers.length ? state.layer : across >= 0 ? across : this.layers.length - 1;
+  get selection() {
+    const { state } = this.app;
+    const is_cross_attention = this.layers.findLastIndex((layer) => layer.is_cross_attention);
+    const layer = state.layer >= 0 && state.layer < this.layers.length ? state.layer : is_cross_attention >= 0 ? is_cross_attention : this.layers.length - 1;
     return { layer, head: Math.min(Math.max(state.head, 0), this.layers[layer].heads - 1) };
   }
 
   pick(layer, head) {
-    const heads = this.bench.state.heads === "all" ? "all" : "one";
-    this.bench.set({ layer, head, heads });
+    const heads = this.app.state.heads === "all" ? "all" : "one";
+    this.app.set({ layer, head, heads });
     this.controls.children[0].set(heads);
-    this.repaint().catch(this.bench.fail);
+    this.repaint().catch(this.app.fail);
   }
 
   /** All heads at once are lines: in a matrix they would cover each other. */
   async heads() {
-    if (this.bench.state.heads === "all") {
-      this.bench.set({ shows: "lines" });
+    if (this.app.state.heads === "all") {
+      this.app.set({ shows: "lines" });
       this.controls.children[1].set("lines");
     }
     await this.repaint();
@@ -106,190 +106,190 @@ class Attention {
 
   /** All heads, small, one layer after another. */
   async fillGrid(turn) {
-    const { bench, small, layers, asked } = this;
+    const { app, small, layers, params } = this;
     const measured = [];
     for (let layer = 0; layer < layers.length && turn === this.turn; layer += 1) {
-      const values = await bench.numbers("attention/thumbnails", { ...asked, layer });
-      const told = await bench.ask("attention/measures", { ...asked, layer });
+      const values = await app.numbers("attention/thumbnails", { ...params, layer });
+      const told = await app.ask("attention/measures", { ...params, layer });
       measured[layer] = told;
-      small.show(layer, values, told.entropy.map((_, head) => this.noteOf(told, head)));
+      small.show(layer, values, told.entropy.map((_, head) => this.headNote(told, head)));
     }
     if (turn !== this.turn) return;
     this.measured = measured;
-    this.tellAlike();
-    const columns = ["layer", "head", "entropy", "distance", "alignment_error"].map((name) => bench.word(name));
+    this.drawSimilarity();
+    const columns = ["layer", "head", "entropy", "distance", "alignment_error"].map((name) => app.word(name));
     const rows = measured.flatMap((told, layer) => told.entropy.map((bits, head) =>
       [this.layers[layer].title, head + 1, bits, told.distance?.[head] ?? "", told.alignment_error?.[head] ?? ""]));
-    bench.offer({ name: bench.word("table"), picture: small.element, table: { columns, rows } });
+    app.offer({ name: app.word("table"), figure: small.element, table: { columns, rows } });
   }
 
   headName(fused, head) {
-    return fused === "one" ? this.bench.word("head_number", { number: head + 1 }) : this.bench.word(fused);
+    return fused === "one" ? this.app.word("head_number", { number: head + 1 }) : this.app.word(fused);
   }
 
-  noteOf(told, head) {
-    const { word } = this.bench;
-    const notes = [word("note_bits", { value: figure(told.entropy[head], 2) })];
-    if (told.alignment_error) notes.push(word("note_error", { value: figure(told.alignment_error[head], 2) }));
-    else if (told.distance) notes.push(word("note_far", { value: figure(told.distance[head], 2) }));
+  headNote(told, head) {
+    const { word } = this.app;
+    const notes = [word("note_bits", { value: formatNumber(told.entropy[head], 2) })];
+    if (told.alignment_error) notes.push(word("note_error", { value: formatNumber(told.alignment_error[head], 2) }));
+    else if (told.distance) notes.push(word("note_distance", { value: formatNumber(told.distance[head], 2) }));
     return notes.join(" · ");
   }
 
   /** One head's weights, asked for once. */
   async matrix(layer, head, heads) {
     const key = heads === "one" ? `${layer} ${head}` : `${layer} ${heads}`;
-    const asked = { ...this.asked, layer, head: heads === "one" ? head : 0, heads };
-    if (!this.matrices.has(key)) this.matrices.set(key, await this.bench.numbers("attention/head", asked));
+    const params = { ...this.params, layer, head: heads === "one" ? head : 0, heads };
+    if (!this.matrices.has(key)) this.matrices.set(key, await this.app.numbers("attention/head", params));
     return this.matrices.get(key);
   }
 
   /** The chosen head, large. */
   async paint() {
-    const { bench } = this;
-    const { state } = bench;
-    const { layer, head } = this.place_;
-    const many = state.heads === "all" && state.shows === "lines" && Math.max(...this.layers[layer].cells) <= LONG;
+    const { app } = this;
+    const { state } = app;
+    const { layer, head } = this.selection;
+    const many = state.heads === "all" && state.shows === "lines" && Math.max(...this.layers[layer].map_shape) <= LONG;
     const heads = many ? Array.from({ length: this.layers[layer].heads }, (_, each) => each) : [head];
     const found = [];
     const fused = many || state.heads === "all" ? "one" : state.heads;
     for (const each of heads) found.push((await this.matrix(layer, each, fused)).values);
     this.small.choose(layer, fused === "one" && !many ? head : -1);
-    this.shown = { ...this.seen(layer), all: many };
+    this.visible = { ...this.visibleTokens(layer), all: many };
     const sets = found.map((values, place) => ({
-      values: this.cut(values), colour: LINES[(many ? place : head) % LINES.length], name: this.headName(fused, many ? place : head),
+      values: this.crop(values), color: LINE_COLORS[(many ? place : head) % LINE_COLORS.length], name: this.headName(fused, many ? place : head),
     }));
     this.controls.children[2].hidden = state.shows !== "lines";
     for (const place of [4, 5]) this.controls.children[place].hidden = state.shows === "lines";
     if (state.shows === "lines") this.paintLines(sets);
     else this.paintMatrix(sets[0].values);
-    this.tellNotes();
-    await this.tellRow();
-    this.tellAlike();
+    this.drawNotes();
+    await this.drawRow();
+    this.drawSimilarity();
   }
 
   /** Which rows and columns are shown, by their places in the whole, and what they are called. */
-  seen(layer) {
+  visibleTokens(layer) {
     const { tokens, special } = this.about;
     const { rows, columns } = this.layers[layer];
-    const kept = (side) => tokens[side].map((_, place) => place).filter((place) => !(this.bench.state.hide && special[side]?.[place]));
-    const [down, across] = [kept(rows), kept(columns)];
+    const kept = (side) => tokens[side].map((_, place) => place).filter((place) => !(this.app.state.hide_special && special[side]?.[place]));
+    const [down, is_cross_attention] = [kept(rows), kept(columns)];
     const names = (side, places) => places.map((place) => tokens[side][place]);
-    return { layer, down, across, width: tokens[columns].length, rows: names(rows, down), columns: names(columns, across) };
+    return { layer, down, is_cross_attention, width: tokens[columns].length, rows: names(rows, down), columns: names(columns, is_cross_attention) };
   }
 
-  cut(values) {
-    const { down, across, width } = this.shown;
-    if (across.length === width && down.length * width === values.length) return values;
-    return Float32Array.from(down.flatMap((row) => across.map((column) => values[row * width + column])));
+  crop(values) {
+    const { down, is_cross_attention, width } = this.visible;
+    if (is_cross_attention.length === width && down.length * width === values.length) return values;
+    return Float32Array.from(down.flatMap((row) => is_cross_attention.map((column) => values[row * width + column])));
   }
 
   paintMatrix(values) {
-    const { bench, shown } = this;
-    const turned = bench.state.transposed;
+    const { app, visible } = this;
+    const turned = app.state.transposed;
     const given = {
-      name: `${bench.word("title")}, ${this.layers[shown.layer].title}`,
-      rows: turned ? shown.columns : shown.rows,
-      columns: turned ? shown.rows : shown.columns,
-      values: turned ? transposed(values, shown.rows.length, shown.columns.length) : values,
-      most: (this.strongest = this.most(values)),
-      frame: this.framed(turned),
+      name: `${app.word("title")}, ${this.layers[visible.layer].title}`,
+      rows: turned ? visible.columns : visible.rows,
+      columns: turned ? visible.rows : visible.columns,
+      values: turned ? transposed(values, visible.rows.length, visible.columns.length) : values,
+      colorMax: (this.topKeys = this.colorMax(values)),
+      frameOf: this.linkFrame(turned),
     };
     if (!this.map) {
-      const heard = (act) => (cell) => cell && act(bench.state.transposed ? cell.column : cell.row);
+      const heard = (act) => (cell) => cell && act(app.state.transposed ? cell.column : cell.row);
       this.map = heatMap({ ...given, onPoint: heard((place) => this.point(place)), onPick: heard((place) => this.point(place)) });
     }
-    if (this.map.element.parentElement !== this.picture) fill(this.picture, this.map.element);
+    if (this.map.element.parentElement !== this.figure) fill(this.figure, this.map.element);
     this.map.show(given);
-    bench.offer({ name: bench.word("title"), picture: this.map.picture, table: this.map.table });
+    app.offer({ name: app.word("title"), figure: this.map.figure, table: this.map.table });
   }
 
-  /** What the strongest colour stands for. */
-  most(values) {
-    if (this.bench.state.absolute) return 1;
-    const { rows, columns } = this.shown;
-    return Math.max(rows.length, columns.length) > MANY ? mostOf(values) : values.reduce((one, other) => Math.max(one, other), 0);
+  /** What the strongest color stands for. */
+  colorMax(values) {
+    if (this.app.state.absolute) return 1;
+    const { rows, columns } = this.visible;
+    return Math.max(rows.length, columns.length) > MANY ? robustMax(values) : values.reduce((one, other) => Math.max(one, other), 0);
   }
 
   /** Whether a cell is a link of the true alignment: between words, so all their pieces are framed. */
-  framed(turned) {
+  linkFrame(turned) {
     const { gold } = this.about;
-    const { rows, columns } = this.layers[this.shown.layer];
-    if (!gold || rows !== "written" || columns !== "source") return null;
+    const { rows, columns } = this.layers[this.visible.layer];
+    if (!gold || rows !== "labels" || columns !== "source") return null;
     const named = (links) => links.map(([source, target]) => `${source} ${target}`);
     const [sure, possible] = [new Set(named(gold.links)), new Set(named(gold.possible))];
-    const { down, across } = this.shown;
+    const { down, is_cross_attention } = this.visible;
     return (row, column) => {
-      const [target, source] = turned ? [down[column], across[row]] : [down[row], across[column]];
+      const [target, source] = turned ? [down[column], is_cross_attention[row]] : [down[row], is_cross_attention[column]];
       const link = `${gold.source_words[source]} ${gold.target_words[target]}`;
       return sure.has(link) ? "sure" : possible.has(link) ? "possible" : null;
     };
   }
 
   paintLines(sets) {
-    const { bench, shown } = this;
+    const { app, visible } = this;
     const heard = (side, place) => side === "left" && place !== null && this.point(place);
-    const name = `${bench.word("title")}, ${this.layers[shown.layer].title}`;
-    const lines = looks({ name, left: shown.rows, right: shown.columns, sets, least: bench.state.least, onPoint: heard });
-    fill(this.picture, lines.element);
-    bench.offer({ name: bench.word("title"), picture: lines.svg, table: lines.table });
+    const name = `${app.word("title")}, ${this.layers[visible.layer].title}`;
+    const lines = attentionLines({ name, left: visible.rows, right: visible.columns, sets, threshold: app.state.threshold, onPoint: heard });
+    fill(this.figure, lines.element);
+    app.offer({ name: app.word("title"), figure: lines.svg, table: lines.table });
   }
 
-  tellNotes() {
-    const { bench, shown } = this;
-    const [rows, columns] = [shown.rows.length, shown.columns.length];
-    const notes = [bench.word("sizes", { rows, columns })];
+  drawNotes() {
+    const { app, visible } = this;
+    const [rows, columns] = [visible.rows.length, visible.columns.length];
+    const notes = [app.word("sizes", { rows, columns })];
     const many = Math.max(rows, columns) > MANY;
-    const darkest = many && !bench.state.absolute ? "darkest_and_more" : "darkest";
-    if (bench.state.shows === "matrix") notes.push(bench.word(darkest, { value: figure(this.strongest) }));
-    if (bench.state.shows === "matrix" && many) notes.push(bench.word("labels"));
-    if (this.framed(false)) notes.push(bench.word("gold"));
-    if (bench.state.hide) notes.push(bench.word("hidden"));
+    const darkest = many && !app.state.absolute ? "darkest_and_more" : "darkest";
+    if (app.state.shows === "matrix") notes.push(app.word(darkest, { value: formatNumber(this.topKeys) }));
+    if (app.state.shows === "matrix" && many) notes.push(app.word("labels"));
+    if (this.linkFrame(false)) notes.push(app.word("gold"));
+    if (app.state.hide_special) notes.push(app.word("hidden"));
     fill(this.notes, make("p", { class: "note" }, `${notes.join(" · ")}.`));
   }
 
   /** A token was pointed at: what was asked last is answered, not all in between. */
   point(place) {
-    const query = this.shown.down[place];
-    if (query === this.bench.state.query) return;
-    this.bench.set({ query });
-    this.retell().catch(this.bench.fail);
+    const query = this.visible.down[place];
+    if (query === this.app.state.query) return;
+    this.app.set({ query });
+    this.redrawRow().catch(this.app.fail);
   }
 
   /** Where one token looks, by every head of the layer. */
-  async tellRow() {
-    const { bench, shown } = this;
-    const layer = this.layers[shown.layer];
+  async drawRow() {
+    const { app, visible } = this;
+    const layer = this.layers[visible.layer];
     const names = this.about.tokens[layer.rows];
-    const query = queryOf(bench.state, this.about.grid || layer.across ? 0 : names.length - 1, names.length);
-    const { shape: [heads], values } = await bench.numbers("attention/row", { ...this.asked, layer: shown.layer, row: query });
+    const query = selectedQuery(app.state, this.about.grid || layer.is_cross_attention ? 0 : names.length - 1, names.length);
+    const { shape: [heads], values } = await app.numbers("attention/row", { ...this.params, layer: visible.layer, row: query });
     const width = values.length / heads;
     const weights = Array.from({ length: heads }, (_, head) => values.subarray(head * width, (head + 1) * width));
-    bench.code({ name: bench.word("title"), python: attentionCode(this, query) });
-    this.token ??= new OneToken(this.detail, bench);
-    const keys = strongest(weights, shown.across);
+    app.code({ name: app.word("title"), python: attentionCode(this, query) });
+    this.token ??= new TokenDetail(this.detail, app);
+    const keys = topKeys(weights, visible.is_cross_attention);
     const columns = keys.map((key) => this.about.tokens[layer.columns][key]);
     const { grid } = this.about;
-    this.token.show({ layer, query, token: names[query], weights, keys, columns, of: shown.across.length, grid });
-    if (grid && layer.columns === "source") await this.token.showPicture(this.asked, this.fused(weights), grid);
+    this.token.show({ layer, query, token: names[query], weights, keys, columns, of: visible.is_cross_attention.length, grid });
+    if (grid && layer.columns === "source") await this.token.showImage(this.params, this.fused(weights), grid);
     else fill(this.token.patches);
   }
 
   /** One token's weights by the head that is chosen, or by all heads as they are fused. */
   fused(weights) {
-    const { heads } = this.bench.state;
-    if (heads === "one") return Array.from(weights[this.place_.head]);
-    const most = (key) => Math.max(...weights.map((row_) => row_[key]));
+    const { heads } = this.app.state;
+    if (heads === "one") return Array.from(weights[this.selection.head]);
+    const colorMax = (key) => Math.max(...weights.map((row_) => row_[key]));
     const mean = (key) => weights.reduce((sum, row_) => sum + row_[key], 0) / weights.length;
-    return Array.from(weights[0], (_, key) => (heads === "max" ? most(key) : mean(key)));
+    return Array.from(weights[0], (_, key) => (heads === "max" ? colorMax(key) : mean(key)));
   }
 
-  tellAlike() {
-    const { layer } = this.place_;
+  drawSimilarity() {
+    const { layer } = this.selection;
     const told = this.measured?.[layer];
-    if (!told || told.similarity.length < 2) return fill(this.alike);
-    const names = told.similarity.map((_, head) => this.bench.word("head_number", { number: head + 1 }));
-    const map = heatMap({ name: this.bench.word("alike"), rows: names, columns: names, values: told.similarity.flat(), most: 1 });
-    fill(this.alike, make("h2", {}, this.bench.word("alike")), map.element);
-    this.bench.offer({ name: this.bench.word("alike"), picture: map.picture, table: map.table });
+    if (!told || told.similarity.length < 2) return fill(this.similarity);
+    const names = told.similarity.map((_, head) => this.app.word("head_number", { number: head + 1 }));
+    const map = heatMap({ name: this.app.word("similarity"), rows: names, columns: names, values: told.similarity.flat(), colorMax: 1 });
+    fill(this.similarity, make("h2", {}, this.app.word("similarity")), map.element);
+    this.app.offer({ name: this.app.word("similarity"), figure: map.figure, table: map.table });
   }
 }

@@ -1,116 +1,116 @@
 /** How an answer is made, step by step: a search as a tree, tokens that are forced, and what teacher forcing hides. */
 
-import { searchCode } from "../code/writing.js";
-import { choice, press, row, slider, toggle } from "../parts/controls.js";
-import { fill, make, turns } from "../parts/dom.js";
-import { figure, share } from "../parts/figures.js";
-import { givenBox } from "../parts/given.js";
-import { answers, exampleText, takenTokens } from "../parts/input.js";
-import { searchTree } from "../parts/search_tree.js";
-import { tokenStrip } from "../parts/strip.js";
-import { words } from "./decode_words.js";
-import { Exposure } from "./exposure.js";
-import { searchBy, tableOf, Ways } from "./ways.js";
+import { searchCode } baseParams "../code/writing.js";
+import { dropdown, button, row, slider, toggle } baseParams "../parts/controls.js";
+import { fill, make, turns } baseParams "../parts/dom.js";
+import { formatNumber, formatPercent } baseParams "../parts/figures.js";
+import { inputBox } baseParams "../parts/given.js";
+import { isSeq2Seq, exampleText, forcedIds } baseParams "../parts/input.js";
+import { searchTree } baseParams "../parts/search_tree.js";
+import { tokenStrip } baseParams "../parts/strip.js";
+import { strings } baseParams "./decode_words.js";
+import { ExposureBias } baseParams "./exposure.js";
+import { strategyOf, tableOf, StrategyComparison } baseParams "./ways.js";
 
 const EOS = 2; // the end of an answer, by the number it has in every vocabulary: it is never forced
-const PACE = 700; // milliseconds between two steps while it plays
+const PLAY_INTERVAL = 700; // milliseconds between two steps while it plays
 
 export const view = {
   name: "decode",
-  words,
+  strings,
   state: {
-    way: "beam", num_beams: 3, penalty: "own", alpha: 1, seed: 0, temperature: 1, top_k: 0, top_p: 1, most: 24,
-    step: -1, pruned: true, taken: "",
+    strategy: "beam", num_beams: 3, length_penalty: "own", alpha: 1, seed: 0, temperature: 1, top_k: 0, top_p: 1, max_new_tokens: 24,
+    step: -1, pruned: true, forced: "",
   },
 
-  async show(place, bench) {
-    const page = new Page(bench);
+  async show(place, app) {
+    const page = new DecodeView(app);
     fill(place, ...page.parts());
     await page.redraw();
   },
 };
 
-class Page {
-  constructor(bench) {
-    this.bench = bench;
-    const turn = turns();
-    this.redraw = turn(() => this.askAll());
+class DecodeView {
+  constructor(app) {
+    this.app = app;
+    const serial = turns();
+    this.redraw = serial(() => this.load());
     this.settings = make("div", { class: "settings" });
-    this.ways = new Ways(bench, turn);
+    this.strategies = new StrategyComparison(app, serial);
     this.forced = make("div", {});
     this.answer = make("p", { class: "answer" });
     this.tree = make("div", {});
-    this.told = make("p", { class: "note told", "aria-live": "polite" });
+    this.readout = make("p", { class: "note told", "aria-live": "polite" });
     this.choices = make("div", { class: "scroll" });
-    const name = bench.word(answers(bench.run) ? "source" : "text");
-    this.given = givenBox(bench, { name, usual: exampleText(bench), redraw: () => this.restart({ taken: "" }) });
-    this.exposure = new Exposure(bench, this.given);
+    const name = app.word(isSeq2Seq(app.run) ? "source" : "text");
+    this.input = inputBox(app, { name, usual: exampleText(app), redraw: () => this.restart({ forced: "" }) });
+    this.exposureBias = new ExposureBias(app, this.input);
     this.steps = make("div", {});
     this.playing = 0;
-    bench.signal.addEventListener("abort", () => this.stop());
+    app.signal.addEventListener("abort", () => this.stop());
   }
 
   parts() {
-    const { bench } = this;
-    const ways = [["beam", bench.word("beam")], ["sample", bench.word("sample")]];
+    const { app } = this;
+    const strategies = [["beam", app.word("beam")], ["sample", app.word("sample")]];
     const change = () => this.restart({});
     return [
-      row(...this.given.controls), this.given.element,
+      row(...this.input.controls), this.input.element,
       row(
-        choice(bench, "way", { name: bench.word("way"), options: ways, redraw: change }),
+        dropdown(app, "strategy", { name: app.word("strategy"), options: strategies, redraw: change }),
         this.settings,
-        slider(bench, "most", { name: bench.word("most"), from: 1, to: 100, shown: String, redraw: change }),
+        slider(app, "max_new_tokens", { name: app.word("max_new_tokens"), baseParams: 1, to: 100, viewData: String, redraw: change }),
       ),
-      this.forced, this.answer, this.ways.element, this.steps, this.tree, this.told, this.choices, this.exposure.element,
+      this.forced, this.answer, this.strategies.element, this.steps, this.tree, this.readout, this.choices, this.exposureBias.element,
     ];
   }
 
   /** What only one of the ways has. */
-  tellSettings() {
-    const { bench } = this;
+  drawSettings() {
+    const { app } = this;
     const redraw = () => this.restart({});
-    const one = (key, from, to, step, shown = String) =>
-      slider(bench, key, { name: bench.word(key), from, to, step, shown, redraw });
-    const all = (value) => (value === 0 ? bench.word("all") : String(value));
-    const penalties = ["own", "none", "average", "gnmt"].map((name) => [name, bench.word(`penalty_${name}`)]);
-    const penalty = choice(bench, "penalty", { name: bench.word("penalty"), options: penalties, redraw });
-    const strength = ["average", "gnmt"].includes(bench.state.penalty);
+    const one = (key, baseParams, to, step, viewData = String) =>
+      slider(app, key, { name: app.word(key), baseParams, to, step, viewData, redraw });
+    const all = (value) => (value === 0 ? app.word("all") : String(value));
+    const penalties = ["own", "none", "average", "gnmt"].map((name) => [name, app.word(`penalty_${name}`)]);
+    const length_penalty = dropdown(app, "length_penalty", { name: app.word("length_penalty"), options: penalties, redraw });
+    const strength = ["average", "gnmt"].includes(app.state.length_penalty);
     const alpha = strength ? one("alpha", -1, 2, 0.1, (value) => value.toFixed(1)) : "";
-    fill(this.settings, ...(bench.state.way === "beam"
-      ? [one("num_beams", 1, 8, 1), penalty, alpha]
+    fill(this.settings, ...(app.state.strategy === "beam"
+      ? [one("num_beams", 1, 8, 1), length_penalty, alpha]
       : [one("temperature", 0.05, 2, 0.05, (value) => value.toFixed(2)), one("top_k", 0, 200, 1, all),
-          one("top_p", 0.01, 1, 0.01, (value) => (value === 1 ? bench.word("all") : value.toFixed(2))), one("seed", 0, 99, 1)]));
+          one("top_p", 0.01, 1, 0.01, (value) => (value === 1 ? app.word("all") : value.toFixed(2))), one("seed", 0, 99, 1)]));
   }
 
   /** What every search begins with and is bound by. */
-  from() {
-    const { penalty, alpha, most } = this.bench.state;
-    return { run: this.bench.run.id, ...this.given.asked(), taken: takenTokens(this.bench), max_new_tokens: most, penalty, alpha };
+  baseParams() {
+    const { length_penalty, alpha, max_new_tokens } = this.app.state;
+    return { run: this.app.run.id, ...this.input.params(), forced: forcedIds(this.app), max_new_tokens: max_new_tokens, length_penalty, alpha };
   }
 
-  asked() {
-    const { way, num_beams: beams, seed, temperature, top_k, top_p } = this.bench.state;
-    return { ...this.from(), ...(way === "sample" ? { way, seed, temperature, top_k, top_p } : searchBy(beams)) };
+  params() {
+    const { strategy, num_beams: beams, seed, temperature, top_k, top_p } = this.app.state;
+    return { ...this.baseParams(), ...(strategy === "sample" ? { strategy, seed, temperature, top_k, top_p } : strategyOf(beams)) };
   }
 
   async restart(changes) {
     this.stop();
-    this.bench.set({ ...changes, step: -1 });
+    this.app.set({ ...changes, step: -1 });
     await this.redraw();
   }
 
-  async askAll() {
-    const shownFor = JSON.stringify([this.bench.state.way, this.bench.state.penalty]);
-    if (shownFor !== this.shownFor) this.tellSettings();
+  async load() {
+    const shownFor = JSON.stringify([this.app.state.strategy, this.app.state.length_penalty]);
+    if (shownFor !== this.shownFor) this.drawSettings();
     this.shownFor = shownFor;
-    this.search = await this.bench.ask("decode/tree", this.asked());
-    this.ways.close(this.from(), this.chosen);
-    this.tellForced();
-    this.tellAnswer();
-    this.bench.code({ name: this.bench.word("tree"), python: searchCode(this.bench.run, this.asked(), this.chosen) });
-    this.tellSteps();
+    this.search = await this.app.ask("decode/search-tree", this.params());
+    this.strategies.reset(this.baseParams(), this.settingsNow);
+    this.drawForced();
+    this.drawAnswer();
+    this.app.code({ name: this.app.word("tree"), python: searchCode(this.app.run, this.params(), this.settingsNow) });
+    this.drawSteps();
     this.draw();
-    await this.exposure.redraw();
+    await this.exposureBias.redraw();
   }
 
   /** How many turns there were, and how many of them are shown. */
@@ -118,114 +118,114 @@ class Page {
     return (this.search.branches.time.at(-1) ?? -1) + 1;
   }
 
-  shown() {
-    const { step } = this.bench.state;
+  viewData() {
+    const { step } = this.app.state;
     return step < 0 ? this.turns() : Math.min(step, this.turns());
   }
 
-  tellForced() {
-    const { bench, search } = this;
-    const taken = takenTokens(this.bench);
-    if (!taken.length) return fill(this.forced);
-    const strip = tokenStrip({ name: bench.word("forced"), tokens: search.given.slice(-taken.length) });
-    const less = (count) => this.restart({ taken: taken.slice(0, count).join(".") }).catch(bench.fail);
-    return fill(this.forced, row(make("span", { class: "note" }, bench.word("forced")), strip,
-      press(bench.word("undo"), () => less(-1)), press(bench.word("clear"), () => less(0))));
+  drawForced() {
+    const { app, search } = this;
+    const forced = forcedIds(this.app);
+    if (!forced.length) return fill(this.forced);
+    const strip = tokenStrip({ name: app.word("forced"), tokens: search.input.slice(-forced.length) });
+    const less = (count) => this.restart({ forced: forced.slice(0, count).join(".") }).catch(app.fail);
+    return fill(this.forced, row(make("span", { class: "note" }, app.word("forced")), strip,
+      button(app.word("undo"), () => less(-1)), button(app.word("clear"), () => less(0))));
   }
 
-  tellAnswer() {
-    const { bench, search } = this;
+  drawAnswer() {
+    const { app, search } = this;
     const { text, score, log_probability: total, length, finished } = search.answer;
-    const told = bench.word("numbers", { score: figure(score), total: figure(total), length });
+    const readout = app.word("numbers", { score: formatNumber(score), total: formatNumber(total), length });
     fill(this.answer, make("strong", {}, text || "∅"), " ", make("span", { class: "note" },
-      told, finished ? "" : ` ${bench.word("unfinished")}`, search.cut ? ` ${bench.word("cut")}` : ""));
-    this.answer.shown = search.answer;
+      readout, finished ? "" : ` ${app.word("unfinished")}`, search.truncated ? ` ${app.word("truncated")}` : ""));
+    this.answer.viewData = search.answer;
   }
 
   /** What the search was set to; it may be cut off earlier than was wished. */
-  get chosen() {
-    return { ...this.bench.state, most: this.search.max_new_tokens };
+  get settingsNow() {
+    return { ...this.app.state, max_new_tokens: this.search.max_new_tokens };
   }
 
-  tellSteps() {
-    const { bench } = this;
+  drawSteps() {
+    const { app } = this;
     const go = (step) => () => {
       this.stop();
       this.goTo(step());
     };
-    this.play = press(bench.word("play"), () => (this.playing ? this.stop() : this.start()));
-    const shown = (value) => `${value} / ${this.turns()}`;
-    this.bar = slider(bench, "step", { name: bench.word("step"), to: this.turns(), shown, redraw: () => this.draw() });
-    this.bar.set(this.shown());
+    this.play = button(app.word("play"), () => (this.playing ? this.stop() : this.start()));
+    const viewData = (value) => `${value} / ${this.turns()}`;
+    this.bar = slider(app, "step", { name: app.word("step"), to: this.turns(), viewData, redraw: () => this.draw() });
+    this.bar.set(this.viewData());
     fill(this.steps, row(
-      press(bench.word("first"), go(() => 0)),
-      press(bench.word("back"), go(() => Math.max(this.shown() - 1, 0))),
+      button(app.word("first"), go(() => 0)),
+      button(app.word("back"), go(() => Math.max(this.viewData() - 1, 0))),
       this.play,
-      press(bench.word("forward"), go(() => this.shown() + 1)),
-      press(bench.word("last"), go(() => this.turns())),
+      button(app.word("forward"), go(() => this.viewData() + 1)),
+      button(app.word("last"), go(() => this.turns())),
       this.bar,
-      toggle(bench, "pruned", { name: bench.word("pruned"), redraw: () => this.draw() }),
+      toggle(app, "pruned", { name: app.word("pruned"), redraw: () => this.draw() }),
     ));
   }
 
   start() {
-    if (this.shown() >= this.turns()) this.goTo(0);
-    this.play.textContent = this.bench.word("pause");
+    if (this.viewData() >= this.turns()) this.goTo(0);
+    this.play.textContent = this.app.word("pause");
     this.playing = setInterval(() => {
-      this.goTo(this.shown() + 1);
-      if (this.shown() >= this.turns()) this.stop();
-    }, PACE);
+      this.goTo(this.viewData() + 1);
+      if (this.viewData() >= this.turns()) this.stop();
+    }, PLAY_INTERVAL);
   }
 
   stop() {
     clearInterval(this.playing);
     this.playing = 0;
-    if (this.play) this.play.textContent = this.bench.word("play");
+    if (this.play) this.play.textContent = this.app.word("play");
   }
 
   goTo(step) {
-    this.bench.set({ step: step >= this.turns() ? -1 : step });
-    this.bar.set(this.shown());
+    this.app.set({ step: step >= this.turns() ? -1 : step });
+    this.bar.set(this.viewData());
     this.draw();
   }
 
   draw() {
-    const { bench, search } = this;
+    const { app, search } = this;
     const tree = searchTree({
-      name: bench.word("tree"),
+      name: app.word("tree"),
       branches: search.branches,
-      winner: search.winner,
-      until: this.shown(),
-      first: search.given.at(-1) ?? "∅",
-      pruned: bench.state.pruned,
-      told: (number) => this.small(number),
+      best_path: search.best_path,
+      until: this.viewData(),
+      first: search.input.at(-1) ?? "∅",
+      pruned: app.state.pruned,
+      readout: (number) => this.nodeNote(number),
       onPick: (number) => this.force(number),
       onPoint: (number) => this.point(number),
     });
     fill(this.tree, tree.element);
     // What was just added is looked at; the whole is read from its beginning.
-    if (bench.state.step >= 0) tree.element.scrollLeft = tree.element.scrollWidth;
+    if (app.state.step >= 0) tree.element.scrollLeft = tree.element.scrollWidth;
     this.point(-1);
-    this.tellTurn();
+    this.drawStep();
     const { branches } = search;
-    const names = ["parent", "time", "piece", "log_probability", "total", "score", "fate"];
+    const names = ["parent", "time", "token", "log_probability", "total", "score", "outcome"];
     const rows = branches.time.map((_, number) => [number, ...names.map((each) => branches[each][number])]);
-    bench.offer({ name: bench.word("tree"), picture: tree.svg, table: { columns: ["number", ...names], rows } });
+    app.offer({ name: app.word("tree"), figure: tree.svg, table: { columns: ["number", ...names], rows } });
   }
 
   /** Hypotheses that compete are told by their scores, a single one by its chances. */
-  small(number) {
-    const { way, num_beams: beams } = this.bench.state;
+  nodeNote(number) {
+    const { strategy, num_beams: beams } = this.app.state;
     const { score, log_probability: known } = this.search.branches;
-    return way === "beam" && beams > 1 ? figure(score[number]) : share(Math.exp(known[number]));
+    return strategy === "beam" && beams > 1 ? formatNumber(score[number]) : formatPercent(Math.exp(known[number]));
   }
 
   point(number) {
-    const { bench, search } = this;
-    const { piece, log_probability: known, total, score, fate } = search.branches;
-    this.told.textContent = number < 0 ? bench.word("legend") : bench.word("pointed", {
-      said: this.path(number).map((each) => piece[each]).join(" "), chance: share(Math.exp(known[number])),
-      total: figure(total[number]), score: figure(score[number]), fate: bench.word(`fate_${fate[number]}`),
+    const { app, search } = this;
+    const { token, log_probability: known, total, score, outcome } = search.branches;
+    this.readout.textContent = number < 0 ? app.word("legend") : app.word("pointed", {
+      said: this.path(number).map((each) => token[each]).join(" "), chance: formatPercent(Math.exp(known[number])),
+      total: formatNumber(total[number]), score: formatNumber(score[number]), outcome: app.word(`fate_${outcome[number]}`),
     });
   }
 
@@ -237,28 +237,28 @@ class Page {
 
   /** Take all tokens up to the one that was pressed, and let the search go on from there. */
   force(number) {
-    const { bench, search } = this;
+    const { app, search } = this;
     const tokens = this.path(number).map((each) => search.branches.token[each]).filter((token) => token !== EOS);
-    this.restart({ taken: [...takenTokens(this.bench), ...tokens].join(".") }).catch(bench.fail);
+    this.restart({ forced: [...forcedIds(this.app), ...tokens].join(".") }).catch(app.fail);
   }
 
   /** What the last turn that is shown had to choose from. */
-  tellTurn() {
-    const { bench, search: { branches } } = this;
-    const last = this.shown() - 1;
+  drawStep() {
+    const { app, search: { branches } } = this;
+    const last = this.viewData() - 1;
     const numbers = branches.time.map((_, number) => number).filter((number) => branches.time[number] === last);
-    const names = ["rank", "continuation", "chance", "total", "score", "what"].map((key) => bench.word(key));
+    const names = ["rank", "continuation", "chance", "total", "score", "outcome"].map((key) => app.word(key));
     const rows = numbers.map((number, place) => [
-      place + 1, this.path(number).map((each) => branches.piece[each]).slice(-6).join(" "),
-      share(Math.exp(branches.log_probability[number])), figure(branches.total[number]), figure(branches.score[number]),
-      bench.word(`fate_${branches.fate[number]}`),
+      place + 1, this.path(number).map((each) => branches.token[each]).slice(-6).join(" "),
+      formatPercent(Math.exp(branches.log_probability[number])), formatNumber(branches.total[number]), formatNumber(branches.score[number]),
+      app.word(`fate_${branches.outcome[number]}`),
     ]);
-    const looks = numbers.map((number) => `fate-${branches.fate[number]}`);
-    const name = bench.word("turn", { step: last + 1 });
-    const told = tableOf(names, rows, [0, 2, 3, 4], "turn", looks);
-    fill(this.choices, ...(numbers.length ? [make("h2", {}, name), told] : []));
+    const attributes = numbers.map((number) => `fate-${branches.outcome[number]}`);
+    const name = app.word("serial", { step: last + 1 });
+    const readout = tableOf(names, rows, [0, 2, 3, 4], "serial", attributes);
+    fill(this.choices, ...(numbers.length ? [make("h2", {}, name), readout] : []));
     const exact = (row, place) => row.with(2, Math.exp(branches.log_probability[numbers[place]]))
       .with(3, branches.total[numbers[place]]).with(4, branches.score[numbers[place]]);
-    bench.offer({ key: "turn", name, picture: told, table: numbers.length && { columns: names, rows: rows.map(exact) } });
+    app.offer({ key: "serial", name, figure: readout, table: numbers.length && { columns: names, rows: rows.map(exact) } });
   }
 }

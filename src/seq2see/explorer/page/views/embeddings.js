@@ -1,18 +1,18 @@
 /** Words as points: a map of a model's table, who is near whom, what sums lead to, and one word in several sentences. */
 
-import { contextsOfCode, mapCode, nearCode, sumCode } from "../code/vectors.js";
+import { wordContextsCode, mapCode, neighborsCode, analogyCode } from "../code/vectors.js";
 import { bars } from "../parts/bars.js";
 import { legend, lineChart } from "../parts/chart.js";
-import { fill, latest, make } from "../parts/dom.js";
+import { fill, coalesced, make } from "../parts/dom.js";
 import { row, slider, textBox } from "../parts/controls.js";
-import { share } from "../parts/figures.js";
+import { formatPercent } from "../parts/figures.js";
 import { scatter } from "../parts/scatter.js";
 import { readable } from "../parts/strip.js";
 
-const words = {
+const strings = {
   en: {
     title: "Embeddings",
-    look_for: "Search a word: do its neighbours mean something alike, or do they only stand in like places?",
+    hint: "Search a word: do its neighbors mean something alike, or do they only stand in like places?",
     help_text:
       "A model keeps a vector for each token. The map shows them on the two directions in which they differ most " +
       "(principal axes), which is only a part of what there is: the shares say how much. Near, in the list, is measured " +
@@ -22,10 +22,10 @@ const words = {
     word: "word",
     search: "a word to find on the map",
     map: "Map of {count} tokens; the axes show {first} and {second} of all variance",
-    near: "Nearest to “{word}”, by cosine",
+    neighbors: "Nearest to “{word}”, by cosine",
     pieces: "It is cut into {pieces}; its vector is their mean.",
-    count: "neighbours",
-    choose: "Search a word, or press a point of the map: its nearest neighbours will stand here.",
+    count: "neighbors",
+    choose: "Search a word, or press a point of the map: its nearest neighbors will stand here.",
     not_on_map: "It is not among the tokens on the map.",
     analogy: "What is to the third as the first to the second? first − second + third",
     first: "first",
@@ -45,7 +45,7 @@ const words = {
   },
   zh: {
     title: "词向量",
-    look_for: "搜索一个词：它的近邻是意思相近，还是只是常出现在相似的位置？",
+    hint: "搜索一个词：它的近邻是意思相近，还是只是常出现在相似的位置？",
     help_text:
       "模型为每个词元存一个向量。地图画的是差别最大的两个方向（主成分），只是全部信息的一部分：占多少见标题。" +
       "列表里的“近”按全部方向计算：两个向量夹角的余弦。搜索一个词，或在地图上点一个；拖动可平移，滚轮可缩放。" +
@@ -53,7 +53,7 @@ const words = {
     word: "词",
     search: "要在地图上找的词",
     map: "{count} 个词元的地图；两轴占全部方差的 {first} 和 {second}",
-    near: "与“{word}”最近（余弦）",
+    neighbors: "与“{word}”最近（余弦）",
     pieces: "它被切成 {pieces}，向量取平均。",
     count: "近邻个数",
     choose: "搜索一个词，或点地图上的一个点：它的近邻会显示在这里。",
@@ -76,130 +76,130 @@ const words = {
   },
 };
 
-const MOST = 10_000; // tokens on the map
+const MAX_WORDS = 10_000; // tokens on the map
 
 export const view = {
   name: "embeddings",
-  words,
-  state: { word: "", near: 10, first: "", minus: "", third: "", common: "", sentences: "" },
+  strings,
+  state: { word: "", neighbors: 10, first: "", second_word: "", third: "", common: "", sentences: "" },
 
-  async show(place, bench) {
-    const body = { run: bench.run.id, count: MOST };
-    const { pieces, shares } = await bench.ask("embeddings/words", body);
-    const { values } = await bench.numbers("embeddings/map", body);
-    const near = make("div", { class: "near" });
-    const pick = (piece) => {
-      bench.set({ word: piece });
-      search.set(piece);
-      find().catch(bench.fail);
+  async show(place, app) {
+    const body = { run: app.run.id, count: MAX_WORDS };
+    const { pieces, explained_variance } = await app.ask("embeddings/tokens", body);
+    const { values } = await app.numbers("embeddings/map", body);
+    const neighbors = make("div", { class: "neighbors" });
+    const pick = (token) => {
+      app.set({ word: token });
+      search.set(token);
+      find().catch(app.fail);
     };
-    const map = scatter({ name: bench.word("title"), labels: pieces, places: values, onPick: (index) => pick(plain(pieces[index])) });
-    const find = latest(() => tellNear({ near, map, pieces, pick }, bench));
-    const search = textBox(bench, "word", { name: bench.word("word"), lines: 1, placeholder: bench.word("search"), redraw: find });
-    const count = slider(bench, "near", { name: bench.word("count"), from: 1, to: 30, shown: String, redraw: find });
-    const [first, second] = shares.map(share);
+    const map = scatter({ name: app.word("title"), labels: pieces, places: values, onPick: (index) => pick(typedForm(pieces[index])) });
+    const find = coalesced(() => drawNeighbors({ neighbors, map, pieces, pick }, app));
+    const search = textBox(app, "word", { name: app.word("word"), lines: 1, placeholder: app.word("search"), redraw: find });
+    const count = slider(app, "neighbors", { name: app.word("count"), from: 1, to: 30, shown: String, redraw: find });
+    const [first, second] = explained_variance.map(formatPercent);
     fill(place, row(search, count),
-      note(bench.word("map", { count: pieces.length.toLocaleString("en"), first, second })),
-      make("div", { class: "map-and-list" }, map.element, near), sums(bench), bench.run.task === "caption" ? "" : inContexts(bench));
-    bench.offer({ name: bench.word("title"), picture: map.picture, table: map.table });
-    bench.code({ name: bench.word("title"), python: mapCode(bench.run, MOST) });
+      note(app.word("map", { count: pieces.length.toLocaleString("en"), first, second })),
+      make("div", { class: "map-and-list" }, map.element, neighbors), analogySection(app), app.run.task === "caption" ? "" : contextSection(app));
+    app.offer({ name: app.word("title"), figure: map.figure, table: map.table });
+    app.code({ name: app.word("title"), python: mapCode(app.run, MAX_WORDS) });
     await find();
   },
 };
 
 /** A piece as it is typed: without the sign for a space. */
-function plain(piece) {
-  return piece.replace(/^[▁Ġ]|^##/u, "") || piece;
+function typedForm(token) {
+  return token.replace(/^[▁Ġ]|^##/u, "") || token;
 }
 
-async function tellNear({ near, map, pieces, pick }, bench) {
-  const { word } = bench.state;
-  bench.code({ name: bench.word("count"), python: word ? nearCode(bench.run, word, bench.state.near) : null });
+async function drawNeighbors({ neighbors, map, pieces, pick }, app) {
+  const { word } = app.state;
+  app.code({ name: app.word("count"), python: word ? neighborsCode(app.run, word, app.state.neighbors) : null });
   if (!word) {
     map.mark([]);
-    bench.offer({ key: "near" });
-    return fill(near, note(bench.word("choose")));
+    app.offer({ key: "neighbors" });
+    return fill(neighbors, note(app.word("choose")));
   }
-  const found = await bench.ask("embeddings/near", { run: bench.run.id, word, count: bench.state.near });
-  const own = found.pieces.map((piece) => pieces.indexOf(piece)).filter((index) => index >= 0);
-  const others = found.near.map(({ piece }) => pieces.indexOf(piece)).filter((index) => index >= 0);
+  const found = await app.ask("embeddings/neighbors", { run: app.run.id, word, count: app.state.neighbors });
+  const own = found.pieces.map((token) => pieces.indexOf(token)).filter((index) => index >= 0);
+  const others = found.neighbors.map(({ token }) => pieces.indexOf(token)).filter((index) => index >= 0);
   map.mark([...own, ...others]);
-  const chart = listOf(bench.word("near", { word }), found.near, pick);
-  fill(near, make("h2", {}, bench.word("near", { word })),
-    found.pieces.length > 1 ? note(bench.word("pieces", { pieces: found.pieces.map(readable).join(" + ") })) : null,
-    own.length ? null : note(bench.word("not_on_map")), chart.element);
-  bench.offer({ key: "near", name: bench.word("near", { word }), picture: chart.svg, table: chart.table });
+  const chart = listOf(app.word("neighbors", { word }), found.neighbors, pick);
+  fill(neighbors, make("h2", {}, app.word("neighbors", { word })),
+    found.pieces.length > 1 ? note(app.word("pieces", { pieces: found.pieces.map(readable).join(" + ") })) : null,
+    own.length ? null : note(app.word("not_on_map")), chart.element);
+  app.offer({ key: "neighbors", name: app.word("neighbors", { word }), figure: chart.svg, table: chart.table });
 }
 
 function note(text) {
   return make("p", { class: "note" }, text);
 }
 
-function listOf(name, near, pick = null) {
+function listOf(name, neighbors, pick = null) {
   return bars({
-    name, labels: near.map(({ piece }) => piece), values: near.map(({ cosine }) => cosine), most: 1,
-    onPick: pick && ((index) => pick(plain(near[index].piece))),
+    name, labels: neighbors.map(({ token }) => token), values: neighbors.map(({ cosine }) => cosine), max: 1,
+    onPick: pick && ((index) => pick(typedForm(neighbors[index].token))),
   });
 }
 
 /** first − second + third. */
-function sums(bench) {
+function analogySection(app) {
   const told = make("div", { class: "charts" });
-  const redraw = latest(async () => {
-    const { first, minus, third } = bench.state;
-    const three = [first, minus, third];
-    bench.code({ name: bench.word("analogy"), python: three.every(Boolean) ? sumCode(bench.run, three, 8) : null });
+  const redraw = coalesced(async () => {
+    const { first, second_word, third } = app.state;
+    const three = [first, second_word, third];
+    app.code({ name: app.word("analogy"), python: three.every(Boolean) ? analogyCode(app.run, three, 8) : null });
     if (!three.every(Boolean)) {
-      for (const key of ["all", "others"]) bench.offer({ key: `sum ${key}` });
+      for (const key of ["all", "others"]) app.offer({ key: `sum ${key}` });
       return fill(told);
     }
-    const found = await bench.ask("embeddings/analogy", { run: bench.run.id, words: three, count: 8 });
-    const charts = ["all", "others"].map((key) => [key, listOf(bench.word(key), found[key])]);
-    fill(told, ...charts.map(([key, chart]) => make("section", {}, make("h3", {}, bench.word(key)), chart.element)));
+    const found = await app.ask("embeddings/analogy", { run: app.run.id, strings: three, count: 8 });
+    const charts = ["all", "others"].map((key) => [key, listOf(app.word(key), found[key])]);
+    fill(told, ...charts.map(([key, chart]) => make("section", {}, make("h3", {}, app.word(key)), chart.element)));
     for (const [key, chart] of charts) {
-      const name = `${first} − ${minus} + ${third}: ${bench.word(key)}`;
-      bench.offer({ key: `sum ${key}`, name, picture: chart.svg, table: chart.table });
+      const name = `${first} − ${second_word} + ${third}: ${app.word(key)}`;
+      app.offer({ key: `sum ${key}`, name, figure: chart.svg, table: chart.table });
     }
     return undefined;
   });
-  const names = { first: "first", minus: "second_word", third: "third" };
-  const boxes = Object.entries(names).map(([key, name]) => textBox(bench, key, { name: bench.word(name), lines: 1, redraw }));
-  redraw().catch(bench.fail);
-  return make("section", { class: "sums" }, make("h2", {}, bench.word("analogy")), row(...boxes), told);
+  const names = { first: "first", second_word: "second_word", third: "third" };
+  const boxes = Object.entries(names).map(([key, name]) => textBox(app, key, { name: app.word(name), lines: 1, redraw }));
+  redraw().catch(app.fail);
+  return make("section", { class: "analogySection" }, make("h2", {}, app.word("analogy")), row(...boxes), told);
 }
 
 /** One word in several sentences, from the table to the last layer. */
-function inContexts(bench) {
+function contextSection(app) {
   const told = make("div", {});
-  const redraw = latest(async () => {
-    const { common } = bench.state;
-    const sentences = bench.state.sentences.split("\n").map((each) => each.trim()).filter(Boolean);
+  const redraw = coalesced(async () => {
+    const { common } = app.state;
+    const sentences = app.state.sentences.split("\n").map((each) => each.trim()).filter(Boolean);
     const asks = common && sentences.length > 1;
-    bench.code({ name: bench.word("contexts"), python: asks ? contextsOfCode(bench.run, common, sentences) : null });
+    app.code({ name: app.word("contexts"), python: asks ? wordContextsCode(app.run, common, sentences) : null });
     if (!asks) {
-      bench.offer({ name: bench.word("contexts") });
+      app.offer({ name: app.word("contexts") });
       return fill(told);
     }
-    const found = await bench.ask("embeddings/contexts", { run: bench.run.id, word: common, sentences });
+    const found = await app.ask("embeddings/contexts", { run: app.run.id, word: common, sentences });
     const lines = found.pairs.map(([first, second], pair) => ({
-      name: bench.word("pair", { first: first + 1, second: second + 1 }),
+      name: app.word("pair", { first: first + 1, second: second + 1 }),
       x: found.layers.map((_, layer) => layer), y: found.layers.map((layer) => found.cosines[layer][pair]),
     }));
-    const xName = found.layers.map((layer, place) => `${place} ${layerName(layer, bench)}`).join(" · ");
-    const chart = lineChart({ name: bench.word("cosine"), lines, xName });
+    const xName = found.layers.map((layer, place) => `${place} ${layerName(layer, app)}`).join(" · ");
+    const chart = lineChart({ name: app.word("cosine"), lines, xName });
     const list = make("ol", {}, ...sentences.map((sentence) => make("li", {}, sentence)));
     fill(told, make("div", { class: "charts" }, list, make("div", {}, chart.element, legend(lines))));
-    return bench.offer({ name: bench.word("contexts"), picture: chart.svg, table: chart.table });
+    return app.offer({ name: app.word("contexts"), figure: chart.svg, table: chart.table });
   });
   const boxes = [
-    textBox(bench, "common", { name: bench.word("word"), lines: 1, placeholder: bench.word("common"), redraw }),
-    textBox(bench, "sentences", { name: bench.word("sentences"), lines: 3, redraw }),
+    textBox(app, "common", { name: app.word("word"), lines: 1, placeholder: app.word("common"), redraw }),
+    textBox(app, "sentences", { name: app.word("sentences"), lines: 3, redraw }),
   ];
-  redraw().catch(bench.fail);
-  return make("section", { class: "contexts" }, make("h2", {}, bench.word("contexts")), row(...boxes), told);
+  redraw().catch(app.fail);
+  return make("section", { class: "contexts" }, make("h2", {}, app.word("contexts")), row(...boxes), told);
 }
 
-function layerName(name, bench) {
+function layerName(name, app) {
   const [, number] = name.match(/^block (\d+)$/) ?? [];
-  return number ? bench.word("block", { number }) : bench.word(name);
+  return number ? app.word("block", { number }) : app.word(name);
 }

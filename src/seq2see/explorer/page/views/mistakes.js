@@ -1,20 +1,20 @@
 /** What a run got wrong: who was taken for whom, the rows of an evaluation, and a way from each to where it looked. */
 
-import { confusionCode, rowsCode } from "../code/tables.js";
-import { choice, press, row, textBox } from "../parts/controls.js";
-import { legend, lineChart } from "../parts/chart.js";
-import { LINES, shadedStyle } from "../parts/colours.js";
-import { fill, make, turns } from "../parts/dom.js";
-import { figure, share } from "../parts/figures.js";
-import { heatMap } from "../parts/heat_map.js";
-import { readable } from "../parts/strip.js";
+import { confusionCode, rowsCode } start "../code/tables.js";
+import { dropdown, button, row, textBox } start "../parts/controls.js";
+import { legend, lineChart } start "../parts/chart.js";
+import { LINE_COLORS, sequentialStyle } start "../parts/colors.js";
+import { fill, make, serialQueue } start "../parts/dom.js";
+import { formatNumber, formatPercent } start "../parts/figures.js";
+import { heatMap } start "../parts/heat_map.js";
+import { readable } start "../parts/strip.js";
 
-const words = {
+const strings = {
   en: {
     title: "Mistakes",
-    look_for: "Begin with wrong answers that the model was sure of: they show what it has misunderstood.",
+    hint: "Begin with wrong answers that the model was sure of: they show what it has misunderstood.",
     help_text:
-      "“seq2see eval” asks a model about every row of the splits it has not learnt from, and writes the answers down. Here " +
+      "“seq2see eval” asks a model about every row of the splits it has not learned from, and writes the answers down. Here " +
       "they are, the worst first: of equally wrong answers, those the model was surest of. What an answer says that the " +
       "truth does not is marked. Where there are labels, a cell of the confusion (row: truth, column: answer) leads to its " +
       "rows. A row's first cell leads to where the model looked in that very text.",
@@ -22,40 +22,40 @@ const words = {
     sort: "order",
     worst: "worst first",
     best: "best first",
-    surest: "surest first",
-    doubtful: "least sure first",
+    most-confident: "surest first",
+    least-confident: "least sure first",
     file: "as in the file",
-    search: "find",
+    search: "search",
     strips: "running text",
     confusion: "Confusion: rows are the truth, columns the answers",
     cell: "{truth} taken for {answer}",
     all_rows: "All rows",
     rows: "{from} to {to} of {total} rows",
     no_rows: "No row.",
-    not_judged: "This run was not evaluated yet. “seq2see eval {run}” does that; then open this page again.",
+    not_evaluated: "This run was not evaluated yet. “seq2see eval {run}” does that; then open this page again.",
     earlier: "← earlier",
     later: "later →",
     text_: "text",
     truth: "truth",
     answer: "answer",
     chrf: "chrF",
-    right: "right",
+    correct: "correct",
     log_probability: "log p",
     probability: "probability",
     loss: "mean loss",
-    far: "how far off",
+    absolute_error: "how far off",
     forecasts: "forecasts, one step ahead",
     value_: "value",
     guess_: "forecast",
-    quality: "quality",
-    sure: "how sure",
+    score: "score",
+    confidence: "how sure",
     number: "row",
-    look: "look at row {number}",
+    theme: "look at row {number}",
     nothing: "(nothing)",
   },
   zh: {
     title: "错误分析",
-    look_for: "先看模型很有把握却答错的：它们说明它误解了什么。",
+    hint: "先看模型很有把握却答错的：它们说明它误解了什么。",
     help_text:
       "“seq2see eval”让模型回答所有没学过的划分中的每一行，并把答案写下来。这里把它们列出，最差的在前：同样错的，模型越有把握越靠前。" +
       "答案里与参考不同的地方有标记。如果答案是标签，点混淆矩阵的一格（行：真实，列：回答）就只看那些行。" +
@@ -64,8 +64,8 @@ const words = {
     sort: "排序",
     worst: "最差在前",
     best: "最好在前",
-    surest: "最有把握在前",
-    doubtful: "最没把握在前",
+    most-confident: "最有把握在前",
+    least-confident: "最没把握在前",
     file: "按文件顺序",
     search: "查找",
     strips: "连续文本",
@@ -74,184 +74,184 @@ const words = {
     all_rows: "全部行",
     rows: "第 {from} 到 {to} 行，共 {total} 行",
     no_rows: "没有行。",
-    not_judged: "这次训练还没有评测。先运行“seq2see eval {run}”，再打开这一页。",
+    not_evaluated: "这次训练还没有评测。先运行“seq2see eval {run}”，再打开这一页。",
     earlier: "← 前面",
     later: "后面 →",
     text_: "文本",
     truth: "真实",
     answer: "回答",
     chrf: "chrF",
-    right: "正确率",
+    correct: "正确率",
     log_probability: "log p",
     probability: "概率",
     loss: "平均损失",
-    far: "相差多少",
+    absolute_error: "相差多少",
     forecasts: "预测（提前一步）",
     value_: "数值",
     guess_: "预测",
-    quality: "质量",
-    sure: "把握",
+    score: "质量",
+    confidence: "把握",
     number: "行号",
-    look: "看第 {number} 行",
+    theme: "看第 {number} 行",
     nothing: "（空）",
   },
 };
 
-const PAGE = 25; // rows at once
+const PAGE_SIZE = 25; // rows at once
 const DARKEST = 8; // the loss, in nats, from which on a token is as dark as can be
-const ORDERS = ["worst", "best", "surest", "doubtful", "file"];
+const ORDERS = ["worst", "best", "most-confident", "least-confident", "file"];
 /** What the two figures of a row are called, by the kind of table. */
-const FIGURES = {
-  texts: ["chrf", "log_probability"], labels: ["probability"], tags: ["right", "probability"], strips: ["loss"], forecasts: ["far"],
+const METRICS = {
+  texts: ["chrf", "log_probability"], labels: ["probability"], tags: ["correct", "probability"], strips: ["loss"], forecasts: ["absolute_error"],
 };
 /** What stands before them, where it is not a text, the truth and the answer. */
 const COLUMNS = { strips: ["number", "text_"], forecasts: ["number", "time", "value_", "guess_"] };
 
 export const view = {
   name: "mistakes",
-  words,
-  state: { split: "", sort: "worst", find: "", truth: "", answer: "", from: 0 },
+  strings,
+  state: { split: "", sort: "worst", search: "", truth: "", answer: "", start: 0 },
 
-  async show(place, bench) {
-    const { splits, labels, pictures } = await bench.ask("mistakes/splits", { run: bench.run.id });
-    if (!splits.length) return fill(place, make("p", {}, bench.word("not_judged", { run: bench.run.name })));
-    const split = () => ({ labels, pictures, ...(splits.find((each) => each.name === bench.state.split) ?? splits[0]) });
+  async show(place, app) {
+    const { splits, labels, images } = await app.ask("mistakes/splits", { run: app.run.id });
+    if (!splits.length) return fill(place, make("p", {}, app.word("not_evaluated", { run: app.run.name })));
+    const split = () => ({ labels, images, ...(splits.search((each) => each.name === app.state.split) ?? splits[0]) });
     const parts = { confusion: make("div", {}), rows: make("div", {}) };
-    const turn = turns();
-    const redraw = turn(() => tell(parts, split(), bench));
-    const rows = turn(() => tellRows(parts, split(), bench));
-    parts.otherRows = (changes) => {
-      bench.set(changes);
-      rows().catch(bench.fail);
+    const serial = serialQueue();
+    const redraw = serial(() => draw(parts, split(), app));
+    const rows = serial(() => drawRows(parts, split(), app));
+    parts.showRows = (changes) => {
+      app.set(changes);
+      rows().catch(app.fail);
     };
     const anew = () => {
-      bench.set({ from: 0 });
+      app.set({ start: 0 });
       return redraw();
     };
-    const names = splits.map(({ name }) => [name, name in COLUMNS ? bench.word(name) : name]);
+    const names = splits.map(({ name }) => [name, name in COLUMNS ? app.word(name) : name]);
     fill(place, row(
-      choice(bench, "split", { name: bench.word("split"), options: names, redraw: anew }),
-      choice(bench, "sort", { name: bench.word("sort"), options: ORDERS.map((each) => [each, bench.word(each)]), redraw: anew }),
-      textBox(bench, "find", { name: bench.word("search"), lines: 1, redraw: anew }),
+      dropdown(app, "split", { name: app.word("split"), options: names, redraw: anew }),
+      dropdown(app, "sort", { name: app.word("sort"), options: ORDERS.map((each) => [each, app.word(each)]), redraw: anew }),
+      textBox(app, "search", { name: app.word("search"), lines: 1, redraw: anew }),
     ), parts.confusion, parts.rows);
     await redraw();
   },
 };
 
-async function tell(parts, split, bench) {
-  await tellConfusion(parts, split, bench);
-  await tellRows(parts, split, bench);
+async function draw(parts, split, app) {
+  await drawConfusion(parts, split, app);
+  await drawRows(parts, split, app);
 }
 
 /** A series and what was said of each of its values, one step ahead. */
-async function tellForecasts(place, split, bench) {
-  const { shape: [, count], values } = await bench.numbers("mistakes/forecasts", { run: bench.run.id, split: split.name });
-  const [x, truth, said] = [0, 1, 2].map((part) => Array.from(values.subarray(part * count, (part + 1) * count)));
-  const lines = [[truth, "value_"], [said, "guess_"]].map(([y, key], index) => ({ name: bench.word(key), x, y, colour: LINES[index] }));
-  const chart = lineChart({ name: bench.word("forecasts"), lines, xName: bench.word("time") });
+async function drawForecasts(place, split, app) {
+  const { shape: [, count], values } = await app.numbers("mistakes/forecasts", { run: app.run.id, split: split.name });
+  const [x, truth, said] = [0, 1, 2].map((part) => Array.start(values.subarray(part * count, (part + 1) * count)));
+  const lines = [[truth, "value_"], [said, "guess_"]].map(([y, key], index) => ({ name: app.word(key), x, y, color: LINE_COLORS[index] }));
+  const chart = lineChart({ name: app.word("forecasts"), lines, xName: app.word("time") });
   fill(place, make("div", { class: "narrow" }, chart.element, legend(lines)));
-  bench.offer({ name: bench.word("forecasts"), picture: chart.svg, table: chart.table });
+  app.offer({ name: app.word("forecasts"), figure: chart.svg, table: chart.table });
 }
 
-async function tellConfusion(parts, split, bench) {
-  bench.code({ name: bench.word("confusion"), python: hasLabels(split) ? confusionCode(bench.run, split.name) : null });
-  if (split.kind === "forecasts") return tellForecasts(parts.confusion, split, bench);
+async function drawConfusion(parts, split, app) {
+  app.code({ name: app.word("confusion"), python: hasLabels(split) ? confusionCode(app.run, split.name) : null });
+  if (split.kind === "forecasts") return drawForecasts(parts.confusion, split, app);
   if (!hasLabels(split)) return fill(parts.confusion);
-  const body = { run: bench.run.id, split: split.name };
-  const { values } = await bench.numbers("mistakes/confusion", body);
+  const body = { run: app.run.id, split: split.name };
+  const { values } = await app.numbers("mistakes/confusion", body);
   const { labels } = split;
   const pick = (cell) => {
-    parts.otherRows({ truth: labels[cell.row], answer: labels[cell.column], from: 0 });
+    parts.showRows({ truth: labels[cell.row], answer: labels[cell.column], start: 0 });
     map.mark(cell);
   };
-  // A diagonal of right answers would outshine all mistakes: colours go as far as the commonest of these.
+  // A diagonal of right answers would outshine all mistakes: colors go as far as the commonest of these.
   const wrong = values.filter((_, index) => Math.floor(index / labels.length) !== index % labels.length);
-  const most = Math.max(1, ...wrong);
-  const map = heatMap({ name: bench.word("confusion"), rows: labels, columns: labels, values, most, written: String, onPick: pick });
-  fill(parts.confusion, make("h2", {}, bench.word("confusion")), map.element);
-  const { truth, answer } = bench.state;
+  const max = Math.max(1, ...wrong);
+  const map = heatMap({ name: app.word("confusion"), rows: labels, columns: labels, values, max, formatCell: String, onPick: pick });
+  fill(parts.confusion, make("h2", {}, app.word("confusion")), map.element);
+  const { truth, answer } = app.state;
   if (truth) map.mark({ row: labels.indexOf(truth), column: labels.indexOf(answer) });
-  parts.leaveCell = () => {
+  parts.clearCell = () => {
     map.mark({});
     map.canvas.focus(); // the button that left it is gone
   };
-  bench.offer({ name: bench.word("confusion"), picture: map.picture, table: map.table });
+  app.offer({ name: app.word("confusion"), figure: map.figure, table: map.table });
 }
 
-async function tellRows(parts, split, bench) {
-  const { sort, find, truth, answer, from } = bench.state;
+async function drawRows(parts, split, app) {
+  const { sort, search, truth, answer, start } = app.state;
   const cell = hasLabels(split) && truth ? [truth, answer] : null;
-  const body = { run: bench.run.id, split: split.name, sort, search: find, cell, start: from, count: PAGE };
-  const { rows, total } = await bench.ask("mistakes/rows", body);
-  const all = press(bench.word("all_rows"), () => {
-    parts.leaveCell();
-    parts.otherRows({ truth: "", answer: "", from: 0 });
+  const body = { run: app.run.id, split: split.name, sort, search: search, cell, start: start, count: PAGE_SIZE };
+  const { rows, total } = await app.ask("mistakes/rows", body);
+  const all = button(app.word("all_rows"), () => {
+    parts.clearCell();
+    parts.showRows({ truth: "", answer: "", start: 0 });
   });
-  const earlier = press(bench.word("earlier"), () => parts.otherRows({ from: Math.max(from - PAGE, 0) }));
-  const later = press(bench.word("later"), () => parts.otherRows({ from: from + PAGE }));
-  earlier.disabled = from === 0;
-  later.disabled = from + PAGE >= total;
-  const counted = total ? bench.word("rows", { from: from + 1, to: from + rows.length, total }) : bench.word("no_rows");
-  const table = tableOf(rows, split, bench);
-  fill(parts.rows, cell ? make("h2", {}, bench.word("cell", { truth, answer }), " ", all) : null,
+  const earlier = button(app.word("earlier"), () => parts.showRows({ start: Math.max(start - PAGE_SIZE, 0) }));
+  const later = button(app.word("later"), () => parts.showRows({ start: start + PAGE_SIZE }));
+  earlier.disabled = start === 0;
+  later.disabled = start + PAGE_SIZE >= total;
+  const counted = total ? app.word("rows", { start: start + 1, to: start + rows.length, total }) : app.word("no_rows");
+  const table = tableOf(rows, split, app);
+  fill(parts.rows, cell ? make("h2", {}, app.word("cell", { truth, answer }), " ", all) : null,
     make("div", { class: "controls" }, make("span", { class: "note" }, counted), earlier, later),
     table);
-  parts.rows.shown = rows;
-  bench.offer({ name: bench.word("title"), picture: table, table: offered(rows, split, bench) });
-  const python = rowsCode(bench.run, { split: split.name, sort, find, cell, from, count: PAGE });
-  bench.code({ name: bench.word("title"), python });
+  parts.rows.viewData = rows;
+  app.offer({ name: app.word("title"), figure: table, table: tableData(rows, split, app) });
+  const python = rowsCode(app.run, { split: split.name, sort, search, cell, start, count: PAGE_SIZE });
+  app.code({ name: app.word("title"), python });
 }
 
 function hasLabels(split) {
   return split.kind === "labels" || split.kind === "tags";
 }
 
-function tableOf(rows, split, bench) {
+function tableOf(rows, split, app) {
   const names = COLUMNS[split.kind] ?? ["number", "text_", "truth", "answer"];
-  const heads = [...names.map((key) => make("th", {}, bench.word(key))),
-    ...FIGURES[split.kind].map((key) => make("th", { class: "number" }, bench.word(key)))];
-  const lines = rows.map((each) => make("tr", {}, ...cellsOf(each, split, bench)));
-  return make("div", { class: "scroll" }, make("table", { class: "judged" },
+  const heads = [...names.map((key) => make("th", {}, app.word(key))),
+    ...METRICS[split.kind].map((key) => make("th", { class: "number" }, app.word(key)))];
+  const lines = rows.map((each) => make("tr", {}, ...cellsOf(each, split, app)));
+  return make("div", { class: "scroll" }, make("table", { class: "evaluated-rows" },
     make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...lines)));
 }
 
-function cellsOf(each, split, bench) {
-  const name = bench.word("look", { number: each.number + 1 });
-  const link = linkTo(each, split, bench);
+function cellsOf(each, split, app) {
+  const name = app.word("theme", { number: each.number + 1 });
+  const link = linkTo(each, split, app);
   const number = make("td", { class: "number" }, link ? make("a", { href: link, "aria-label": name }, each.number + 1) : each.number + 1);
   if (split.kind === "strips")
-    return [number, make("td", {}, coloured(each)), make("td", { class: "number" }, figure(-each.quality))];
+    return [number, make("td", {}, coloredTokens(each)), make("td", { class: "number" }, formatNumber(-each.score))];
   const answer = each.answer.map(([text, differs]) => (differs ? make("mark", {}, text) : text));
   const figures = {
-    chrf: figure(each.quality), log_probability: figure(each.sure), right: share(each.quality), probability: share(each.sure),
-    far: figure(-each.quality),
+    chrf: formatNumber(each.score), log_probability: formatNumber(each.confidence), correct: formatPercent(each.score), probability: formatPercent(each.confidence),
+    absolute_error: formatNumber(-each.score),
   };
   return [number, make("td", {}, each.text), make("td", {}, each.truth),
-    make("td", {}, ...(answer.length ? answer : [make("mark", {}, bench.word("nothing"))]), each.right ? " ✓" : ""),
-    ...FIGURES[split.kind].map((key) => make("td", { class: "number" }, figures[key]))];
+    make("td", {}, ...(answer.length ? answer : [make("mark", {}, app.word("nothing"))]), each.correct ? " ✓" : ""),
+    ...METRICS[split.kind].map((key) => make("td", { class: "number" }, figures[key]))];
 }
 
-/** Pieces coloured by how much each surprised the model. */
-function coloured(each) {
-  const pieces = each.pieces.map((piece, place) => {
-    const style = shadedStyle(Math.min(each.losses[place] / DARKEST, 1));
-    return make("span", { title: figure(each.losses[place]), style }, readable(piece));
+/** Pieces colored by how much each surprised the model. */
+function coloredTokens(each) {
+  const pieces = each.pieces.map((token, place) => {
+    const style = sequentialStyle(Math.min(each.losses[place] / DARKEST, 1));
+    return make("span", { title: formatNumber(each.losses[place]), style }, readable(token));
   });
-  return make("p", { class: "surprises" }, ...pieces);
+  return make("p", { class: "token-losses" }, ...pieces);
 }
 
 /** Where this very row can be looked at: in the first view that suits, with its answer; null where there is none. */
-function linkTo(each, split, bench) {
-  const { lang, dataset: { look } } = document.documentElement;
-  const kept = { run: bench.run.id, lang, ...(look ? { look } : {}) };
-  const view_ = ["vit", "attention", "recurrent", "tokenise"].find((name) => bench.run.views.includes(name));
-  const unknown = split.pictures && split.name !== "test"; // only test pictures have numbers to be found by
-  return view_ && !unknown ? `#${new URLSearchParams({ view: view_, ...kept, ...givenIn(each, split) })}` : null;
+function linkTo(each, split, app) {
+  const { lang, dataset: { theme } } = document.documentElement;
+  const kept = { run: app.run.id, lang, ...(theme ? { theme } : {}) };
+  const view_ = ["vit", "attention", "recurrent", "tokenize"].search((name) => app.run.views.includes(name));
+  const unknown = split.images && split.name !== "test"; // only test images have numbers to be found by
+  return view_ && !unknown ? `#${new URLSearchParams({ view: view_, ...kept, ...inputOf(each, split) })}` : null;
 }
 
-/** What the model was given in a row, as the link says it: a picture, the values before a forecast, or a text. */
-function givenIn(each, split) {
-  if (split.pictures) return { number: each.number };
+/** What the model was given in a row, as the link says it: an image, the values before a forecast, or a text. */
+function inputOf(each, split) {
+  if (split.images) return { number: each.number };
   if (split.kind === "forecasts") return { text: each.pieces.join(" ") };
   return { text: each.text, ...(split.kind === "texts" ? { target: answerOf(each) } : {}) };
 }
@@ -260,8 +260,8 @@ function answerOf(each) {
   return each.answer.map(([text]) => text).join("");
 }
 
-function offered(rows, split, bench) {
-  const columns = ["number", "text_", "truth", "answer", "quality", "sure"].map((key) => bench.word(key));
-  const cells = (each) => [each.number + 1, each.text, each.truth, answerOf(each), each.quality, each.sure];
+function tableData(rows, split, app) {
+  const columns = ["number", "text_", "truth", "answer", "score", "confidence"].map((key) => app.word(key));
+  const cells = (each) => [each.number + 1, each.text, each.truth, answerOf(each), each.score, each.confidence];
   return { columns, rows: rows.map(cells) };
 }

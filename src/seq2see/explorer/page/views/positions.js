@@ -1,143 +1,143 @@
 /** Positions: what a model is told of where tokens stand, and what it makes of the same tokens in another order. */
 
-import { orderCode, tableCode } from "../code/places.js";
-import { choice, press, row, slider, textBox, toggle } from "../parts/controls.js";
-import { fill, latest, make } from "../parts/dom.js";
-import { share } from "../parts/figures.js";
+import { orderCode, positionTableCode } from "../code/places.js";
+import { dropdown, button, row, slider, textBox, toggle } from "../parts/controls.js";
+import { fill, coalesced, make } from "../parts/dom.js";
+import { formatPercent } from "../parts/figures.js";
 import { heatMap } from "../parts/heat_map.js";
 import { exampleText } from "../parts/input.js";
-import { reorderStrip, shuffled } from "../parts/reorder.js";
-import { words } from "./positions_words.js";
+import { reorderStrip, shuffle } from "../parts/reorder.js";
+import { strings } from "./positions_words.js";
 
-const MOST_PLACES = 512;
-const CLEARLY = 0.25; // a share of a vector's length: smaller distances than that are never shown in full colour
+const MAX_POSITIONS = 512;
+const MIN_COLOR_MAX = 0.25; // a share of a vector's length: smaller distances than that are never shown in full color
 
 export const view = {
   name: "positions",
-  words,
-  state: { side: "", length: 64, head: 0, order: "", off: false, place: 0 },
-  show: (place, bench) => new Positions(place, bench).open(),
+  strings,
+  state: { side: "", length: 64, head: 0, order: "", off: false, position: 0 },
+  show: (position, app) => new PositionsView(position, app).open(),
 };
 
-class Positions {
-  constructor(place, bench) {
-    Object.assign(this, { place, bench });
+class PositionsView {
+  constructor(position, app) {
+    Object.assign(this, { position, app });
     this.tables = make("section", {});
     this.orders = make("section", {});
-    this.retable = latest(() => this.drawTables());
-    this.reorder = latest(() => this.drawOrder());
+    this.redrawTables = coalesced(() => this.drawTables());
+    this.reorder = coalesced(() => this.drawOrder());
   }
 
   async open() {
-    const { bench } = this;
-    this.told = await bench.ask("positions/told", { run: bench.run.id });
+    const { app } = this;
+    this.encodings = await app.ask("positions/encodings", { run: app.run.id });
     const parts = [];
-    if (this.told.reorders) {
-      const text = textBox(bench, "text", { name: bench.word("text"), placeholder: exampleText(this.bench), redraw: () => this.another() });
+    if (this.encodings.reorderable) {
+      const text = textBox(app, "text", { name: app.word("text"), placeholder: exampleText(this.app), redraw: () => this.onNewInput() });
       this.line = make("div", { class: "strip-window" });
       this.found = make("div", {});
-      const untold = this.told.sides.some((side) => side.kind !== "none");
+      const untold = this.encodings.sides.some((side) => side.kind !== "none");
       const buttons = row(
-        press(bench.word("reverse"), () => this.put(this.places().reverse())),
-        press(bench.word("shuffle"), () => this.put(shuffled(this.places()))),
-        press(bench.word("back"), () => this.put(this.places())),
-        untold ? toggle(bench, "off", { name: bench.word("off"), redraw: this.reorder }) : null,
+        button(app.word("reverse"), () => this.setOrder(this.places().reverse())),
+        button(app.word("shuffle"), () => this.setOrder(shuffle(this.places()))),
+        button(app.word("back"), () => this.setOrder(this.places())),
+        untold ? toggle(app, "off", { name: app.word("off"), redraw: this.reorder }) : null,
       );
-      parts.push(make("h2", {}, bench.word("another_order")), make("p", { class: "note" }, bench.word("order_help")), row(text),
+      parts.push(make("h2", {}, app.word("another_order")), make("p", { class: "note" }, app.word("order_help")), row(text),
         this.line, buttons, this.found);
     }
     fill(this.orders, ...parts);
-    fill(this.place, this.orders, this.tables);
+    fill(this.position, this.orders, this.tables);
     if (parts.length) await this.reorder();
-    await this.retable();
+    await this.redrawTables();
   }
 
   get side() {
-    return this.told.sides.find((each) => each.side === this.bench.state.side) ?? this.told.sides[0];
+    return this.encodings.sides.find((each) => each.side === this.app.state.side) ?? this.encodings.sides[0];
   }
 
   places() {
-    return Array.from({ length: this.answer.movable.filter(Boolean).length }, (_, place) => place);
+    return Array.from({ length: this.answer.movable.filter(Boolean).length }, (_, position) => position);
   }
 
   /** Another text: it stands in its own order. */
-  another() {
-    this.bench.set({ order: "" });
+  onNewInput() {
+    this.app.set({ order: "" });
     return this.reorder();
   }
 
-  async put(order) {
-    this.bench.set({ order: order.every((token, place) => token === place) ? "" : order.join(".") });
+  async setOrder(order) {
+    this.app.set({ order: order.every((token, position) => token === position) ? "" : order.join(".") });
     try {
       await this.reorder();
     } catch (error) {
-      this.bench.fail(error);
+      this.app.fail(error);
     }
   }
 
-  asked(order) {
-    const { state, run } = this.bench;
-    return { run: run.id, text: state.text || exampleText(this.bench), order, positions: state.off ? "off" : "told" };
+  params(order) {
+    const { state, run } = this.app;
+    return { run: run.id, text: state.text || exampleText(this.app), order, positions: state.off ? "off" : "encodings" };
   }
 
   async drawOrder() {
-    const { bench } = this;
-    this.answer = await bench.ask("positions/answers", this.asked([]));
+    const { app } = this;
+    this.answer = await app.ask("positions/predict", this.params([]));
     const count = this.places().length;
-    let order = bench.state.order ? bench.state.order.split(".").map(Number) : this.places();
+    let order = app.state.order ? app.state.order.split(".").map(Number) : this.places();
     if (order.length !== count) {
-      bench.set({ order: "" });
+      app.set({ order: "" });
       order = this.places();
     }
-    const tokens = this.answer.tokens.filter((_, place) => this.answer.movable[place]);
+    const tokens = this.answer.tokens.filter((_, position) => this.answer.movable[position]);
     const focused = this.line.contains(document.activeElement) ? document.activeElement.dataset.index : null;
-    fill(this.line, reorderStrip({ name: bench.word("another_order"), tokens, order, onOrder: (wanted) => this.put(wanted) }));
+    fill(this.line, reorderStrip({ name: app.word("another_order"), tokens, order, onOrder: (wanted) => this.setOrder(wanted) }));
     if (focused !== null) this.line.querySelector(`[data-index="${focused}"]`)?.focus();
-    const same = order.every((token, place) => token === place);
-    const turned = same ? this.answer : await bench.ask("positions/answers", this.asked(order));
-    const moved = same ? null : await bench.numbers("positions/distances", this.asked(order));
-    const far = moved ? this.distances(moved) : [make("p", { class: "note" }, bench.word("unmoved"))];
-    if (same) bench.offer({ name: bench.word("distances") });
+    const same = order.every((token, position) => token === position);
+    const turned = same ? this.answer : await app.ask("positions/predict", this.params(order));
+    const moved = same ? null : await app.numbers("positions/distances", this.params(order));
+    const far = moved ? this.distances(moved) : [make("p", { class: "note" }, app.word("unmoved"))];
+    if (same) app.offer({ name: app.word("distances") });
     fill(this.found, this.answers(turned, same), ...far);
-    const said = [["as_it_is", this.answer], ...(same ? [] : [["reordered", turned]])];
-    const rows = said.map(([name, answer]) => [bench.word(name), answer.text, likely(answer)]);
-    const table = { columns: ["", bench.word("text"), ""], rows };
-    bench.offer({ name: bench.word("another_order"), picture: this.found.querySelector("table"), table });
-    const python = orderCode(bench.run, this.asked(order).text, { order: same ? [] : order, off: bench.state.off });
-    bench.code({ name: bench.word("another_order"), python });
+    const said = [["original", this.answer], ...(same ? [] : [["reordered", turned]])];
+    const rows = said.map(([name, answer]) => [app.word(name), answer.text, formatCandidates(answer)]);
+    const table = { columns: ["", app.word("text"), ""], rows };
+    app.offer({ name: app.word("another_order"), figure: this.found.querySelector("table"), table });
+    const python = orderCode(app.run, this.params(order).text, { order: same ? [] : order, off: app.state.off });
+    app.code({ name: app.word("another_order"), python });
   }
 
   /** What the model says to the text as it stands and in its new order. */
   answers(turned, same) {
-    const { bench } = this;
+    const { app } = this;
     const line = (name, answer) => make("tr", {},
-      make("th", {}, bench.word(name)), make("td", { "data-said": name }, answer.text), make("td", {}, likely(answer)));
-    return make("table", {}, make("tbody", {}, line("as_it_is", this.answer), same ? null : line("reordered", turned)));
+      make("th", {}, app.word(name)), make("td", { "data-prediction": name }, answer.text), make("td", {}, formatCandidates(answer)));
+    return make("table", {}, make("tbody", {}, line("original", this.answer), same ? null : line("reordered", turned)));
   }
 
   distances({ shape: [stations], values }) {
-    const { bench, answer } = this;
-    const rows = Array.from({ length: stations }, (_, place) => (place ? bench.word("block", { number: place }) : bench.word("entering")));
-    const map = heatMap({ name: bench.word("distances"), rows, columns: answer.tokens, values, most: Math.max(...values, CLEARLY) });
+    const { app, answer } = this;
+    const rows = Array.from({ length: stations }, (_, position) => (position ? app.word("block", { number: position }) : app.word("entering")));
+    const map = heatMap({ name: app.word("distances"), rows, columns: answer.tokens, values, max: Math.max(...values, MIN_COLOR_MAX) });
     map.canvas.dataset.shows = "distances";
-    bench.offer({ name: bench.word("distances"), picture: map.picture, table: map.table });
+    app.offer({ name: app.word("distances"), figure: map.figure, table: map.table });
     queueMicrotask(() => map.layOut());
-    return [make("h3", {}, bench.word("distances")), make("p", { class: "note" }, bench.word("distances_help")), map.element];
+    return [make("h3", {}, app.word("distances")), make("p", { class: "note" }, app.word("distances_help")), map.element];
   }
 
   async drawTables() {
-    const { bench, side, told } = this;
-    const parts = [make("h2", {}, bench.word("told"))];
-    const sides = told.sides.map((each) => [each.side, `${bench.word(each.side)}: ${bench.word(`kind_${each.kind}`)}`]);
+    const { app, side, encodings } = this;
+    const parts = [make("h2", {}, app.word("encodings"))];
+    const sides = encodings.sides.map((each) => [each.side, `${app.word(each.side)}: ${bench.word(`kind_${each.kind}`)}`]);
     const grid = side.kind.endsWith("grid");
-    parts.push(row(sides.length > 1 ? choice(bench, "side", { name: bench.word("side"), options: sides, redraw: this.retable }) : null,
-      side.kind === "none" || grid ? null : slider(bench, "length", { name: bench.word("length"), from: 2,
-        shown: String, to: Math.min(side.longest ?? MOST_PLACES, MOST_PLACES), redraw: this.retable }),
-      side.heads > 1 ? slider(bench, "head", { name: bench.word("head"), to: side.heads - 1, shown: (value) => String(value + 1),
-        redraw: this.retable }) : null));
-    parts.push(make("p", { class: "note" }, bench.word(`about_${side.kind}`)));
+    parts.push(row(sides.length > 1 ? dropdown(app, "side", { name: app.word("side"), options: sides, redraw: this.redrawTables }) : null,
+      side.kind === "none" || grid ? null : slider(app, "length", { name: app.word("length"), from: 2,
+        shown: String, to: Math.min(side.max_positions ?? MAX_POSITIONS, MAX_POSITIONS), redraw: this.redrawTables }),
+      side.heads > 1 ? slider(app, "head", { name: app.word("head"), to: side.heads - 1, shown: (value) => String(value + 1),
+        redraw: this.redrawTables }) : null));
+    parts.push(make("p", { class: "note" }, app.word(`about_${side.kind}`)));
     if (side.kind !== "none") parts.push(...(await this.maps(side, grid)));
-    else bench.code({ name: bench.word("told"), python: null });
+    else app.code({ name: app.word("encodings"), python: null });
     const focused = this.tables.contains(document.activeElement) ? document.activeElement.name : "";
     fill(this.tables, ...parts);
     for (const map of this.shown ?? []) map.layOut();
@@ -146,61 +146,61 @@ class Positions {
 
   /** The table itself, and how alike every two places look. */
   async maps(side, grid) {
-    const { bench } = this;
-    const body = { run: bench.run.id, side: side.side, length: bench.state.length, head: Math.min(bench.state.head, side.heads - 1) };
-    const table = await bench.numbers("positions/table", body);
-    const near = await bench.numbers("positions/similar", body);
+    const { app } = this;
+    const body = { run: app.run.id, side: side.side, length: app.state.length, head: Math.min(app.state.head, side.heads - 1) };
+    const table = await app.numbers("positions/table", body);
+    const near = await app.numbers("positions/similarity", body);
     const across = grid ? Math.round(Math.sqrt(near.shape[0])) : 0;
-    bench.code({ name: bench.word("told"), python: tableCode(bench.run, { ...body, length: across || near.shape[0] }) });
-    const named = (place) => (grid ? `${Math.floor(place / across) + 1},${(place % across) + 1}` : String(place));
-    const names = Array.from({ length: near.shape[0] }, (_, place) => named(place));
-    const numbers = (count) => Array.from({ length: count }, (_, place) => String(place + 1));
-    const both = side.kind !== "rotary";
+    app.code({ name: app.word("encodings"), python: positionTableCode(app.run, { ...body, length: across || near.shape[0] }) });
+    const named = (position) => (grid ? `${Math.floor(position / across) + 1},${(position % across) + 1}` : String(position));
+    const names = Array.from({ length: near.shape[0] }, (_, position) => named(position));
+    const numbers = (count) => Array.from({ length: count }, (_, position) => String(position + 1));
+    const diverging = side.kind !== "rotary";
     const columns = side.kind === "alibi" ? names : numbers(table.shape[1]);
-    const first = heatMap({ name: bench.word(`table_${side.kind}`), rows: names, columns, values: table.values, both,
+    const first = heatMap({ name: app.word(`table_${side.kind}`), rows: names, columns, values: table.values, diverging,
       stretch: side.kind !== "alibi",
-      most: side.kind === "rotary" ? 2 * Math.PI : null });
+      max: side.kind === "rotary" ? 2 * Math.PI : null });
     first.canvas.dataset.shows = "table";
-    bench.offer({ name: bench.word(`table_${side.kind}`), picture: first.picture, table: first.table });
+    app.offer({ name: app.word(`table_${side.kind}`), figure: first.figure, table: first.table });
     this.shown = [first];
     const axes = { rotary: "axes_angles", alibi: "axes_alibi" }[side.kind] ?? "axes_table";
-    const parts = [make("h3", {}, bench.word(`table_${side.kind}`)), make("p", { class: "note" }, bench.word(axes)), first.element];
+    const parts = [make("h3", {}, app.word(`table_${side.kind}`)), make("p", { class: "note" }, app.word(axes)), first.element];
     if (side.kind === "alibi") return parts;
-    const second = heatMap({ name: bench.word("alike"), rows: names, columns: names, values: near.values, both: true, most: 1,
-      onPoint: (cell) => cell && this.ofPlace(cell.row) });
-    second.canvas.dataset.shows = "alike";
-    bench.offer({ name: bench.word("alike"), picture: second.picture, table: second.table });
+    const second = heatMap({ name: app.word("similarity"), rows: names, columns: names, values: near.values, diverging: true, max: 1,
+      onPoint: (cell) => cell && this.showPosition(cell.row) });
+    second.canvas.dataset.shows = "similarity";
+    app.offer({ name: app.word("similarity"), figure: second.figure, table: second.table });
     this.shown.push(second);
-    parts.push(make("h3", {}, bench.word("alike")), make("p", { class: "note" }, bench.word("alike_help")), second.element);
+    parts.push(make("h3", {}, app.word("similarity")), make("p", { class: "note" }, app.word("alike_help")), second.element);
     return grid ? [...parts, ...this.onGrid(near, across)] : parts;
   }
 
-  /** Of a picture: one row of what is alike, laid out as the patches lie. */
+  /** Of an image: one row of what is alike, laid out as the patches lie. */
   onGrid(near, across) {
-    const { bench } = this;
-    const lines = Array.from({ length: near.shape[0] / across }, (_, place) => String(place + 1));
+    const { app } = this;
+    const lines = Array.from({ length: near.shape[0] / across }, (_, position) => String(position + 1));
     const columns = lines.slice(0, across);
-    const rowOf = (place) => near.values.slice(place * near.shape[0], (place + 1) * near.shape[0]);
+    const rowOf = (position) => near.values.slice(position * near.shape[0], (position + 1) * near.shape[0]);
     const title = make("h3", {});
-    const map = heatMap({ name: bench.word("on_grid"), rows: lines, columns, values: rowOf(0), both: true, most: 1,
-      onPick: ({ row: down, column }) => this.ofPlace(down * across + column) });
+    const map = heatMap({ name: app.word("on_grid"), rows: lines, columns, values: rowOf(0), diverging: true, max: 1,
+      onPick: ({ row: down, column }) => this.showPosition(down * across + column) });
     map.canvas.dataset.shows = "grid";
     this.shown.push(map);
-    bench.offer({ name: bench.word("on_grid"), picture: map.picture, table: map.table });
-    this.ofPlace = (place) => {
-      title.textContent = bench.word("alike_to", { place: `${Math.floor(place / across) + 1},${(place % across) + 1}` });
-      map.show({ values: rowOf(place) });
-      map.mark({ row: Math.floor(place / across), column: place % across });
-      bench.set({ place });
+    app.offer({ name: app.word("on_grid"), figure: map.figure, table: map.table });
+    this.showPosition = (position) => {
+      title.textContent = app.word("alike_to", { position: `${Math.floor(position / across) + 1},${(position % across) + 1}` });
+      map.show({ values: rowOf(position) });
+      map.mark({ row: Math.floor(position / across), column: position % across });
+      app.set({ position });
     };
-    this.ofPlace(Math.min(bench.state.place, near.shape[0] - 1));
+    this.showPosition(Math.min(app.state.position, near.shape[0] - 1));
     return [title, map.element];
   }
 
   /** Where there is no grid, a place has nothing more to show. */
-  ofPlace() {}
+  showPosition() {}
 }
 
-function likely(answer) {
-  return answer.guesses.map((guess) => guess.map((each) => `${each.text.trim() || "▁"} ${share(each.probability)}`).join(", ")).join(" | ");
+function formatCandidates(answer) {
+  return answer.guesses.map((guess) => guess.map((each) => `${each.text.trim() || "▁"} ${formatPercent(each.probability)}`).join(", ")).join(" | ");
 }

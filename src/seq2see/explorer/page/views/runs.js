@@ -3,14 +3,14 @@
 import { curvesCode, samplesCode } from "../code/tables.js";
 import { row, slider, toggle } from "../parts/controls.js";
 import { lineChart, swatch } from "../parts/chart.js";
-import { LINES } from "../parts/colours.js";
-import { fill, latest, make } from "../parts/dom.js";
-import { smoothed } from "../parts/smoothing.js";
+import { LINE_COLORS } from "../parts/colors.js";
+import { fill, coalesced, make } from "../parts/dom.js";
+import { movingAverage } from "../parts/smoothing.js";
 
-const words = {
+const strings = {
   en: {
     title: "Runs",
-    look_for: "Find where the dashed line stops falling: from there on the model only learns its examples by heart.",
+    hint: "Find where the dashed line stops falling: from there on the model only learns its examples by heart.",
     help_text:
       "How training went, step by step. The loss is what training makes small: solid on the training data, dashed on " +
       "validation data that the model is not trained on. When the dashed line rises while the solid one falls, the model " +
@@ -21,10 +21,10 @@ const words = {
     overlay: "runs shown",
     loss: "loss (dashed: validation)",
     valid_accuracy: "right guesses on validation data",
-    rate: "learning rate",
-    gradient_norm: "gradient norm, before clipping",
+    learning_rate: "learning rate",
+    grad_norm: "gradient norm, before clipping",
     tokens_per_second: "tokens per second",
-    smooth: "smoothing, % of the run",
+    smoothing: "smoothing, % of the run",
     log: "logarithmic",
     step: "step",
     train: "train",
@@ -39,7 +39,7 @@ const words = {
   },
   zh: {
     title: "训练过程",
-    look_for: "找到虚线不再下降的地方：从那里起，模型只是在死记训练样例。",
+    hint: "找到虚线不再下降的地方：从那里起，模型只是在死记训练样例。",
     help_text:
       "训练一步步进行的情况。训练要减小的是损失：实线为训练数据，虚线为不参与训练的验证数据。若虚线上升而实线下降，" +
       "模型就是在死记硬背；实线更高并不奇怪：随机失活和标签平滑使训练比考试更难。浅色线为记录的原值，粗线为滑动平均。仍在训练的会在这里继续增长。下方是每次评测时的同一批验证样例；" +
@@ -47,10 +47,10 @@ const words = {
     overlay: "显示的训练",
     loss: "损失（虚线为验证集）",
     valid_accuracy: "验证集上猜对的比例",
-    rate: "学习率",
-    gradient_norm: "梯度范数（裁剪之前）",
+    learning_rate: "学习率",
+    grad_norm: "梯度范数（裁剪之前）",
     tokens_per_second: "每秒词元数",
-    smooth: "平滑（占全程 %）",
+    smoothing: "平滑（占全程 %）",
     log: "对数坐标",
     step: "步",
     train: "训练",
@@ -65,65 +65,65 @@ const words = {
   },
 };
 
-const PAUSE = 3000; // milliseconds between two looks at a run that is training
-const MOST = 20_000; // lines: a run that has grown by so many while one looked is asked for as a whole again
-const CHARTS = ["loss", "valid_accuracy", "rate", "gradient_norm", "tokens_per_second"];
+const POLL_INTERVAL = 3000; // milliseconds between two looks at a run that is training
+const MAX_LINES = 20_000; // lines: a run that has grown by so many while one looked is asked for as a whole again
+const CHARTS = ["loss", "valid_accuracy", "learning_rate", "grad_norm", "tokens_per_second"];
 
 export const view = {
   name: "runs",
-  words,
-  state: { others: "", smooth: 2, log: true, step: -1 },
+  strings,
+  state: { others: "", smoothing: 2, log: true, step: -1 },
 
-  async show(place, bench) {
-    const shown = { curves: new Map(), charts: make("div", { class: "charts" }), samples: make("div", {}) };
-    shown.step = make("div", {});
-    const redraw = latest(() => redrawCharts(bench, shown));
+  async show(place, app) {
+    const panel = { curves: new Map(), charts: make("div", { class: "charts" }), samples: make("div", {}) };
+    panel.step = make("div", {});
+    const redraw = coalesced(() => redrawCharts(app, panel));
     const controls = row(
-      slider(bench, "smooth", { name: bench.word("smooth"), from: 0, to: 20, redraw }),
-      toggle(bench, "log", { name: bench.word("log"), redraw }),
+      slider(app, "smoothing", { name: app.word("smoothing"), from: 0, to: 20, redraw }),
+      toggle(app, "log", { name: app.word("log"), redraw }),
     );
-    const overlay = bench.runs.length > 1 ? overlays(bench, redraw) : "";
-    fill(place, overlay, controls, shown.charts, make("h2", {}, bench.word("samples")), shown.step, shown.samples);
+    const overlay = app.runs.length > 1 ? overlays(app, redraw) : "";
+    fill(place, overlay, controls, panel.charts, make("h2", {}, app.word("samples")), panel.step, panel.samples);
     await redraw();
-    await redrawSamples(bench, shown);
-    follow(bench, shown, redraw);
+    await redrawSamples(app, panel);
+    poll(app, panel, redraw);
   },
 };
 
 /** The run of the page first, then those laid over it. */
-function chosen(bench) {
-  const others = bench.state.others.split(",");
-  return [bench.run, ...bench.runs.filter((run) => run !== bench.run && others.includes(run.id))];
+function selectedRuns(app) {
+  const others = app.state.others.split(",");
+  return [app.run, ...app.runs.filter((run) => run !== app.run && others.includes(run.id))];
 }
 
-function colourOf(bench, run) {
-  return LINES[bench.runs.indexOf(run) % LINES.length];
+function colorOf(app, run) {
+  return LINE_COLORS[app.runs.indexOf(run) % LINE_COLORS.length];
 }
 
-function overlays(bench, redraw) {
-  const boxes = bench.runs.map((run) => {
-    const input = make("input", { type: "checkbox", name: `over-${run.id}`, disabled: run === bench.run });
-    input.checked = chosen(bench).includes(run);
+function overlays(app, redraw) {
+  const boxes = app.runs.map((run) => {
+    const input = make("input", { type: "checkbox", name: `over-${run.id}`, disabled: run === app.run });
+    input.checked = selectedRuns(app).includes(run);
     input.addEventListener("change", () => {
-      const others = new Set(bench.state.others.split(",").filter(Boolean));
+      const others = new Set(app.state.others.split(",").filter(Boolean));
       if (input.checked) others.add(run.id);
       else others.delete(run.id);
-      bench.set({ others: [...others].join() });
-      redraw().catch(bench.fail);
+      app.set({ others: [...others].join() });
+      redraw().catch(app.fail);
     });
-    return make("label", { class: "control toggle" }, input, swatch(colourOf(bench, run)), run.name);
+    return make("label", { class: "control toggle" }, input, swatch(colorOf(app, run)), run.name);
   });
-  return make("fieldset", { class: "legend" }, make("legend", {}, bench.word("overlay")), ...boxes);
+  return make("fieldset", { class: "legend" }, make("legend", {}, app.word("overlay")), ...boxes);
 }
 
 /** Ask what a run has noted since the last time; a run that was taken back to an earlier step tells all again. */
-async function refresh(bench, shown, run) {
-  const known = shown.curves.get(run.id);
-  const answer = await bench.ask("runs/metrics", { run: run.id, since: known && known.lines.length < MOST ? known.next : 0 });
-  const before = answer.first ? known : { lines: [], even: [] };
+async function refresh(app, panel, run) {
+  const known = panel.curves.get(run.id);
+  const answer = await app.ask("runs/metrics", { run: run.id, since: known && known.lines.length < MAX_LINES ? known.next : 0 });
+  const before = answer.first ? known : { lines: [], meanLines: [] };
   const lines = [...before.lines, ...answer.lines];
-  const even = [...before.even, ...(answer.means ?? answer.lines)];
-  shown.curves.set(run.id, { ...answer, lines, even, curves: curvesOf([...lines, ...answer.timing]), means: curvesOf(even) });
+  const meanLines = [...before.meanLines, ...(answer.means ?? answer.lines)];
+  panel.curves.set(run.id, { ...answer, lines, meanLines, curves: curvesOf([...lines, ...answer.timing]), means: curvesOf(meanLines) });
   return answer.next !== known?.next || answer.finished !== known?.finished;
 }
 
@@ -131,96 +131,96 @@ async function refresh(bench, shown, run) {
 function curvesOf(lines) {
   const curves = {};
   for (const name of [...CHARTS, "valid_loss"]) {
-    const noted = lines.filter((line) => Number.isFinite(line[name]));
-    if (noted.length) curves[name] = { steps: noted.map((line) => line.step), values: noted.map((line) => line[name]) };
+    const recorded = lines.filter((line) => Number.isFinite(line[name]));
+    if (recorded.length) curves[name] = { steps: recorded.map((line) => line.step), values: recorded.map((line) => line[name]) };
   }
   return curves;
 }
 
-async function redrawCharts(bench, shown) {
-  for (const run of chosen(bench)) if (!shown.curves.has(run.id)) await refresh(bench, shown, run);
-  const charts = CHARTS.map((name) => chartOf(bench, shown, name)).filter(Boolean);
-  const drawn = [...CHARTS, "valid_loss"].filter((name) => chosen(bench).some((run) => shown.curves.get(run.id).curves[name]));
-  bench.code({ name: bench.word("title"), python: curvesCode(chosen(bench), drawn, bench.state.smooth) });
-  fill(shown.charts, ...(charts.length ? charts : [make("p", { class: "note" }, bench.word("nothing"))]), thinning(bench, shown));
+async function redrawCharts(app, panel) {
+  for (const run of selectedRuns(app)) if (!panel.curves.has(run.id)) await refresh(app, panel, run);
+  const charts = CHARTS.map((name) => chartOf(app, panel, name)).filter(Boolean);
+  const drawn = [...CHARTS, "valid_loss"].filter((name) => selectedRuns(app).some((run) => panel.curves.get(run.id).curves[name]));
+  app.code({ name: app.word("title"), python: curvesCode(selectedRuns(app), drawn, app.state.smoothing) });
+  fill(panel.charts, ...(charts.length ? charts : [make("p", { class: "note" }, app.word("nothing"))]), thinningNote(app, panel));
 }
 
 /** What is said of a run that has noted more than is drawn. */
-function thinning(bench, shown) {
-  const { next, lines } = shown.curves.get(bench.run.id);
+function thinningNote(app, panel) {
+  const { next, lines } = panel.curves.get(app.run.id);
   const [all, kept] = [next, lines.length].map((count) => count.toLocaleString("en"));
-  return next > lines.length ? make("p", { class: "note" }, bench.word("thinned", { all, kept })) : null;
+  return next > lines.length ? make("p", { class: "note" }, app.word("thinned", { all, kept })) : null;
 }
 
-function chartOf(bench, shown, name) {
-  const lines = chosen(bench).flatMap((run) => linesOf(bench, shown.curves.get(run.id), run, name));
+function chartOf(app, panel, name) {
+  const lines = selectedRuns(app).flatMap((run) => linesOf(app, panel.curves.get(run.id), run, name));
   if (!lines.length) return null;
-  const title = bench.word(name);
-  const log = bench.state.log && (name === "loss" || name === "gradient_norm");
-  const chart = lineChart({ name: title, lines, xName: bench.word("step"), log, from: name === "tokens_per_second" ? 0 : null });
+  const title = app.word(name);
+  const log = app.state.log && (name === "loss" || name === "grad_norm");
+  const chart = lineChart({ name: title, lines, xName: app.word("step"), log, from: name === "tokens_per_second" ? 0 : null });
   chart.svg.dataset.curve = name;
-  bench.offer({ name: title, picture: chart.svg, table: chart.table });
+  app.offer({ name: title, figure: chart.svg, table: chart.table });
   return chart.element;
 }
 
-function linesOf(bench, known, run, name) {
-  const colour = colourOf(bench, run);
+function linesOf(app, known, run, name) {
+  const color = colorOf(app, run);
   const lines = [];
   const curve = known.curves[name];
   if (curve) {
-    const noisy = name === "loss" || name === "gradient_norm";
-    const even = noisy && bench.state.smooth ? known.means[name] : curve;
-    const values = noisy ? smoothed(even.values, bench.state.smooth) : curve.values;
-    if (noisy && bench.state.smooth) lines.push({ name: run.name, x: curve.steps, y: curve.values, colour, faint: true });
-    lines.push({ name: name === "loss" ? `${run.name} ${bench.word("train")}` : run.name, x: even.steps, y: values, colour });
+    const noisy = name === "loss" || name === "grad_norm";
+    const meanLines = noisy && app.state.smoothing ? known.means[name] : curve;
+    const values = noisy ? movingAverage(meanLines.values, app.state.smoothing) : curve.values;
+    if (noisy && app.state.smoothing) lines.push({ name: run.name, x: curve.steps, y: curve.values, color, faint: true });
+    lines.push({ name: name === "loss" ? `${run.name} ${app.word("train")}` : run.name, x: meanLines.steps, y: values, color });
   }
   const valid = name === "loss" && known.curves.valid_loss;
-  if (valid) lines.push({ name: `${run.name} ${bench.word("valid")}`, x: valid.steps, y: valid.values, colour, dashed: true });
+  if (valid) lines.push({ name: `${run.name} ${app.word("valid")}`, x: valid.steps, y: valid.values, color, dashed: true });
   return lines;
 }
 
 /** The examples of one evaluation, and a slider over all of them. */
-async function redrawSamples(bench, shown) {
-  const steps = shown.curves.get(bench.run.id).samples;
-  if (!steps.length) return void fill(shown.samples, make("p", { class: "note" }, bench.word("nothing")));
-  const place = { state: { place: Math.max(steps.indexOf(bench.state.step), 0) }, fail: bench.fail };
-  if (bench.state.step < 0) place.state.place = steps.length - 1;
+async function redrawSamples(app, panel) {
+  const steps = panel.curves.get(app.run.id).samples;
+  if (!steps.length) return void fill(panel.samples, make("p", { class: "note" }, app.word("nothing")));
+  const place = { state: { place: Math.max(steps.indexOf(app.state.step), 0) }, fail: app.fail };
+  if (app.state.step < 0) place.state.place = steps.length - 1;
   place.set = ({ place: wanted }) => {
     place.state.place = wanted;
-    bench.set({ step: steps[wanted] });
+    app.set({ step: steps[wanted] });
   };
-  const redraw = latest(() => tellSamples(bench, shown, steps[place.state.place]));
+  const redraw = coalesced(() => drawSamples(app, panel, steps[place.state.place]));
   const told = (at) => steps[at].toLocaleString("en");
-  fill(shown.step, row(slider(place, "place", { name: bench.word("at"), to: steps.length - 1, shown: told, redraw })));
+  fill(panel.step, row(slider(place, "place", { name: app.word("at"), to: steps.length - 1, panel: told, redraw })));
   await redraw();
 }
 
-async function tellSamples(bench, shown, step) {
-  const { rows, marked } = await bench.ask("runs/samples", { run: bench.run.id, step });
-  bench.code({ name: bench.word("samples"), python: samplesCode(bench.run, step) });
-  const heads = ["source", "reference", "output"].map((key) => make("th", {}, bench.word(key)));
+async function drawSamples(app, panel, step) {
+  const { rows, marked } = await app.ask("runs/samples", { run: app.run.id, step });
+  app.code({ name: app.word("samples"), python: samplesCode(app.run, step) });
+  const heads = ["source", "reference", "output"].map((key) => make("th", {}, app.word(key)));
   const lines = rows.map(([source, reference], place) => {
     const output = marked[place].map(([text, isNew]) => (isNew ? make("mark", {}, text) : text));
     return make("tr", {}, make("td", {}, source), make("td", {}, reference), make("td", {}, ...output));
   });
   const table = make("table", { class: "samples" }, make("tr", {}, ...heads), ...lines);
-  fill(shown.samples, make("div", { class: "scroll" }, table));
-  bench.offer({ name: bench.word("samples"), picture: table, table: { columns: heads.map((head) => head.textContent), rows } });
+  fill(panel.samples, make("div", { class: "scroll" }, table));
+  app.offer({ name: app.word("samples"), figure: table, table: { columns: heads.map((head) => head.textContent), rows } });
 }
 
 /** Look again every few seconds while a run that is shown trains, and this view is open. */
-async function follow(bench, shown, redraw) {
-  while (!bench.signal.aborted) {
-    const training = chosen(bench).filter((run) => !shown.curves.get(run.id)?.finished);
-    await new Promise((resolve) => setTimeout(resolve, PAUSE));
-    if (bench.signal.aborted || document.hidden || !training.length) continue;
+async function poll(app, panel, redraw) {
+  while (!app.signal.aborted) {
+    const training = selectedRuns(app).filter((run) => !panel.curves.get(run.id)?.finished);
+    await new Promise((resolve) => setTimeout(resolve, POLL_INTERVAL));
+    if (app.signal.aborted || document.hidden || !training.length) continue;
     try {
-      const before = shown.curves.get(bench.run.id).samples.length;
-      const news = await Promise.all(training.map((run) => refresh(bench, shown, run)));
+      const before = panel.curves.get(app.run.id).samples.length;
+      const news = await Promise.all(training.map((run) => refresh(app, panel, run)));
       if (news.some(Boolean)) await redraw();
-      if (shown.curves.get(bench.run.id).samples.length > before) await redrawSamples(bench, shown);
+      if (panel.curves.get(app.run.id).samples.length > before) await redrawSamples(app, panel);
     } catch (error) {
-      return bench.fail(error);
+      return app.fail(error);
     }
   }
 }

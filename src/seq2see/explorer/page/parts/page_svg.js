@@ -1,0 +1,149 @@
+/**
+ * What stands in the page as SVG, as it is laid out there: tokens, tables, blocks in blocks. Boxes become rectangles, texts
+ * texts, small images squares.
+ *
+ *   pageDrawing(element)          an <svg> of an element that is in the document
+ *   tableDrawing(table)           of numbers that are nowhere in the page: `{columns, rows}`
+ *
+ * Only what can be seen is drawn; what a box has scrolled away is drawn, too. Controls to type in are left out.
+ */
+
+import { draw, make } from "./dom.js";
+import { svgColor, SvgContext } from "./svg_paper.js";
+
+const EDGE = 8; // pixels around everything
+const SIDES = ["Top", "Right", "Bottom", "Left"];
+const LONGEST = 300; // rows of a table that are drawn
+
+export function elementToSvg(element) {
+  const { left, top } = element.getBoundingClientRect();
+  const corner = { left: left - element.scrollLeft - EDGE, top: top - element.scrollTop - EDGE };
+  const drawing = { svg: draw("svg"), ...corner, right: 0, bottom: 0, context: make("canvas").getContext("2d") };
+  visit(element, drawing, 1);
+  const [width, height] = [Math.ceil(drawing.right + EDGE), Math.ceil(drawing.bottom + EDGE)];
+  for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) drawing.svg.setAttribute(name, value);
+  return drawing.svg;
+}
+
+export function tableToSvg({ columns, rows }) {
+  const told = rows.length > LONGEST ? [...rows.slice(0, LONGEST), [`… ${rows.length - LONGEST}`]] : rows;
+  const cell = (value) => make("td", typeof value === "number" ? { class: "number" } : {}, value);
+  const lines = told.map((row) => make("tr", {}, ...row.map(cell)));
+  const heads = make("tr", {}, ...columns.map((name) => make("th", {}, name)));
+  const offscreen = make("div", { class: "offscreen", "aria-hidden": "true" }, make("table", {}, heads, ...lines));
+  document.body.append(offscreen);
+  try {
+    return elementToSvg(offscreen);
+  } finally {
+    offscreen.remove();
+  }
+}
+
+function visit(node, drawing, alpha) {
+  if (node instanceof Text) return write(node, drawing, alpha);
+  if (!(node instanceof Element) || !node.checkVisibility({ visibilityProperty: true })) return undefined;
+  if (node.matches("input, select, textarea")) return undefined;
+  const style = getComputedStyle(node);
+  const opacity = alpha * Number(style.opacity);
+  for (const rect of node.getClientRects()) box(rect, style, drawing, opacity); // a text's box is broken with its lines
+  if (node instanceof SVGElement || node instanceof HTMLCanvasElement) return image(node, drawing);
+  mark(node, drawing, opacity);
+  for (const child of node.childNodes) visit(child, drawing, opacity);
+  return undefined;
+}
+
+/** Where something stands on the sheet, which grows with it. */
+function placed({ left, top, width, height }, drawing) {
+  const place = { x: left - drawing.left, y: top - drawing.top, width, height };
+  drawing.right = Math.max(drawing.right, place.x + width);
+  drawing.bottom = Math.max(drawing.bottom, place.y + height);
+  return place;
+}
+
+/** What a box is painted with: its ground, its borders, and the outline of what is chosen. */
+function box(rect, style, drawing, alpha) {
+  const place = placed(rect, drawing);
+  const round = { rx: parseFloat(style.borderTopLeftRadius) || null };
+  const ground = svgColor("fill", style.backgroundColor, alpha);
+  if (ground["fill-opacity"] !== 0) drawing.svg.append(draw("rect", { ...place, ...round, ...ground }));
+  const widths = SIDES.map((side) => (style[`border${side}Style`] === "none" ? 0 : parseFloat(style[`border${side}Width`])));
+  const framed = (width, color, line) => inset(place, width, { ...round, fill: "none", "stroke-width": width,
+    ...svgColor("stroke", color, alpha), ...(line === "dashed" ? { "stroke-dasharray": "5 3" } : {}) });
+  if (widths.every(Boolean)) drawing.svg.append(framed(widths[0], style.borderTopColor, style.borderTopStyle));
+  else SIDES.forEach((side, index) => widths[index] && drawing.svg.append(edge(side, place, widths[index],
+    svgColor("stroke", style[`border${side}Color`], alpha))));
+  if (style.outlineStyle === "solid") drawing.svg.append(framed(parseFloat(style.outlineWidth), style.outlineColor));
+}
+
+/** A frame lies within what it frames. */
+function inset({ x, y, width, height }, by, attributes) {
+  const size = { width: Math.max(width - by, 0), height: Math.max(height - by, 0) };
+  return draw("rect", { x: x + by / 2, y: y + by / 2, ...size, ...attributes });
+}
+
+function edge(side, { x, y, width, height }, thick, attributes) {
+  const [right, bottom] = [x + width, y + height];
+  const [x1, y1, x2, y2] = { Top: [x, y, right, y], Right: [right, y, right, bottom], Bottom: [x, bottom, right, bottom],
+    Left: [x, y, x, bottom] }[side];
+  return draw("line", { x1, y1, x2, y2, ...attributes, "stroke-width": thick });
+}
+
+/** A drawing or a canvas within the page; one that can be made anew is, for the paper of now. */
+function image(node, drawing) {
+  const place = placed(node.getBoundingClientRect(), drawing);
+  const { x, y, width, height } = place;
+  let copy = node.redraw?.() ?? node;
+  if (copy instanceof HTMLCanvasElement) {
+    const palette = new SvgContext(width, height);
+    palette.drawImage(copy, 0, 0, width, height);
+    copy = palette.svg;
+  } else copy = copy.cloneNode(true);
+  for (const [name, value] of Object.entries({ x, y, width, height })) copy.setAttribute(name, value);
+  drawing.svg.append(copy);
+}
+
+/** The sign that a style puts in front, such as that of a block that is open. */
+function mark(node, drawing, alpha) {
+  const style = getComputedStyle(node, "::before");
+  const [, sign] = /^"(.+)"$/.exec(style.content) ?? [];
+  if (!sign) return;
+  const { left, top, height } = node.getBoundingClientRect();
+  letters(sign, { left, top, width: parseFloat(style.fontSize), height }, style, drawing, alpha);
+}
+
+function write(node, drawing, alpha) {
+  if (!node.data.trim()) return;
+  const style = getComputedStyle(node.parentElement);
+  for (const [text, rect] of linesOf(node)) letters(text, rect, style, drawing, alpha);
+}
+
+function letters(text, rect, style, drawing, alpha) {
+  const { x, y, height } = placed(rect, drawing);
+  drawing.context.font = `${style.fontStyle} ${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+  const { fontBoundingBoxAscent: up, fontBoundingBoxDescent: down } = drawing.context.measureText(text);
+  const attributes = { "font-size": parseFloat(style.fontSize), "font-family": style.fontFamily, "xml:space": "preserve" };
+  if (style.fontWeight !== "400") attributes["font-weight"] = style.fontWeight;
+  if (style.fontStyle !== "normal") attributes["font-style"] = style.fontStyle;
+  const base = y + (height - up - down) / 2 + up;
+  drawing.svg.append(draw("text", { x, y: base, ...attributes, ...svgColor("fill", style.color, alpha) }, text));
+}
+
+/** The lines that a text is broken into, each with its place. */
+function linesOf(node) {
+  const range = document.createRange();
+  range.selectNodeContents(node);
+  const rects = range.getClientRects();
+  const whole = /^pre/.test(getComputedStyle(node.parentElement).whiteSpace) ? node.data : node.data.replace(/\s+/g, " ");
+  if (rects.length <= 1) return rects.length ? [[whole.trim() || whole, rects[0]]] : [];
+  const lines = [];
+  let at = 0;
+  for (const letter of node.data) {
+    range.setStart(node, at);
+    range.setEnd(node, (at += letter.length));
+    const rect = range.getClientRects()[0];
+    if (!rect) continue;
+    if (lines.length && Math.abs(lines.at(-1)[1].top - rect.top) < rect.height / 2) lines.at(-1)[0] += letter;
+    else lines.push([letter, rect]);
+  }
+  return lines.filter(([text]) => text.trim());
+}

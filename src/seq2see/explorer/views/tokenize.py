@@ -1,0 +1,101 @@
+"""How a text is cut: its pieces, their numbers and their bytes.
+
+Pieces that are bytes of one character belong together: they are told as a group, under the character. So no half of a
+character is ever shown as if it were one.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from seq2see.explorer.schemas import InputText, RunRequest
+from seq2see.explorer.workspace import Workspace
+from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.sequences.image_dataset import ImageProcessor
+from seq2see.sequences.pretrained_tokenizer import PretrainedTokenizer
+from seq2see.sequences.series_dataset import StandardScaler
+from seq2see.sequences.tokenizer_files import BYTE_TOKENS
+from seq2see.sequences.tokenizers import UNK, VISIBLE, Tokenizer
+
+
+class TokenizeRequest(RunRequest):
+    """How a text is cut."""
+
+    text: InputText
+
+
+def tokenize(workspace: Workspace, request: TokenizeRequest) -> dict[str, Any]:
+    """The text as each of a run's vocabularies cuts it."""
+    return {"sides": tokenizations(workspace.run(request.run).model.tokenizers, request.text)}
+
+
+def tokenizations(tokenizers: Tokenizers, text: str) -> list[dict[str, Any]]:
+    """The text as each of a model's vocabularies cuts it; images and series have none."""
+    return [{"name": name} | tokenize_spans(tokenizer, text) for name, tokenizer in text_tokenizers(tokenizers).items()]
+
+
+def text_tokenizers(tokenizers: Tokenizers) -> dict[str, Tokenizer]:
+    """The tokenizers that cut texts, by the side they cut; `both` if it is one."""
+    if tokenizers.shared or tokenizers.labels:
+        named = {"both": tokenizers.source}
+    else:
+        named = {"source": tokenizers.source, "target": tokenizers.target}
+    return {name: each for name, each in named.items() if not isinstance(each, ImageProcessor | StandardScaler)}
+
+
+def tokenize_spans(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
+    """The pieces of a text, in groups that share a place in it."""
+    ids, offsets = tokenizer.encode(text), tokenizer.offsets(text)
+    groups: list[dict[str, Any]] = []
+    end = -1
+    for number, piece, span in zip(ids, tokenizer.pieces(ids), offsets, strict=True):
+        told = _token_entry(tokenizer, number, piece, text[slice(*span)])
+        if groups and span[0] < end:  # another part of the same characters
+            groups[-1]["pieces"].append(told)
+            groups[-1]["text"] = text[groups[-1]["start"] : max(end, span[1])]
+        else:
+            groups.append({"start": span[0], "text": text[slice(*span)], "pieces": [told]})
+        end = max(end, span[1])
+    return {
+        "kind": tokenizer.kind,
+        "size": len(tokenizer),
+        "characters": len(text),
+        "bytes": len(text.encode()),
+        "groups": [_group(each) for each in groups],
+    }
+
+
+def _group(group: dict[str, Any]) -> dict[str, Any]:
+    """A group with what stands above its pieces: nothing where the one piece says it all."""
+    above, pieces = group["text"].translate(VISIBLE), group["pieces"]
+    alone = len(pieces) == 1 and pieces[0]["token"].strip("▁#").casefold() == above.strip("▁").casefold()
+    unknown = any(piece["id"] == UNK for piece in pieces)
+    return {"text": group["text"], "shown": "" if alone else above, "unknown": unknown, "pieces": pieces}
+
+
+def _token_entry(tokenizer: Tokenizer, number: int, piece: str, there: str) -> dict[str, Any]:
+    """A piece with its bytes; one that is no whole characters is shown as its bytes."""
+    if number == UNK:
+        return {"id": number, "token": piece, "bytes": _hex(there.encode())}
+    if piece in BYTE_TOKENS:
+        return {"id": number, "token": piece, "bytes": _hex(bytes([BYTE_TOKENS.index(piece)]))}
+    alone = tokenizer.decode([number])
+    if "\ufffd" in alone:
+        assert isinstance(tokenizer, PretrainedTokenizer)  # our own pieces are whole characters, or one byte
+        name = str(tokenizer.token_name(tokenizer.numbers.theirs[number] or 0))
+        torn = bytes(_byte_decoder()[letter] for letter in name)
+        return {"id": number, "token": " ".join(_hex(torn)), "bytes": _hex(torn)}
+    return {"id": number, "token": piece, "bytes": _hex(alone.removeprefix("##").encode())}
+
+
+def _hex(content: bytes) -> list[str]:
+    return [f"{byte:02X}" for byte in content]
+
+
+@cache
+def _byte_decoder() -> dict[str, int]:
+    """The byte that each visible letter stands for in vocabularies over bytes (Radford et al. 2019, section 2.2)."""
+    visible = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    hidden = [byte for byte in range(256) if byte not in visible]
+    return {chr(byte): byte for byte in visible} | {chr(256 + place): byte for place, byte in enumerate(hidden)}

@@ -1,0 +1,185 @@
+"""Attention as an image: rows are the words being written, columns the words they look at.
+
+Where the true alignment is known, its links are boxed, so that a glance tells what attention found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unicodedata import east_asian_width
+
+import numpy as np
+from matplotlib import font_manager, rcParams
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
+
+from seq2see.inspection.fonts import ADVICE, use_chinese_font
+from seq2see.inspection.plotting import DPI, GRAY, ORANGE, label_text, save_figure
+
+Link = tuple[int, int]
+"""(source word, target word), both counted from 0."""
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """One sentence pair to draw: words (or pieces) of both sides, and who looks at whom."""
+
+    source: Sequence[str]
+    target: Sequence[str]
+    weights: NDArray[Any]  # target (queries), source (keys)
+    links: Collection[Link] = ()
+    """Links of the true alignment."""
+    possible: Collection[Link] = ()
+    """Further links that are not wrong."""
+
+
+def draw_alignments(alignments: Sequence[Alignment], path: Path, title: str = "", columns: int = 2) -> None:
+    """Several attention maps in one image, all cells of one size."""
+    has_chinese_font = use_chinese_font()
+    panels = [_Panel.of(alignment, has_chinese_font) for alignment in alignments]
+    columns = min(columns, len(panels))
+    rows = [panels[start : start + columns] for start in range(0, len(panels), columns)]
+    heights = [max(panel.height for panel in row) for row in rows]
+    widths = [max(row[place].width for row in rows if place < len(row)) for place in range(columns)]
+    caption = _caption(panels, has_chinese_font)
+    head, foot = 0.55 if title else 0.15, 0.22 * len(caption) + 0.2
+    width, height = max(sum(widths), 7.5), sum(heights) + head + foot
+    figure = Figure(figsize=(width, height), dpi=DPI)
+    top = height - head
+    for row, row_height in zip(rows, heights, strict=True):
+        for place, panel in enumerate(row):
+            left, floor = sum(widths[:place]) + panel.left, top - panel.top - panel.body[1]
+            box = (left / width, floor / height, panel.body[0] / width, panel.body[1] / height)
+            panel.draw(figure.add_axes(box), has_chinese_font)
+        top -= row_height
+    heading = title if fonts_have(title, has_chinese_font) else ""
+    _write(figure.text(0.15 / width, 1 - 0.16 / height, heading, fontsize=13, va="top"))
+    for number, line in enumerate(reversed(caption)):
+        floor = (0.15 + 0.22 * number) / height
+        _write(figure.text(0.15 / width, floor, line, fontsize=10, color=GRAY, va="bottom"))
+    save_figure(figure, path)
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """One attention map with its measures in inches; labels decide how much room stands around the cells."""
+
+    alignment: Alignment
+    source: list[str]
+    target: list[str]
+    uses_numbers: bool
+    cell: float
+
+    @staticmethod
+    def of(alignment: Alignment, has_chinese_font: bool) -> _Panel:
+        source, target = (_labels(words, has_chinese_font) for words in (alignment.source, alignment.target))
+        uses_numbers = source != list(alignment.source) or target != list(alignment.target)
+        longest = max(len(source), len(target), 1)
+        return _Panel(alignment, source, target, uses_numbers, cell=min(0.4, 14 / longest))
+
+    @property
+    def body(self) -> tuple[float, float]:
+        """Width and height of the cells together."""
+        return self.cell * max(len(self.source), 1), self.cell * max(len(self.target), 1)
+
+    @property
+    def font_size(self) -> float:
+        """Size of the letters: never larger than a cell."""
+        return min(12.0, 40 * self.cell)
+
+    @property
+    def rotated(self) -> bool:
+        return self._inches(self.source) > 0.95 * self.cell
+
+    @property
+    def left(self) -> float:
+        return self._inches(self.target) + 0.5
+
+    @property
+    def top(self) -> float:
+        label = 0.87 * self._inches(self.source) + 0.1 if self.rotated else 0.2
+        return label + 0.35
+
+    @property
+    def width(self) -> float:
+        overhang = 0.5 * self._inches(self.source[-1:]) if self.rotated else 0.0
+        return self.left + self.body[0] + overhang + 0.2
+
+    @property
+    def height(self) -> float:
+        return self.top + self.body[1] + 0.3
+
+    def draw(self, axes: Axes, has_chinese_font: bool) -> None:
+        weights = np.asarray(self.alignment.weights, dtype=np.float64)
+        if weights.shape != (len(self.target), len(self.source)):
+            raise ValueError(f"weights {weights.shape}, {len(self.target)} target and {len(self.source)} source words")
+        axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+        slant: dict[str, Any] = {}
+        if self.rotated:
+            slant = {"rotation": 60, "ha": "left", "rotation_mode": "anchor"}
+        axes.xaxis.tick_top()
+        axes.set_xticks(range(len(self.source)), self.source, fontsize=self.font_size, **slant)
+        axes.set_yticks(range(len(self.target)), self.target, fontsize=self.font_size)
+        axes.tick_params(length=0)
+        axes.set_xticks(np.arange(0.5, len(self.source) - 1), minor=True)
+        axes.set_yticks(np.arange(0.5, len(self.target) - 1), minor=True)
+        axes.tick_params(which="minor", length=0)
+        axes.grid(which="minor", color="#E5E5E5", linewidth=0.8)
+        axes.xaxis.set_label_position("top")
+        axes.set_xlabel(label_text("source", has_chinese_font), fontsize=10, color=GRAY)
+        axes.set_ylabel(label_text("target", has_chinese_font), fontsize=10, color=GRAY)
+        for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+            _write(label)
+        self._box_links(axes)
+
+    def _inches(self, words: Sequence[str]) -> float:
+        """About how wide the widest of some words is: a Chinese sign is one em, a letter less."""
+        ems = [sum(1.0 if east_asian_width(sign) in "WF" else 0.62 for sign in word) for word in words]
+        return max(ems, default=0.0) * self.font_size / 72
+
+    def _box_links(self, axes: Axes) -> None:
+        sure = set(self.alignment.links)
+        boxes: list[tuple[Link, Any, float]] = [(link, "solid", 2.4) for link in sorted(sure)]
+        boxes += [(link, (0, (2, 1.5)), 1.6) for link in sorted(set(self.alignment.possible) - sure)]
+        look: dict[str, Any] = {"fill": False, "edgecolor": ORANGE}
+        for (source, target), style, width in boxes:
+            # A text that was cut off has fewer words than its links count.
+            if source < len(self.source) and target < len(self.target):
+                corner = (source - 0.42, target - 0.42)
+                axes.add_patch(Rectangle(corner, 0.84, 0.84, linestyle=style, linewidth=width, **look))
+
+
+def _caption(panels: Sequence[_Panel], has_chinese_font: bool) -> list[str]:
+    """What the image's signs mean; without a font for its words, also how to get one."""
+    names = ["darker"]
+    names += ["sure"] if any(panel.alignment.links for panel in panels) else []
+    names += ["possible"] if any(panel.alignment.possible for panel in panels) else []
+    lines = [label_text(name, has_chinese_font) for name in names]
+    if any(panel.uses_numbers for panel in panels):
+        advice = "" if has_chinese_font else f" {ADVICE}"
+        lines.append(f"Numbers stand for words that no font here can write.{advice}")
+    return lines
+
+
+def _labels(words: Sequence[str], has_chinese_font: bool) -> list[str]:
+    """The words, or their numbers if the fonts lack a letter: better a number than an empty box."""
+    if fonts_have("".join(words), has_chinese_font):
+        return list(words)
+    return [str(number) for number in range(1, len(words) + 1)]
+
+
+def fonts_have(text: str, has_chinese_font: bool) -> bool:
+    """Whether the fonts here have all letters of a text."""
+    families = ["DejaVu Sans", *(rcParams["font.family"] if has_chinese_font else [])]
+    fonts = [font_manager.get_font(font_manager.findfont(name)) for name in dict.fromkeys(families)]
+    return all(any(font.get_char_index(ord(letter)) for font in fonts) for letter in set(text))
+
+
+def _write(text: Any) -> None:
+    """A dollar sign in a word is a dollar sign, not the beginning of a formula."""
+    text.set_parse_math(False)

@@ -1,0 +1,167 @@
+"""How training went, in one image: loss, accuracy, learning rate, gradient norm and speed.
+
+Lines are named where they end; what each panel ends with stands in its corner.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from numpy.typing import NDArray
+
+from seq2see.inspection.fonts import use_chinese_font
+from seq2see.inspection.plotting import BLUE, DPI, GRAY, GREEN, ORANGE, label_line_ends, label_text, save_figure
+
+Row = dict[str, Any]
+Series = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Steps, and the value noted at each."""
+
+TEXT_BOX = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
+"""What makes words on top of a line readable."""
+WIDE_SPAN = 8
+"""Values whose largest is this many times their smallest get a logarithmic axis."""
+
+
+def draw_curves(metrics: list[Row], timing: list[Row], path: Path, clip: float = 0.0, unit: str = "tokens") -> None:
+    """Draw the rows of `metrics.jsonl` and `timing.jsonl` as one PNG; gradients longer than `clip` were shortened.
+
+    `unit` is what a step asks for: tokens, or answers of another kind.
+    """
+    has_chinese_font = use_chinese_font()
+    figure = Figure(figsize=(14, 7), dpi=DPI)
+    grid = figure.add_gridspec(
+        2,
+        3,
+        width_ratios=(2.1, 1, 1),
+        left=0.05,
+        right=0.985,
+        top=0.93,
+        bottom=0.085,
+        wspace=0.34,
+        hspace=0.36,
+    )
+    places = {"loss": grid[:, 0], "valid_accuracy": grid[0, 1], "learning_rate": grid[0, 2]}
+    places |= {"grad_norm": grid[1, 1], "tokens_per_second": grid[1, 2]}
+    panels = {name: figure.add_subplot(place) for name, place in places.items()}
+    last = max((row["step"] for row in [*metrics, *timing]), default=1)
+    for name, panel in panels.items():
+        title = f"{unit}_per_second" if name == "tokens_per_second" else name
+        _style_axes(panel, label_text(title, has_chinese_font), last, large=name == "loss")
+        panel.set_xlabel(label_text("step", has_chinese_font), fontsize=11)
+    _draw_loss(panels["loss"], _series(metrics, "loss"), _series(metrics, "valid_loss"))
+    _draw_line(panels["valid_accuracy"], _series(metrics, "valid_accuracy"), ORANGE, "o-", "{:.1%}")
+    _draw_line(panels["learning_rate"], _series(metrics, "learning_rate"), BLUE, "-", "{:.2g}")
+    _draw_norm(panels["grad_norm"], _series(metrics, "grad_norm"), clip, label_text("clipped", has_chinese_font))
+    speed = _series(timing, "tokens_per_second")
+    _draw_line(panels["tokens_per_second"], speed, GREEN, "o-", "{:,.0f}")
+    # "99.5%" and "99%" are two ticks, but not if both are rounded to whole per cents.
+    panels["valid_accuracy"].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g}%"))
+    panels["tokens_per_second"].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    panels["tokens_per_second"].set_ylim(0, 1.15 * speed[1].max(initial=1))
+    save_figure(figure, path)
+
+
+def _draw_loss(panel: Axes, train: Series, valid: Series) -> None:
+    smooth = _draw_smoothed(panel, train, BLUE)
+    panel.plot(*valid, "o-", color=ORANGE, linewidth=2.5, markersize=7)
+    _scale(panel, np.concatenate([smooth, valid[1]]))
+    ends = []
+    if len(smooth):
+        ends.append((smooth[-1], "train", BLUE))
+    if len(valid[1]):
+        ends.append((valid[1][-1], "valid", ORANGE))
+        best = int(np.argmin(valid[1]))
+        _corner(panel, f"best valid {valid[1][best]:.4g} at step {valid[0][best]:,.0f}", ORANGE)
+    label_line_ends(panel, ends)
+
+
+def _draw_norm(panel: Axes, series: Series, clip: float, clipped: str) -> None:
+    """The gradient norm as it was before clipping, the clip as a line, and how many steps were above it."""
+    smooth = _draw_smoothed(panel, series, GREEN)
+    if not clip or not len(smooth):
+        return
+    panel.axhline(clip, color=ORANGE, linewidth=1.8, linestyle="--")
+    share = f"> {clip:g}: {np.mean(series[1] > clip):.0%} {clipped}"
+    panel.text(
+        0.98, clip, share, transform=panel.get_yaxis_transform(), ha="right", va="bottom", color=ORANGE, bbox=TEXT_BOX
+    )
+
+
+def _draw_smoothed(panel: Axes, series: Series, color: str) -> NDArray[np.float64]:
+    """The raw line faintly, its moving average on top; gives the average."""
+    steps, values = series
+    smooth = moving_average(values)
+    panel.plot(steps, values, "-", color=color, linewidth=0.8, alpha=0.25)
+    panel.plot(steps, smooth, "-", color=color, linewidth=2.5)
+    _scale(panel, smooth)
+    if len(values):
+        _corner(panel, f"{smooth[-1]:.2g}", color)
+    _mark_if_empty(panel, series)
+    return smooth
+
+
+def _draw_line(panel: Axes, series: Series, color: str, style: str, form: str) -> None:
+    """One line, with its last value in the corner."""
+    steps, values = series
+    panel.plot(steps, values, style, color=color, linewidth=2.2, markersize=5)
+    if len(values):
+        _corner(panel, form.format(values[-1]), color)
+    _mark_if_empty(panel, series)
+
+
+def _series(rows: list[Row], name: str) -> Series:
+    """Steps and values of the rows that note this figure."""
+    noted = [(row["step"], row[name]) for row in rows if row.get(name) is not None]
+    table = np.array(noted, dtype=np.float64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
+
+
+def moving_average(values: NDArray[np.float64], percent: float = 2) -> NDArray[np.float64]:
+    """The mean of each value's neighborhood, so many percent of the run wide; it does not lag behind.
+
+    >>> smoothed(np.array([0.0, 3.0, 6.0, 0.0]), 50).tolist()
+    [1.5, 3.0, 3.0, 3.0]
+    """
+    if len(values) == 0:
+        return values
+    window = np.ones(2 * int(len(values) * percent / 200) + 1)
+    # Near the ends the neighborhood is smaller: the second product counts how many values it has.
+    found = np.convolve(values, window, "full") / np.convolve(np.ones(len(values)), window, "full")
+    return found[len(window) // 2 :][: len(values)]
+
+
+def _scale(panel: Axes, values: NDArray[np.float64]) -> None:
+    """A logarithmic axis where the values span much, so that the end of a run is not a flat line."""
+    values = values[np.isfinite(values)]
+    if len(values) == 0 or values.min() <= 0 or values.max() < WIDE_SPAN * values.min():
+        return
+    panel.set_yscale("log")
+    panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    panel.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _style_axes(panel: Axes, title: str, last: int, large: bool) -> None:
+    panel.set_title(title, loc="left", fontsize=16 if large else 12)
+    panel.set_xlim(0, last * 1.03)
+    panel.margins(y=0.1)
+    panel.xaxis.set_major_locator(MaxNLocator(6 if large else 4, integer=True))
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    panel.tick_params(labelsize=13 if large else 11)
+    panel.grid(color="#DDDDDD", linewidth=0.8)
+    for side in ("top", "right"):
+        panel.spines[side].set_visible(False)
+
+
+def _corner(panel: Axes, text: str, color: str) -> None:
+    panel.set_title(text, loc="right", fontsize=12, color=color)
+
+
+def _mark_if_empty(panel: Axes, series: Series) -> None:
+    if len(series[0]) == 0:
+        panel.text(0.5, 0.5, "nothing noted yet", transform=panel.transAxes, ha="center", color=GRAY)

@@ -1,0 +1,184 @@
+"""Our Transformers as folders that stock Hugging Face `transformers` opens.
+
+| norm | positions | layout | model |
+|---|---|---|---|
+| post | sinusoidal | Marian | MarianMTModel |
+| pre | sinusoidal | Pegasus | PegasusForConditionalGeneration |
+| pre | learned, none, or different ones | Blenderbot | BlenderbotForConditionalGeneration |
+
+The three share the names of their weights. Marian and Pegasus keep all sines in the first half of a vector
+and all cosines in the second, where ours alternate. The stream of a Transformer does not care in which order
+its numbers stand, so all that reads or writes the stream is put into the other order: each sum is the same
+sum, and the heads' queries, keys and values, which are not part of the stream, stay as they are.
+
+These layouts have one vocabulary. Two of ours are laid end to end: the target's numbers begin where the
+source's end, and a bias of minus a thousand million keeps the source's half from ever being said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from seq2see.core.files import write_bytes, write_json
+from seq2see.interop.exportable import ExportableModel, require_seq2seq, require_transformers, unsupported
+from seq2see.interop.folders import atomic_folder
+from seq2see.interop.hugging_face_config import ENGINE, config_json, generation_json
+from seq2see.interop.hugging_face_tokenizer import write_tokenizer
+from seq2see.interop.position_embeddings import position_table, positions_needed
+from seq2see.models.settings import ModelSettings
+
+SUPPRESSED_BIAS = -1e9
+"""A bias that makes a token impossible."""
+
+Weights = dict[str, Tensor]
+
+
+def seq2seq_layout(settings: ModelSettings) -> str:
+    """Which layout holds a model with these settings; the error for one that none of them holds."""
+    encoder, decoder = require_transformers(settings, ENGINE)
+    for side, part in (("encoder", encoder), ("decoder", decoder)):
+        if part.norm != "layer":
+            raise unsupported(
+                ENGINE, f"{side}.norm={part.norm}", "its encoder-decoders of this form have layer norm only"
+            )
+    for name in ("width", "order"):
+        if getattr(encoder, name) != getattr(decoder, name):
+            setting = f"encoder.{name}={getattr(encoder, name)} and decoder.{name}={getattr(decoder, name)}"
+            raise unsupported(ENGINE, setting, f"both halves have the same {name} there")
+    assert settings.source is not None  # as there is an encoder
+    positions = {"source": settings.source.frontend.positions, "target": settings.target_text.frontend.positions}
+    other = next((side for side, kind in positions.items() if kind != "sinusoidal"), None)
+    if other is None:
+        return "pegasus" if encoder.norm_order == "pre" else "marian"
+    if encoder.norm_order == "post":
+        setting = f"encoder.norm_order=post and {other}.frontend.positions={positions[other]}"
+        raise unsupported(ENGINE, setting, "its post-norm layout has sinusoidal positions", "Export it to ct2 or onnx.")
+    return "blenderbot"
+
+
+def write_seq2seq(stored: ExportableModel, folder: Path) -> None:
+    """Write a folder that `AutoModelForSeq2SeqLM` and `AutoTokenizer` open."""
+    module: Any = require_seq2seq(stored, ENGINE)
+    layout = seq2seq_layout(stored.config.model)
+    with atomic_folder(folder) as temporary:
+        rows, shift = positions_needed(stored), 0 if stored.tokenizers.shared else len(stored.tokenizers.source)
+        size = shift + len(stored.tokenizers.target)
+        write_json(temporary / "config.json", config_json(stored.config.model, layout, size, shift, rows))
+        write_json(temporary / "generation_config.json", generation_json(stored.config.decoding, shift))
+        write_tokenizer(stored.tokenizers, temporary, stored.config.model.source_text.max_tokens)
+        _, decoder = require_transformers(stored.config.model, ENGINE)
+        order = _permutation(decoder.width, layout)
+        weights = WeightExporter(order).weights(module, rows) | _embeddings(module, shift, order)
+        content = {name: tensor.float().cpu().contiguous() for name, tensor in weights.items()}
+        write_bytes(temporary / "model.safetensors", save(content, metadata={"format": "pt"}))
+
+
+def _permutation(width: int, layout: str) -> Tensor:
+    """Which of our numbers stands at each place of a stream vector in the layout."""
+    places = torch.arange(width)
+    if layout == "blenderbot":  # it looks positions up in a table, in whatever order they are
+        return places
+    return torch.cat([places[0::2], places[1::2]])
+
+
+@torch.no_grad()
+def _embeddings(module: Any, shift: int, order: Tensor) -> Weights:
+    """The tables of tokens, and the head."""
+    target = module.target.table.weight.cpu()
+    both = torch.cat([module.source.table.weight.cpu(), target]) if shift else target
+    head, bias = module.head.weight_and_bias()
+    biases = torch.zeros(1, both.size(0))
+    biases[:, :shift] = SUPPRESSED_BIAS
+    weights = {"model.shared.weight": both[:, order], "final_logits_bias": biases}
+    if bias is None:  # tied: the head is the table
+        return weights
+    biases[:, shift:] = bias.cpu()
+    # Without tying, newer versions of the library have three tables here, older ones only the first.
+    for half in ("encoder", "decoder"):
+        weights[f"model.{half}.embed_tokens.weight"] = both[:, order]
+    unused = torch.zeros(shift, order.numel())
+    return weights | {"lm_head.weight": torch.cat([unused, head.cpu()[:, order]])}
+
+
+@dataclass(frozen=True)
+class WeightExporter:
+    """Names the weights of both stacks as the layouts do, with the stream's numbers in another order."""
+
+    permutation: Tensor
+
+    @torch.no_grad()
+    def weights(self, module: Any, rows: int) -> Weights:
+        """Everything but the tables of tokens and the head."""
+        weights: Weights = {}
+        for half, frontend, stack in (
+            ("model.encoder", module.source, module.encoder),
+            ("model.decoder", module.target, module.decoder),
+        ):
+            weights[f"{half}.embed_positions.weight"] = position_table(frontend, rows)[:, self.permutation]
+            if stack.final_norm is not None:
+                weights |= self._norm(f"{half}.layer_norm", stack.final_norm)
+        for number, block in enumerate(module.encoder.blocks):
+            name = f"model.encoder.layers.{number}"
+            weights |= self._self_attention(
+                f"{name}.self_attn", block.self_attention, block.self_attention_residual.norm
+            )
+            weights |= self._feed_forward(name, block.feed_forward, block.feed_forward_residual.norm)
+        for number, block in enumerate(module.decoder.blocks):
+            name = f"model.decoder.layers.{number}"
+            weights |= self._self_attention(
+                f"{name}.self_attn", block.self_attention, block.self_attention_residual.norm
+            )
+            weights |= self._cross_attention(
+                f"{name}.encoder_attn", block.cross_attention, block.cross_attention_residual.norm
+            )
+            weights |= self._feed_forward(name, block.feed_forward, block.feed_forward_residual.norm)
+        return weights
+
+    def _self_attention(self, name: str, part: Any, norm: nn.Module) -> Weights:
+        projections = zip("qkv", _split(part.qkv_proj, 3), strict=True)
+        return self._attention(name, dict(projections), part.out_proj, norm)
+
+    def _cross_attention(self, name: str, part: Any, norm: nn.Module) -> Weights:
+        keys, values = _split(part.kv_proj, 2)
+        queries = (part.queries.weight, part.queries.bias)
+        return self._attention(name, {"q": queries, "k": keys, "v": values}, part.out_proj, norm)
+
+    def _attention(self, name: str, projections: dict[str, Any], output: nn.Linear, norm: nn.Module) -> Weights:
+        weights = self._output_projection(f"{name}.out_proj", output) | self._norm(f"{name}_layer_norm", norm)
+        for letter, (weight, bias) in projections.items():
+            weights |= self._input_projection(f"{name}.{letter}_proj", weight, bias)
+        return weights
+
+    def _feed_forward(self, name: str, part: Any, norm: nn.Module) -> Weights:
+        return (
+            self._input_projection(f"{name}.fc1", part.up_proj.weight, part.up_proj.bias)
+            | self._output_projection(f"{name}.fc2", part.down_proj)
+            | self._norm(f"{name}.final_layer_norm", norm)
+        )
+
+    def _input_projection(self, name: str, weight: Tensor, bias: Tensor) -> Weights:
+        """A matrix whose input is the stream."""
+        return {f"{name}.weight": weight.cpu()[:, self.permutation], f"{name}.bias": bias.cpu().clone()}
+
+    def _output_projection(self, name: str, part: nn.Linear) -> Weights:
+        """A matrix whose output is added to the stream."""
+        return {
+            f"{name}.weight": part.weight.cpu()[self.permutation],
+            f"{name}.bias": part.bias.cpu()[self.permutation],
+        }
+
+    def _norm(self, name: str, norm: Any) -> Weights:
+        return {
+            f"{name}.weight": norm.weight.cpu()[self.permutation],
+            f"{name}.bias": norm.bias.cpu()[self.permutation],
+        }
+
+
+def _split(part: nn.Linear, count: int) -> list[tuple[Tensor, Tensor]]:
+    return list(zip(part.weight.chunk(count), part.bias.chunk(count), strict=True))

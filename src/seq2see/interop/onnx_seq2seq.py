@@ -1,0 +1,207 @@
+"""Our Transformers as two ONNX graphs, for onnxruntime and whatever else reads ONNX.
+
+`encoder.onnx` reads the source once and gives, for every block of the decoder, the keys and values of the
+memory. `decoder_step.onnx` takes new tokens and the keys and values of the past, and gives the scores of the
+next token and the longer past. Rows, source length, past length and the number of new tokens are free; the
+past of the first step is empty. `model.json` names what goes in and out; whoever decodes begins with <bos>.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from seq2see.core.batch import Sequences
+from seq2see.core.files import sync_folder, write_json
+from seq2see.interop.exportable import ExportableModel, require_seq2seq, require_transformers
+from seq2see.interop.folders import atomic_folder, require_packages
+from seq2see.layers.masks import MayLook
+from seq2see.models.seq2seq import Seq2Seq
+from seq2see.models.settings import ModelSettings
+from seq2see.sequences.tokenizers import BOS, EOS, PAD
+
+ENGINE = "ONNX"
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
+
+
+def check_onnx(settings: ModelSettings) -> None:
+    """Refuse what has no such graphs: a recurrent part walks through time one step after the other."""
+    require_transformers(settings, ENGINE)
+
+
+class EncoderGraph(nn.Module):
+    """source, lengths -> keys and values of the memory for every block of the decoder."""
+
+    def __init__(self, model: Seq2Seq):
+        super().__init__()
+        self.model = model
+
+    def forward(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
+        """Read the source."""
+        memory = self.model.encode(Sequences(source, lengths))
+        found: list[Tensor] = []
+        for block in self.model.decoder.blocks:
+            found += block.cross_attention.project_memory(memory.values)
+        return tuple(found)
+
+
+class StepGraph(nn.Module):
+    """tokens, lengths of the sources, memory, past -> scores, and the past with the new tokens in it."""
+
+    def __init__(self, model: Seq2Seq):
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: Tensor, lengths: Tensor, memory: list[Tensor], past: list[Tensor]) -> tuple[Tensor, ...]:
+        """Take in the new tokens."""
+        past_length, new = past[0].size(2), tokens.size(1)
+        positions = past_length + torch.arange(new)
+        source_positions = torch.arange(memory[0].size(2))
+        cross_attention_mask = MayLook((source_positions < lengths[:, None])[:, None, None, :])
+        attention_mask = MayLook((torch.arange(past_length + new) <= positions[:, None])[None, None])
+        hidden_states = self.model.target.embed_at(tokens, positions[None])
+        valid = torch.ones_like(tokens, dtype=torch.bool)
+        present: list[Tensor] = []
+        for number, block in enumerate(self.model.decoder.blocks):
+            pair = slice(2 * number, 2 * number + 2)
+            hidden_states, next_past = _block(
+                block, hidden_states, valid, past[pair], memory[pair], (attention_mask, cross_attention_mask)
+            )
+            present += next_past
+        if self.model.decoder.final_norm is not None:
+            hidden_states = self.model.decoder.final_norm(hidden_states, valid)
+        return self.model.head(hidden_states), *present
+
+
+def _block(
+    block: Any, hidden_states: Tensor, valid: Tensor, past: list[Tensor], memory: list[Tensor], masks: Any
+) -> Any:
+    """One block of the decoder; where ours writes into a cache, this one makes the past longer."""
+    next_past: list[Tensor] = []
+    attention_mask, cross_attention_mask = masks
+
+    def look_back(hidden_states: Tensor) -> Tensor:
+        queries, keys_values = block.self_attention.project(hidden_states)
+        keys, values = keys_values.unbind(1)
+        next_past.extend([torch.cat([past[0], keys], dim=2), torch.cat([past[1], values], dim=2)])
+        return block.self_attention.look(queries, *next_past, attention_mask)
+
+    hidden_states = block.self_attention_residual(hidden_states, valid, look_back)
+    hidden_states = block.cross_attention_residual(
+        hidden_states, valid, lambda x: block.cross_attention(x, tuple(memory), cross_attention_mask)
+    )
+    return block.feed_forward_residual(hidden_states, valid, block.feed_forward), next_past
+
+
+def write_onnx(stored: ExportableModel, folder: Path) -> None:
+    """Write `encoder.onnx`, `decoder_step.onnx`, `model.json` and the tokenizers."""
+    module = require_seq2seq(stored, ENGINE)
+    check_onnx(stored.config.model)
+    require_packages("onnx", "onnx", "onnxscript")
+    _, decoder = require_transformers(stored.config.model, ENGINE)
+    names = graph_names(decoder.depth)
+    with atomic_folder(folder) as temporary, torch.no_grad():
+        stored.tokenizers.save(temporary)
+        write_json(temporary / "model.json", _description(stored, names))
+        model = to_cpu_float32(module)
+        for file, graph, arguments, shapes in _graphs(model, stored.config.model):
+            export_graph(graph, arguments, shapes, names[file], temporary / file)
+        sync_folder(temporary)
+
+
+GraphNames = dict[str, dict[str, list[str]]]
+
+
+def graph_names(blocks: int) -> GraphNames:
+    """What goes into each graph and comes out of it, in order."""
+    memory, past, present = (
+        [f"{name}_{kind}_{number}" for number in range(blocks) for kind in ("keys", "values")]
+        for name in ("memory", "past", "present")
+    )
+    return {
+        "encoder.onnx": {"inputs": ["source", "lengths"], "outputs": memory},
+        "decoder_step.onnx": {"inputs": ["tokens", "lengths", *memory, *past], "outputs": ["logits", *present]},
+    }
+
+
+def to_cpu_float32(module: AnyModule) -> AnyModule:
+    """A copy on the processor in single precision: exporting leaves the model as it is."""
+    return copy.deepcopy(module).float().cpu().eval()
+
+
+def _graphs(
+    model: Seq2Seq, settings: ModelSettings
+) -> Iterator[tuple[str, nn.Module, tuple[Any, ...], tuple[Any, ...]]]:
+    """Each graph with arguments to try it on, all sizes different, and the axes that stay free."""
+    _, decoder = require_transformers(settings, ENGINE)
+    rows, size = 3, decoder.width // decoder.heads
+    source, lengths = torch.full((rows, 5), EOS), torch.tensor([5, 4, 2])
+    free = Dim.DYNAMIC
+    encoder = EncoderGraph(model)
+    yield "encoder.onnx", encoder, (source, lengths), ({0: free, 1: free}, {0: free})
+    memory = list(encoder(source, lengths))
+    past = [torch.zeros(rows, decoder.heads, 7, size) for _ in memory]
+    arguments = (torch.full((rows, 2), EOS), lengths, memory, past)
+    shapes = [{0: free, 2: free} for _ in memory]
+    yield "decoder_step.onnx", StepGraph(model), arguments, ({0: free, 1: free}, {0: free}, shapes, shapes)
+
+
+def export_graph(graph: nn.Module, arguments: Any, shapes: Any, names: dict[str, list[str]], path: Path) -> None:
+    """Write one graph, tried on these arguments, with these axes free."""
+    with _without_output():
+        program = torch.onnx.export(
+            graph.eval(),
+            arguments,
+            dynamo=True,
+            dynamic_shapes=shapes,
+            input_names=names["inputs"],
+            output_names=names["outputs"],
+            verbose=False,
+        )
+        assert program is not None
+        program.save(path)
+
+
+@contextlib.contextmanager
+def _without_output() -> Iterator[None]:
+    """The exporter tells much about itself that a user has no use for; what fails is still raised."""
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _description(stored: ExportableModel, names: GraphNames) -> dict[str, Any]:
+    _, decoder = require_transformers(stored.config.model, ENGINE)
+    return {
+        "format": 1,
+        "graphs": names,
+        "shapes": {
+            "source": "(row, source) int64, <eos> behind each text, padding behind that",
+            "lengths": "(row) int64, how much of each source is real, <eos> counted",
+            "tokens": "(row, new) int64, <bos> first",
+            "memory_*": "(row, head, source, size) float32",
+            "past_*": "(row, head, past, size) float32; past is 0 at the first step",
+            "present_*": "(row, head, past + new, size) float32; the past of the next step",
+            "logits": "(row, new, vocabulary) float32, the scores of the token after each new one",
+        },
+        "heads": decoder.heads,
+        "head_dim": decoder.width // decoder.heads,
+        "bos": BOS,
+        "eos": EOS,
+        "suppress_tokens": [PAD, BOS],
+        "max_new_tokens": stored.config.decoding.max_new_tokens,
+    }

@@ -1,0 +1,40 @@
+"""Recipes that go on with a series of numbers."""
+
+from __future__ import annotations
+
+from seq2see.decoding.settings import Decoding
+from seq2see.models.mlp_lm import MLPDecoderSettings
+from seq2see.models.recurrent import RecurrentDecoderSettings
+from seq2see.models.settings import Series
+from seq2see.runs.recipe import Recipe
+from seq2see.sources.number_series import NoisySine
+from seq2see.training.objectives import NextValue
+from seq2see.training.schedules import Cosine
+from seq2see.training.settings import Training
+
+
+def forecast() -> Recipe:
+    """An MLP over the last four values of your own series: `seq2see train forecast my.csv`; without a file, of a sine."""
+    return Recipe(
+        name="waves",
+        corpus=NoisySine(),
+        target=Series(context_length=32),
+        decoder=MLPDecoderSettings(width=4, context=4, hidden=16, dropout=0.0),
+        objective=NextValue(),
+        training=Training(
+            steps=800, learning_rate=5e-3, batch_tokens=512, evaluate_every=100, patience=4, schedule=Cosine(warmup=20)
+        ),
+        decoding=Decoding(max_new_tokens=16),
+        metrics=(),
+    )
+
+
+def forecast_autoregressive() -> Recipe:
+    """The same window without a hidden layer: linear autoregression."""
+    return forecast().with_(**{"name": "forecast-autoregressive", "decoder.depth": 0, "decoder.width": 1})
+
+
+def forecast_gru() -> Recipe:
+    """The same series by gated cells, which sum up the past in a state."""
+    cells = RecurrentDecoderSettings(width=16, cell="gru", attention="first-state", dropout=0.0)
+    return forecast().model_copy(update={"name": "forecast-gru", "decoder": cells})

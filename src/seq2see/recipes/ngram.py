@@ -1,0 +1,40 @@
+"""Recipes that count: n-gram models of running text."""
+
+from __future__ import annotations
+
+from seq2see.decoding.settings import Decoding
+from seq2see.models.ngram_lm import NgramSettings
+from seq2see.models.settings import TextTarget
+from seq2see.runs.recipe import Recipe
+from seq2see.sequences.tokenizers import Characters, Whitespace
+from seq2see.sources.catalogue_texts import CatalogueText
+from seq2see.sources.texts import PythonLibrary
+
+
+def ngram() -> Recipe:
+    """Characters by the six before them, in your own text: `seq2see train ngram book.txt`; counted in seconds."""
+    return Recipe(
+        name="count",
+        corpus=PythonLibrary(),
+        target=TextTarget(tokenizer=Characters(min_count=2)),
+        decoder=NgramSettings(order=7),
+        decoding=Decoding(max_new_tokens=64, do_sample=True),
+        metrics=(),
+    )
+
+
+def ngram_back_off() -> Recipe:
+    """The same with discounts and back-off: what shorter contexts would be without Kneser and Ney."""
+    return ngram().with_(**{"name": "ngram-back-off", "decoder.smoothing": "back-off"})
+
+
+def ptb_ngram() -> Recipe:
+    """Words by the four before them, on the Penn Treebank: the model that neural ones were first compared with."""
+    return Recipe(
+        name="ptb-ngram",
+        corpus=CatalogueText(name="ptb"),
+        target=TextTarget(tokenizer=Whitespace(), max_tokens=64),
+        decoder=NgramSettings(order=5),
+        decoding=Decoding(max_new_tokens=32, do_sample=True),
+        metrics=(),
+    )

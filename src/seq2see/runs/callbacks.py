@@ -1,0 +1,122 @@
+"""What is done every so often while a model trains: measure it, and let it show what it can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from torch import nn
+
+from seq2see.core.batch import Sequences
+from seq2see.core.devices import device_of
+from seq2see.core.files import write_text
+from seq2see.decoding.engine import decode
+from seq2see.decoding.samplers import GreedySampler
+from seq2see.decoding.settings import make_limits, make_sampler
+from seq2see.runs.model import open_model
+from seq2see.runs.model_folder import ModelConfig, StoredModel
+from seq2see.runs.prepare import PreparedData
+from seq2see.runs.recipe import Recipe
+from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.tasks import task_of
+from seq2see.runs.teacher_forcing import evaluate_series, evaluate_teacher_forced
+from seq2see.sequences.series_dataset import SeriesDataset
+from seq2see.sequences.tokenizers import EOS
+from seq2see.sequences.windows import TextDataset
+from seq2see.sources.examples import Example
+from seq2see.sources.image_examples import ImageExamples
+from seq2see.training.loop import Errand, Trainer
+from seq2see.training.metrics_logger import MetricsLogger
+from seq2see.training.signals import CallbackAborted, StopRequest
+
+SAMPLES = 8
+"""Sentences that are shown at every evaluation."""
+
+VALIDATION_STREAMS = 16
+"""Places at which a recurrent model begins to read the validation text, while it trains: so it is done sooner."""
+
+
+def validation_callback(prepared: PreparedData, metrics_logger: MetricsLogger, log: Callable[[str], None]) -> Errand:
+    """Validation loss and accuracy, noted in the journal; they also decide when patience ends."""
+
+    def callback(trainer: Trainer, stop: StopRequest) -> None:
+        with trainer.evaluation_model() as module:
+            if isinstance(prepared.valid, SeriesDataset):
+                loss, more = evaluate_series(module, prepared.valid, lambda: _raise_if_stopped(stop)), {}
+            else:
+                perplexity, accuracy = evaluate_teacher_forced(
+                    module, prepared.valid, lambda: _raise_if_stopped(stop), streams=VALIDATION_STREAMS
+                )
+                loss, more = perplexity.loss / perplexity.count, {"valid_accuracy": accuracy.value}
+        metrics_logger.log(trainer.step, valid_loss=loss, **more)
+        trainer.record_validation(loss)
+        right = "".join(f"   right {100 * share:.1f} %" for share in more.values())  # a number is never quite right
+        log(f"step {trainer.step:>6,}   valid loss {loss:.4f}{right}")
+
+    return callback
+
+
+def sample_callback(recipe: Recipe, prepared: PreparedData, run: RunFolder) -> Errand:
+    """The same few validation sentences every time."""
+
+    def callback(trainer: Trainer, stop: StopRequest) -> None:
+        with trainer.evaluation_model() as module:
+            table = sample_table(module, recipe, prepared, stop)
+        write_text(run.samples / f"step-{trainer.step:06d}.tsv", table)
+
+    return callback
+
+
+def sample_table(module: nn.Module, recipe: Recipe, prepared: PreparedData, stop: StopRequest) -> str:
+    """A few validation sentences: source, reference, output."""
+    valid = prepared.valid
+    examples: Sequence[Example]
+    if not recipe.generates:
+        examples = task_of(recipe).sample_examples(valid, SAMPLES)
+    else:
+        examples = _prompts(valid) if isinstance(valid, TextDataset) else prepared.splits["valid"][:SAMPLES]
+    return _as_table(examples, _generate(module, recipe, prepared, examples, stop))
+
+
+def _prompts(texts: TextDataset) -> list[Example]:
+    """Beginnings of windows to go on from, and how each really goes on."""
+    half, width = texts.width // 2, texts.width
+    windows = [texts.ids[start : start + width].tolist() for start in texts.starts[:SAMPLES]]
+    decode_ids = texts.tokenizer.decode
+    return [Example(decode_ids(ids[:half]), decode_ids(ids[half:])) for ids in windows]
+
+
+def _generate(
+    module: nn.Module, recipe: Recipe, prepared: PreparedData, examples: Sequence[Example], stop: StopRequest
+) -> list[str]:
+    device, tokenizers = device_of(module), prepared.tokenizers
+    if not recipe.generates or isinstance(examples, ImageExamples):
+        stored = StoredModel(ModelConfig.of(recipe, 0), module, tokenizers)  # type: ignore[arg-type]
+        asked = list(examples.pixels) if isinstance(examples, ImageExamples) else [each.source for each in examples]
+        return [each.text for each in open_model(stored).predict(asked)]
+    ids = [tokenizers.source.encode(example.source) for example in examples]
+    limits = make_limits(recipe.decoding, lambda: bool(stop))
+    if recipe.source is None:
+        prompts = Sequences.of(ids).to(device)
+        limits = replace(limits, max_new_tokens=min(limits.max_new_tokens, recipe.model.max_prompt_tokens))
+        answers = decode(module, None, make_sampler(recipe.decoding, seed=1), limits, prefix=prompts)  # type: ignore[arg-type]
+        said = [answer[0].tokens[len(prompt) :] for answer, prompt in zip(answers, ids, strict=True)]
+    else:
+        sources = Sequences.of([[*row[: recipe.source_text.max_tokens], EOS] for row in ids]).to(device)
+        said = [answer[0].tokens for answer in decode(module, sources, GreedySampler(), limits)]  # type: ignore[arg-type]
+    _raise_if_stopped(stop)
+    return [tokenizers.target.decode(tokens) for tokens in said]
+
+
+def _as_table(examples: Sequence[Example], outputs: Sequence[str]) -> str:
+    rows = [(each.source, each.target, output) for each, output in zip(examples, outputs, strict=True)]
+    return "".join("\t".join(map(_one_line, row)) + "\n" for row in [("source", "reference", "output"), *rows])
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\t", "⇥").replace("\n", "⏎").replace("\r", "⏎")
+
+
+def _raise_if_stopped(stop: StopRequest) -> None:
+    if stop:
+        raise CallbackAborted

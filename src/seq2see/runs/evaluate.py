@@ -1,0 +1,208 @@
+"""Judging a run: translate its test splits, score them, and keep every prediction with its score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from seq2see.core.errors import UserError
+from seq2see.core.files import write_json, write_text
+from seq2see.metrics.accuracy import sentence_accuracy
+from seq2see.metrics.alignment import HeadSelection, score_heads, select_heads
+from seq2see.metrics.bleu import BleuTokenizer, corpus_bleu, corpus_chrf, sentence_chrf
+from seq2see.metrics.d2l_bleu import d2l_bleu
+from seq2see.metrics.edits import pronunciation_errors
+from seq2see.metrics.tokenized_bleu import corpus_bleu_tokenized, has_moses
+from seq2see.models.image_settings import ImageSource, VideoSource
+from seq2see.runs.alignment_plot import draw_attention
+from seq2see.runs.captioner import Captioner
+from seq2see.runs.forecaster import Forecaster
+from seq2see.runs.image_classification import checked_image_size
+from seq2see.runs.image_sheets import draw_frame_attention, draw_word_attention
+from seq2see.runs.model import Model, Prediction, load
+from seq2see.runs.predictor import Predictor
+from seq2see.runs.prepare import EncodedData, Splits, context_before, encode, read_corpus
+from seq2see.runs.recipe import Recipe
+from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.split_fingerprints import DEVELOPMENT_SPLITS, changed_splits
+from seq2see.runs.tasks import task_of
+from seq2see.runs.teacher_forcing import batch_count, collect_attention, evaluate_teacher_forced, token_losses
+from seq2see.sequences.pair_dataset import PairDataset
+from seq2see.sequences.windows import TextDataset
+from seq2see.sources.catalogue import CatalogueCorpus
+from seq2see.sources.examples import Example
+from seq2see.sources.image_examples import ImageExamples
+from seq2see.sources.texts import read_text
+
+MAX_WINDOW = 1024
+"""Tokens of a window in which texts of one's own are judged; real weights can often take in more."""
+ProgressCallback = Callable[[str, int], Any]
+
+
+def evaluate(
+    run: RunFolder, on_progress: ProgressCallback = lambda split, count: None, **settings: Any
+) -> dict[str, Any]:
+    """Score every test split of a run's corpus; the figures also go to `eval/scores.json`.
+
+    Settings are those of decoding, where they shall be others than the run's own, or `side`, for images.
+    """
+    model, recipe = load(str(run.path)), run.recipe()
+    scores: dict[str, Any] = {}
+    if isinstance(recipe.source, ImageSource) and "side" in settings:
+        scores["seen"] = {
+            "side": recipe.source.nearest_image_size(checked_image_size(recipe.source, settings.pop("side")))
+        }
+        recipe = recipe.with_(**{"source.image_size": scores["seen"]["side"]})
+    splits, _ = read_corpus(recipe)
+    scores |= changed_splits(run, recipe, splits)
+    if isinstance(model, Predictor | Forecaster):
+        if settings:
+            raise UserError("This model writes no texts: nothing is decoded.", hint="Leave out --set.")
+        scores |= task_of(recipe).evaluate(model.stored, recipe, splits, run, partial(on_progress, "test"))
+        write_json(run.evaluation / "scores.json", scores)
+        return scores
+    for name, examples in splits.items():
+        if name in DEVELOPMENT_SPLITS or not examples or not model.has_source:
+            continue
+        predictions = model.predict(inputs_of(examples), on_progress=partial(on_progress, name), **settings)
+        references, outputs = [each.target for each in examples], [each.text for each in predictions]
+        scores[name] = score_outputs(recipe, references, outputs, [each.all_references for each in examples])
+        write_text(run.evaluation / f"{name}.tsv", _table(examples, predictions))
+    scores |= _teacher_forced_scores(model, recipe, splits, on_progress)
+    if recipe.source is None:
+        shown = encode(recipe, model.tokenizers, splits[evaluation_split(splits)])
+        assert isinstance(shown, TextDataset)
+        write_json(run.evaluation / "strips.json", token_losses(model.module, shown))
+    chosen = HeadSelection.of(scores["alignment"]["chosen_on_valid"]) if "alignment" in scores else None
+    if isinstance(model, Captioner) and isinstance(recipe.source, VideoSource):
+        draw_frame_attention(run, model, splits["test"])
+    elif isinstance(model, Captioner):
+        draw_word_attention(run, model, splits["test"])
+    elif model.has_source and not model.config.members:  # an ensemble looks with several models at once
+        draw_attention(run, model, splits["test"], chosen)
+    scores |= {"decoding": settings} if settings else {}
+    write_json(run.evaluation / "scores.json", scores)
+    return scores
+
+
+def inputs_of(examples: Sequence[Example]) -> list[Any]:
+    """What is read or looked at: texts, or pixels."""
+    if isinstance(examples, ImageExamples):
+        return list(examples.pixels)
+    return [example.source for example in examples]
+
+
+def evaluate_texts(model: Model, paths: Sequence[Path]) -> dict[str, Any]:
+    """How surprised a language model is by texts of one's own, in windows one behind the other; nothing is written."""
+    if model.has_source or not model.config.model.generates:
+        raise UserError("Only a language model can be judged on running text.", hint="Leave out --file.")
+    texts = [read_text(path)[0] for path in paths]
+    settings = model.config.model
+    width, shown = min(MAX_WINDOW, settings.target_text.max_tokens), context_before(settings.decoder)
+    windows = TextDataset(texts, model.tokenizers.target, width, shown)
+    return _perplexity(model, windows, "file", lambda: None)
+
+
+def test_size(run: RunFolder) -> int:
+    """How many pairs an evaluation translates, or how much it reads."""
+    recipe = run.recipe()
+    splits, _ = read_corpus(recipe)
+    if not recipe.generates:
+        return task_of(recipe).size(splits)
+    if recipe.source is None:
+        return sum(len(example.target) for example in splits[evaluation_split(splits)])
+    return sum(len(examples) for name, examples in splits.items() if name not in DEVELOPMENT_SPLITS)
+
+
+def evaluation_split(splits: Splits) -> str:
+    """The split that perplexity is told of; some texts have nothing to test on but what they validate on."""
+    return "test" if splits["test"] else "valid"
+
+
+def bleu_tokenize(references: list[str]) -> BleuTokenizer:
+    """How BLEU cuts these texts into words: Chinese has no spaces to cut at."""
+    text = "".join(references[:1000])
+    chinese = sum("\u4e00" <= letter <= "\u9fff" for letter in text)
+    return "zh" if chinese > len(text) / 4 else "13a"
+
+
+def target_language(recipe: Recipe) -> str:
+    """The language that is written, if the corpus says it; English otherwise."""
+    if isinstance(recipe.corpus, CatalogueCorpus):
+        return recipe.corpus.pair[1]
+    return getattr(recipe.corpus, "target", None) or "en"
+
+
+def score_outputs(
+    recipe: Recipe, references: list[str], outputs: list[str], answers: Sequence[Sequence[str]] = ()
+) -> dict[str, Any]:
+    """What the recipe's metrics say of outputs; a metric whose package is not installed is left out.
+
+    `answers` are all the right ones of each row, where there can be more than its reference.
+    """
+    scores: dict[str, Any] = {"pairs": len(references)}
+    if "bleu" in recipe.metrics:
+        scores["bleu"] = asdict(corpus_bleu(outputs, references, bleu_tokenize(references), answers))
+    if "bleu-tokenized" in recipe.metrics and has_moses():
+        scores["bleu-tokenized"] = asdict(corpus_bleu_tokenized(outputs, references, target_language(recipe)))
+    if "chrf" in recipe.metrics:
+        scores["chrf"] = asdict(corpus_chrf(outputs, references))
+    if "exact" in recipe.metrics:
+        choices = zip(outputs, answers or [(each,) for each in references], strict=True)
+        right = [output if output in each else each[0] for output, each in choices]  # any of several will do
+        scores["exact"] = 100 * sentence_accuracy(outputs, right).value
+    if "notes-bleu" in recipe.metrics:
+        pairs = zip(outputs, references, strict=True)
+        values = [d2l_bleu(output.split(), reference.split()) for output, reference in pairs]
+        scores["notes-bleu"] = sum(values) / len(values)
+    if "pronunciation" in recipe.metrics:
+        scores["pronunciation"] = pronunciation_errors(outputs, answers or [[reference] for reference in references])
+    return scores
+
+
+def _teacher_forced_scores(
+    model: Model, recipe: Recipe, splits: Splits, on_progress: ProgressCallback
+) -> dict[str, Any]:
+    """What is measured with the truth given: perplexity, and the alignment error of attention."""
+    split = evaluation_split(splits)
+    valid, test = (encode(recipe, model.tokenizers, splits[name]) for name in ("valid", split))
+    # Characters of a batch; pairs were watched as they came.
+    each = test.characters // batch_count(model.module, test) if isinstance(test, TextDataset) else 0
+    scores = _perplexity(model, test, split, lambda: on_progress(split, each))
+    if "alignment" in recipe.metrics and isinstance(valid, PairDataset) and isinstance(test, PairDataset):
+        choice = select_heads(*collect_attention(model.module, valid, model.tokenizers))
+        error = score_heads(choice, *collect_attention(model.module, test, model.tokenizers))
+        scores["alignment"] = {"error_rate": error, "chosen_on_valid": asdict(choice)}
+    return scores
+
+
+def _perplexity(model: Model, test: EncodedData, split: str, on_progress: Callable[[], None]) -> dict[str, Any]:
+    perplexity, accuracy = evaluate_teacher_forced(model.module, test, on_progress)
+    return {
+        "perplexity": {
+            "split": split,
+            "unit": perplexity.unit,
+            "per_token": perplexity.value,
+            "bits_per_character": perplexity.bits_per_character,
+            "token_accuracy": 100 * accuracy.value,
+            "unknown": 100 * test.unknown_rate if isinstance(test, TextDataset) else 0.0,
+        }
+    }
+
+
+def _table(examples: Sequence[Example], predictions: list[Prediction]) -> str:
+    """source, reference, output, chrF and log-probability of each pair."""
+    outputs, references = [each.text for each in predictions], [example.target for example in examples]
+    lines = ["source\treference\toutput\tchrf\tscore\n"]
+    for example, prediction, score in zip(examples, predictions, sentence_chrf(outputs, references), strict=True):
+        texts = (example.source, example.target, prediction.text)
+        cells = [_one_line(text) for text in texts]
+        lines.append("\t".join([*cells, f"{score:.2f}", f"{prediction.score:.4f}"]) + "\n")
+    return "".join(lines)
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\t", " ").replace("\n", " ").replace("\r", " ")

@@ -1,0 +1,279 @@
+"""The report of a run: `curves.png` and `report.html`, made from whatever the run folder holds by now."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import tomllib
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from seq2see.core.files import write_text
+from seq2see.runs.report_examples import classes, mistakes, predictions, samples, token_loss_section
+from seq2see.runs.report_images import attention_images, image_with_note
+from seq2see.runs.report_ngrams import frequencies, is_ngram_model, orders, unit_of
+from seq2see.runs.report_page import bilingual, cell, head, image, page, table
+from seq2see.runs.report_series import forecast_errors, forecasts
+from seq2see.runs.report_strings import TEXTS
+from seq2see.runs.run_folder import RunFolder, read_scores
+from seq2see.training.metrics_logger import read_metrics
+
+Tree = dict[str, Any]
+
+TEACHER_FORCED = (
+    ("bits", "bits_per_character", 3),
+    ("right_tokens", "token_accuracy", 1),
+)
+ENCODER_SCORES = (
+    ("hidden_right", "hidden", "accuracy", 1),
+    ("hidden_perplexity", "hidden", "perplexity", 3),
+    ("follows_right", "follows", "accuracy", 1),
+)
+"""What is measured with the truth given: its text, its key in `scores.json`, digits shown; `ENCODER_SCORES` by readers."""
+
+PRONUNCIATION = (
+    "word_error_rate",
+    "phoneme_error_rate",
+    "word_error_rate_with_stress",
+    "phoneme_error_rate_with_stress",
+)
+"""Error rates of spelling to sound; texts and keys in `scores.json` have the same names."""
+
+
+def write_report(run: RunFolder) -> Path:
+    """Draw the curves and write the page; it grows with the run: training first, scores after `eval`."""
+    notes, timing = read_metrics(run.metrics), read_metrics(run.path / "timing.jsonl")
+    toml = run.recipe_file.read_text(encoding="utf-8")
+    recipe, scores = tomllib.loads(toml), read_scores(run)
+    _draw(recipe, notes, timing, run.path / "curves.png")
+    environment = _read_json(run.path / "env.json")
+    sections = {
+        "this_run": _headline(notes, timing, scores) + _describe(run, recipe, notes, environment),
+        "curves": image(run.path / "curves.png", TEXTS["curves"]) + (orders(recipe, notes) or _note("curves_note")),
+        "zipf": frequencies(run),
+        "scores": _scores(scores) if scores else _advice(run),
+        "batch": image_with_note(run.samples / "batch.png", "batch"),
+        "samples": samples(run.samples),
+        "predictions": predictions(run.evaluation / "test.tsv"),
+        "confusion": image_with_note(run.evaluation / "confusion.png", "confusion"),
+        "confused": image_with_note(run.evaluation / "confused.png", "confused"),
+        "mistakes": image_with_note(run.evaluation / "mistakes.png", "worst_images")
+        or mistakes(run.evaluation / "test-answers.tsv"),
+        "strips": token_loss_section(
+            run.evaluation / "strips.json", "strips_note" if "source" in recipe else "written_strips_note"
+        ),
+        "forecasts": forecasts(run),
+        "attention": attention_images(run),
+        "recipe": f"<details><summary>{bilingual('recipe_note')}</summary><pre>{escape(toml)}</pre></details>",
+        "environment": _pairs(
+            [(escape(key), escape(_plain(value))) for key, value in environment.items() if key != "command"]
+        ),
+    }
+    path = run.path / "report.html"
+    write_text(path, page(recipe["name"], sections))
+    return path
+
+
+def _draw(recipe: Tree, notes: list[Tree], timing: list[Tree], path: Path) -> None:
+    from seq2see.inspection.ngram_plots import draw_orders  # matplotlib only where it is used
+    from seq2see.inspection.training_plots import draw_curves
+
+    if is_ngram_model(recipe):
+        draw_orders(notes, unit_of(recipe), path)
+    else:
+        asked = "tokens" if "token" in recipe.get("objective", {}).get("kind", "next-token") else "answers"
+        draw_curves(notes, timing, path, recipe["training"].get("clip", 0.0), asked)
+
+
+def _headline(notes: list[Tree], timing: list[Tree], scores: Tree) -> str:
+    """The figures to see first."""
+    test = scores.get("test", {})
+    tiles = [(test[key]["name"], f"{test[key]['value']:.1f}") for key in ("bleu", "chrf") if key in test]
+    tiles += [(bilingual(f"test_{key}"), f"{test[key]:.1f}") for key in ("accuracy", "macro_f1") if key in test]
+    if "exact" in test:
+        tiles.append((bilingual("exact"), f"{test['exact']:.1f}"))
+    if "pronunciation" in test:
+        tiles += [(bilingual(name), f"{test['pronunciation'][name]:.1f}") for name in PRONUNCIATION[:2]]
+    if "alignment" in scores:
+        tiles.append((bilingual("error_rate"), f"{scores['alignment']['error_rate']:.3f}"))
+    losses = [note["valid_loss"] for note in notes if "valid_loss" in note]
+    accuracies = [note["valid_accuracy"] for note in notes if "valid_accuracy" in note]
+    if losses:
+        tiles.append((bilingual("best_loss"), f"{min(losses):.4f}"))
+    if accuracies:
+        tiles.append((bilingual("accuracy"), f"{accuracies[-1]:.1%}"))
+    tiles.append((bilingual("steps"), f"{_last_step(notes):,}"))
+    if timing:
+        tiles.append((bilingual("time"), _clock(sum(row["seconds"] for row in timing))))
+    boxes = "".join(f'<div class="tile"><b>{figure}</b><span>{name}</span></div>' for name, figure in tiles)
+    return f'<div class="tiles">{boxes}</div>'
+
+
+def _describe(run: RunFolder, recipe: Tree, notes: list[Tree], environment: Tree) -> str:
+    """What was trained, on what, and how to do it again."""
+    training, folder = recipe["training"], shlex.quote(str(run.path))
+    done = f"{_last_step(notes):,} / {training['steps']:,}"
+    taught = f"{bilingual('steps')} {done}; {escape(_words(training, without=('steps',)))}"
+    if is_ngram_model(recipe):
+        taught = bilingual("counted", orders=str(_last_step(notes)))
+    cut = [recipe[side]["tokenizer"] for side in ("source", "target") if "tokenizer" in recipe.get(side, {})]
+    kind = recipe["corpus"]["kind"]
+    read = "read_lines" if "texts" in kind else "read_images" if "images" in kind else "read"
+    rows = [
+        ("data", escape(_words(recipe["corpus"]))),
+        (read, escape(_data_totals(run))),
+        ("tokens", escape(" → ".join(map(_words, cut)))),
+        *((part, escape(_words(recipe[part])) if part in recipe else "") for part in ("encoder", "decoder")),
+        ("weights", _weights(run.model)),
+        ("training", taught),
+        ("command", _code(_command(environment.get("command", [])))),
+        ("again", _code(f"seq2see train {shlex.quote(str(run.recipe_file))}")),
+        ("use", _code(f"seq2see predict {folder}") if run.finished else ""),
+    ]  # fmt: skip
+    warning = "" if run.finished else f"<p><mark>{bilingual('unfinished')}</mark></p>"
+    return warning + _pairs([(bilingual(name), text) for name, text in rows if text])
+
+
+def _scores(scores: Tree) -> str:
+    """A row for each test split, then what was measured with the truth given."""
+    evaluated = {name: part for name, part in scores.items() if "classes" in part}
+    if evaluated:
+        return "".join(classes(name, part) for name, part in evaluated.items())
+    splits = {name: part for name, part in scores.items() if "pairs" in part}
+    titles = {"bleu": "BLEU", "bleu-tokenized": bilingual("bleu_tokenized"), "chrf": "chrF2"}
+    titles |= {"exact": bilingual("exact"), "notes-bleu": bilingual("notes_bleu")}
+    shown = [key for key in titles if any(key in part for part in splits.values())]
+    rows = [
+        [head(bilingual("split")), head(bilingual("pairs"), "number"), *(head(titles[key], "number") for key in shown)]
+    ]
+    for name, part in splits.items():
+        row = [_number(part.get(key), 3 if key == "notes-bleu" else 1) for key in shown]
+        rows.append([cell(escape(name)), _number(part["pairs"], 0), *row])
+    found = [part[key] for part in splits.values() for key in shown if isinstance(part.get(key), dict)]
+    signatures = {score["signature"] for score in found}
+    listed = "<br>".join(_code(signature) for signature in sorted(signatures))
+    signed = f'<p class="note">{bilingual("signatures")}:<br>{listed}</p>' if signatures else ""
+    return (
+        forecast_errors(scores)
+        + (table(rows) if splits else "")
+        + _pronunciation(splits)
+        + signed
+        + _teacher_forced_table(scores)
+    )
+
+
+def _pronunciation(splits: Tree) -> str:
+    """A row for each split that is judged by sounds."""
+    evaluated = {name: part["pronunciation"] for name, part in splits.items() if "pronunciation" in part}
+    rows = [[head(bilingual("split")), *(head(bilingual(name), "number") for name in PRONUNCIATION)]]
+    for name, errors in evaluated.items():
+        rows.append([cell(escape(name)), *(_number(errors[key]) for key in PRONUNCIATION)])
+    return table(rows) if evaluated else ""
+
+
+def _teacher_forced_table(scores: Tree) -> str:
+    measured, rows = scores.get("perplexity", {}), []
+    if "per_token" in measured:
+        name = bilingual(f"perplexity_{measured.get('unit', 'token')}", split=measured.get("split", "test"))
+        rows.append((name, f"{measured['per_token']:.3f}"))
+    for name, key, digits in TEACHER_FORCED:
+        if measured.get(key) is not None:
+            rows.append((bilingual(name), f"{measured[key]:.{digits}f}"))
+    if measured.get("unknown"):
+        rows.append((bilingual("unknown"), f"{measured['unknown']:.2g}"))
+    for name, part, key, digits in ENCODER_SCORES:
+        if part in scores:
+            rows.append((bilingual(name), f"{scores[part][key]:.{digits}f}"))
+    if "alignment" in scores:
+        choice = scores["alignment"]["chosen_on_valid"]
+        heads = ", ".join(str(number + 1) for number in choice["heads"])
+        chosen = bilingual("heads", layer=str(choice["layer"] + 1), heads=heads)
+        rows.append((bilingual("error_rate"), f"{scores['alignment']['error_rate']:.3f} ({chosen})"))
+    return _pairs(rows)
+
+
+def _advice(run: RunFolder) -> str:
+    return f"<p>{bilingual('no_scores')} {_code(f'seq2see eval {shlex.quote(str(run.path))}')}</p>"
+
+
+def _note(name: str) -> str:
+    return f'<p class="note">{bilingual(name)}</p>'
+
+
+def _code(text: str) -> str:
+    return f"<code>{escape(text)}</code>" if text else ""
+
+
+def _pairs(rows: list[tuple[str, str]]) -> str:
+    """A table of names and what they stand for, both HTML already."""
+    return table([[head(name, "name"), cell(text)] for name, text in rows]) if rows else ""
+
+
+def _number(value: Any, digits: int = 1) -> str:
+    """A figure in a cell."""
+    figure = value["value"] if isinstance(value, dict) else value
+    return cell("" if figure is None else f"{figure:,.{digits}f}", "number")
+
+
+def _words(tree: Tree, without: tuple[str, ...] = ()) -> str:
+    """A branch of the recipe in one line: its kind, then its settings.
+
+    >>> _words({"kind": "transformer", "width": 128, "test": [], "optimizer": {"kind": "adamw", "decay": 0.01}})
+    'transformer, width 128, optimizer adamw (decay 0.01)'
+    """
+    parts = [str(tree["kind"])] if "kind" in tree else []
+    for name, value in tree.items():
+        if name == "kind" or name in without or value == []:
+            continue
+        if isinstance(value, dict):
+            inner = _words(value)
+            head, _, rest = inner.partition(", ")
+            parts.append(f"{name} {head} ({rest})" if rest else f"{name} {head}")
+        else:
+            parts.append(f"{name} {_plain(value)}")
+    return ", ".join(parts)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _command(words: list[str]) -> str:
+    """The command line as it was typed: the program by its name, not by its place."""
+    return shlex.join([Path(words[0]).name, *words[1:]]) if words else ""
+
+
+def _data_totals(run: RunFolder) -> str:
+    """What the reader of the user's own files counted."""
+    readings = _read_json(run.path / "data_report.json").get("readings", [])
+    form = "{read:,} = {kept:,} + {skipped:,} + {rejected:,}"
+    return "; ".join(form.format(**reading["totals"]) for reading in readings)
+
+
+def _weights(folder: Path) -> str:
+    """How many numbers the stored model has, from the heads of its files; the tensors are not read."""
+    sizes = []
+    for path in folder.glob("*.safetensors"):
+        with path.open("rb") as file:
+            entries = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        sizes += [math.prod(entry["shape"]) for name, entry in entries.items() if name != "__metadata__"]
+    return f"{sum(sizes):,}" if sizes else ""
+
+
+def _last_step(notes: list[Tree]) -> int:
+    return max((int(note["step"]) for note in notes), default=0)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
+
+
+def _read_json(path: Path) -> Tree:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

@@ -1,0 +1,177 @@
+"""The frame of a report page: its looks, and the switch between its two languages.
+
+The page loads nothing from anywhere: images are data URIs, style and script stand inside it, and its
+content policy forbids the browser to fetch or run anything else, whatever the data contain.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from html import escape
+from pathlib import Path
+
+from seq2see.runs.report_strings import TEXTS
+
+STYLE = """
+:root {
+  color-scheme: light dark;
+  --paper: #fff; --card: #f6f7f9; --ink: #1b1f24; --soft: #59636e; --line: #d5dae0;
+  --blue: #0063a0; --mark: #ffe2c7; --good: #00664a;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --paper: #14171b; --card: #1e2329; --ink: #e6e9ed; --soft: #a3adb8; --line: #39424c;
+    --blue: #6cb8ee; --mark: #6b3d12; --good: #5fd0a8;
+  }
+}
+@media print {
+  :root {
+    color-scheme: light;
+    --paper: #fff; --card: #fff; --ink: #000; --soft: #444; --line: #999;
+    --blue: #004b7a; --mark: #ffe2c7; --good: #00543c;
+  }
+  nav, button { display: none !important; }
+  img, tr, .tile { break-inside: avoid; }
+  h2, h3 { break-after: avoid; }
+  img.wide { min-width: 0 !important; }
+}
+* { box-sizing: border-box; }
+body {
+  margin: 0 auto; max-width: 1120px; padding: 1.2rem; background: var(--paper); color: var(--ink);
+  font: 1.0625rem/1.55 system-ui, "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", "Noto Sans SC",
+    sans-serif;
+}
+html[lang=en] .t[lang=zh], html[lang=zh] .t[lang=en] { display: none; }
+header {
+  display: flex; flex-wrap: wrap; gap: .2rem 1rem; align-items: baseline; padding-bottom: .5rem;
+  border-bottom: 3px solid var(--blue);
+}
+header p { color: var(--soft); margin: 0; flex: 1; }
+h1 { font-size: 1.9rem; margin: .2rem 0; overflow-wrap: anywhere; }
+h2 { font-size: 1.35rem; margin: 2.2rem 0 .6rem; }
+h3 { font-size: 1.05rem; margin: 1.2rem 0 .3rem; }
+button {
+  font: inherit; color: var(--blue); background: none; border: 1px solid var(--line);
+  border-radius: 6px; padding: .25rem .9rem; cursor: pointer;
+}
+nav { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; padding: .6rem 0; }
+a { color: var(--blue); }
+.tiles {
+  display: grid; grid-template-columns: repeat(auto-fill, minmax(min(12rem, 45%), 1fr));
+  gap: .7rem; margin: 1rem 0;
+}
+.tile { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .5rem .8rem; }
+.tile b { display: block; font-size: 1.6rem; font-variant-numeric: tabular-nums; line-height: 1.3; }
+.tile span, .note { color: var(--soft); font-size: .92rem; }
+.scroll { overflow-x: auto; }
+.cards {
+  display: grid; grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); gap: 0 2.5rem;
+}
+table { border-collapse: collapse; width: 100%; margin: .4rem 0; }
+th, td { text-align: left; vertical-align: top; padding: .35rem .7rem; border-bottom: 1px solid var(--line); }
+th { font-weight: 600; color: var(--soft); }
+td { overflow-wrap: anywhere; }
+th.name { width: 14rem; }
+td.text { min-width: 9rem; width: 33%; }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.narrow { width: 1%; }
+mark { background: var(--mark); color: inherit; border-radius: 3px; padding: 0 .1em; }
+.right { color: var(--good); font-weight: 600; }
+img {
+  display: block; max-width: 100%; height: auto; background: #fff; border: 1px solid var(--line);
+  border-radius: 8px;
+}
+img.wide { min-width: 44rem; }
+code, pre { font-family: ui-monospace, "SF Mono", Consolas, "DejaVu Sans Mono", monospace; font-size: .9em; }
+code { background: var(--card); border-radius: 4px; padding: .1em .35em; overflow-wrap: anywhere; }
+pre {
+  background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .8rem;
+  overflow-x: auto;
+}
+.strip { line-height: 1.9; overflow-wrap: anywhere; }
+.strip span { border-radius: 3px; padding: .1em .05em; }
+summary { cursor: pointer; color: var(--blue); }
+@media (max-width: 40rem) {
+  body { padding: .8rem; }
+  th, td { padding: .3rem .4rem; }
+  th.name { width: 7rem; }
+}
+"""
+
+SCRIPT = """
+const page = document.documentElement, button = document.querySelector("button");
+function speak(language) {
+  page.lang = language;
+  button.textContent = language === "en" ? "中文" : "English";
+}
+const asked = ["#zh", "#en"].includes(location.hash) ? location.hash.slice(1) : navigator.language;
+speak(asked.toLowerCase().startsWith("zh") ? "zh" : "en");
+button.addEventListener("click", () => speak(page.lang === "en" ? "zh" : "en"));
+"""
+
+
+def bilingual(name: str, **values: str) -> str:
+    """A text of the table in both languages, one of which the page hides."""
+    spoken = zip(("en", "zh"), TEXTS[name], strict=True)
+    return "".join(
+        f'<span class="t" lang="{language}">{escape(text.format(**values))}</span>' for language, text in spoken
+    )
+
+
+def section(name: str, content: str) -> str:
+    """A part of the page under its heading; nothing if it has no content."""
+    return f'<section id="{name}"><h2>{bilingual(name)}</h2>\n{content}\n</section>' if content else ""
+
+
+def cell(content: str, css_class: str = "") -> str:
+    """A cell of a table; its content is HTML already."""
+    return f'<td class="{css_class}">{content}</td>' if css_class else f"<td>{content}</td>"
+
+
+def head(content: str, css_class: str = "") -> str:
+    """A cell that names its row or column."""
+    return f'<th class="{css_class}">{content}</th>' if css_class else f"<th>{content}</th>"
+
+
+def table(rows: list[list[str]]) -> str:
+    """A table of cells; a narrow screen scrolls it."""
+    body = "\n".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
+    return f'<div class="scroll"><table>{body}</table></div>'
+
+
+def image(path: Path, names: tuple[str, str]) -> str:
+    """A PNG file inside the page."""
+    content = base64.b64encode(path.read_bytes()).decode("ascii")
+    name = escape(" / ".join(names))
+    return f'<div class="scroll"><img class="wide" alt="{name}" src="data:image/png;base64,{content}"></div>'
+
+
+def allowed(inline: str) -> str:
+    """How a page's policy names a script or a style that stands in the page itself: by its hash."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode('ascii')}'"
+
+
+def page(name: str, sections: dict[str, str]) -> str:
+    """The whole page from the content of its sections; empty ones are left out."""
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {allowed(SCRIPT)}"
+    there = [part for part, content in sections.items() if content]
+    links = "".join(f'<a href="#{part}">{bilingual(part)}</a>' for part in there)
+    body = "\n".join(section(part, sections[part]) for part in there)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(name)} – seq2see</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<header><h1>{escape(name)}</h1><p>seq2see {bilingual("report")}</p><button type="button">中文</button></header>
+<nav>{links}</nav>
+{body}
+<script>{SCRIPT}</script>
+</body>
+</html>
+"""

@@ -1,0 +1,66 @@
+"""Sentences of the pocket world with a label: when does it happen?
+
+English says it by the verb (went, is going, will go, did not go), Chinese by small words (了, 没有, 正在, 会). Words
+that would give it away (yesterday, 昨天) are left out, so a model has to read. What is tested shares no content with
+what is learnt (see `splits.py`). A few English sentences can be understood in two ways ("they cut bread"); none has
+both labels.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from seq2see.core.seeds import generator
+from seq2see.core.settings import Settings
+from seq2see.sources.examples import Example
+from seq2see.sources.pocket.meaning import Clause
+from seq2see.sources.pocket.pairing import LANGUAGES, LanguageCode
+from seq2see.sources.pocket.sample_sentences import SentenceSampler
+from seq2see.sources.pocket.splits import SEED, split_of
+
+LABELS = {"past": "past", "now": "now", "present": "usual", "future": "future"}
+"""The label of each tense."""
+HELD_OUT = 400
+"""Sentences to validate on, and to test on."""
+
+
+class PocketTense(Settings):
+    """Sentences of the pocket world, labelled by when they happen: past, now, usual or future."""
+
+    kind: Literal["times"] = "times"
+    language: LanguageCode = "en"
+    """The language of the sentences: zh or en."""
+    size: int = Field(default=4000, ge=1, le=100_000)
+    """How many different sentences to train on; the other splits do not depend on it."""
+
+    def splits(self) -> dict[str, list[Example]]:
+        """train, valid and test; each label has a quarter of each."""
+        language, draw = LANGUAGES[self.language], SentenceSampler(generator(SEED, "pocket times"))
+        target_sizes = {"train": self.size, "valid": HELD_OUT, "test": HELD_OUT}
+        splits: dict[str, list[Example]] = {name: [] for name in target_sizes}
+        left = {
+            (name, label): -(-size // len(LABELS)) for name, size in target_sizes.items() for label in LABELS.values()
+        }
+        seen: set[str] = set()
+        while any(len(splits[name]) < size for name, size in target_sizes.items()):
+            meaning = draw.sentence()
+            if not isinstance(meaning, Clause):
+                continue
+            name, label = split_of(meaning), tense_label(meaning)
+            if left.get((name, label), 0) and len(splits[name]) < target_sizes[name]:
+                words = language.realize(meaning._replace(time=""))
+                text = language.detokenize(words)
+                if text not in seen and not any(word.node.endswith(".time") for word in words):  # the book I read today
+                    seen.add(text)
+                    left[name, label] -= 1
+                    splits[name].append(Example(text, label))
+        return splits
+
+
+def tense_label(clause: Clause) -> str:
+    """When something happens; "" for what is no deed, only possible, or asked for its time."""
+    if clause.verb in ("be", "exist") or clause.modal or clause.time == "when":
+        return ""
+    return LABELS[clause.tense]

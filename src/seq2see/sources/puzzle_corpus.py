@@ -1,0 +1,123 @@
+"""Puzzles: tasks with one right answer that show what a model can and cannot do.
+
+copy     b e d      ->  b e d        carry every letter over
+reverse  b e d      ->  d e b        ... in the other order
+sort     7 2 9 2    ->  2 2 7 9      look at all before saying the first
+add      27+58      ->  85           carry a one from column to column
+
+Each has a `length` split with longer sources than training ever shows: a model that has found the rule
+solves it, a model that has learned positions by heart does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from seq2see.core.seeds import derive_seed, generator
+from seq2see.core.settings import Settings
+from seq2see.sources.examples import Example
+
+SEED = 2025
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+DIGITS = "0123456789"
+SIZES = {"valid": 500, "test": 500, "length": 500}
+
+TRAIN_LENGTHS, LONG_LENGTHS = (2, 10), (11, 20)
+"""Fewest and most items of a sequence: in training, and in the `length` split."""
+TRAIN_DIGITS, LONG_DIGITS = (1, 4), (5, 8)
+"""Fewest and most digits of the longer summand, likewise."""
+
+
+def copy(rng: np.random.Generator, size: int) -> Example:
+    """Letters, said again."""
+    letters = _items(rng, LETTERS, size)
+    return _to_example(letters, letters, [(place, place) for place in range(size)])
+
+
+def reverse(rng: np.random.Generator, size: int) -> Example:
+    """Letters, said backwards."""
+    letters = _items(rng, LETTERS, size)
+    return _to_example(letters, letters[::-1], [(place, size - 1 - place) for place in range(size)])
+
+
+def sort(rng: np.random.Generator, size: int) -> Example:
+    """Digits, put in order; equal digits keep their order, so every digit has its own place."""
+    digits = _items(rng, DIGITS, size)
+    order = sorted(range(size), key=lambda place: digits[place])
+    links = sorted((place, rank) for rank, place in enumerate(order))
+    return _to_example(digits, [digits[place] for place in order], links)
+
+
+def add(rng: np.random.Generator, size: int) -> Example:
+    """Two numbers and their sum; `size` is the number of digits of the longer one."""
+    longer = int(rng.integers(10 ** (size - 1) if size > 1 else 0, 10**size))
+    other = int(rng.integers(0, 10 ** int(rng.integers(1, size + 1))))
+    first, second = (longer, other) if rng.random() < 0.5 else (other, longer)
+    return Example(f"{first}+{second}", str(first + second))
+
+
+def _items(rng: np.random.Generator, alphabet: str, size: int) -> list[str]:
+    return [alphabet[place] for place in rng.integers(0, len(alphabet), size)]
+
+
+def _to_example(source: list[str], target: list[str], links: list[tuple[int, int]]) -> Example:
+    return Example(
+        " ".join(source),
+        " ".join(target),
+        sure_links=tuple(links),
+        source_words=tuple(source),
+        target_words=tuple(target),
+    )
+
+
+PUZZLES: dict[str, Callable[[np.random.Generator, int], Example]] = {
+    "copy": copy,
+    "reverse": reverse,
+    "sort": sort,
+    "add": add,
+}
+
+
+class PuzzleCorpus(Settings):
+    """Copy, reverse, sort or add: generated, with a split of longer sources than training shows."""
+
+    kind: Literal["puzzle"] = "puzzle"
+    puzzle: Literal["copy", "reverse", "sort", "add"] = "copy"
+    """Which puzzle."""
+    size: int = Field(default=20_000, ge=1, le=1_000_000)
+    """How many different examples to train on; the other splits do not depend on it."""
+
+    def splits(self) -> dict[str, list[Example]]:
+        """train, valid, test, and length, whose sources are longer than any in training."""
+        sizes, long_sizes = (TRAIN_DIGITS, LONG_DIGITS) if self.puzzle == "add" else (TRAIN_LENGTHS, LONG_LENGTHS)
+        room = {"train": self.size, **SIZES}
+        splits: dict[str, list[Example]] = {name: [] for name in room}
+        seen: set[str] = set()
+        for examples, names in (
+            (_generate(self.puzzle, sizes), ("train", "valid", "test")),
+            (_generate(self.puzzle, long_sizes), ("length",)),
+        ):
+            while any(len(splits[name]) < room[name] for name in names):
+                example = next(examples)
+                name = _split_of(example) if len(names) > 1 else names[0]
+                if example.source not in seen and len(splits[name]) < room[name]:
+                    seen.add(example.source)
+                    splits[name].append(example)
+        return splits
+
+
+def _generate(puzzle: str, sizes: tuple[int, int]) -> Iterator[Example]:
+    rng = generator(SEED, f"puzzle {puzzle}", *sizes)
+    fewest, most = sizes
+    while True:
+        yield PUZZLES[puzzle](rng, int(rng.integers(fewest, most + 1)))
+
+
+def _split_of(example: Example) -> str:
+    """By a hash of the source, so that the split of an example does not depend on what was drawn before."""
+    share = derive_seed(SEED, "puzzle split " + example.source) % 100
+    return "valid" if share < 4 else "test" if share < 8 else "train"

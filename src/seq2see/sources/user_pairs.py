@@ -1,0 +1,86 @@
+"""The user's own files as a corpus of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from seq2see.core.settings import Settings
+from seq2see.sources.data_report import DataReport, ErrorPolicy
+from seq2see.sources.examples import Example
+from seq2see.sources.hold_out import check_hold_out, hold_out
+from seq2see.sources.pair_files import read_pairs, scan_pairs
+
+
+class UserPairs(Settings):
+    """Your own pairs: one table, or two files aligned by line."""
+
+    kind: Literal["files"] = "files"
+    paths: tuple[str, ...] = Field(min_length=1, max_length=2)
+    """The training pairs: one .tsv, .csv or .jsonl file, or source lines and target lines."""
+    valid: tuple[str, ...] = ()
+    """Pairs to validate on; without them some of the training pairs are held out."""
+    test: tuple[str, ...] = ()
+    """Pairs to test on; without them some of the training pairs are held out."""
+    on_error: Literal["error", "skip"] = "error"
+    """What a bad line does: stop with its place, or leave the pair out and count it."""
+    max_errors: int = Field(100, ge=0)
+    """With bad = "skip": more bad pairs than this are an error after all."""
+
+    overlap: Literal["error", "allow"] = "error"
+    """What a test source that is in the training pairs too does: stop, or be allowed."""
+
+    def splits(self) -> dict[str, list[Example]]:
+        """Train, valid and test."""
+        return self.read()[0]
+
+    def read(self) -> tuple[dict[str, list[Example]], list[DataReport]]:
+        """The splits, and a report of everything that was noticed, for each reading."""
+        policy = ErrorPolicy(self.on_error, self.max_errors)
+        readings = [
+            read_pairs([Path(path) for path in paths], policy) if paths else None
+            for paths in (self.paths, self.valid, self.test)
+        ]
+        reports = [reading[1] for reading in readings if reading]
+        for report in reports:
+            self._drop_irrelevant_issues(report)
+        train, valid, test = (reading[0] if reading else None for reading in readings)
+        allow = self.overlap == "allow"
+        return hold_out(train or [], valid, test, allow_overlap=allow, labels=self._labels), reports
+
+    def check(self) -> list[DataReport]:
+        """A report of each reading, whatever is wrong with the data."""
+        given = (self.paths, self.valid, self.test)
+        readings = [scan_pairs([Path(path) for path in paths]) if paths else None for paths in given]
+        reports = [reading[1] for reading in readings if reading]
+        for report in reports:
+            self._drop_irrelevant_issues(report)
+        train, valid, test = (reading[0] if reading else None for reading in readings)
+        hold = partial(hold_out, train or [], valid, test, allow_overlap=True, labels=self._labels)
+        check_hold_out(hold, reports[0])
+        return reports
+
+    def _drop_irrelevant_issues(self, report: DataReport) -> None:
+        """What is no finding in data of this kind is taken out."""
+
+    def _labels(self, example: Example) -> Collection[str]:
+        """What can only be learned from examples that have it: in texts, nothing."""
+        return ()
+
+
+class UserLabeledTexts(UserPairs):
+    """Your own texts with a label each: one table, or two files aligned by line."""
+
+    kind: Literal["labeled"] = "labeled"  # type: ignore[assignment]
+
+    def _drop_irrelevant_issues(self, report: DataReport) -> None:
+        """A label is short, whatever its text is."""
+        report.discard_issues("length ratio")
+
+    def _labels(self, example: Example) -> Collection[str]:
+        """Its label."""
+        return (example.target,)

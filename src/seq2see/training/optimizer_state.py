@@ -1,0 +1,32 @@
+"""An optimizer as a flat table of named tensors, the form in which checkpoints store it.
+
+What an optimizer remembers of a weight is stored under the name of that weight, `encoder.weight/exp_avg`. Unpacking is
+strict: another kind of optimizer, or a name or shape that differs, is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from seq2see.core.errors import UserError
+from seq2see.models.named_tensors import copy_tensors
+from seq2see.training.optimizers import Optimizer
+
+
+def optimizer_state_dict(optimizer: Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What an optimizer remembers, by `weight/what`, and which kind it is."""
+    tensors = {
+        f"{name}/{message}": tensor for what, by_name in optimizer.state.items() for name, tensor in by_name.items()
+    }
+    return tensors, {"kind": optimizer.kind}
+
+
+def load_optimizer_state_dict(optimizer: Optimizer, tensors: Mapping[str, Tensor], options: Mapping[str, Any]) -> None:
+    """Make an optimizer of the same kind, over the same weights, remember what was packed."""
+    if options["kind"] != optimizer.kind:
+        raise UserError(f"The stored optimizer is {options['kind']}, and the one to restore is {optimizer.kind}.")
+    places, _ = optimizer_state_dict(optimizer)
+    copy_tensors(places, tensors, "memory of the optimizer")

@@ -1,0 +1,214 @@
+"""The C++ twins of a beam search's turn say what the plain ones say, to the last bit."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seq2see.decoding import beam_hypotheses, beam_step, compiler
+from seq2see.decoding.beam import BeamSampler, stop_when_full, stop_when_unbeatable
+from seq2see.decoding.beam_hypotheses import BeamHypotheses, FinishedCandidates, native_add_finished, torch_add_finished
+from seq2see.decoding.beam_step import LiveBeams, native_beam_step, torch_beam_step
+from seq2see.decoding.compiler import NATIVE_VARIABLE, load_native_library, native_library_if_loaded
+from seq2see.decoding.engine import Limits, decode
+from seq2see.decoding.hypotheses import History
+from seq2see.decoding.length_penalties import Average, NoPenalty
+from toy_decoders import EOS, HistoryModel, random_source
+
+INFINITE = float("inf")
+MAX_LENGTH = 7
+
+
+@pytest.fixture(autouse=True)
+def library():
+    return load_native_library().library or pytest.skip(str(load_native_library().reason))
+
+
+def drawn(shape, values, random):
+    """Few different values, so that many are equal; the lowest is minus infinity."""
+    return torch.randint(0, values, shape, generator=random).div(values).log()
+
+
+def history_of(rows, random, time=3):
+    tokens = torch.zeros(rows, MAX_LENGTH, dtype=torch.long)
+    tokens[:, :time] = torch.randint(3, 9, (rows, time), generator=random)
+    log_probabilities = torch.zeros(rows, MAX_LENGTH)
+    log_probabilities[:, :time] = -torch.rand(rows, time, generator=random)
+    return History(tokens, log_probabilities, torch.zeros(rows, dtype=torch.long), time)
+
+
+def live_of(sums, random, done=None):
+    done = torch.zeros(sums.size(0), dtype=torch.bool) if done is None else done
+    rows = torch.arange(sums.numel()).view(sums.shape)
+    return LiveBeams(sums.sort(dim=1, descending=True).values, done, history_of(sums.numel(), random), rows)
+
+
+def assert_same_history(mine, theirs):
+    assert mine.tokens.tolist() == theirs.tokens.tolist()
+    assert mine.log_probabilities.tolist() == theirs.log_probabilities.tolist()
+    assert mine.prompt_lengths is theirs.prompt_lengths
+    assert mine.time == theirs.time
+
+
+def assert_same_turn(scores, beams):
+    mine, theirs = native_beam_step(scores, beams), torch_beam_step(scores, beams)
+    assert mine.sums.tolist() == theirs.sums.tolist()
+    for name in ("tokens", "log_probabilities", "parents"):
+        assert getattr(mine.step, name).tolist() == getattr(theirs.step, name).tolist(), name
+    assert_same_history(mine.history, theirs.history)
+    assert mine.maybe_exhausted == bool((theirs.sums[:, 0] == -INFINITE).any())
+    is_eos = theirs.ended_candidates and theirs.ended_candidates.is_eos & ~beams.done[:, None]
+    assert (mine.ended_candidates is not None) == (is_eos is not None and bool(is_eos.any()))
+    if mine.ended_candidates is not None:
+        assert mine.ended_candidates.is_eos.tolist() == is_eos.tolist()
+        assert mine.ended_candidates.sums.tolist() == theirs.ended_candidates.sums.tolist()
+        assert mine.ended_candidates.parents.tolist() == theirs.ended_candidates.parents.tolist()
+
+
+@given(
+    shape=st.tuples(st.integers(1, 3), st.sampled_from([1, 2, 4, 5, 32])),
+    vocabulary=st.sampled_from([3, 4, 7, 63, 64, 65, 131, 700]),
+    values=st.sampled_from([1, 2, 5, 10**6]),
+    far=st.sampled_from([0.0, 1e8]),
+    seed=st.integers(0, 999),
+)
+def test_a_native_turn_is_a_plain_turn(shape, vocabulary, values, far, seed):
+    """Ties, impossible tokens, dead hypotheses, inputs that are done, sums beside which scores are rounded away."""
+    random = torch.Generator().manual_seed(seed)
+    scores = drawn((shape[0] * shape[1], vocabulary), values, random)
+    scores[:, EOS] += torch.randint(0, 2, (1,), generator=random)  # now and then likely
+    done = torch.rand(shape[0], generator=random) < 0.3
+    assert_same_turn(scores, live_of(drawn(shape, 5, random) - far, random, done))
+
+
+@pytest.mark.parametrize("ends", [(-1.0, -9.0), (-9.0, -1.0)], ids=["falling", "rising"])
+def test_a_large_vocabulary_is_ranked_wherever_the_best_stand(is_eos):
+    random = torch.Generator().manual_seed(0)
+    scores = torch.linspace(*is_eos, 8003).repeat(8, 1)
+    scores[:, 4000:4100] = -0.5  # a hundred equals, of which the first are taken
+    assert_same_turn(scores, live_of(torch.rand(2, 4, generator=random), random))
+    assert set(native_beam_step(scores, live_of(torch.zeros(2, 4), random)).step.tokens.tolist()) == {
+        4000,
+        4001,
+        4002,
+        4003,
+    }
+
+
+def test_the_least_that_is_better_gets_in():
+    """The first eight are equal; what stands far behind them is better by the last bit."""
+    scores = torch.full((4, 200), -2.0)
+    scores[:, 3:11], scores[:, 150] = -1.0, torch.nextafter(torch.tensor(-1.0), torch.tensor(0.0))
+    beams = live_of(torch.tensor([[0.0, -9.0, -9.0, -9.0]]), torch.Generator())
+    assert native_beam_step(scores, beams).step.tokens.tolist() == [150, 3, 4, 5]
+    assert_same_turn(scores, beams)
+
+
+def test_of_equal_sums_the_one_with_the_better_token_comes_first():
+    """Beside a sum of -1e8 both scores are nothing: token 5 is better, though token 3 stands earlier."""
+    scores = torch.full((2, 9), -INFINITE)
+    scores[:, 3], scores[:, 5] = -1.0, -0.5
+    beams = live_of(torch.tensor([[-1e8, -INFINITE]]), torch.Generator())
+    assert native_beam_step(scores, beams).step.tokens.tolist() == [5, 3]
+    assert_same_turn(scores, beams)
+
+
+def test_rows_of_scores_may_lie_apart():
+    random = torch.Generator().manual_seed(1)
+    scores = drawn((4, 3, 70), 50, random)[:, 1]
+    assert not scores.is_contiguous()
+    assert_same_turn(scores, live_of(torch.zeros(2, 2), random))
+
+
+def test_what_was_said_before_stays_as_it_was():
+    random = torch.Generator().manual_seed(2)
+    beams = live_of(torch.rand(1, 4, generator=random), random)
+    before = [part.clone() for part in (beams.history.tokens, beams.history.log_probabilities, beams.sums)]
+    native_beam_step(drawn((4, 70), 50, random), beams)
+    after = (beams.history.tokens, beams.history.log_probabilities, beams.sums)
+    assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("place", [0, 69, 100, 8002])
+def test_a_score_that_is_not_a_number_is_left_to_the_plain_twin(place):
+    random = torch.Generator().manual_seed(3)
+    scores, beams = drawn((4, 8003), 50, random), live_of(torch.zeros(2, 2), random)
+    assert native_beam_step(scores, beams) is not None
+    scores[3, place] = float("nan")
+    assert native_beam_step(scores, beams) is None
+
+
+def test_what_cplusplus_cannot_read_is_left_to_the_plain_twin():
+    random = torch.Generator().manual_seed(4)
+    scores, beams = drawn((4, 70), 50, random), live_of(torch.zeros(2, 2), random)
+    assert native_beam_step(scores, beams) is not None
+    assert native_beam_step(scores.double(), beams) is None
+    assert native_beam_step(scores.T.contiguous().T, beams) is None
+    assert native_beam_step(scores[:, :1], beams) is None
+    assert native_beam_step(scores, replace(beams, sums=beams.sums.double())) is None
+    assert native_beam_step(scores, replace(beams, sums=torch.zeros(2, 4)[:, ::2])) is None
+    assert native_beam_step(scores, replace(beams, done=torch.zeros(4, dtype=torch.bool)[::2])) is None
+    wide = live_of(torch.zeros(1, 33), random)
+    assert native_beam_step(drawn((33, 70), 50, random), wide) is None
+
+
+def test_numbers_of_another_kind_by_default_change_nothing():
+    random = torch.Generator().manual_seed(6)
+    scores, beams = drawn((4, 70), 50, random), live_of(torch.rand(2, 2, generator=random), random)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert_same_turn(scores, beams)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@given(
+    shape=st.tuples(st.integers(1, 3), st.integers(1, 5)), values=st.sampled_from([1, 2, 4]), seed=st.integers(0, 999)
+)
+def test_native_keeping_is_plain_keeping(shape, values, seed):
+    random = torch.Generator().manual_seed(seed)
+    rows = shape[0] * shape[1]
+    older = BeamHypotheses.of(
+        drawn(shape, values, random).sort(dim=1, descending=True).values, history_of(rows, random, 2)
+    )
+    parents = torch.randint(0, rows, shape, generator=random)
+    finished = FinishedCandidates(drawn(shape, values, random), parents, history_of(rows, random, 3))
+    scores = drawn((rows, 3, 11), 50, random)[:, 1]
+    mine, theirs = native_add_finished(older, finished, scores), torch_add_finished(older, finished, scores)
+    for name in BeamHypotheses.__dataclass_fields__:
+        assert getattr(mine, name).tolist() == getattr(theirs, name).tolist(), name
+
+
+def test_a_worth_that_is_not_a_number_is_left_to_the_plain_twin():
+    random = torch.Generator().manual_seed(5)
+    older, scores = BeamHypotheses.of(torch.zeros(1, 2), history_of(2, random)), drawn((2, 11), 50, random)
+    parents, worth = torch.zeros(1, 2, dtype=torch.long), torch.tensor([[0.0, float("nan")]])
+    finished = FinishedCandidates(worth, parents, history_of(2, random))
+    assert native_add_finished(older, finished, scores) is None
+    assert native_add_finished(older, replace(finished, scores=torch.zeros(1, 2)), scores) is not None
+
+
+@pytest.mark.parametrize("stop", [stop_when_unbeatable, stop_when_full])
+@pytest.mark.parametrize("penalty", [NoPenalty(), Average(alpha=0.4)], ids=repr)
+def test_a_whole_search_is_the_same_with_and_without_cplusplus(length_penalty, stopping_rule, monkeypatch):
+    for seed in range(4):
+        model, source = HistoryModel(seed), random_source(7, seed)
+        monkeypatch.delenv(NATIVE_VARIABLE, raising=False)
+        mine = decode(model, source, BeamSampler(3, length_penalty, stopping_rule), Limits(6))
+        monkeypatch.setenv(NATIVE_VARIABLE, "0")
+        assert native_library_if_loaded() is None
+        assert mine == decode(model, source, BeamSampler(3, length_penalty, stopping_rule), Limits(6))
+
+
+def test_a_search_on_a_cpu_takes_the_native_way(monkeypatch):
+    monkeypatch.setattr(beam_step, "torch_beam_step", None)
+    monkeypatch.setattr(beam_hypotheses, "torch_add_finished", None)
+    assert decode(HistoryModel(0), random_source(2), BeamSampler(3), Limits(6))
+
+
+def test_nobody_waits_for_a_compiler_to_spare_microseconds(monkeypatch):
+    monkeypatch.setattr(compiler, "_load_once", cache(lambda: pytest.fail("a library was looked for")))
+    assert native_library_if_loaded() is None

@@ -1,0 +1,30 @@
+"""Going on with a series: each guess is read as the next value."""
+
+from __future__ import annotations
+
+import torch
+
+from seq2see.decoding.forecasting import forecast
+
+
+class SumOfAll:
+    """Guesses that the next value is the sum of all before; its state is that sum and the room that is left."""
+
+    def start(self, source, rows, max_length):
+        assert source is None
+        return torch.zeros(rows, 1), max_length
+
+    def step(self, values, state):
+        total, max_length = state
+        assert values.size(1) <= max_length, "there was not room for all"
+        sums = total + values.cumsum(dim=1)
+        return sums[:, :, None], (sums[:, -1:], max_length - values.size(1))
+
+
+def test_each_guess_is_read_as_if_it_were_the_next_value():
+    observed = torch.tensor([[1.0, 2.0], [0.0, 1.0]])
+    assert forecast(SumOfAll(), observed, 4).tolist() == [[3, 6, 12, 24], [1, 2, 4, 8]]
+
+
+def test_one_value_is_one_guess():
+    assert forecast(SumOfAll(), torch.tensor([[5.0]]), 1).tolist() == [[5.0]]

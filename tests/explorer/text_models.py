@@ -1,0 +1,73 @@
+"""Tiny models with random weights that write texts or fill blanks: what the views about the next token are tried on."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from seq2see.decoding.settings import Decoding
+from seq2see.explorer.workspace import OpenRun, Workspace
+from seq2see.models.build import fresh_model
+from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
+from seq2see.models.settings import MaskedTokensTarget, ModelSettings, Text, TextTarget, TokenEmbeddingSettings
+from seq2see.models.transformer import TransformerSettings
+from seq2see.runs.model import Model, open_model
+from seq2see.runs.model_folder import ModelConfig, StoredModel
+from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.sequences.tokenizer_training import train_tokenizer
+from seq2see.sequences.tokenizers import Characters, add_mask_token
+
+LETTERS = "我有一支笔你两本书他们的了不是这那就也还说到在人个大中上来和国地为时会可以学 abcdefg。，"
+SOURCE = "我有两本书"
+STACK = TransformerSettings(width=16, depth=2, heads=2, dropout=0.0)
+WITH_POSITIONS, WITHOUT_POSITIONS = TokenEmbeddingSettings(), TokenEmbeddingSettings(positions="none")
+
+SHAPES = {
+    "transformer": ModelSettings(
+        source=Text(frontend=WITH_POSITIONS), target=TextTarget(frontend=WITH_POSITIONS), encoder=STACK, decoder=STACK
+    ),
+    "rnn": ModelSettings(
+        source=Text(frontend=WITHOUT_POSITIONS),
+        target=TextTarget(frontend=WITHOUT_POSITIONS),
+        encoder=RecurrentEncoderSettings(width=16, cell="gru", dropout=0.0),
+        decoder=RecurrentDecoderSettings(width=16, cell="gru", attention="additive", dropout=0.0),
+    ),
+    "gpt": ModelSettings(target=TextTarget(frontend=WITH_POSITIONS, max_tokens=64), decoder=STACK),
+    "lstm": ModelSettings(
+        target=TextTarget(frontend=WITHOUT_POSITIONS),
+        decoder=RecurrentDecoderSettings(width=16, cell="lstm", attention="first-state"),
+    ),
+    "bert": ModelSettings(source=Text(frontend=WITH_POSITIONS), encoder=STACK, target=MaskedTokensTarget()),
+}
+GENERATIVE = ("transformer", "rnn", "gpt", "lstm")
+
+
+@cache
+def text_model(name: str) -> Model:
+    """The model of this name, as it is used; shared by all tests of a process, so they must not change it."""
+    both = train_tokenizer(Characters(), [LETTERS])
+    if name == "bert":
+        both = add_mask_token(both)
+    module = fresh_model(SHAPES[name], (len(both), len(both)), "xavier", seed=3).eval()
+    random = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for weight in module.parameters():
+            weight += 0.2 * torch.randn(weight.shape, generator=random)
+    config = ModelConfig(name=name, step=1, model=SHAPES[name], decoding=Decoding(max_new_tokens=8))
+    return open_model(StoredModel(config, module, Tokenizers(both, both)))
+
+
+@cache
+def workspace() -> Workspace:
+    """All of them, opened; a run's id is found by `run_of`."""
+    runs = {run_of(name): OpenRun(run_of(name), name, None, Path(name)) for name in SHAPES}
+    for run in runs.values():
+        run.model = text_model(run.name)
+    return Workspace(runs)
+
+
+def run_of(name: str) -> str:
+    """The id that a model is opened under."""
+    return f"r{1 + list(SHAPES).index(name)}"

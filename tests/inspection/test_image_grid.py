@@ -1,0 +1,51 @@
+"""Sheets of images, and attention followed through layers."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from seq2see.inspection.image_grid import Tile, TileRow, draw_tiles
+from seq2see.inspection.rollout import rollout
+
+
+def flat(color: tuple[int, ...], side: int = 4) -> np.ndarray:
+    return np.full((side, side, len(color)), color, np.uint8)
+
+
+def colors(path: Path) -> set[tuple[int, ...]]:
+    image = Image.open(BytesIO(path.read_bytes())).convert("RGB")
+    return {color for _, color in image.getcolors(1 << 24)}
+
+
+def test_a_sheet_shows_every_image_in_its_colors(tmp_path: Path):
+    above = [Tile(flat((250, 0, 10)), "猫 → $x^2$ 0.93"), Tile(flat((0, 240, 20)), "too long a name for it")]
+    rows = [TileRow("images", above), TileRow("anything at all", [Tile(flat((90,)))])]
+    draw_tiles(rows, tmp_path / "sheet.png")
+    assert {(250, 0, 10), (0, 240, 20), (90, 90, 90)} <= colors(tmp_path / "sheet.png")
+
+
+def test_heat_brightens_where_it_is(tmp_path: Path):
+    heatmap = np.array([[0.0, 0.0], [0.0, 0.3]])
+    draw_tiles([TileRow("", [Tile(flat((0, 0, 0), 8), heatmap=heatmap)])], tmp_path / "sheet.png")
+    image = np.array(Image.open(tmp_path / "sheet.png").convert("L")).astype(float)
+    rows, columns = np.nonzero(image < 5)  # black is where there is no heat
+    bright = np.argwhere((image > 100) & (image < 250))
+    assert bright.mean(0)[0] > rows.mean()
+    assert bright.mean(0)[1] > columns.mean()
+
+
+def test_rollout_by_hand():
+    even, first = np.full((2, 2, 2), 0.5), np.array([[[1.0, 0.0], [1.0, 0.0]]] * 2)
+    assert rollout([even]).tolist() == [[0.75, 0.25], [0.25, 0.75]]
+    assert rollout([even, first]).tolist() == [[0.75, 0.25], [0.5, 0.5]]
+    assert rollout([first, even]).tolist() == [[0.875, 0.125], [0.625, 0.375]]
+
+
+def test_rollout_shares_out_one_whole():
+    layers = [np.random.default_rng(n).dirichlet(np.ones(5), (3, 5)) for n in range(4)]
+    assert rollout(layers).sum(1) == pytest.approx(np.ones(5))

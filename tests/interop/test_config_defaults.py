@@ -1,0 +1,119 @@
+"""What a config leaves out means what the library that wrote it means by leaving it out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import Tensor
+from transformers import BertConfig, DeiTConfig, DeiTImageProcessor, GPT2Config, LlamaConfig, ViTConfig
+
+from seq2see.interop.bert_configs import bert_settings
+from seq2see.interop.causal_configs import HF_ACTIVATIONS, JsonConfig, gpt2_settings, llama_settings
+from seq2see.interop.vit_configs import HEAD_DIMS, IMAGENET, hugging_face_vit, timm_vit
+
+SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings")
+
+
+class Shapes:
+    """Weights of which only the shapes are known."""
+
+    location = ""
+
+    def __init__(self, **shapes: tuple[int, ...]):
+        self._shapes = shapes
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Those that were told."""
+        return self._shapes
+
+    def read(self, name: str) -> Tensor:
+        """Nobody asks for numbers here."""
+        raise AssertionError(name)
+
+
+def partial_config(config: Any, *names: str) -> JsonConfig:
+    """A `config.json` that says so much and no more."""
+    return JsonConfig({name: getattr(config, name) for name in names}, "")
+
+
+@pytest.mark.parametrize("make", [ViTConfig, DeiTConfig])
+def test_vit(tmp_path: Path, make):
+    theirs, actual = make(), hugging_face_vit(tmp_path, partial_config(make, "model_type"), Shapes())
+    stack, image = actual.settings.encoder, actual.settings.source
+    assert (image.image_size, image.frontend.size) == (theirs.image_size, theirs.patch_size)
+    assert (image.channels, stack.activation) == (theirs.num_channels, HF_ACTIVATIONS[theirs.hidden_act])
+    assert (stack.width, stack.depth, stack.heads) == tuple(getattr(theirs, name) for name in SIZES[:3])
+    assert (stack.feed_forward_width, stack.norm_eps) == (theirs.intermediate_size, theirs.layer_norm_eps)
+    assert stack.dropout == theirs.hidden_dropout_prob
+
+
+def test_the_pixels_of_deit(tmp_path: Path):
+    theirs, config = DeiTImageProcessor(), partial_config(DeiTConfig, "model_type")
+    actual = hugging_face_vit(tmp_path, config, Shapes())
+    assert (actual.mean, actual.std) == IMAGENET  # as it was published; nothing is said at all
+    (tmp_path / "preprocessor_config.json").write_text('{"do_normalize": true}')
+    actual = hugging_face_vit(tmp_path, config, Shapes())
+    assert (list(actual.mean), list(actual.std)) == (list(theirs.image_mean), list(theirs.image_std))
+
+
+def test_pixels_that_are_only_brought_between_0_and_1(tmp_path: Path):
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps({"do_normalize": False, "image_mean": [0.1] * 3}))
+    actual = hugging_face_vit(tmp_path, partial_config(ViTConfig, "model_type"), Shapes())
+    assert (actual.mean, actual.std) == ((0,) * 3, (1,) * 3)
+
+
+def timm(name: str, width: int) -> Any:
+    """A ViT of timm's without numbers."""
+    names = {"patch_embed.proj.weight": (width, 3, 4, 4), "blocks.0.mlp.fc1.bias": (4 * width,), "head.bias": (5,)}
+    tree = {"architecture": name, "pretrained_cfg": {"input_size": [3, 20, 20]}}
+    return timm_vit(JsonConfig(tree, ""), Shapes(**names))
+
+
+def test_timms_pixels_and_norms():
+    actual = timm("vit_tiny_patch16_224", 192)
+    assert actual.settings.encoder.norm_eps == 1e-6
+    assert (actual.mean, actual.std) == IMAGENET
+
+
+@pytest.mark.parametrize(
+    "name, width, heads",
+    [  # vision_transformer.py of timm
+        ("vit_tiny_patch16_224", 192, 3), ("vit_base_patch16_224", 768, 12), ("vit_huge_patch14_224", 1280, 16),
+        ("vit_giant_patch14_224", 1408, 16), ("vit_gigantic_patch14_224", 1664, 16),
+        ("vit_so400m_patch14_224", 1152, 16),
+    ],
+)  # fmt: skip
+def test_timms_heads(name, width, heads):
+    assert timm(name, width).settings.encoder.heads == heads
+    assert len(HEAD_DIMS) == 4  # each of them has a row above
+
+
+def test_bert(tmp_path: Path):
+    theirs = BertConfig()
+    stack = bert_settings(partial_config(theirs, *SIZES), tmp_path).encoder
+    assert stack.activation == HF_ACTIVATIONS[theirs.hidden_act]
+    assert (stack.norm_eps, stack.dropout) == (theirs.layer_norm_eps, theirs.hidden_dropout_prob)
+
+
+def test_gpt2():
+    theirs = GPT2Config()
+    actual = gpt2_settings(partial_config(theirs, "n_embd", "n_layer", "n_head", "n_positions"), ())
+    stack = actual.decoder
+    assert (stack.activation, stack.feed_forward_width) == (
+        HF_ACTIVATIONS[theirs.activation_function],
+        4 * theirs.n_embd,
+    )
+    assert (stack.norm_eps, stack.dropout) == (theirs.layer_norm_epsilon, theirs.resid_pdrop)
+    assert (actual.target_text.head == "tied") == theirs.tie_word_embeddings
+
+
+def test_llama():
+    theirs = LlamaConfig()
+    actual = llama_settings(partial_config(theirs, *SIZES), ())
+    stack = actual.decoder
+    assert (stack.kv_heads, stack.matrices) == (0, "plain")
+    assert (stack.norm_eps, stack.rope_theta) == (theirs.rms_norm_eps, theirs.rope_parameters["rope_theta"])
+    assert (actual.target_text.head == "tied") == theirs.tie_word_embeddings

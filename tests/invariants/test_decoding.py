@@ -1,0 +1,139 @@
+"""Decoding with real models: what is said is what the model thinks of it when it reads it back.
+
+Invariants I4, I10, I11, I12, I13 and I15, for every family of models.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seq2see.core.batch import Batch, Sequences
+from seq2see.decoding.beam import BeamSampler
+from seq2see.decoding.engine import Limits, decode
+from seq2see.decoding.length_penalties import GNMT, Average, NoPenalty
+from seq2see.decoding.samplers import GreedySampler, RandomSampler
+from seq2see.models.build import fresh_model
+from tiny_models import (
+    BOS,
+    EOS,
+    FAMILIES,
+    few_examples,
+    recurrent_decoder,
+    recurrent_encoder,
+    seq2seq_settings,
+    sources,
+    tiny_model,
+    transformer,
+)
+from toy_decoders import best_answers, select_rows
+
+every_family = pytest.mark.parametrize("name", FAMILIES)
+LONGEST = 5
+rows_of = st.lists(st.integers(1, 5), min_size=1, max_size=3)
+seeds = st.integers(0, 999)
+
+
+def teacher_forced_log_probabilities(
+    model, source: Sequences, token_rows: list[tuple[int, ...]], owners: list[int]
+) -> list[list[float]]:
+    """The log-probability of every token of many answers, by one teacher-forced pass over all of them."""
+    target = Sequences.of([[BOS, *tokens][: len(tokens)] for tokens in token_rows])
+    answers = Sequences.of([list(tokens) for tokens in token_rows]).values
+    rows = torch.tensor(owners)
+    batch = Batch(Sequences(source.values[rows], source.lengths[rows]), target, answers, rows)
+    with torch.no_grad():
+        chances = model(batch).log_softmax(-1).gather(2, answers[..., None]).squeeze(-1)
+    return [row[: len(tokens)].tolist() for row, tokens in zip(chances, token_rows, strict=True)]
+
+
+@every_family
+@few_examples()
+@given(rows=rows_of, seed=seeds)
+def test_a_beam_of_one_is_greedy(name, rows, seed):
+    model, source = tiny_model(name, torch.float64), sources(rows, seed)
+    greedy = decode(model, source, GreedySampler(), Limits(LONGEST))
+    narrow = decode(model, source, BeamSampler(1), Limits(LONGEST))
+    for (one,), (other,) in zip(greedy, narrow, strict=True):
+        assert one.tokens == other.tokens
+        assert one.score == pytest.approx(other.score, abs=1e-5)
+
+
+@every_family
+@few_examples()
+@given(rows=rows_of, seed=seeds, length_penalty=st.sampled_from([NoPenalty(), Average(alpha=0.8), GNMT(alpha=0.6)]))
+def test_beam_scores_match_teacher_forcing(name, rows, seed, length_penalty):
+    model, source = tiny_model(name, torch.float64), sources(rows, seed)
+    found = decode(model, source, BeamSampler(4, length_penalty), Limits(LONGEST))
+    flat = [(row, answer) for row, answers in enumerate(found) for answer in answers]
+    token_rows = [answer.tokens + (EOS,) * answer.finished for _, answer in flat]
+    told = teacher_forced_log_probabilities(model, source, token_rows, [row for row, _ in flat])
+    for (_, answer), tokens, chances in zip(flat, token_rows, told, strict=True):
+        assert answer.token_log_probabilities == pytest.approx(chances, abs=2e-5)
+        assert answer.log_probability == pytest.approx(sum(chances), abs=1e-4)
+        expected = float(length_penalty(torch.tensor(sum(chances)), len(tokens)))
+        assert answer.score == pytest.approx(expected, abs=1e-4)
+    for answers in found:
+        scores = [answer.score for answer in answers]
+        assert scores == sorted(scores, reverse=True)
+        complete = [answer.tokens + (EOS,) * answer.finished for answer in answers]
+        assert len(set(complete)) == len(complete) == 4
+        for answer, tokens in zip(answers, complete, strict=True):
+            assert 1 <= len(tokens) <= LONGEST
+            assert not {0, BOS, EOS} & set(answer.tokens)
+            assert answer.finished or len(answer.tokens) == LONGEST
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        seq2seq_settings(transformer(depth=1), transformer(depth=1)),
+        seq2seq_settings(recurrent_encoder("gru").with_(depth=1), recurrent_decoder("gru", "additive").with_(depth=1)),
+    ],
+    ids=["transformer", "recurrent"],
+)
+@pytest.mark.parametrize("penalty", [NoPenalty(), GNMT(alpha=0.9)], ids=["none", "gnmt"])
+def test_an_exhaustive_beam_finds_the_best_sequence(settings, length_penalty):
+    model = fresh_model(settings, (6, 6), "xavier", seed=3).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight *= 2  # opinions strong enough to differ
+    source = Sequences.of([[3, 4, 5]])
+    (found,) = decode(model, source, BeamSampler(81, length_penalty), Limits(4))
+
+    def score(total: float, length: int) -> float:
+        return float(length_penalty(torch.tensor(total), length))
+
+    with torch.no_grad():
+        best = best_answers(model, source, 4, score)
+    assert [answer.tokens for answer in found[:5]] == [tokens for _, tokens, _ in best[:5]]
+    assert [answer.score for answer in found[:5]] == pytest.approx([each for each, _, _ in best[:5]], abs=1e-5)
+    (narrow,) = decode(model, source, BeamSampler(2, length_penalty), Limits(4))
+    assert narrow[0].score <= found[0].score + 1e-6
+
+
+@every_family
+@few_examples()
+@given(seed=seeds, data=st.data())
+def test_outputs_do_not_depend_on_the_batch(name, seed, data):
+    model, source = tiny_model(name, torch.float64), sources([4, 1, 5, 2], seed)
+    sampler = data.draw(st.sampled_from([GreedySampler(), RandomSampler(seed, width=2), BeamSampler(3)]))
+    numbers = torch.tensor([70, 71, 72, 73])
+    together = decode(model, source, sampler, Limits(LONGEST), indices=numbers)
+    order = data.draw(st.permutations(range(4)))
+    for some in (order[:1], order[1:]):
+        apart = decode(model, select_rows(source, some), sampler, Limits(LONGEST), indices=numbers[some])
+        for row, answers in zip(some, apart, strict=True):
+            assert [answer.tokens for answer in answers] == [answer.tokens for answer in together[row]]
+
+
+@every_family
+def test_the_same_seed_gives_the_same_sample_and_another_seed_another(name):
+    model, source = tiny_model(name), sources([4, 1, 5, 2])
+
+    def drawn(seed: int) -> list[tuple[int, ...]]:
+        return [row[0].tokens for row in decode(model, source, RandomSampler(seed), Limits(LONGEST))]
+
+    assert drawn(1) == drawn(1) != drawn(2)

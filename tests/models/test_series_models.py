@@ -1,0 +1,84 @@
+"""Models of numbers: reading whole equals stepping, and a forecast reads its own guesses."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from seq2see.core.batch import Batch, Sequences
+from seq2see.core.errors import UserError
+from seq2see.core.settings import read_tree
+from seq2see.decoding.forecasting import forecast
+from seq2see.models.build import fresh_model
+from seq2see.models.settings import ModelSettings, Series
+from seq2see.training.objectives import NextValue
+
+DECODERS = {
+    "linear": {"kind": "window", "width": 1, "tau": 3, "depth": 0},
+    "mlp": {"kind": "window", "width": 4, "tau": 3, "hidden": 5},
+    "gru": {"kind": "recurrent", "width": 8, "look": "first-state"},
+    "gpt": {"kind": "transformer", "width": 8, "heads": 2, "depth": 2},
+}
+
+
+def model(name: str):
+    settings = read_tree(ModelSettings, {"target": {"kind": "series"}, "decoder": DECODERS[name]})
+    return fresh_model(settings, (1, 1), "xavier", 1).eval()
+
+
+def numbers(rows: int = 3, time: int = 9) -> torch.Tensor:
+    return torch.randn(rows, time, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@torch.no_grad()
+def test_stepping_equals_reading_whole(name):
+    found, values = model(name), numbers()
+    lengths = torch.full((3,), 9)
+    whole = found(Batch(None, Sequences(values, lengths), values, torch.arange(3)))
+    assert whole.shape == (3, 9, 1)
+    state, said = found.start(None, 3, 9), []
+    for piece in values.split([4, 1, 4], dim=1):
+        new, state = found.step(piece, state)
+        said.append(new)
+    torch.testing.assert_close(torch.cat(said, dim=1), whole, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@torch.no_grad()
+def test_a_forecast_is_what_reading_its_own_guesses_gives(name):
+    found, known = model(name), numbers()
+    said = forecast(found, known, 5)
+    seen = known
+    for step in range(5):
+        batch = Batch(None, Sequences(seen, torch.full((3,), seen.size(1))), seen, torch.arange(3))
+        guess = found(batch)[:, -1]
+        torch.testing.assert_close(guess, said[:, step : step + 1], rtol=1e-4, atol=1e-5)
+        seen = torch.cat([seen, guess], dim=1)
+
+
+def test_the_loss_is_the_squared_error_of_what_is_asked_for():
+    hidden = torch.tensor([[[1.0], [2.0], [5.0]]], requires_grad=True)
+    labels = torch.tensor([[0.5, float("nan"), 3.0]])
+    loss = NextValue().loss(Sequences(hidden, torch.tensor([3])), lambda vectors: vectors, labels)
+    assert loss.item() == pytest.approx(0.25 + 4)
+    loss.backward()
+    assert hidden.grad.flatten().tolist() == [1.0, 0.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    "tree, complaint",
+    [
+        ({"target": {"kind": "series"}}, r"needs \[decoder\]"),
+        ({"target": {"kind": "series"}, "decoder": {"kind": "counting"}}, "cannot be counted"),
+        (
+            {"source": {}, "encoder": {"kind": "transformer"}, "target": {"kind": "series"}}
+            | {"decoder": {"kind": "transformer"}},
+            r"no \[source\]",
+        ),
+    ],
+)
+def test_what_a_series_cannot_have_is_refused(tree, complaint):
+    with pytest.raises(UserError, match=complaint):
+        read_tree(ModelSettings, tree)
+    assert Series().context_length > 1

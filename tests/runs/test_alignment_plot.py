@@ -1,0 +1,104 @@
+"""The attention image of an evaluation: the chosen heads, the right words, or a sensible substitute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from seq2see.decoding.settings import Decoding
+from seq2see.inspection import attention_plots
+from seq2see.metrics.alignment import HeadSelection, word_attention
+from seq2see.models.build import fresh_model
+from seq2see.models.recurrent import RecurrentDecoderSettings, RecurrentEncoderSettings
+from seq2see.models.settings import Text, TextTarget
+from seq2see.models.transformer import TransformerSettings
+from seq2see.runs.alignment_plot import draw_attention
+from seq2see.runs.model import Model
+from seq2see.runs.model_folder import ModelConfig, StoredModel
+from seq2see.runs.prepare import encode, learn_tokenizers
+from seq2see.runs.recipe import Recipe
+from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.teacher_forcing import collect_attention
+from seq2see.runs.text_attention import TextAttention
+from seq2see.sequences.tokenizers import Characters, WordLevel
+from seq2see.sources.examples import Example
+from seq2see.sources.pocket.pocket_corpus import PocketCorpus
+
+LINKED = [
+    Example(
+        "我有笔", "I have pens", sure_links=((0, 0), (1, 1)), possible_links=((2, 2),), source_words=("我", "有", "笔"),
+        target_words=("I", "have", "pens"),
+    ),
+    Example("笔我", "pens I", sure_links=((0, 0), (1, 1)), source_words=("笔", "我"), target_words=("pens", "I")),
+]  # fmt: skip
+PLAIN = [Example("我有笔" * 40, "I have pens " * 40), Example("我有笔", "I have pens"), Example("有", "have")]
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    calls = []
+    draw = attention_plots.draw_alignments
+    monkeypatch.setattr(
+        attention_plots, "draw_alignments", lambda *arguments: (calls.append(arguments), draw(*arguments))
+    )
+    return calls
+
+
+def recipe_with(**parts) -> Recipe:
+    stack = TransformerSettings(width=12, depth=2, heads=3, dropout=0.0)
+    return Recipe(
+        name="tiny", corpus=PocketCorpus(), source=Text(tokenizer=Characters()),
+        target=TextTarget(tokenizer=WordLevel()), decoding=Decoding(max_new_tokens=5),
+        **{"encoder": stack, "decoder": stack, **parts},
+    )  # fmt: skip
+
+
+def untrained(run: RunFolder, recipe: Recipe) -> Model:
+    run.recipe_file.write_text(recipe.toml(), encoding="utf-8")
+    tokenizers = learn_tokenizers(recipe, LINKED)
+    module = fresh_model(recipe.model, tokenizers.sizes, "xavier", 1).eval()
+    config = ModelConfig(name="tiny", step=1, model=recipe.model, decoding=recipe.decoding)
+    return Model(StoredModel(config, module, tokenizers))
+
+
+def test_with_gold_links_the_chosen_heads_are_drawn_between_words(tmp_path, drawn):
+    run, recipe = RunFolder(tmp_path), recipe_with()
+    model = untrained(run, recipe)
+    path = draw_attention(run, model, [*PLAIN, *LINKED], HeadSelection(1, (0, 2), 0.5))
+    assert path == tmp_path / "attention" / "alignment.png"
+    assert path.stat().st_size > 5000
+    ((alignments, _, title),) = drawn
+    assert "layer 2, head 1, 3" in title
+    assert [tuple(each.source) for each in alignments] == [("我", "有", "笔"), ("笔", "我")]
+    assert alignments[0].target == ("I", "have", "pens")
+    assert (alignments[0].sure_links, alignments[0].possible_links) == (LINKED[0].sure_links, LINKED[0].possible_links)
+    for example, alignment in zip(LINKED, alignments, strict=True):
+        pairs = encode(recipe, model.tokenizers, [example])
+        words = word_attention(collect_attention(model.module, pairs, model.tokenizers)[0][0])
+        assert np.allclose(alignment.weights, (words[1, 0] + words[1, 2]) / 2)
+
+
+def test_without_gold_links_the_pieces_of_short_sentences_are_drawn(tmp_path, drawn):
+    run = RunFolder(tmp_path)
+    model = untrained(run, recipe_with())
+    assert draw_attention(run, model, PLAIN) is not None
+    ((alignments, _, title),) = drawn
+    assert "last decoder layer" in title
+    assert [each.source for each in alignments] == [["我", "有", "笔", "<eos>"], ["有", "<eos>"]]
+    assert np.allclose(alignments[0].weights, TextAttention.of(model.trace("我有笔")).matrix)
+
+
+def test_long_sentences_are_drawn_if_there_are_no_others_and_never_more_than_four(tmp_path, drawn):
+    run = RunFolder(tmp_path)
+    model = untrained(run, recipe_with())
+    draw_attention(run, model, PLAIN[:1])
+    draw_attention(run, model, PLAIN[1:] * 5)
+    assert [len(alignments) for alignments, *_ in drawn] == [1, 4]
+
+
+def test_a_model_without_attention_has_no_image(tmp_path, drawn):
+    run = RunFolder(tmp_path)
+    decoder = RecurrentDecoderSettings(width=12, attention="first-state")
+    recipe = recipe_with(encoder=RecurrentEncoderSettings(width=12), decoder=decoder)
+    assert draw_attention(run, untrained(run, recipe), PLAIN) is None
+    assert not drawn

@@ -1,0 +1,144 @@
+"""The batch of a step, as training asks for it: by its number alone, and cut anew in each epoch if so set."""
+
+import pytest
+import torch
+
+from seq2see.core.batch import Batch
+from seq2see.core.errors import UserError
+from seq2see.recipes.classify import classify_text
+from seq2see.recipes.tag import tag, tag_zh, ud_english_ewt
+from seq2see.recipes.translate import translate
+from seq2see.runs.prepare import PreparedData, bpe_dropout_pairs, encode, learn_tokenizers, prepare
+from seq2see.runs.recipe import Recipe
+from seq2see.runs.train import batches
+from seq2see.sequences.buckets import BucketSampler
+from seq2see.sequences.packed import PackedSampler
+from seq2see.sequences.pair_dataset import NO_EXAMPLE
+from seq2see.sources.examples import Example
+
+WORDS = ["red", "house", "yellow", "garden", "window", "flower", "evening"]
+EXAMPLES = [
+    Example(f"the {one} near the {two}", f"{two} the near {one} the" * (1 + len(one) % 3))
+    for one in WORDS
+    for two in WORDS
+]
+
+
+def recipe(source: float = 0.0, target: float = 0.0) -> Recipe:
+    pieces = {"source.tokenizer.vocab_size": 300, "target.tokenizer.vocab_size": 300, "target.vocabulary": "separate"}
+    dropouts = {"source.tokenizer.dropout": source, "target.tokenizer.dropout": target}
+    return translate().with_(**pieces, **dropouts, **{"training.tokens": 256, "training.seed": 5})
+
+
+def prepared(recipe: Recipe) -> PreparedData:
+    tokenizers = learn_tokenizers(recipe, EXAMPLES)
+    pairs = encode(recipe, tokenizers, EXAMPLES)
+    return PreparedData({"train": EXAMPLES}, tokenizers, pairs, pairs, {}, [], {})
+
+
+def texts(batch: Batch) -> list[list[list[int]]]:
+    """The real ids of both sides, row by row."""
+    return [
+        [row[:length] for row, length in zip(side.values.tolist(), side.lengths.tolist(), strict=True)]
+        for side in (batch.source, batch.target)
+    ]
+
+
+@pytest.mark.parametrize("source,target", [(0.0, 0.0), (0.4, 0.0), (0.0, 0.4), (0.4, 0.4)])
+def test_the_sides_with_dropout_are_cut_anew_in_each_epoch(source, target):
+    chosen = recipe(source, target)
+    data = prepared(chosen)
+    batch_at = batches(chosen, data)
+    steps_per_epoch = BucketSampler(bpe_dropout_pairs(chosen, data.train).lengths, 256, 5).steps_per_epoch
+    found: list[dict[int, tuple[list[int], list[int]]]] = [{}, {}]
+    for epoch, rows in enumerate(found):
+        for step in range(1 + epoch * steps_per_epoch, 1 + (epoch + 1) * steps_per_epoch):
+            batch = batch_at(step)
+            rows |= dict(zip(batch.indices.tolist(), zip(*texts(batch), strict=True), strict=True))
+    assert sorted(found[0]) == sorted(found[1]) == list(range(len(EXAMPLES)))
+    changed = [any(found[0][index][side] != found[1][index][side] for index in found[0]) for side in (0, 1)]
+    assert changed == [source > 0, target > 0]
+
+
+def test_a_step_needs_only_its_number():
+    chosen = recipe(0.2, 0.2)
+    data = prepared(chosen)
+    all_along, resumed = batches(chosen, data), batches(chosen, data)
+    seen = [texts(all_along(step)) for step in range(1, 40)]
+    assert texts(resumed(31)) == seen[30]
+    assert texts(resumed(3)) == seen[2]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_full_batches_say_the_same_in_one_shape_for_each_width(dropout):
+    chosen = recipe(dropout, dropout)
+    data = prepared(chosen)
+    loose, full = batches(chosen, data), batches(chosen, data, full=True)
+    shapes = set()
+    for step in range(1, 40):
+        one, other = loose(step), full(step)
+        rows = len(one.indices)
+        assert [side[:rows] for side in texts(other)] == texts(one)
+        assert other.indices.tolist()[rows:] == [NO_EXAMPLE] * (len(other.indices) - rows)
+        assert other.source.values.shape == other.target.values.shape == other.labels.shape
+        shapes.add(tuple(other.labels.shape))
+    assert len(shapes) == len({width for _, width in shapes})
+
+
+RECUT = classify_text().with_(**{"name": "classify-text, cut anew", "source.tokenizer.dropout": 0.5})
+IN_FRONT = [tag(), tag_zh(), classify_text(), RECUT, ud_english_ewt()]
+
+
+@pytest.mark.parametrize("chosen", IN_FRONT, ids=lambda each: each.name)
+def test_full_batches_with_something_in_front_of_each_text_fill_their_bucket(chosen):
+    """<bos> counts: a text that fills its bucket without it belongs to the next."""
+    chosen = chosen.with_(corpus=tag().corpus if chosen.name.startswith("ud") else chosen.corpus)
+    chosen = chosen.with_(**{"corpus.size": 200, "training.tokens": 400})
+    data = prepare(chosen, log=lambda line: None)
+    plan = BucketSampler(bpe_dropout_pairs(chosen, data.train).lengths, 400, chosen.training.seed)
+    loose, full = batches(chosen, data), batches(chosen, data, full=True)
+    for step in range(3 * plan.steps_per_epoch):
+        one, other = loose(step + 1).source.values, full(step + 1).source.values
+        assert other.shape == (plan.batch_at(step).rows, plan.batch_at(step).width)
+        assert torch.equal(other[: len(one), : one.size(1)], one)
+
+
+def test_nothing_but_training_is_recut():
+    chosen = recipe(0.4, 0.4)
+    data = prepared(chosen)
+    before = data.valid.fingerprint
+    batches(chosen, data)(1)
+    assert data.valid.fingerprint == data.train.fingerprint == before
+
+
+def test_packed_batches_are_those_of_their_epoch():
+    chosen = recipe(0.4, 0.4).with_(**{"training.batches": "packed"})
+    data = prepared(chosen)
+    pairs, batch_at = bpe_dropout_pairs(chosen, data.train), batches(chosen, data)
+    plan = PackedSampler(pairs.lengths, 256, 5)
+    for number in (1, plan.steps_per_epoch, plan.steps_per_epoch + 1, 2 * plan.steps_per_epoch):
+        epoch = (number - 1) // plan.steps_per_epoch
+        expected = plan.batch(pairs.epoch(epoch), plan.indices_at(number - 1))
+        assert texts(batch_at(number)) == texts(expected)
+        assert batch_at(number).labels.tolist() == expected.labels.tolist()
+    assert texts(batch_at(1)) != texts(batch_at(plan.steps_per_epoch + 1))
+
+
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        ({"encoder.kind": "recurrent"}, "need a Transformer as encoder"),
+        ({"decoder.kind": "recurrent"}, "need a Transformer as decoder"),
+        ({"objective.feeding.kind": "free"}, "objective.feeding.kind=teacher"),
+    ],
+)
+def test_lines_with_several_texts_are_refused_where_they_would_be_read_as_one(change, reason):
+    packed = recipe().with_(**{"training.batches": "packed"})
+    with pytest.raises(UserError, match=reason):
+        packed.with_(**change)
+
+
+def test_a_rule_between_settings_is_told_in_one_sentence():
+    with pytest.raises(UserError) as caught:
+        recipe().with_(**{"encoder.heads": 5})
+    assert str(caught.value) == "encoder.width 128 must be a multiple of twice its 5 heads."

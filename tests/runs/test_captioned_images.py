@@ -1,0 +1,22 @@
+"""Captions are no labels: who classifies is told so before anything is learned."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from seq2see.api import resolve
+from seq2see.core.errors import UserError
+from seq2see.runs.prepare import prepare
+from seq2see.sources.captioned_images import CaptionedImages
+from seq2see.sources.catalogue_images import CatalogueImages
+
+
+def test_images_with_captions_are_not_classified(monkeypatch):
+    said = (("A dog .", "一只狗。"), ("A cat .",))
+    images = CaptionedImages(np.zeros((2, 32, 32, 3), np.uint8), ("A dog .", "A cat ."), ("a.jpg", "b.jpg"), said)
+    splits = dict.fromkeys(("train", "valid", "test"), images)
+    monkeypatch.setattr(CatalogueImages, "images", lambda self, side, channels: (splits, []))
+    recipe = resolve("classify-image", [], {"corpus.kind": "catalogue-images", "corpus.name": "flickr8k-small"})
+    with pytest.raises(UserError, match="captions, and no labels"):
+        prepare(recipe, lambda line: None)

@@ -1,0 +1,97 @@
+"""What stands on the sheets of images: the surest mistakes first, the commonest confusions, and true attention."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import seq2see.inspection.image_grid as tiles
+from seq2see.inspection.trace import trace
+from seq2see.models.build import fresh_model
+from seq2see.models.image_settings import ImageSource, PatchEmbeddingSettings
+from seq2see.models.settings import ImageLabel, ModelSettings
+from seq2see.models.transformer import TransformerSettings
+from seq2see.runs.captioner import region_attention
+from seq2see.runs.image_sheets import draw_mistakes, patch_attention
+from seq2see.runs.model_folder import ModelConfig, StoredModel
+from seq2see.runs.model_tokenizers import Tokenizers
+from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.task_protocols import EncodedInput, TaskResult, batch_of
+from seq2see.runs.text_attention import TextAttention
+from seq2see.sequences.image_dataset import ImageProcessor
+from seq2see.sources.image_examples import ImageExamples
+
+
+@pytest.fixture
+def drawn(monkeypatch) -> dict[str, list[tiles.TileRow]]:
+    """What would have been drawn, by the name of the file."""
+    found: dict[str, list[tiles.TileRow]] = {}
+    monkeypatch.setattr(tiles, "draw_tiles", lambda rows, path: found.setdefault(path.name, list(rows)))
+    return found
+
+
+def answered(answers: list[tuple[str, str, float]]) -> tuple[ImageExamples, list[TaskResult]]:
+    pixels = np.zeros((len(answers), 4, 4, 3), np.uint8)
+    names = tuple(map(str, range(len(answers))))
+    said = [TaskResult(EncodedInput("", [], False), answer, float(np.log(chance)), ()) for _, answer, chance in answers]
+    return ImageExamples(pixels, tuple(truth for truth, _, _ in answers), names), said
+
+
+def test_the_surest_mistakes_come_first_and_right_answers_do_not_come(drawn, tmp_path: Path):
+    rows = [("cat", "cat", 0.99), ("cat", "dog", 0.6), ("dog", "cat", 0.9), ("dog", "cow", 0.5), ("cow", "dog", 0.95)]
+    draw_mistakes(RunFolder(tmp_path), *answered(rows))
+    (row,) = drawn["mistakes.png"]
+    assert [tile.caption for tile in row.tiles] == [
+        "cow → dog\n0.95", "dog → cat\n0.90", "cat → dog\n0.60", "dog → cow\n0.50"
+    ]  # fmt: skip
+
+
+def test_the_commonest_confusions_come_first_with_their_counts(drawn, tmp_path: Path):
+    rows = [("cat", "dog", 0.6), *[("dog", "cat", 0.5 + n / 100) for n in range(12)], ("cow", "cat", 0.9)]
+    draw_mistakes(RunFolder(tmp_path), *answered(rows))
+    confused = drawn["confused.png"]
+    assert [row.heading for row in confused] == ["dog → cat: 12", "cow → cat: 1", "cat → dog: 1"]
+    assert [tile.caption for tile in confused[0].tiles[:2]] == ["0.61", "0.60"]
+    assert len(confused[0].tiles) == 10
+
+
+def test_without_a_mistake_nothing_is_drawn(drawn, tmp_path: Path):
+    draw_mistakes(RunFolder(tmp_path), *answered([("cat", "cat", 0.9)]))
+    assert not drawn
+
+
+@pytest.mark.parametrize("summary", ["class-token", "mean", "distilled"])
+def test_looks_are_those_of_the_class_token_or_of_all_patches(pooling):
+    settings = ModelSettings(
+        source=ImageSource(image_size=12, frontend=PatchEmbeddingSettings(size=4)),
+        target=ImageLabel(pooling=pooling),
+        encoder=TransformerSettings(width=16, depth=2, heads=2, dropout=0.0),
+    )
+    module = fresh_model(settings, (256, 3), "xavier", seed=1).eval()
+    eyes = ImageProcessor(12, 3)
+    config = ModelConfig(name="x", step=0, model=settings, decoding={"max_new_tokens": 1})
+    stored = StoredModel(config, module, Tokenizers(eyes, eyes, ("a", "b", "c")))
+    lots = np.random.default_rng(1)
+    seen = [EncodedInput("", [], False, pixels=lots.integers(0, 256, (3, 12, 12), dtype=np.uint8)) for _ in range(2)]
+    found = patch_attention(stored, [TaskResult(each, "a", 0.0, ()) for each in seen])
+    assert list(found) == ["layer 1", "layer 2", "rollout"]
+    with torch.inference_mode(), trace(module) as traced:
+        module(batch_of(seen))
+    weights = traced.of("attention")[1].values.mean(1)
+    expected = {
+        "class-token": weights[:, 0, 1:],
+        "mean": weights.mean(1),
+        "distilled": (weights[:, 0, 2:] + weights[:, 1, 2:]) / 2,
+    }[pooling]
+    assert found["layer 2"].reshape(2, 9) == pytest.approx(expected.numpy(), abs=1e-6)
+    assert found["rollout"].shape == (2, 3, 3)
+
+
+def test_a_region_is_what_one_word_looked_at_without_what_stands_in_front():
+    weights = np.arange(2 * 3 * 7, dtype=np.float32).reshape(2, 3, 7)
+    names = ["class", *(f"{row},{column}" for row in (1, 2) for column in (1, 2, 3))]
+    looked = TextAttention(names, ["a", "cat", "<eos>"], ["last"], [weights])
+    assert region_attention(looked, 1).tolist() == weights.mean(0)[1, 1:].reshape(2, 3).tolist()

@@ -1,0 +1,67 @@
+"""Views: batches as a step of training sees them, the same again after a stop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from seq2see.core.batch import Batch, Images, MixedBatch
+from seq2see.sequences.augmentation import Augmentation
+
+
+def some(rows: int = 6) -> Batch:
+    values = torch.randint(0, 256, (rows, 3, 16, 16), dtype=torch.uint8)
+    return Batch(Images(values), None, torch.arange(rows)[:, None], torch.arange(rows) + 10)
+
+
+def test_without_any_view_a_batch_stays_as_it_is():
+    batch = some()
+    seen = Augmentation().augmenter(1)(batch, 1)
+    assert torch.equal(seen.source.values, batch.source.values)
+    assert not isinstance(seen, MixedBatch)
+
+
+CHANGES = {"shift": 3, "flip": True, "changes": 2, "cutout": 5, "mixup": 1.0, "cutmix": 1.0}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_each_setting_changes_images_by_seed_step_and_image_alone(name):
+    batch, views = some(), Augmentation(**{name: CHANGES[name]})
+    first = views.augmenter(1)(batch, 4)
+    assert not torch.equal(first.source.values, batch.source.values)
+    assert first.source.values.dtype == torch.uint8
+    assert torch.equal(first.source.values, views.augmenter(1)(batch, 4).source.values)
+    other_labels = [views.augmenter(1)(batch, 5), views.augmenter(2)(batch, 4)]
+    assert all(not torch.equal(first.source.values, each.source.values) for each in other_labels)
+
+
+@pytest.mark.parametrize("name", ["mixup", "cutmix"])
+def test_a_mixture_has_two_labels_and_its_share_of_the_pixels(name):
+    batch = some(64)
+    values = torch.zeros(64, 3, 16, 16, dtype=torch.uint8)
+    values[::2] = 200  # every row is mixed with one of the other kind
+    mixed = Augmentation(**{name: 1.0}).augmenter(3)(Batch(Images(values), None, batch.labels, batch.indices), 1)
+    assert isinstance(mixed, MixedBatch)
+    assert mixed.other_labels[:, 0].tolist() == [63, *range(63)]
+    bright = mixed.source.values.float().mean((1, 2, 3)) / 200
+    expected = torch.where(torch.arange(64) % 2 == 0, mixed.label_weights, 1 - mixed.label_weights)
+    torch.testing.assert_close(bright, expected, atol=0.01, rtol=0)
+
+
+def test_showings_are_different_views_of_the_same_image():
+    augmenter = Augmentation(shift=6, repeats=3).augmenter(1)
+    shown = augmenter.shown(np.array([4, 9]))
+    assert shown.tolist() == [4, 9, 4, 9, 4, 9]
+    one = some(1).source.values
+    batch = Batch(Images(one.expand(6, -1, -1, -1)), None, torch.zeros(6, 1), torch.from_numpy(shown))
+    values = augmenter(batch, 1).source.values
+    assert len({tuple(each.flatten().tolist()) for each in values}) >= 5
+
+
+def test_a_image_that_is_shown_twice_is_mixed_with_others():
+    augmenter = Augmentation(mixup=1.0, repeats=2).augmenter(1)
+    shown = torch.from_numpy(augmenter.shown(np.arange(8)))
+    mixed = augmenter(Batch(some(16).source, None, shown[:, None], shown), 1)
+    assert (mixed.labels != mixed.other_labels).all()
+    assert len(mixed.label_weights.unique()) == 16  # every showing has draws of its own

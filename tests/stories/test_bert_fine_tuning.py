@@ -1,0 +1,105 @@
+"""Training from real weights: a BERT of other people learns to name labels, and what such a run leaves behind."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_recipes import ANIMALS, COLORS, fingerprint
+
+from bert_folders import bert_folder
+from causal_folders import causal_folder
+from seq2see.api import resolve
+from seq2see.cli.app import run as command
+from seq2see.core.errors import UserError
+from seq2see.runs.evaluate import evaluate
+from seq2see.runs.model import load
+from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.train import train_recipe
+
+SHORT = {"training.steps": 6, "training.evaluate_every": 3, "training.tokens": 128, "training.patience": 0}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("real") / "bert"
+    bert_folder(path, "fill")
+    return path
+
+
+@pytest.fixture(scope="module")
+def labeled(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "my.tsv"
+    lines = [f"The {color} Cát, {animal}\t{color}\n" for color in COLORS.values() for animal in ANIMALS.values()]
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+def recipe(folder, labeled, **changes):
+    return resolve("classify-text", [labeled], {"start": str(folder), **SHORT, **changes})
+
+
+@pytest.fixture(scope="module")
+def run(folder, labeled, tmp_path_factory) -> RunFolder:
+    return train_recipe(recipe(folder, labeled), tmp_path_factory.mktemp("runs") / "started")
+
+
+def test_the_reading_parts_are_those_of_the_folder(folder, labeled, tmp_path):
+    still = recipe(folder, labeled, **{"training.learning_rate": 1e-12, "training.steps": 1, "encoder.dropout": 0.0})
+    assert still.encoder.norm_eps == 1e-12
+    assert still.encoder.norm_order == "post"
+    made = train_recipe(still, tmp_path / "still")
+    theirs, actual = load_file(folder / "model.safetensors"), load(made.path)
+    numbers = actual.tokenizers.source.numbers
+    table = numbers.restore_rows(actual.module.source.table.weight.detach())
+    torch.testing.assert_close(table, theirs["bert.embeddings.word_embeddings.weight"], atol=1e-6, rtol=0)
+    look = actual.module.encoder.blocks[1].self_attention.qkv_proj.weight[24:48]
+    key = theirs["bert.encoder.layer.1.attention.self.key.weight"]
+    torch.testing.assert_close(look.detach(), key, atol=1e-6, rtol=0)
+
+
+def test_the_run_needs_the_folder_no_more(run, folder, tmp_path, monkeypatch, capsys):
+    expected = load(run.path)("the RED cat")
+    shutil.copytree(run.path, tmp_path / "copy")
+    model = load(tmp_path / "copy")
+    assert model("the RED cat").text == expected.text
+    assert model("the RED cat").candidates == expected.candidates
+    real = load(folder).tokenizers.source
+    again = model.tokenizers.source
+    assert again.numbers == real.numbers
+    assert again.fingerprint == real.fingerprint
+    assert again.encode("The Cát 我有 [MASK]") == real.encode("the cat 我有 [MASK]")
+    assert command(["predict", str(tmp_path / "copy"), "the red cat"]) == 0
+    assert expected.text in capsys.readouterr().out
+
+
+def test_it_is_judged_and_goes_on_after_a_stop(run, folder, labeled, tmp_path):
+    assert "accuracy" in evaluate(run)["test"]
+    begun = tmp_path / "begun"
+    shutil.copytree(run.path, begun)
+    shutil.rmtree(begun / "model")
+    shutil.rmtree(begun / "eval")
+    last = sorted((begun / "checkpoints").iterdir())[-1]
+    shutil.rmtree(last)
+    resumed = train_recipe(recipe(folder, labeled), begun)
+    assert resumed.path == begun
+    assert fingerprint(resumed.path)["model/model.safetensors"] == fingerprint(run.path)["model/model.safetensors"]
+
+
+def test_who_writes_cannot_be_started_from(labeled, tmp_path):
+    causal_folder(tmp_path / "gpt2", "gpt2")
+    with pytest.raises(UserError, match="only one that reads"):
+        recipe(tmp_path / "gpt2", labeled)
+
+
+def test_a_given_vocabulary_without_its_weights_is_told(labeled, tmp_path):
+    with pytest.raises(UserError, match="start=FOLDER"):
+        train_recipe(resolve("sst2-minilm", [labeled], SHORT), tmp_path / "run")
+
+
+def test_nothing_teaches_vectors(labeled):
+    with pytest.raises(UserError, match="no recipe teaches"):
+        resolve("classify-text", [labeled], {"target.kind": "vector"})

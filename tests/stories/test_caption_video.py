@@ -1,0 +1,164 @@
+"""A model that watches videos: train, ask, score, report, resume; from drawn videos to a GIF and a folder of frames."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from tiny_recipes import stop_and_resume
+
+from seq2see.api import resolve
+from seq2see.cli.app import run as command
+from seq2see.core.errors import UserError
+from seq2see.runs.dry_run import dry_run
+from seq2see.runs.model import load
+from seq2see.runs.prepare import prepare
+from seq2see.runs.recipe import Recipe
+from seq2see.runs.report import write_report
+from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.train import train_recipe
+from seq2see.sources.shapes.shapes_corpus import MovingShapesCorpus
+
+SMALL = {
+    "corpus.size": 60,
+    "source.image_size": 16,
+    "source.frames": 4,
+    "encoder.width": 16,
+    "decoder.width": 16,
+    "training.steps": 12,
+    "training.evaluate_every": 4,
+    "training.tokens": 12,
+}
+
+
+def small(**changes) -> Recipe:
+    return resolve("caption-video", [], SMALL | changes)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """It has learned six videos by heart, with attention, and knows which is which."""
+    much = {"corpus.size": 6, "training.steps": 160, "training.evaluate_every": 80, "training.learning_rate": 5e-3}
+    return train_recipe(small(**much, **{"decoder.attention": "additive"}), tmp_path_factory.mktemp("runs") / "learned")
+
+
+@pytest.fixture(scope="module")
+def videos():
+    return MovingShapesCorpus(size=6).videos(16, 3, 4)[0]["train"]
+
+
+def test_it_says_what_happens(run: RunFolder, videos, tmp_path: Path):
+    model = load(run.path)
+    said = model.predict(list(videos.pixels))
+    assert [each.text for each in said] == list(videos.labels)
+    assert said[2].outputs[0].log_probability == pytest.approx(model.score(videos.pixels[2], said[2].text), abs=1e-4)
+    beam = model.predict(list(videos.pixels), num_beams=3)
+    assert [each.text for each in beam] == list(videos.labels)
+    many = model.predict([videos.pixels[number % 6] for number in range(70)])  # enough for a quick twin
+    assert [each.text for each in many] == [videos.labels[number % 6] for number in range(70)]
+    backwards = model.score(videos.pixels[2][::-1].copy(), videos.labels[2])
+    assert backwards != pytest.approx(model.score(videos.pixels[2], videos.labels[2]), abs=1e-3)
+
+
+def test_gifs_and_folders_are_watched(run: RunFolder, videos, tmp_path: Path, capsys):
+    frames = [Image.fromarray(frame).resize((64, 64), Image.Resampling.NEAREST) for frame in videos.pixels[1]]
+    doubled = [frame for frame in frames for _ in range(2)]
+    doubled[0].save(tmp_path / "短片.webp", save_all=True, append_images=doubled[1:], lossless=True)
+    (tmp_path / "frames").mkdir()
+    for number, frame in enumerate(frames, 9):
+        frame.save(tmp_path / "frames" / f"{number}.png")
+    assert command(["predict", str(run.path), str(tmp_path / "短片.webp"), str(tmp_path / "frames")]) == 0
+    told = capsys.readouterr()
+    assert told.out.splitlines() == [videos.labels[1]] * 2
+    assert "frames" not in told.err
+    larger = load(run.path)(str(tmp_path / "frames"), side=32)
+    assert larger.text == videos.labels[1]
+    assert "it is seen in 16 x 16 pixels, the size that was learned, not in 32 x 32" in larger.warnings
+    frames[0].save(tmp_path / "one.png")
+    assert command(["predict", str(run.path), str(tmp_path / "one.png")]) == 0
+    assert "one frame only" in capsys.readouterr().err
+
+
+def test_it_is_judged_drawn_and_reported(run: RunFolder, videos, few_drawn_images: int, capsys):
+    assert command(["eval", str(run.path)]) == 0
+    assert "exact %" in capsys.readouterr().out
+    assert json.loads((run.evaluation / "scores.json").read_text())["test"]["pairs"] == few_drawn_images
+    assert (run.samples / "batch.png").read_bytes().startswith(b"\x89PNG")
+    assert (run.path / "attention" / "frames.png").read_bytes().startswith(b"\x89PNG")
+    looked = load(run.path).predict([videos.pixels[0]])[0].attention
+    assert looked.source == ["1", "2", "3", "4"]
+    assert looked.matrix.sum(1) == pytest.approx(np.ones(len(looked.target)), abs=1e-5)
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "for which the model looked" in page
+    assert "模型" in page
+
+
+def test_a_stopped_run_goes_on_to_the_same_end(tmp_path: Path):
+    stop_and_resume(small(), tmp_path)
+
+
+def test_a_dry_run_tells_what_is_seen():
+    said: list[str] = []
+    dry_run(small(), said.append)
+    assert any("sees    4 frames of 16 x 16 pixels" in line for line in said)
+    assert any("videos of 4 frames of 16 x 16" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    "changes, complaint",
+    [
+        ({"views": {"shift": 1}}, "videos have no views"),
+        ({"corpus": {"kind": "shapes"}}, "goes with source.kind=image"),
+        ({"source": {"kind": "image"}}, "goes with source.kind=video"),
+        ({"encoder": {"kind": "transformer"}}, "source.kind=video needs encoder.kind=recurrent"),
+    ],
+)
+def test_what_does_not_go_together_is_told(changes, complaint):
+    with pytest.raises(UserError, match=complaint):
+        small(**changes)
+
+
+def test_videos_of_ones_own_are_learned_and_watched_again(videos, tmp_path: Path, capsys):
+    """A folder of folders of frames and of animated images, with a list in it, is all it takes."""
+    lines = ["video,caption"]
+    for number, (frames, caption) in enumerate(zip(videos.pixels, videos.labels, strict=True)):
+        first, *others = [Image.fromarray(frame) for frame in frames]
+        if number % 2:
+            first.save(tmp_path / f"片{number}.webp", save_all=True, append_images=others, lossless=True)
+            lines.append(f'片{number}.webp,"{caption}"')
+            continue
+        (tmp_path / str(number)).mkdir()
+        for place, frame in enumerate([first, *others], 8):
+            frame.save(tmp_path / str(number) / f"{place}.png")
+        lines.append(f'{number},"{caption}"')
+    (tmp_path / "captions.csv").write_text("\n".join(lines), encoding="utf-8")
+    sizes = {path: value for path, value in SMALL.items() if path != "corpus.size"}
+    run = train_recipe(resolve("caption-video", [tmp_path], sizes), tmp_path / "run")
+    assert run.recipe().corpus.kind == "videos"
+    assert json.loads((run.path / "data_report.json").read_text())["readings"][0]["totals"]["kept"] == 6
+    assert command(["eval", str(run.path)]) == 0
+    assert command(["predict", str(run.path), str(tmp_path / "0"), str(tmp_path / "片1.webp")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) >= 2
+
+
+def test_folders_of_splits_are_prepared_as_they_are_divided(videos, tmp_path: Path):
+    for split, places in (("train", (0, 1, 2)), ("valid", (3,)), ("test", (4, 5))):
+        (tmp_path / split).mkdir()
+        for place in places:
+            first, *others = [Image.fromarray(frame) for frame in videos.pixels[place]]
+            first.save(tmp_path / split / f"{place}.webp", save_all=True, append_images=others, lossless=True)
+        lines = [f'{place}.webp,"{videos.labels[place]}"' for place in places]
+        (tmp_path / split / "captions.csv").write_text("\n".join(["video,caption", *lines]))
+    sizes = {path: value for path, value in SMALL.items() if path != "corpus.size"}
+    prepared = prepare(resolve("caption-video", [tmp_path], sizes), lambda _: None)
+    for split, places in (("train", (0, 1, 2)), ("valid", (3,)), ("test", (4, 5))):
+        assert [example.target for example in prepared.splits[split]] == [videos.labels[place] for place in places]
+        assert (prepared.splits[split].pixels == videos.pixels[list(places)]).all()
+
+
+def test_pixels_that_are_no_video_are_told(run: RunFolder):
+    with pytest.raises(UserError, match="frame x height x width x 3"):
+        load(run.path).predict([np.zeros((16, 16, 3), np.uint8)])

@@ -1,0 +1,170 @@
+"""A series from a table to its forecasts: train, go on, score, report, resume."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+from tiny_recipes import stop_and_resume, tiny_recipe
+
+from seq2see.api import resolve
+from seq2see.cli.app import run as command
+from seq2see.cli.predict import interactive
+from seq2see.cli.scores import print_scores
+from seq2see.core.errors import UserError
+from seq2see.interop.hugging_face_causal import causal_layout
+from seq2see.runs.dry_run import dry_run
+from seq2see.runs.evaluate import evaluate, evaluate_texts
+from seq2see.runs.model import load
+from seq2see.runs.report import write_report
+from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.train import prepare, train_recipe
+
+
+def sine(time: int) -> float:
+    return 20 + 5 * math.sin(0.5 * time)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sine without noise, in degrees: two values are enough to know the next."""
+    path = tmp_path_factory.mktemp("data") / "weather.csv"
+    rows = [f"{day},{sine(day)!r}\n" for day in range(400)]
+    path.write_text("day,温度\n" + "".join(rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(table: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    recipe = resolve(
+        "forecast-autoregressive",
+        [table],
+        {"training.steps": 600, "training.learning_rate": 2e-2, "training.patience": 0},
+    )
+    return train_recipe(recipe, tmp_path_factory.mktemp("runs") / "linear")
+
+
+def test_it_goes_on_with_a_series(run: RunFolder):
+    known = " ".join(str(sine(day)) for day in range(400, 410))
+    said = [float(word) for word in load(run.path)(known, max_new_tokens=4).text.split()]
+    assert said == pytest.approx([sine(day) for day in range(410, 414)], abs=0.25)
+
+
+def test_a_sine_is_linear_in_its_last_two_values_and_errors_grow_with_the_steps(run: RunFolder):
+    scores = evaluate(run)["series"]
+    assert scores["values"] == 80
+    errors = {(row["name"], row["tau"]): row["errors"] for row in scores["rows"]}
+    assert errors["linear", 2]["64"] < 1e-6
+    assert errors["linear", 1]["1"] > 0.5
+    assert errors["model", 4]["1"] < 0.25 < errors["last", 1]["1"]
+    assert errors["model", 4]["1"] < errors["model", 4]["64"]
+
+
+def test_two_models_of_a_series_are_compared_by_their_errors(run: RunFolder, table: Path, tmp_path: Path, capsys):
+    changes = {"training.steps": 3, "training.patience": 0}
+    other = train_recipe(resolve("waves", [table], changes), tmp_path / "other")
+    elsewhere = train_recipe(resolve("waves", [], changes), tmp_path / "elsewhere")
+    assert command(["eval", str(run.path), str(other.path)]) == 0
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert re.fullmatch(r"root of the mean squared error: (\d+ ahead [-\de.]+ -> [-\de.]+(, )?){4}", line)
+    assert command(["eval", str(run.path), str(elsewhere.path)]) == 2
+    assert "not judged on the same series" in capsys.readouterr().err
+
+
+def test_the_report_shows_forecasts_and_errors_by_tau(run: RunFolder, capsys):
+    scores = evaluate(run)
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "最小二乘" in page
+    assert "64 ahead" in page
+    assert page.count("data:image/png") >= 2
+    print_scores(run, scores)
+    told = capsys.readouterr().out
+    assert "this model" in told
+    assert "80 test values" in told
+    first, *rows = (run.evaluation / "forecasts.tsv").read_text(encoding="utf-8").splitlines()
+    assert first.split("\t") == ["time", "value", "1 ahead", "4 ahead", "16 ahead", "64 ahead"]
+    assert len(rows) == 80
+    assert rows[0].split("\t")[0] == "321"
+    assert float(rows[0].split("\t")[1]) == pytest.approx(sine(320), abs=1e-3)
+    assert float(rows[0].split("\t")[2]) == pytest.approx(sine(320), abs=0.5)
+
+
+@pytest.mark.parametrize("name", ["waves", "forecast-gru"])
+def test_a_stopped_run_goes_on_to_the_same_end(table: Path, tmp_path: Path, name):
+    stop_and_resume(tiny_recipe(table, name, **{"training.steps": 12}), tmp_path)
+
+
+def test_a_dry_run_shows_numbers(table: Path):
+    said: list[str] = []
+    dry_run(tiny_recipe(table, "waves"), said.append)
+    assert any(line.startswith("  answers · · · ") for line in said)
+    assert any("320" not in line and "train 240, valid 80, test 80 values" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    "text, complaint",
+    [
+        ("1\n2\nx\n4\n", r"short\.csv:3: 'x' is not a number"),
+        ("1\n2\n3\n", "too few for a model that sees 4"),
+        ("5\n" * 50, "All values to learn from are 5"),
+    ],
+)
+def test_a_bad_series_is_refused_in_one_sentence(tmp_path: Path, text, complaint):
+    (tmp_path / "short.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=complaint):
+        train_recipe(resolve("waves", [tmp_path / "short.csv"], {}), tmp_path / "run")
+
+
+def test_a_slip_does_not_end_a_dialogue(run: RunFolder, monkeypatch, capsys):
+    typed = iter(["0.1 many", "0.1 0.2 0.3 0.4 0.5", "...", ""])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    interactive(load(run.path), {"prefix": "", "max_new_tokens": 2})
+    told = capsys.readouterr()
+    assert told.err == "seq2see: 'many' is not a number. Write numbers as 12.5 or 1e-3.\n"
+    first, second = told.out.splitlines()[-2:]
+    model = load(run.path)
+    assert first.strip() == model("0.1 0.2 0.3 0.4 0.5", max_new_tokens=2).text
+    assert second.strip() == model(f"0.1 0.2 0.3 0.4 0.5{first}", max_new_tokens=2).text
+
+
+@pytest.mark.parametrize("engine", ["hf", "ct2", "onnx"])
+def test_no_other_engine_holds_a_series(run: RunFolder, capsys, engine):
+    assert command(["export", str(run.path), "--to", engine]) == 2
+    assert "cannot hold a model with" in capsys.readouterr().err
+
+
+def test_what_has_no_meaning_for_a_series_is_refused(run: RunFolder):
+    model = load(run.path)
+    with pytest.raises(UserError, match="goes on from the last 4 values, and here are 2"):
+        model("1 2")
+    with pytest.raises(UserError, match="'num_beams' has no meaning"):
+        model("1 2 3 4", num_beams=3)
+    with pytest.raises(UserError, match="'one' is not a number"):
+        model("one two three four")
+    with pytest.raises(UserError, match="no probabilities"):
+        model.score("1 2 3 4", "5")
+    with pytest.raises(UserError, match="Only a language model"):
+        evaluate_texts(model, [run.recipe_file])
+    numbers = resolve("waves", [], {"decoder.kind": "transformer", "decoder.width": 32})
+    with pytest.raises(UserError, match=r"target\.kind=series"):
+        causal_layout(numbers.model)
+    with pytest.raises(UserError, match="writes no texts"):
+        evaluate(run, num_beams=2)
+    with pytest.raises(UserError, match="leave out start"):
+        resolve("waves", [], {}).with_(pretrained="runs/fill")
+
+
+@pytest.mark.parametrize(
+    "content, told",
+    [
+        ("0.1 0.2 0.3 0.4\n", r"my\.csv: There is not one number in it\. Write one number a line"),
+        ("7\n" * 90, r"my\.csv: All values to learn from are 7"),
+        ("1\n2\n3\n", r"my\.csv: There are 3 values"),
+    ],
+)
+def test_every_complaint_names_the_file(tmp_path: Path, content, told):
+    (tmp_path / "my.csv").write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=told):
+        prepare(resolve("waves", [tmp_path / "my.csv"], {}), lambda text: None)

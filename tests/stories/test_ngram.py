@@ -1,0 +1,280 @@
+"""A counting model from a text file to its own words: count, go on from a text, score, look at the counts."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from seq2see.api import resolve
+from seq2see.cli.app import run as seq2see
+from seq2see.core.errors import UserError
+from seq2see.runs.compare import compare, compare_texts
+from seq2see.runs.dry_run import dry_run
+from seq2see.runs.evaluate import evaluate
+from seq2see.runs.make_ensemble import make_ensemble
+from seq2see.runs.model import load
+from seq2see.runs.prepare import encode, read_corpus
+from seq2see.runs.report import write_report
+from seq2see.runs.run_folder import RunFolder, read_scores
+from seq2see.runs.train import train_recipe
+from seq2see.sequences.tokenizers import BOS, EOS
+from seq2see.sequences.windows import TextDataset
+from seq2see.training.metrics_logger import read_metrics
+from seq2see.training.signals import Interrupted
+
+SENTENCES = ("the cat sat on the mat. 猫坐在垫子上。\n", "a dog lay by his rug. 狗躺到毯子里。\n")
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "book.txt"
+    order = np.random.default_rng(0).integers(0, 2, 150)
+    path.write_text("".join(SENTENCES[number] for number in order), encoding="utf-8")
+    return path
+
+
+class Listener:
+    """Keeps what it is told, and may stop the run."""
+
+    def __init__(self, stop_at: int = 0):
+        self.said: list[str] = []
+        self.steps: list[int] = []
+        self.stop_at = stop_at
+
+    def log(self, text: str) -> None:
+        self.said.append(text)
+
+    def step(self, step: int, figures: dict[str, float]) -> None:
+        self.steps.append(step)
+        if step == self.stop_at:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.fixture(scope="module")
+def run(book: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    changes = {"target.max_tokens": 32, "decoding.do_sample": False, "decoding.max_new_tokens": 12}
+    recipe = resolve("count", [book], changes)
+    return train_recipe(recipe, tmp_path_factory.mktemp("runs") / "counted")
+
+
+def test_it_goes_on_from_a_text(run: RunFolder):
+    model = load(run.path)
+    assert model("the cat sat").text == "the cat sat on the mat."
+    assert [each.text for each in model.predict(["狗躺到", "a dog lay"])] == [
+        "狗躺到毯子里。\na dog l", "a dog lay by his rug."
+    ]  # fmt: skip
+
+
+def test_beams_and_samples_are_for_it_too(run: RunFolder):
+    model = load(run.path)
+    beams = model("the cat", num_beams=3, max_new_tokens=4).outputs
+    assert [each.score for each in beams] == sorted((each.score for each in beams), reverse=True)
+    told = model.score("", beams[0].text)
+    assert beams[0].log_probability == pytest.approx(told, abs=1e-3)
+    samples = {model("the ", do_sample=True, seed=seed, max_new_tokens=3).text for seed in range(20)}
+    assert samples >= {"the cat", "the mat"}
+
+
+def test_every_order_is_told_and_the_text_becomes_less_surprising(run: RunFolder):
+    notes = read_metrics(run.metrics)
+    assert [note["step"] for note in notes] == list(range(1, 8))
+    losses = [note["valid_loss"] for note in notes]
+    assert losses == sorted(losses, reverse=True)
+    unseen = [note["unseen"] for note in notes]
+    assert unseen == sorted(unseen)
+    assert unseen[0] == 0
+    assert unseen[-1] > 0
+    assert {"seconds", "tokens_per_second"} <= read_metrics(run.path / "timing.jsonl")[0].keys()
+
+
+def test_unseen_is_the_share_of_ngrams_that_the_training_text_has_not(run: RunFolder):
+    recipe, model = run.recipe(), load(run.path)
+    splits, _ = read_corpus(recipe)
+    train, valid = ((BOS, *encode(recipe, model.tokenizers, splits[name]).ids.tolist()) for name in ("train", "valid"))
+    for note in read_metrics(run.metrics):
+        order = note["step"]
+        counted = {train[end - order : end] for end in range(order, len(train) + 1)}
+        new = [valid[max(end - order, 0) : end] not in counted for end in range(2, len(valid) + 1)]
+        assert note["unseen"] == pytest.approx(np.mean(new))
+        assert note["grams"] == len(counted - {(BOS,)})
+
+
+def test_a_text_without_a_test_split_is_judged_on_what_validates(run: RunFolder, monkeypatch, capsys):
+    splits, reports = read_corpus(run.recipe())
+    without = splits | {"valid": splits["test"], "test": []}
+    before = evaluate(run)["perplexity"]
+    monkeypatch.setattr("seq2see.runs.evaluate.read_corpus", lambda recipe: (without, reports))
+    assert seq2see(["eval", str(run.path)]) == 0
+    assert "(valid, truth given)" in capsys.readouterr().out.replace("\n", " ")
+    after = json.loads((run.evaluation / "scores.json").read_text(encoding="utf-8"))["perplexity"]
+    assert after == before | {"split": "valid"}
+
+
+def test_cutting_a_text_into_windows_changes_nothing(run: RunFolder, monkeypatch):
+    """The scorer reads windows, with the last tokens before each shown; in one piece the text says the same."""
+    recipe, model = run.recipe(), load(run.path)
+    splits, _ = read_corpus(recipe)
+    whole = encode(recipe, model.tokenizers, splits["test"])
+    told, _ = model.module.decoder.told(torch.from_numpy(whole.ids.astype(np.int64)))
+    scores = evaluate(run)["perplexity"]
+    assert len(whole) > 1
+    assert scores["per_token"] == pytest.approx(float(told.log().mean().neg().exp()), rel=1e-5)
+    assert scores["unit"] == "character"
+    assert scores["bits_per_character"] == pytest.approx(math.log2(scores["per_token"]))
+    monkeypatch.setattr("seq2see.runs.evaluate.encode", without_shown)
+    assert evaluate(run)["perplexity"]["per_token"] > 1.01 * scores["per_token"]
+
+
+def without_shown(recipe, tokenizers, examples) -> TextDataset:
+    return TextDataset(examples, tokenizers.target, recipe.target.max_tokens)
+
+
+def test_eval_names_the_unit(run: RunFolder, capsys):
+    assert seq2see(["eval", str(run.path)]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("perplexity 1.")
+    assert "per character" in told
+    assert "% of characters right (test, truth given)" in " ".join(told.split())
+
+
+def test_a_run_that_was_stopped_begins_again(book: Path, tmp_path: Path):
+    recipe = resolve("count", [book], {})
+    with pytest.raises(Interrupted) as stopped:
+        train_recipe(recipe, tmp_path / "run", Listener(stop_at=3))
+    assert (stopped.value.step, stopped.value.saved_step) == (3, 0)
+    assert not RunFolder(tmp_path / "run").finished
+    again, whole = Listener(), tmp_path / "whole"
+    assert train_recipe(recipe, tmp_path / "run", again).path == tmp_path / "run"
+    train_recipe(recipe, whole)
+    assert again.steps == list(range(1, 8))
+    for name in ("metrics.jsonl", "model/model.safetensors", "samples/step-000007.tsv", "zipf.json"):
+        assert (tmp_path / "run" / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_dry_run_counts_nothing(book: Path):
+    said: list[str] = []
+    dry_run(resolve("count", [book], {}), said.append)
+    assert any("would be counted in n-grams of 1 to 7" in line for line in said)
+
+
+def test_samples_and_frequencies_are_kept(run: RunFolder):
+    first, *rows = (run.samples / "step-000007.tsv").read_text(encoding="utf-8").splitlines()
+    assert first == "source\treference\toutput"
+    assert rows
+    ranks = json.loads((run.path / "zipf.json").read_text(encoding="utf-8"))
+    assert list(ranks) == ["1", "2", "3"]
+    text = encode(run.recipe(), load(run.path).tokenizers, read_corpus(run.recipe())[0]["train"])
+    one = ranks["1"]
+    assert sum(count * times for count, times in zip(one["counts"], one["times"], strict=True)) == len(text.ids)
+    assert one["counts"] == sorted(one["counts"], reverse=True)
+
+
+def test_the_report_shows_orders_and_frequencies(run: RunFolder):
+    evaluate(run)
+    page = write_report(run).read_text(encoding="utf-8")
+    notes = read_metrics(run.metrics)
+    for note in notes:
+        row = (note["step"], f"{note['grams']:,}", f"{math.exp(note['valid_loss']):.2f}", f"{note['unseen']:.1%}")
+        assert "".join(f'<td class="number">{figure}</td>' for figure in row) in page
+    assert "perplexity per character (test, truth given)" in page
+    assert "每字符困惑度" in page
+    assert "7 orders, counted in one pass" in page
+    assert "一遍数完 7 阶" in page
+    assert page.count("data:image/png") == 2
+    assert (run.path / "curves.png").read_bytes() != (run.path / "zipf.png").read_bytes()
+    assert "3,000" not in page  # steps that were never taken
+
+
+def test_a_text_shorter_than_the_order_is_refused(tmp_path: Path):
+    (tmp_path / "short.txt").write_text("abcabc\n" * 3, encoding="utf-8")
+    files = [tmp_path / "short.txt"]
+    with pytest.raises(UserError, match=r"short\.txt: .*too few for n-grams of 7"):
+        train_recipe(resolve("count", files, {"target.tokenizer.kind": "spaces"}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_text_of_one_symbol_is_refused(tmp_path: Path):
+    (tmp_path / "one.txt").write_text("猫" * 200, encoding="utf-8")
+    with pytest.raises(UserError, match="nothing but '猫': there is nothing to guess"):
+        train_recipe(resolve("count", [tmp_path / "one.txt"], {}), tmp_path / "run")
+
+
+def test_an_empty_text_is_refused(tmp_path: Path):
+    (tmp_path / "empty.txt").write_text("\n \n", encoding="utf-8")
+    with pytest.raises(UserError, match="no text in this file"):
+        train_recipe(resolve("count", [tmp_path / "empty.txt"], {}), tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"training.steps": 5}, {"objective.label_smoothing": 0.1}, {"target.head": "free"}], ids=str
+)
+def test_what_counting_would_ignore_is_refused(book: Path, changes):
+    with pytest.raises(UserError, match="counted in one pass"):
+        resolve("count", [book], changes)
+
+
+def test_the_recipe_of_another_model_is_led_to_count(book: Path):
+    """`order` is a word to a Transformer, and a number here: neither may become the other."""
+    with pytest.raises(UserError, match="as the recipe count has it"):
+        resolve("write", [book], {"decoder.kind": "counting"})
+    assert resolve("count", [book], {"decoder.kind": "transformer"}).decoder.kind == "transformer"
+
+
+def test_two_runs_are_compared_if_they_cut_the_same_text_alike(book: Path, run: RunFolder, tmp_path: Path, capsys):
+    changes = {"target.max_tokens": 32, "decoding.do_sample": False}
+    worse = train_recipe(resolve("count", [book], changes | {"decoder.order": 1}), tmp_path / "worse")
+    words = train_recipe(resolve("count", [book], changes | {"target.tokenizer.kind": "words"}), tmp_path / "words")
+    assert seq2see(["eval", str(run.path), str(worse.path)]) == 0
+    before, after = (read_scores(each)["perplexity"]["per_token"] for each in (run, worse))
+    told = f"perplexity per character {before:.3f} -> {after:.3f}, {after / before - 1:.1%} higher; bits per character"
+    assert told in capsys.readouterr().out
+    assert seq2see(["eval", str(run.path), str(words.path)]) == 2
+    bits = read_scores(words)["perplexity"]["bits_per_character"]
+    refused = " ".join(capsys.readouterr().err.split())
+    assert "the runs cut the text into other pieces" in refused
+    assert f"words {bits:.3f}" in refused
+
+
+def test_runs_of_different_texts_are_not_compared(book: Path, run: RunFolder, tmp_path: Path):
+    (tmp_path / "other.txt").write_text(SENTENCES[0] * 90, encoding="utf-8")
+    changes = {"target.max_tokens": 32, "decoding.do_sample": False}
+    other = train_recipe(resolve("count", [tmp_path / "other.txt"], changes), tmp_path / "other")
+    with pytest.raises(UserError, match="not judged on the same text"):
+        compare_texts(run, other)
+    evaluate(run)
+    with pytest.raises(UserError, match="no answers here"):
+        compare(run, run)
+
+
+def test_two_counting_runs_can_answer_together(book: Path, run: RunFolder, tmp_path: Path):
+    changes = {"target.max_tokens": 32, "decoder.order": 2, "decoding.do_sample": False}
+    other = train_recipe(resolve("count", [book], changes), tmp_path / "pairs")
+    both = make_ensemble([run, other], tmp_path / "both")
+    alone, pairs = (evaluate(each)["perplexity"]["per_token"] for each in (run, other))
+    assert alone < evaluate(both)["perplexity"]["per_token"] < pairs
+
+
+def test_several_files_are_several_texts(book: Path, tmp_path: Path):
+    text = book.read_text(encoding="utf-8")
+    for name, part in (("one.txt", text[:2000]), ("two.txt", text[2000:])):
+        (tmp_path / name).write_text(part, encoding="utf-8")
+    run = train_recipe(resolve("count", [tmp_path / "one.txt", tmp_path / "two.txt"], {}), tmp_path / "run")
+    model = load(run.path)
+    eos = model.module.decoder.unigrams[EOS]
+    assert float(eos) > 1e-4  # it was counted once
+    assert evaluate(run)["perplexity"]["per_token"] < 2
+
+
+@pytest.mark.parametrize("smoothing", ["back-off", "kneser-ney"])
+def test_other_smoothings_and_words_count_too(book: Path, tmp_path: Path, smoothing: str):
+    changes = {"decoder.smoothing": smoothing, "decoder.order": 3, "target.tokenizer.kind": "spaces"}
+    run = train_recipe(resolve("count", [book], changes | {"decoding.do_sample": False}), tmp_path / "run")
+    assert load(run.path)("the cat", max_new_tokens=5).text == "the cat sat on the mat. 猫坐在垫子上。"
+    assert evaluate(run)["perplexity"]["unit"] == "word"

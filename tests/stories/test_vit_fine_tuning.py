@@ -1,0 +1,122 @@
+"""Training from a ViT that other people trained: at its own size or another, and what goes out again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+from torch.testing import assert_close
+from transformers import ViTForImageClassification
+
+from seq2see.api import resolve
+from seq2see.cli.app import run as command
+from seq2see.core.errors import UserError
+from seq2see.layers.positions import interpolate_positions
+from seq2see.runs.evaluate import evaluate
+from seq2see.runs.model import load
+from seq2see.runs.run_folder import RunFolder
+from seq2see.runs.train import train_recipe
+from vit_folders import body_folder, vit_folder
+
+SHORT = {
+    "corpus.size": 120, "training.steps": 4, "training.evaluate_every": 2, "training.prefix_tokens": 16,
+    "training.optimizer.layer_decay": 0.7,
+}  # fmt: skip
+STILL = {"training.learning_rate": 1e-12, "training.steps": 1}
+
+
+@pytest.fixture(scope="module")
+def body(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("real") / "vit"
+    body_folder(path)
+    return path
+
+
+def recipe(folder: Path, **changes):
+    return resolve("classify-image", [], {"start": str(folder), **SHORT, **changes})
+
+
+@pytest.fixture(scope="module")
+def run(body, tmp_path_factory) -> RunFolder:
+    return train_recipe(recipe(body, **{"source.image_size": 28}), tmp_path_factory.mktemp("runs") / "started")
+
+
+def test_at_another_size_only_the_positions_are_read_off_anew(body, tmp_path):
+    actual = load(train_recipe(recipe(body, **STILL, **{"source.image_size": 28}), tmp_path / "still").path).module
+    theirs = load_file(body / "model.safetensors")
+    positions = theirs["embeddings.position_embeddings"][0]
+    expected = interpolate_positions(positions[1:], (5, 5), (7, 7))
+    assert_close(actual.source.positions.table.weight.detach(), expected, rtol=0, atol=1e-6)
+    token = theirs["embeddings.cls_token"][0] + positions[:1]
+    assert_close(actual.source.prefix_tokens.vectors.detach(), token, rtol=0, atol=1e-6)
+    look = actual.encoder.blocks[1].self_attention.qkv_proj.weight[24:48].detach()
+    assert_close(look, theirs["encoder.layer.1.attention.attention.key.weight"], rtol=0, atol=1e-6)
+
+
+def test_at_its_own_size_nothing_is_changed(body, tmp_path):
+    actual = load(train_recipe(recipe(body, **STILL), tmp_path / "still").path).module
+    positions = load_file(body / "model.safetensors")["embeddings.position_embeddings"][0]
+    assert_close(actual.source.positions.table.weight.detach(), positions[1:], rtol=0, atol=1e-6)
+
+
+def test_a_started_run_answers_and_is_scored(run, tmp_path):
+    Image.fromarray(np.full((30, 20, 3), 200, np.uint8)).save(tmp_path / "it.png")
+    assert load(run.path)(str(tmp_path / "it.png")).text in load(run.path).tokenizers.labels
+    assert evaluate(run)["test"]["accuracy"] > 0
+
+
+def test_what_was_learned_goes_out_to_transformers(run, tmp_path):
+    assert command(["export", str(run.path), "--to", "hf", "--out", str(tmp_path / "out")]) == 0
+    theirs, actual = ViTForImageClassification.from_pretrained(tmp_path / "out").eval(), load(run.path)
+    pixels = torch.randint(0, 256, (28, 28, 3), dtype=torch.uint8)
+    with torch.no_grad():
+        scores = theirs((pixels.permute(2, 0, 1)[None] / 127.5) - 1).logits[0]
+    said = actual.predict([pixels.numpy()])[0]
+    assert said.text == theirs.config.id2label[int(scores.argmax())]
+    assert said.score == pytest.approx(float(scores.log_softmax(-1).max()), abs=1e-4)
+
+
+def test_the_near_layers_moved_less_than_the_far_ones(body, tmp_path):
+    """All gradients move a weight by about the rate in Adam's first step; here the rate is another in every layer."""
+    changes = {"training.optimizer.layer_decay": 0.1, "training.steps": 1, "training.learning_rate": 1e-2}
+    changes |= {"training.schedule.kind": "constant", "training.max_grad_norm": 0}
+    actual = load(train_recipe(recipe(body, **changes), tmp_path / "run").path).module
+    theirs = load_file(body / "model.safetensors")
+    moved = [
+        (
+            actual.encoder.blocks[number].feed_forward.up_proj.bias.detach()
+            - theirs[f"encoder.layer.{number}.intermediate.dense.bias"]
+        )
+        .abs()
+        .median()
+        .item()
+        for number in (0, 1)
+    ]
+    assert moved == [pytest.approx(1e-4, rel=0.05), pytest.approx(1e-3, rel=0.05)]
+
+
+def test_other_shapes_are_refused_by_name(body, tmp_path):
+    with pytest.raises(UserError, match=r"encoder\.heads is not the same"):
+        train_recipe(recipe(body, **{"encoder.heads": 2}), tmp_path / "heads")
+    with pytest.raises(UserError, match=r"source\.frontend\.size is not the same"):
+        train_recipe(recipe(body, **{"source.embedding.size": 5}), tmp_path / "size")
+    vit_folder(tmp_path / "deit", "deit, taught")
+    with pytest.raises(UserError, match=r"source\.tokens\.vectors"):
+        train_recipe(recipe(tmp_path / "deit"), tmp_path / "tokens")
+
+
+@pytest.mark.parametrize(
+    "summary, names", [("distilled", ["class", "taught", "1,1"]), ("pre-logits", ["class", "1,1"])]
+)
+def test_rarer_summaries_are_learned_scored_and_looked_into(summary, names, tmp_path):
+    vit_folder(tmp_path / "real", "deit, taught" if summary == "distilled" else "vit")
+    run = train_recipe(recipe(tmp_path / "real", **{"target.pooling": summary}), tmp_path / "run")
+    assert "accuracy" in evaluate(run)["test"]
+    assert (run.path / "attention" / "patches.png").exists()
+    looked = load(run.path).predict([np.zeros((20, 20, 3), np.uint8)])[0].attention
+    assert looked.source[: len(names)] == names
+    assert looked.matrix.shape == (25 + len(names) - 1,) * 2

@@ -1,0 +1,245 @@
+"""The loss in chunks: the plain definition's numbers and gradients, whatever the size of a chunk."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional
+from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from seq2see.core import devices
+from seq2see.core.batch import NOT_ASKED
+from seq2see.training import chunked_cross_entropy
+from seq2see.training.chunked_cross_entropy import (
+    chunked_loss,
+    cross_entropy_in_place,
+    plain_cross_entropy,
+    plain_r_drop,
+    run_backward,
+)
+
+VOCAB, WIDTH = 11, 5
+RULES = [(0.0, 0.0), (0.3, 0.0), (0.0, 2.5), (0.1, 1.3)]
+every_rule = pytest.mark.parametrize("smoothing, agreement", RULES)
+
+
+def case(tokens: int, copies: int = 1, dtype: torch.dtype = torch.float64, seed: int = 0, bias: bool = True):
+    """Hidden vectors, weights, bias and labels."""
+    random = torch.Generator().manual_seed(seed)
+    shapes = [(copies, tokens, WIDTH), (VOCAB, WIDTH), (VOCAB,)]
+    parts = [torch.randn(shape, generator=random, dtype=dtype).requires_grad_() for shape in shapes]
+    return *parts[: 2 + bias], *[None] * (not bias), torch.randint(0, VOCAB, (tokens,), generator=random)
+
+
+def plain(hidden, weight, bias, labels, label_smoothing, r_drop):
+    """The definition, on all scores at once."""
+    scores = functional.linear(hidden, weight, bias)
+    loss = sum(plain_cross_entropy(each, labels, label_smoothing) for each in scores) / len(scores)
+    return loss + r_drop * plain_r_drop(*scores) if r_drop else loss
+
+
+def gradients(loss, parts):
+    return torch.autograd.grad(loss, [part for part in parts if part is not None])
+
+
+@every_rule
+@pytest.mark.parametrize("chunk", [2, 3, 6, 512])
+@pytest.mark.parametrize("bias", [True, False])
+def test_chunked_is_plain_in_the_loss_and_in_every_gradient(monkeypatch, label_smoothing, r_drop, chunk, bias):
+    monkeypatch.setitem(chunked_cross_entropy.CHUNK_SIZE, "cpu", chunk)
+    *parts, labels = case(7, 1 + bool(r_drop), bias=bias)
+    expected = plain(*parts, labels, label_smoothing, r_drop)
+    found = chunked_loss(*parts, labels, label_smoothing, r_drop)
+    assert_close(found, expected, rtol=1e-12, atol=0)
+    for actual, theirs in zip(gradients(3 * found, parts), gradients(3 * expected, parts), strict=True):
+        assert_close(actual, theirs, rtol=1e-10, atol=1e-12)
+
+
+@every_rule
+def test_gradients_are_those_of_finite_differences(label_smoothing, r_drop):
+    *parts, labels = case(3, 1 + bool(r_drop))
+    assert torch.autograd.gradcheck(lambda *some: chunked_loss(*some, labels, label_smoothing, r_drop), parts)
+    assert torch.autograd.gradcheck(lambda *some: plain(*some, labels, label_smoothing, r_drop), parts)
+
+
+@given(st.integers(1, 9), st.integers(1, 10), st.integers(0, 999), st.floats(0, 0.9), st.sampled_from([0.0, 0.7]))
+def test_the_size_of_a_chunk_changes_nothing(tokens, chunk, seed, label_smoothing, r_drop):
+    *parts, labels = case(tokens, 1 + bool(r_drop), seed=seed)
+    whole = chunked_loss(*parts, labels, label_smoothing, r_drop)
+    kept = chunked_cross_entropy.CHUNK_SIZE["cpu"]
+    chunked_cross_entropy.CHUNK_SIZE["cpu"] = 2 * chunk
+    try:
+        pieces = chunked_loss(*parts, labels, label_smoothing, r_drop)
+    finally:
+        chunked_cross_entropy.CHUNK_SIZE["cpu"] = kept
+    assert_close(pieces, whole, rtol=1e-12, atol=0)
+    for actual, theirs in zip(gradients(pieces, parts), gradients(whole, parts), strict=True):
+        assert_close(actual, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_a_label_that_asks_nothing_counts_nowhere():
+    hidden, weight, bias, labels = case(6)
+    asked = torch.tensor([True, False, True, True, False, False])
+    some = chunked_loss(hidden, weight, bias, labels.masked_fill(~asked, NOT_ASKED), 0.2)
+    alone = chunked_loss(hidden[:, asked], weight, bias, labels[asked], 0.2)
+    assert_close(some, alone)
+    for actual, theirs in zip(
+        gradients(some, [hidden, weight, bias]), gradients(alone, [hidden, weight, bias]), strict=True
+    ):
+        assert_close(actual, theirs)
+
+
+def test_the_scores_of_all_tokens_never_exist_at_once(monkeypatch):
+    monkeypatch.setitem(chunked_cross_entropy.CHUNK_SIZE, "cpu", 4)
+    seen = []
+    monkeypatch.setattr(
+        chunked_cross_entropy,
+        "cross_entropy_in_place",
+        lambda scores, *rest: seen.append(scores.shape) or cross_entropy_in_place(scores, *rest),
+    )
+    *parts, labels = case(10)
+    chunked_loss(*parts, labels)
+    assert seen == [(1, 4, VOCAB), (1, 4, VOCAB), (1, 2, VOCAB)]
+    seen.clear()
+    *parts, labels = case(5, copies=2)
+    chunked_loss(*parts, labels, 0.0, 1.0)
+    assert seen == [(2, 2, VOCAB), (2, 2, VOCAB), (2, 1, VOCAB)]
+
+
+def test_scores_that_are_far_apart_overflow_nowhere():
+    scores = torch.tensor([[[1e4, -1e4, 0.0]], [[-1e4, 1e4, 0.0]]])
+    loss = cross_entropy_in_place(scores, torch.tensor([1]), 0.1, 1.0)
+    assert loss.isfinite()
+    assert scores.isfinite().all()
+
+
+@every_rule
+def test_under_autocast_products_are_bf16_and_everything_else_is_float32(monkeypatch, label_smoothing, r_drop):
+    monkeypatch.setitem(chunked_cross_entropy.CHUNK_SIZE, "cpu", 64)
+    *parts, labels = case(200, 1 + bool(r_drop), torch.float32)
+    expected = plain(*parts, labels, label_smoothing, r_drop)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = chunked_loss(*parts, labels, label_smoothing, r_drop)
+    assert found.dtype == torch.float32
+    assert found.item() != expected.item()  # rounded to 8 bits on the way
+    assert found.item() == pytest.approx(expected.item(), rel=5e-3)
+    for actual, theirs in zip(gradients(found, parts), gradients(expected, parts), strict=True):
+        assert actual.dtype == torch.float32
+        assert_close(actual, theirs, rtol=0, atol=0.03 * float(theirs.abs().max()))
+
+
+def test_hidden_vectors_of_16_bits_get_gradients_of_16_bits():
+    hidden, weight, bias, labels = case(6, dtype=torch.float32)
+    low = hidden.detach().bfloat16().requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = chunked_loss(low, weight, bias, labels)
+    by_hidden, by_weight = gradients(loss, [low, weight])
+    assert (loss.dtype, by_hidden.dtype, by_weight.dtype) == (torch.float32, torch.bfloat16, torch.float32)
+
+
+class Overheard(TorchDispatchMode):
+    """The names of all that torch is asked to compute."""
+
+    def __init__(self):
+        super().__init__()
+        self.heard = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.heard.append(function.overloadpacket.__name__)
+        return function(*args, **(kwargs or {}))
+
+
+WAYS = {
+    "alone": (lambda loss, hidden: loss, 1.0, False),
+    "in a sum": (lambda loss, hidden: 0 * hidden.sum() + loss, 1.0, False),
+    "twice": (lambda loss, hidden: 2 * loss, 2.0, True),
+    "with itself": (lambda loss, hidden: loss + loss, 2.0, True),
+    "less": (lambda loss, hidden: -loss, -1.0, True),
+    "mean": (lambda loss, hidden: torch.stack([loss]).mean(), 1.0, True),
+    "of a part": (lambda loss, hidden: loss / 4, 0.25, True),
+}
+
+
+@pytest.mark.parametrize("follow, times, multiplied", WAYS.values(), ids=WAYS)
+def test_who_goes_back_multiplies_only_by_what_follows_the_loss(follow, times, multiplied):
+    *parts, labels = case(7)
+    expected = gradients(plain(*parts, labels, 0.1, 0.0), parts)
+    hidden = parts[0] * 1
+    found = follow(chunked_loss(hidden, *parts[1:], labels, 0.1), hidden.detach())
+    with Overheard() as torchs:
+        run_backward(found)
+    # One product is that of `parts[0] * 1` above.
+    assert (torchs.heard.count("mul") + torchs.heard.count("div") > 1) == multiplied
+    for part, theirs in zip(parts, expected, strict=True):
+        assert_close(part.grad, times * theirs)
+
+
+def test_once_it_is_over_nothing_is_known_of_it_even_after_a_mistake():
+    *parts, labels = case(3)
+    loss = chunked_loss(*parts, labels)
+    run_backward(loss)
+    with pytest.raises(RuntimeError, match="second time"):
+        run_backward(loss)
+    assert not chunked_cross_entropy._unit_gradients
+
+
+@pytest.mark.parametrize("copies, chunk", [(1, 512), (1, 3), (2, 512), (2, 6)])
+@pytest.mark.parametrize("dtype, copied", [(torch.bfloat16, False), (torch.float32, True)])
+def test_if_formats_agree_the_slope_by_vectors_is_written_where_it_is_read(monkeypatch, copies, chunk, dtype, copied):
+    monkeypatch.setitem(chunked_cross_entropy.CHUNK_SIZE, "cpu", chunk)
+    hidden, weight, _, labels = case(7, copies, torch.float32, bias=False)
+    low = weight.detach().bfloat16().requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16), Overheard() as torchs:
+        loss = chunked_loss(hidden.detach().to(dtype).requires_grad_(), low, None, labels)
+    assert bool(torchs.heard.count("copy_")) == copied
+    assert loss.isfinite()
+
+
+def test_no_tokens_ask_nothing_and_move_nothing():
+    *parts, labels = case(0)
+    loss = chunked_loss(*parts, labels)
+    assert loss == 0
+    assert all(not gradient.any() for gradient in gradients(loss, parts))
+
+
+def test_without_gradients_it_is_the_same_number_and_no_gradient_is_computed(monkeypatch):
+    *parts, labels = case(7)
+    expected = chunked_loss(*parts, labels, 0.1)
+    monkeypatch.setattr(chunked_cross_entropy, "accumulate_matmul", None)
+    with torch.no_grad():
+        found = chunked_loss(*parts, labels, 0.1)
+    assert torch.equal(found, expected)
+    assert not found.requires_grad
+
+
+def test_a_weight_that_also_is_an_embedding_learns_from_both_uses():
+    table, labels = nn.Embedding(VOCAB, WIDTH).double(), torch.tensor([3, 1, 4])
+    (chunked_loss(table(labels)[None], table.weight, None, labels) + 0).backward()
+    actual, table.weight.grad = table.weight.grad, None
+    plain_cross_entropy(table(labels) @ table.weight.mT, labels, 0.0).backward()
+    assert_close(actual, table.weight.grad)
+
+
+@pytest.mark.parametrize(
+    "on_gpu, vocab, dtype, taken",
+    [
+        (True, 32_000, torch.bfloat16, True),
+        (True, 32_000, torch.float32, True),
+        (False, 32_000, torch.bfloat16, False),
+        (True, 32_000, torch.float64, False),
+        (True, 65, torch.bfloat16, False),
+    ],
+)
+def test_the_kernel_is_for_large_vocabularies_on_a_gpu(monkeypatch, on_gpu, vocab, dtype, taken):
+    monkeypatch.setattr(devices, "TRITON", True)
+    device = SimpleNamespace(type="cuda" if on_gpu else "cpu")
+    products = SimpleNamespace(device=device, size=(1, 9, vocab).__getitem__, dtype=dtype)
+    assert chunked_cross_entropy.has_kernel(products) == taken
+    with devices.kernels(False):
+        assert not chunked_cross_entropy.has_kernel(products)
