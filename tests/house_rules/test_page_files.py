@@ -10,7 +10,7 @@ from source_tree import PACKAGE
 PAGE = PACKAGE / "explorer" / "page"
 SCRIPTS = sorted(PAGE.rglob("*.js"))
 FILES = sorted(path for path in PAGE.rglob("*") if path.is_file())
-MOST_LINES = 300
+MAX_LINES = 600
 
 MARKUP = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|DOMParser|srcdoc\s*="
@@ -35,7 +35,7 @@ def test_the_rules_notice():
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.relative_to(PAGE).as_posix())
 def test_a_script_is_short_documented_and_safe(path):
     text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= MOST_LINES
+    assert len(text.splitlines()) <= MAX_LINES
     assert text.startswith("/**"), "a comment on top says what it is about"
     assert not MARKUP.findall(text)
     assert not ELSEWHERE.findall(text)

@@ -1,4 +1,4 @@
-"""Small by contract: a file, a function and a list of parameters can be taken in at a glance."""
+"""Small by contract: one idea a file, few branches a function (ruff counts them), few parameters."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import ast
 
 from source_tree import Module, modules
 
-MOST_LINES, MOST_FUNCTION_LINES, MOST_PARAMETERS = 300, 40, 7
+MAX_LINES, MAX_PARAMETERS = 600, 7
 
 # Exceptions: "path" or "path name", and the reason. Everything else is split.
 LONG_FILES: dict[str, str] = {}
-LONG_FUNCTIONS: dict[str, str] = {}
 MANY_PARAMETERS: dict[str, str] = {
     "src/seq2see/cli/predict.py predict": "a verb's parameters are the options of its command line",
 }
@@ -36,16 +35,7 @@ def check_sizes(found: dict[str, int], most: int, allowed: dict[str, str]) -> No
 
 
 def test_files_stay_short():
-    check_sizes({str(module): len(module.text.splitlines()) for module in modules()}, MOST_LINES, LONG_FILES)
-
-
-def test_functions_stay_readable():
-    sizes = {
-        f"{module} {function.name}": (function.end_lineno or 0) - function.lineno + 1
-        for module in modules()
-        for function in functions(module)
-    }
-    check_sizes(sizes, MOST_FUNCTION_LINES, LONG_FUNCTIONS)
+    check_sizes({str(module): len(module.text.splitlines()) for module in modules()}, MAX_LINES, LONG_FILES)
 
 
 def test_functions_have_few_parameters():
@@ -57,7 +47,7 @@ def test_functions_have_few_parameters():
         for function in functions(module)
         if kernels.isdisjoint(ast.unparse(each) for each in function.decorator_list)
     }
-    check_sizes(counts, MOST_PARAMETERS, MANY_PARAMETERS)
+    check_sizes(counts, MAX_PARAMETERS, MANY_PARAMETERS)
 
 
 def test_every_module_says_what_it_is_about():
