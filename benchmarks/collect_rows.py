@@ -115,7 +115,7 @@ METRIC_TITLES = {
     "bleu": "BLEU",
     "bleu-tokenized": "BLEU, lower-cased and tokenized",
     "chrf": "chrF2",
-    "exact": "exact %",
+    "exact_match": "exact match %",
     "word_error_rate": "words wrong %",
     "phoneme_error_rate": "phonemes wrong %",
     "word_error_rate_with_stress": "words wrong %, with stress",

@@ -50,7 +50,7 @@ def model() -> StoredModel:
     """Transformer-base with random weights and a vocabulary of made-up words."""
     stack = TransformerSettings(width=512, depth=6, heads=8, norm_order="post")
     words = train_tokenizer(WordLevel(), [" ".join(f"w{number}" for number in range(VOCABULARY - 4))])
-    pieces = {"tokenizer": WordLevel(), "longest": 128}
+    pieces = {"tokenizer": WordLevel(), "max_tokens": 128}
     settings = ModelSettings(
         encoder=stack, decoder=stack, source=Text(**pieces), target=TextTarget(**pieces, vocabulary="shared")
     )

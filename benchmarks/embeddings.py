@@ -38,7 +38,7 @@ from seq2see.sources.pocket.tense import PocketTense
 RESULTS = Path(__file__).parent / "results" / "embeddings.json"
 SIZES, SEEDS = (100, 400), (1, 2, 3)
 WIDTH, STEPS = 63, 150
-SETTINGS = {"source.tokenizer": WordLevel(min_count=2), "training.tokens": 512, "training.steps": STEPS}
+SETTINGS = {"source.tokenizer": WordLevel(min_count=2), "training.batch_tokens": 512, "training.steps": STEPS}
 
 Row = dict[str, Any]
 
@@ -49,31 +49,31 @@ def pre_trained(folder: Path) -> RunFolder:
     write_text(folder / "sentences.txt", text)
     changes = SETTINGS | {
         "source.max_tokens": 64,
-        "encoder.kind": "windows",
+        "encoder.kind": "text-cnn",
         "encoder.width": WIDTH,
         "encoder.dropout": 0.0,
     }
     changes |= {
         "training.steps": 600,
-        "training.tokens": 1024,
+        "training.batch_tokens": 1024,
         "source.embedding": TokenEmbeddingSettings(positions="none"),
     }
     return train_recipe(resolve("fill", [folder / "sentences.txt"], changes), folder / "fill")
 
 
-def classifier(run: RunFolder, size: int, seed: int, width: int, vectors: str) -> Recipe:
+def classifier(run: RunFolder, size: int, seed: int, width: int, scale: bool) -> Recipe:
     """The classifier, with the vocabulary of the run."""
     changes = SETTINGS | {"corpus.size": size, "training.seed": seed, "training.patience": 0}
-    changes["source.embedding"] = TokenEmbeddingSettings(positions="none", scale=vectors)
+    changes["source.embedding"] = TokenEmbeddingSettings(positions="none", scale=scale)
     base = recipe("classify-text-cnn").with_(**changes)
     encoder = TextCNNSettings(width=width, dropout=0.2)
-    return base.model_copy(update={"start": str(run.path), "encoder": encoder})
+    return base.model_copy(update={"pretrained": str(run.path), "encoder": encoder})
 
 
 def accuracy(chosen: Recipe, table: Tensor | None, *, trained: bool = True) -> float:
     """Train a classifier whose words begin with these vectors; the share of test sentences that it gets right."""
     prepared = prepare(chosen, lambda text: None)
-    trainer = new_trainer(chosen.model_copy(update={"start": None}), prepared)
+    trainer = new_trainer(chosen.model_copy(update={"pretrained": None}), prepared)
     words = trainer.model.source.table.weight
     if table is not None:
         words.data.copy_(table)
@@ -99,9 +99,9 @@ def main(note: str = "") -> None:
         for size in SIZES:
             row: Row = {"sentences": size, "one-hot": [], "learned": [], "pre-trained": []}
             for seed in SEEDS:
-                wide = classifier(run, size, seed, vocabulary, "plain")
+                wide = classifier(run, size, seed, vocabulary, False)
                 row["one-hot"].append(accuracy(wide, torch.eye(vocabulary), trained=False))
-                narrow = classifier(run, size, seed, WIDTH, "scaled")
+                narrow = classifier(run, size, seed, WIDTH, True)
                 row["learned"].append(accuracy(narrow, None))
                 row["pre-trained"].append(accuracy(narrow, learned))
             rows.append(row)

@@ -101,8 +101,8 @@ def measure(folder: str) -> list[dict[str, object]]:
         "training.steps": 2,
         "decoder.width": 64,
         "decoder.depth": 2,
-        "target.longest": 1024,
-        "training.tokens": 2048,
+        "target.max_tokens": 1024,
+        "training.batch_tokens": 2048,
     }
     train("write", book, out=f"{folder}/gpt", set=small)
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -50,16 +50,16 @@ def learn(folder: Path, halves: Sequence[str]) -> dict[str, Model]:
     text, pairs = folder / "strings.txt", folder / "pairs.tsv"
     text.write_text("".join(f"{half}.{half[::-1]}\n" for half in halves), encoding="utf-8")
     pairs.write_text("".join(f"{half}\t{backwards(half)}\n" for half in halves), encoding="utf-8")
-    window = {"training.tokens": 2048, "training.schedule.warmup": 100}
+    window = {"training.batch_tokens": 2048, "training.schedule.warmup": 100}
     decoder = {f"decoder.{name}": value for name, value in STACK.items()}
     encoder = {f"encoder.{name}": value for name, value in STACK.items()}
     greedy = {"decoding.do_sample": False, "decoding.num_beams": 1}
     recipes = {
         "Transformer": resolve("translate", [str(pairs)], STEPS | decoder | encoder | greedy | {
             "source.tokenizer.kind": "characters", "target.tokenizer.kind": "characters", "metrics": [],
-            "training.tokens": 1024,
+            "training.batch_tokens": 1024,
         }),
-        "GPT": resolve("write", [str(text)], STEPS | window | decoder | greedy | {"target.longest": 64}),
+        "GPT": resolve("write", [str(text)], STEPS | window | decoder | greedy | {"target.max_tokens": 64}),
         "BERT": resolve("fill-characters", [str(text)], STEPS | window | encoder | {"source.max_tokens": 64}),
     }  # fmt: skip
     models = {}

@@ -54,8 +54,8 @@ def settings() -> ModelSettings:
     stack = TransformerSettings(
         width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.0, norm_order="pre", activation="gelu-tanh"
     )
-    tokens = TokenEmbeddingSettings(positions="learned", max_positions=TIMES, scale="plain")
-    return ModelSettings(decoder=stack, target=TextTarget(tokenizer=WordLevel(), frontend=tokens, max_tokens=TIMES))
+    tokens = TokenEmbeddingSettings(positions="learned", max_positions=TIMES, scale=False)
+    return ModelSettings(decoder=stack, target=TextTarget(tokenizer=WordLevel(), embedding=tokens, max_tokens=TIMES))
 
 
 def fresh() -> LanguageModel:

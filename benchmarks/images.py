@@ -23,7 +23,7 @@ COMMAND = "python benchmarks/images.py"
 SYNTHETIC = ("classify-image", "classify-image-mean", "classify-image-hybrid", "classify-image-resnet")
 TABLES = {
     "drawn": (SYNTHETIC, ("accuracy",)),
-    "told": (("caption", "caption-video"), ("exact", "bleu")),
+    "told": (("caption", "caption-video"), ("exact_match", "bleu")),
     "real": (("cifar10-vit", "cifar10-hybrid", "cifar10-resnet", "fashion-mnist-hybrid"), ("accuracy",)),
     "photos": (("flickr8k",), ("bleu", "chrf")),
 }

@@ -106,7 +106,7 @@ def zipf_rows(corpus: str, ngrams: list[NgramCounts]) -> list[Row]:
     rows = []
     for each in ngrams[:3]:
         found = frequencies(each)
-        counts, times = found["counts"], found["times"]
+        counts, times = found["counts"], found["frequencies"]
         once = times[-1] if counts[-1] == 1 else 0
         slopes = {"slope": zipf_slope(counts, times), "head": zipf_slope(counts, times, 1, HEAD)}
         if sum(times) > HEAD:
@@ -169,7 +169,7 @@ SPEED = [
 
 def main() -> None:
     """Measure all of it and store it."""
-    treebank, plays = recipe("ptb-ngram"), recipe("count").with_(corpus=CatalogueText())
+    treebank, plays = recipe("ptb-ngram"), recipe("ngram").with_(corpus=CatalogueText())
     sentences, words, test = training_ngrams(treebank, "test")
     _, letters, valid = training_ngrams(plays, "valid")
     rows = by_order(treebank, words, test)

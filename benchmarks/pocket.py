@@ -39,7 +39,7 @@ def measure(name: str) -> dict[str, Any]:
 def row(name: str, steps: int, weights: int, seconds: float, scores: dict[str, Any]) -> dict[str, Any]:
     """A run's figures in the form the docs are generated from."""
     splits = {
-        split: {"bleu": scores[split]["bleu"]["value"], "exact": scores[split]["exact"]}
+        split: {"bleu": scores[split]["bleu"]["value"], "exact_match": scores[split]["exact_match"]}
         for split in SPLITS
         if split in scores
     }

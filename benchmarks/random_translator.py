@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from seq2see.core.batch import NOT_ASKED, Batch, Sequences
+from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.decoding.engine import Limits, decode
 from seq2see.decoding.logits_processors import Forbid
@@ -75,8 +75,8 @@ def make(name: str) -> StoredModel:
     words = train_tokenizer(
         WordLevel(), [" ".join(f"w{number}" for number in range(shape.vocabulary - SPECIAL_TOKENS))]
     )
-    text = {"tokenizer": WordLevel(), "longest": 128}
-    target = TextTarget(**text, vocabulary="shared", head="free")
+    text = {"tokenizer": WordLevel(), "max_tokens": 128}
+    target = TextTarget(**text, vocabulary="shared", head="untied")
     settings = ModelSettings(encoder=stack, decoder=stack, source=Text(**text), target=target)
     module = fresh_model(settings, (shape.vocabulary, shape.vocabulary), "xavier", seed=1).eval()
     fit_eos(module, sentences(64, shape.vocabulary))
@@ -114,7 +114,7 @@ def hidden_states(model: Seq2Seq, source: Sequences) -> Tensor:
     answers = decode(model, source, GreedySampler(), Limits(MAX_NEW_TOKENS), [Forbid((EOS,))])  # type: ignore[arg-type]
     tokens = torch.tensor([[BOS, *row[0].tokens[:-1]] for row in answers])
     target = Sequences(tokens, torch.full((tokens.size(0),), tokens.size(1)))
-    asked = torch.full_like(tokens, NOT_ASKED)
+    asked = torch.full_like(tokens, IGNORE_INDEX)
     return model.hidden(Batch(source, target, asked, torch.arange(tokens.size(0)))).values
 
 

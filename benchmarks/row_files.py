@@ -140,7 +140,7 @@ def _evaluation_metrics(scores: dict[str, Any]) -> dict[str, float]:
     """The figures of an evaluation, by split."""
     found: dict[str, float] = {}
     for name, part in scores.items():
-        split = {"hidden": "test", "follows": "test_follows"}.get(name, part.get("split", name))
+        split = {"masked_tokens": "test", "next_sentence": "test_next_sentence"}.get(name, part.get("split", name))
         found |= {
             f"{split}_{EVALUATION_METRICS[key]}": float(value)
             for key, value in part.items()

@@ -26,8 +26,8 @@ CONTEXTS = (1, 4, 16)
 """How many values back the models see."""
 CONTEXT_SETTING = {
     "forecast-autoregressive": "decoder.context",
-    "waves": "decoder.context",
-    "forecast-gru": "target.longest",
+    "forecast": "decoder.context",
+    "forecast-gru": "target.context_length",
 }
 """Which setting says how far back a recipe's model sees."""
 
@@ -54,8 +54,8 @@ def main(note: str = "") -> None:
                 row, untrained = trained_errors(name, context, Path(folder))
                 rows.append(row)
                 print(row, flush=True)
-    names = {"last": "the last value", "linear": "least squares"}
-    rows += [{"how": names[each["name"]], "tau": each["tau"], **each["errors"]} for each in untrained]
+    names = {"persistence": "the last value", "linear": "least squares"}
+    rows += [{"how": names[each["name"]], "tau": each["context"], **each["errors"]} for each in untrained]
     columns = [{"key": "how", "title": "forecast by"}, {"key": "tau", "title": "τ"}]
     columns += [{"key": str(ahead), "title": f"{ahead} ahead", "digits": 3} for ahead in HORIZONS]
     environment = {**describe_machine(), **({"note": note} if note else {})}

@@ -1,7 +1,7 @@
 """What the recipes of text tasks reach: language models, taggers and classifiers, each with its peers in a table.
 
 python benchmarks/texts.py row ptb-lstm --seed 1 --out FOLDER    train and score one run, as `rows.py` does
-python benchmarks/texts.py row sst2-minilm --set start=path/to/minilm --out FOLDER
+python benchmarks/texts.py row sst2-minilm --set pretrained=path/to/minilm --out FOLDER
 python benchmarks/texts.py collect FOLDER                        its rows into results/texts.json
 
 Recipes are chosen on valid, and test is only told. What was published as development texts is tested on where the test

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from seq2see.core.batch import NOT_ASKED, Batch
+from seq2see.core.batch import IGNORE_INDEX, Batch
 from seq2see.core.devices import autocast, describe_machine
 from seq2see.core.errors import UserError
 from seq2see.core.files import write_json
@@ -101,7 +101,7 @@ class TorchTransformer(nn.Module):
             memory_key_padding_mask=~batch.source.real,
         )
         logits = hidden @ self.table.weight.T
-        return nn.functional.cross_entropy(logits.flatten(0, 1).float(), batch.labels.flatten(), ignore_index=NOT_ASKED)
+        return nn.functional.cross_entropy(logits.flatten(0, 1).float(), batch.labels.flatten(), ignore_index=IGNORE_INDEX)
 
     def _embed(self, tokens: Tensor) -> Tensor:
         return self.table(tokens) * self.table.embedding_dim**0.5 + self.positions.weight[: tokens.size(1)]

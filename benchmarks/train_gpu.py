@@ -166,8 +166,8 @@ def seq2see_steps(model: nn.Module, objective: Objective, compiled: bool = False
     trainer.model.train()
 
     def launch(batch: Batch) -> Tensor:
-        trainer.launch(batch)
-        return trainer.pending_steps.pop().figures
+        trainer.enqueue(batch)
+        return trainer.pending_steps.pop().metrics
 
     return trainer._step, launch
 

@@ -140,7 +140,7 @@ class Peer(nn.Module):
 def seq2see_model() -> nn.Module:
     """Our own ViT of the same shape."""
     stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.0, activation="gelu")
-    source = ImageSource(image_size=SIDE, frontend=PatchEmbeddingSettings(size=PATCH))
+    source = ImageSource(image_size=SIDE, embedding=PatchEmbeddingSettings(size=PATCH))
     return fresh_model(ModelSettings(source=source, encoder=stack, target=ImageLabel()), (0, CLASSES), "xavier", seed=1)
 
 

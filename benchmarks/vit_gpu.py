@@ -95,7 +95,7 @@ PEERS = {"timm": Timm, "Hugging Face ViT": HuggingFace}
 def seq2see_model() -> nn.Module:
     """Our own ViT of the same shape."""
     stack = TransformerSettings(width=WIDTH, depth=DEPTH, heads=HEADS, dropout=0.0, activation="gelu")
-    source = ImageSource(image_size=SIDE, frontend=PatchEmbeddingSettings(size=PATCH))
+    source = ImageSource(image_size=SIDE, embedding=PatchEmbeddingSettings(size=PATCH))
     settings = ModelSettings(source=source, encoder=stack, target=ImageLabel())
     return fresh_model(settings, (0, CLASSES), "xavier", seed=1)
 

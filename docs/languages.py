@@ -54,7 +54,7 @@ WORDS = {
     "dropout 0.1": "dropout 为 0.1", "with BPE-dropout 0.1": "BPE-dropout 0.1",
     "difference": "差", "source words": "原文词数", "sentences": "句数", "seeds": "种子数",
     "multi30k/lengths": "不同原文长度上的 BLEU", "ensemble": "集成",
-    "valid exact %": "验证集整句正确率（%）", "test exact %": "测试集整句正确率（%）",
+    "valid exact match %": "验证集整句正确率（%）", "test exact match %": "测试集整句正确率（%）",
     "test words wrong %": "测试集词错误率（%）", "test phonemes wrong %": "测试集音素错误率（%）",
     "test words wrong %, with stress": "测试集词错误率（%，计重音）",
     "test phonemes wrong %, with stress": "测试集音素错误率（%，计重音）",

@@ -152,8 +152,8 @@ def pocket_table(translate: Translate, only: str = "") -> str:
 
 def _pocket_row(row: Tree) -> Tree:
     splits = row["splits"]
-    exact = {name: splits.get(name, {}).get("exact") for name in ("pairs", "roles", "length")}
-    told = {"BLEU": splits["test"].get("bleu"), "exact": splits["test"].get("exact"), **exact}
+    exact = {name: splits.get(name, {}).get("exact_match") for name in ("pairs", "roles", "length")}
+    told = {"BLEU": splits["test"].get("bleu"), "exact": splits["test"].get("exact_match"), **exact}
     figures = {key: row[key] for key in ("recipe", "weights", "steps", "seconds")}
     return {**figures, **told, "alignment error": row.get("alignment_error")}
 

@@ -15,7 +15,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from seq2see.core.batch import NOT_ASKED, Batch, Sequences
+from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
 from seq2see.models.build import build_model, fresh_model
 from seq2see.models.convolutional import GatedCNNSettings
 from seq2see.models.language_model import LanguageModel
@@ -35,8 +35,8 @@ def transformer(**changes) -> TransformerSettings:
     return TransformerSettings(**{"width": WIDTH, "depth": 2, "heads": 2, "dropout": 0.2} | changes)
 
 
-def recurrent_encoder(cell: str, direction: str = "both") -> RecurrentEncoderSettings:
-    return RecurrentEncoderSettings(width=WIDTH, depth=2, cell=cell, direction=direction, dropout=0.2)
+def recurrent_encoder(cell: str, bidirectional: bool = True) -> RecurrentEncoderSettings:
+    return RecurrentEncoderSettings(width=WIDTH, depth=2, cell=cell, bidirectional=bidirectional, dropout=0.2)
 
 
 def recurrent_decoder(cell: str, attention: str) -> RecurrentDecoderSettings:
@@ -48,10 +48,10 @@ def gated_cnn() -> GatedCNNSettings:
 
 
 def seq2seq_settings(encoder, decoder, positions: str = "sinusoidal", head: str = "tied") -> ModelSettings:
-    frontend = TokenEmbeddingSettings(positions=positions)
+    embedding = TokenEmbeddingSettings(positions=positions)
     return ModelSettings(
-        source=Text(frontend=frontend),
-        target=TextTarget(frontend=frontend, head=head),
+        source=Text(embedding=embedding),
+        target=TextTarget(embedding=embedding, head=head),
         encoder=encoder,
         decoder=decoder,
     )
@@ -60,7 +60,7 @@ def seq2seq_settings(encoder, decoder, positions: str = "sinusoidal", head: str 
 FAMILIES = {
     "transformer, pre-norm": seq2seq_settings(transformer(), transformer()),
     "transformer, post-norm": seq2seq_settings(
-        transformer(norm_order="post"), transformer(norm_order="post"), "learned", "free"
+        transformer(norm_order="post"), transformer(norm_order="post"), "learned", "untied"
     ),
     "transformer, rms norm": seq2seq_settings(transformer(norm="rms"), transformer(norm="rms")),
     "transformer, batch norm": seq2seq_settings(
@@ -70,17 +70,17 @@ FAMILIES = {
         transformer(norm="power", norm_order="post"), transformer(norm="power")
     ),
     "recurrent, first state": seq2seq_settings(
-        recurrent_encoder("elman", "forward"), recurrent_decoder("elman", "first-state"), "none", "free"
+        recurrent_encoder("rnn", False), recurrent_decoder("rnn", "none"), "none", "untied"
     ),
     "recurrent, every step": seq2seq_settings(
-        recurrent_encoder("lstm"), recurrent_decoder("lstm", "every-step"), "none"
+        recurrent_encoder("lstm"), recurrent_decoder("lstm", "context-vector"), "none"
     ),
     "recurrent, additive": seq2seq_settings(
-        recurrent_encoder("gru"), recurrent_decoder("gru", "additive"), "none", "free"
+        recurrent_encoder("gru"), recurrent_decoder("gru", "additive"), "none", "untied"
     ),
-    "recurrent, dot": seq2seq_settings(recurrent_encoder("notes-gru"), recurrent_decoder("notes-gru", "dot"), "none"),
+    "recurrent, dot": seq2seq_settings(recurrent_encoder("gru-reset-before"), recurrent_decoder("gru-reset-before", "dot"), "none"),
     "recurrent, bilinear": seq2seq_settings(
-        recurrent_encoder("lstm", "forward"), recurrent_decoder("lstm", "bilinear"), "learned"
+        recurrent_encoder("lstm", False), recurrent_decoder("lstm", "bilinear"), "learned"
     ),
     "recurrent, scaled dot": seq2seq_settings(recurrent_encoder("gru"), recurrent_decoder("gru", "scaled-dot"), "none"),
     "convolutional to recurrent": seq2seq_settings(gated_cnn(), recurrent_decoder("gru", "additive")),
@@ -152,7 +152,7 @@ def pairs(rows: list[int], target_rows: list[int] | None = None, seed: int = 0) 
     """A batch with sources and targets of these lengths; a target of n words has n + 1 answers."""
     words = random_ids(target_rows or rows[::-1], TARGET_SIZE, seed + 1)
     target = Sequences.of([[BOS, *row] for row in words])
-    labels = Sequences.of([[*row, EOS] for row in words], padding=NOT_ASKED).values
+    labels = Sequences.of([[*row, EOS] for row in words], padding=IGNORE_INDEX).values
     return Batch(sources(rows, seed), target, labels, torch.arange(len(rows)))
 
 

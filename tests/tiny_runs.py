@@ -39,7 +39,7 @@ SMALL = {
     "decoder.dropout": 0.0,
     "training.steps": 60,
     "training.evaluate_every": 20,
-    "training.tokens": 256,
+    "training.batch_tokens": 256,
     "training.learning_rate": 5e-3,
     "training.schedule.warmup": 10,
     "decoding.max_new_tokens": 12,
@@ -108,16 +108,16 @@ def sine_csv(folder: Path) -> Path:
 RUNS: dict[str, tuple[str, Callable[[Path], Path], dict[str, object]]] = {
     "recurrent": ("pocket-gru-attention", pairs, {"encoder.depth": 1, "decoder.depth": 1}),
     "transformer": ("pocket-transformer", pairs, {}),
-    "gpt": ("write", book, {"target.longest": 32}),
+    "gpt": ("write", book, {"target.max_tokens": 32}),
     "bert": ("fill", book, {"source.max_tokens": 32}),
-    "vit": ("classify-image", photos, {"source.image_size": 16, "source.embedding.size": 4, "training.tokens": 16}),
-    "caption": ("caption", captions_csv, {"source.image_size": 16, "source.embedding.size": 4, "training.tokens": 16}),
+    "vit": ("classify-image", photos, {"source.image_size": 16, "source.embedding.size": 4, "training.batch_size": 16}),
+    "caption": ("caption", captions_csv, {"source.image_size": 16, "source.embedding.size": 4, "training.batch_size": 16}),
     "video": (
         "caption-video",
         videos_csv,
-        {"source.image_size": 12, "source.frames": 5, "source.embedding.depth": 2, "training.tokens": 16},
+        {"source.image_size": 12, "source.frames": 5, "source.embedding.depth": 2, "training.batch_size": 16},
     ),
-    "series": ("forecast-gru", sine_csv, {"target.longest": 12}),
+    "series": ("forecast-gru", sine_csv, {"target.context_length": 12}),
 }
 
 

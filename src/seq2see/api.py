@@ -79,11 +79,11 @@ def resolve(name: str | Path | Recipe, data: Sequence[str | Path], changes: Mapp
     base = name if isinstance(name, Recipe) else recipe(name)
     if data:
         corpus = user_data(base, tuple(map(str, data)))
-        metrics = ("bleu", "chrf", "exact") if type(corpus) is UserPairs else base.metrics
+        metrics = ("bleu", "chrf", "exact_match") if type(corpus) is UserPairs else base.metrics
         base = base.model_copy(update={"corpus": corpus, "metrics": metrics})
-    if changes.get("start"):
-        base = with_pretrained_encoder(base.with_(pretrained=changes["start"]))
-        changes = {path: value for path, value in changes.items() if path != "start"}
+    if changes.get("pretrained"):
+        base = with_pretrained_encoder(base.with_(pretrained=changes["pretrained"]))
+        changes = {path: value for path, value in changes.items() if path != "pretrained"}
     base = base.with_(**changes)
     if any(path.startswith(ENCODER_PREFIXES) for path in changes):
         check_pretrained(base)

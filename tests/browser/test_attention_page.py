@@ -182,9 +182,9 @@ def test_a_saved_page_shows_both_views_and_every_head_without_a_server(page, run
 
 def placed(positions: str) -> OpenRun:
     """A GPT with random weights that tells its heads about places in another way."""
-    frontend = TokenEmbeddingSettings(positions=positions)
+    embedding = TokenEmbeddingSettings(positions=positions)
     stack = TransformerSettings(width=16, depth=2, heads=2, dropout=0.0)
-    settings = ModelSettings(target=TextTarget(frontend=frontend, max_tokens=64), decoder=stack)
+    settings = ModelSettings(target=TextTarget(embedding=embedding, max_tokens=64), decoder=stack)
     tokenizer = train_tokenizer(Characters(), ["我有一支笔"])
     module = fresh_model(settings, (len(tokenizer), len(tokenizer)), "xavier", seed=1).eval()
     config = ModelConfig(name="gpt", step=1, model=settings, decoding=Decoding(max_new_tokens=8))

@@ -39,7 +39,7 @@ WATCH = """() => {
 def long_text_model() -> Model:
     """A language model that reads a thousand characters; its weights are random."""
     settings = ModelSettings(
-        target=TextTarget(frontend=TokenEmbeddingSettings(), max_tokens=1024),
+        target=TextTarget(embedding=TokenEmbeddingSettings(), max_tokens=1024),
         decoder=TransformerSettings(width=16, depth=2, heads=2, dropout=0.0),
     )
     letters = train_tokenizer(Characters(), [TEXT])

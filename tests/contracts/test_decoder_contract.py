@@ -37,11 +37,11 @@ MORE_FAMILIES = {
     "recurrent, lstm and additive": seq2seq_settings(
         recurrent_encoder("lstm"), recurrent_decoder("lstm", "additive"), "none"
     ),
-    "recurrent, elman and dot": seq2seq_settings(recurrent_encoder("elman"), recurrent_decoder("elman", "dot"), "none"),
+    "recurrent, rnn and dot": seq2seq_settings(recurrent_encoder("rnn"), recurrent_decoder("rnn", "dot"), "none"),
     "transformer, rotary and grouped": seq2seq_settings(transformer(kv_heads=1), transformer(kv_heads=1), "rotary"),
     "transformer, alibi": seq2seq_settings(transformer(), transformer(), "alibi"),
-    "recurrent, notes-gru and every step": seq2seq_settings(
-        recurrent_encoder("notes-gru"), recurrent_decoder("notes-gru", "every-step"), "none"
+    "recurrent, reset-before GRU and context vector": seq2seq_settings(
+        recurrent_encoder("gru-reset-before"), recurrent_decoder("gru-reset-before", "context-vector"), "none"
     ),
 }
 
@@ -49,59 +49,59 @@ MORE_FAMILIES = {
 def window(**changes) -> ModelSettings:
     """A language model that sees the last few tokens."""
     settings = MLPDecoderSettings(width=WIDTH, hidden=7, dropout=0.2, **changes)
-    return ModelSettings(target=TextTarget(frontend=TokenEmbeddingSettings(positions="none")), decoder=settings)
+    return ModelSettings(target=TextTarget(embedding=TokenEmbeddingSettings(positions="none")), decoder=settings)
 
 
 LANGUAGE_MODELS = {
     "gpt": ModelSettings(decoder=transformer()),
     "gpt, post-norm and learned positions": ModelSettings(
-        target=TextTarget(frontend=TokenEmbeddingSettings(positions="learned"), head="free"),
+        target=TextTarget(embedding=TokenEmbeddingSettings(positions="learned"), head="untied"),
         decoder=transformer(norm_order="post"),
     ),
     "gpt, rotary, grouped and gated": ModelSettings(
-        target=TextTarget(frontend=TokenEmbeddingSettings(positions="rotary")),
+        target=TextTarget(embedding=TokenEmbeddingSettings(positions="rotary")),
         decoder=transformer(norm="rms", activation="swiglu", kv_heads=1),
     ),
     "gpt, alibi and smooth": ModelSettings(
-        target=TextTarget(frontend=TokenEmbeddingSettings(positions="alibi")),
+        target=TextTarget(embedding=TokenEmbeddingSettings(positions="alibi")),
         decoder=transformer(activation="gelu-tanh"),
     ),
     "gpt, as GPT-2": ModelSettings(
         target=TextTarget(
-            frontend=TokenEmbeddingSettings(positions="learned", max_positions=3, scale="plain"), suppress_tokens=(0, 1)
+            embedding=TokenEmbeddingSettings(positions="learned", max_positions=3, scale=False), suppress_tokens=(0, 1)
         ),
         decoder=transformer(activation="gelu-tanh"),
     ),
     "gpt, as Llama": ModelSettings(
-        target=TextTarget(frontend=TokenEmbeddingSettings(positions="rotary", scale="plain"), head="plain"),
+        target=TextTarget(embedding=TokenEmbeddingSettings(positions="rotary", scale=False), head="untied-no-bias"),
         decoder=transformer(
             norm="rms",
             activation="swiglu",
             kv_heads=1,
-            matrices="plain",
+            bias=False,
             norm_eps=1e-6,
             mlp_ratio=2.6,
             rope_theta=100.0,
         ),
     ),
     "language model, lstm": ModelSettings(
-        target=TextTarget(frontend=TokenEmbeddingSettings(positions="none")),
-        decoder=recurrent_decoder("lstm", "first-state"),
+        target=TextTarget(embedding=TokenEmbeddingSettings(positions="none")),
+        decoder=recurrent_decoder("lstm", "none"),
     ),
     "window, linear": window(context=3, depth=0),
     "window, mlp": window(context=4, depth=2),
     "window, the last token alone": window(context=1, depth=1),
     "window, wider than the text": window(context=12, depth=1),
     "language model, regularized": ModelSettings(
-        target=TextTarget(frontend=TokenEmbeddingSettings(positions="none", scale="plain")),
-        decoder=recurrent_decoder("lstm", "first-state").with_(
+        target=TextTarget(embedding=TokenEmbeddingSettings(positions="none", scale=False)),
+        decoder=recurrent_decoder("lstm", "none").with_(
             embedding_width=5,
             awd=AWDSettings(embedding_dropout=0.1, input_dropout=0.2, weight_dropout=0.3, output_dropout=0.4),
         ),
     ),
     "language model, narrow at last": ModelSettings(
-        target=TextTarget(frontend=TokenEmbeddingSettings(positions="none")),
-        decoder=recurrent_decoder("lstm", "first-state").with_(depth=2, embedding_width=5, projection="layer"),
+        target=TextTarget(embedding=TokenEmbeddingSettings(positions="none")),
+        decoder=recurrent_decoder("lstm", "none").with_(depth=2, embedding_width=5, projection="last-layer"),
     ),
 }
 

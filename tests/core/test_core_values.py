@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2see.core import devices
-from seq2see.core.batch import NOT_ASKED, Batch, Images, Sequences, Videos
+from seq2see.core.batch import IGNORE_INDEX, Batch, Images, Sequences, Videos
 from seq2see.core.devices import autocast
 from seq2see.core.errors import UserError, closest_match, missing_file, unknown_name
 from seq2see.core.files import sha256, write_bytes, write_json
@@ -39,8 +39,8 @@ def test_unpacking_vectors_puts_padding_behind():
 def test_real_marks_data_and_asked_marks_questions():
     sequences = Sequences.of([[5, 6], [7]])
     assert sequences.real.tolist() == [[True, True], [True, False]]
-    batch = Batch(sequences, sequences, torch.tensor([[6, 2], [2, NOT_ASKED]]), torch.arange(2))
-    assert batch.asked.tolist() == [[True, True], [True, False]]
+    batch = Batch(sequences, sequences, torch.tensor([[6, 2], [2, IGNORE_INDEX]]), torch.arange(2))
+    assert batch.label_mask.tolist() == [[True, True], [True, False]]
     assert batch.to("cpu").source is not None
 
 
@@ -205,9 +205,9 @@ def test_kernels_need_triton_and_a_compiler_that_it_finds(monkeypatch, compilers
 def test_kernels_are_used_on_a_gpu_unless_they_are_not_allowed(monkeypatch):
     monkeypatch.setattr(devices, "TRITON", True)
     gpu, cpu = torch.device("cuda"), torch.device("cpu")
-    with devices.kernels(False):
+    with devices.use_kernels(False):
         assert not devices.kernels_enabled(gpu)
-        with devices.kernels(True):
+        with devices.use_kernels(True):
             assert devices.kernels_enabled(gpu)
         assert not devices.kernels_enabled(gpu)
     assert (devices.kernels_enabled(gpu), devices.kernels_enabled(cpu)) == (True, False)

@@ -20,19 +20,19 @@ class Driver:
     """A driver that notes what it is asked, and answers with these errors (0: none)."""
 
     def __init__(self, **answers: int):
-        self.answers, self.asked = answers, list[tuple[str, object]]()
+        self.answers, self.label_mask = answers, list[tuple[str, object]]()
 
     def cuInit(self, flags):
-        self.asked.append(("init", (flags, os.environ["CUDA_MODULE_LOADING"])))
+        self.label_mask.append(("init", (flags, os.environ["CUDA_MODULE_LOADING"])))
         return self.answers.get("init", 0)
 
     def cuDeviceGet(self, device, number):
         device._obj.value = 7
-        self.asked.append(("device", number))
+        self.label_mask.append(("device", number))
         return self.answers.get("device", 0)
 
     def cuDevicePrimaryCtxRetain(self, context, device):
-        self.asked.append(("context", device.value))
+        self.label_mask.append(("context", device.value))
         return 0
 
 
@@ -54,21 +54,21 @@ def with_driver(monkeypatch, torch_folder):
 def test_the_driver_makes_the_context_of_the_first_gpu(with_driver):
     with_driver(driver := Driver())
     cuda_warmup.create_cuda_context()
-    assert driver.asked == [("init", (0, "LAZY")), ("device", 0), ("context", 7)]
+    assert driver.label_mask == [("init", (0, "LAZY")), ("device", 0), ("context", 7)]
 
 
 def test_who_loads_kernels_in_another_way_is_heeded(with_driver, monkeypatch):
     with_driver(driver := Driver())
     monkeypatch.setenv("CUDA_MODULE_LOADING", "EAGER")
     cuda_warmup.create_cuda_context()
-    assert driver.asked[0] == ("init", (0, "EAGER"))
+    assert driver.label_mask[0] == ("init", (0, "EAGER"))
 
 
 @pytest.mark.parametrize(("fails", "asked"), [("init", ["init"]), ("device", ["init", "device"])])
 def test_without_a_gpu_no_context_is_made(fails, asked, with_driver):
     with_driver(driver := Driver(**{fails: NO_DEVICE}))
     cuda_warmup.create_cuda_context()
-    assert [name for name, _ in driver.asked] == asked
+    assert [name for name, _ in driver.label_mask] == asked
 
 
 def test_where_torch_uses_no_gpu_no_context_is_made(with_driver, torch_folder, monkeypatch):
@@ -77,7 +77,7 @@ def test_where_torch_uses_no_gpu_no_context_is_made(with_driver, torch_folder, m
     cuda_warmup.create_cuda_context()
     monkeypatch.setattr(cuda_warmup, "find_spec", lambda name: None)
     cuda_warmup.create_cuda_context()
-    assert driver.asked == []
+    assert driver.label_mask == []
 
 
 def test_without_a_driver_nothing_happens(monkeypatch, torch_folder):
@@ -117,6 +117,6 @@ def test_a_gpu_is_roused_before_torch_is_imported_and_wakes_before_the_rest_is()
 
 
 def test_nothing_wakes_up_where_nothing_is_trained():
-    command = [sys.executable, "-c", ORDER, "no-such-recipe", "--dry"]
+    command = [sys.executable, "-c", ORDER, "no-such-recipe", "--dry-run"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.splitlines() == ["2"]

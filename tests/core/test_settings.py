@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 from pydantic import AfterValidator, Field
@@ -81,6 +81,26 @@ class Toy(Settings):
 def test_a_setting_that_only_sounds_alike_is_not_kept():
     assert Toy(thing=Boat(length=7)).with_(**{"thing.kind": "kite"}).thing == Kite()
     assert Toy(thing=Kite(length="long")).with_(**{"thing.kind": "boat"}).thing == Boat()
+
+
+class Sledge(Settings):
+    """A sledge, whose length is another matter than that of a boat."""
+
+    not_carried: ClassVar[frozenset[str]] = frozenset({"length"})
+
+    kind: Literal["sledge"] = "sledge"
+    length: int = 1
+    seats: int = 2
+
+
+class WinterToy(Settings):
+    thing: Annotated[Boat | Sledge, Field(discriminator="kind")] = Boat()
+
+
+def test_a_field_that_a_class_does_not_carry_takes_its_default_in_both_directions():
+    assert WinterToy(thing=Boat(length=7)).with_(**{"thing.kind": "sledge"}).thing == Sledge()
+    assert WinterToy(thing=Sledge(length=7)).with_(**{"thing.kind": "boat"}).thing == Boat()
+    assert WinterToy(thing=Sledge(length=7)).with_(**{"thing.kind": "sledge"}).thing == Sledge(length=7)
 
 
 def test_a_whole_node_can_be_given():

@@ -108,7 +108,7 @@ def test_a_model_in_bf16_says_nearly_the_same(kind):
 
 
 def test_a_language_model_goes_on_from_a_prefix():
-    settings = ModelSettings(decoder=STACK, target=TextTarget(frontend=TokenEmbeddingSettings(positions="rotary")))
+    settings = ModelSettings(decoder=STACK, target=TextTarget(embedding=TokenEmbeddingSettings(positions="rotary")))
     model = fresh_model(settings, (40, 40), "xavier", seed=1).eval().cuda()
     prefix = Sequences.of([[7, 8, 9], [5], [6, 6]]).to("cuda")
     answers = [decode(each, None, GreedySampler(), Limits(30), prefix=prefix) for each in (model, GraphedModel(model))]

@@ -43,12 +43,12 @@ VARIANTS = [
 @cache
 def model_of(norm, order, positions, head, vocabulary) -> Seq2Seq:
     """Heads of 38 numbers, or of 6 and 10; 131 tokens: nothing is a multiple of 16."""
-    frontend = TokenEmbeddingSettings(positions=positions)
+    embedding = TokenEmbeddingSettings(positions=positions)
     part = partial(TransformerSettings, heads=2, norm=norm, order=order)
     widths = (76, 76) if vocabulary == "shared" else (12, 20)
     settings = ModelSettings(
-        source=Text(frontend=frontend),
-        target=TextTarget(frontend=frontend, head=head, vocabulary=vocabulary),
+        source=Text(embedding=embedding),
+        target=TextTarget(embedding=embedding, head=head, vocabulary=vocabulary),
         encoder=part(width=widths[0], depth=2),
         decoder=part(width=widths[1], depth=3),
     )
@@ -330,17 +330,17 @@ class TestWhyNot:
     @pytest.mark.parametrize(
         "changes, positions, reason",
         [
-            ({"think": "gelu-tanh"}, "sinusoidal", "think is a TanhFeedForward"),
-            ({"think": "swiglu"}, "sinusoidal", "think is a GatedFeedForward"),
-            ({"matrices": "plain"}, "sinusoidal", "look.output is a Product"),
-            ({"key_heads": 1}, "sinusoidal", "is a GroupedSelfAttention"),
+            ({"activation": "gelu-tanh"}, "sinusoidal", "think is a TanhFeedForward"),
+            ({"activation": "swiglu"}, "sinusoidal", "think is a GatedFeedForward"),
+            ({"bias": False}, "sinusoidal", "out_proj.bias is a NoneType"),
+            ({"kv_heads": 1}, "sinusoidal", "is a GroupedSelfAttention"),
             ({}, "rotary", "places is a Rotary"),
             ({}, "alibi", "places is a LinearBias"),
         ],
     )
     def test_parts_that_it_does_not_know_are_named(self, changes, positions, reason):
         part = TransformerSettings(width=8, depth=1, heads=2, **changes)
-        text = {"frontend": TokenEmbeddingSettings(positions=positions)}
+        text = {"embedding": TokenEmbeddingSettings(positions=positions)}
         shape = ModelSettings(source=Text(**text), target=TextTarget(**text), encoder=part, decoder=part)
         model = fresh_model(shape, (9, 9), "xavier", 1)
         assert reason in native_unsupported_reason(model)

@@ -205,7 +205,7 @@ def test_a_twin_shares_what_is_not_packed():
 def test_a_reading_twin_scores_like_the_model_and_leaves_it_alone(activation):
     stack = TransformerSettings(width=16, depth=2, heads=2, activation=activation)
     settings = ModelSettings(
-        source=ImageSource(image_size=8, frontend=PatchEmbeddingSettings(size=4)), encoder=stack, target=ImageLabel()
+        source=ImageSource(image_size=8, embedding=PatchEmbeddingSettings(size=4)), encoder=stack, target=ImageLabel()
     )
     model = fresh_model(settings, (0, 3), "xavier", seed=1).eval()
     pixels = torch.randint(0, 256, (5, 3, 8, 8), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)

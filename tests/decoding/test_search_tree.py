@@ -27,7 +27,7 @@ def test_watching_changes_nothing_and_the_path_of_the_winner_adds_up(sampler, fo
         (expected,) = decode(model, source, sampler, Limits(6), [NoRepeatNGram(3)], prefix)
         assert tree.answers == expected
         winner = expected[0]
-        path = [tree.branches[number] for number in tree.path(winner, len(forced))]
+        path = [tree.nodes[number] for number in tree.path(winner, len(forced))]
         assert [branch.token for branch in path] == [*winner.tokens[len(forced) :], *[EOS] * winner.finished]
         assert path[-1].total == pytest.approx(winner.log_probability, abs=1e-5)
         assert path[-1].score == pytest.approx(winner.score, abs=1e-5)
@@ -38,26 +38,26 @@ def test_watching_changes_nothing_and_the_path_of_the_winner_adds_up(sampler, fo
 @pytest.mark.parametrize("width", [2, 3])
 def test_of_each_turn_of_a_beam_the_best_are_followed_and_the_others_left(width):
     tree = trace_search(HistoryModel(5), random_source(1, 5), BeamSampler(width), Limits(5))
-    for time in range(1 + tree.branches[-1].time):
-        turn = [branch for branch in tree.branches if branch.time == time]
-        taken = [branch.total for branch in turn if branch.outcome == "taken"]
-        left = [branch.total for branch in turn if branch.outcome == "left" and branch.token != EOS]
+    for time in range(1 + tree.nodes[-1].time):
+        turn = [branch for branch in tree.nodes if branch.time == time]
+        taken = [branch.total for branch in turn if branch.outcome == "expanded"]
+        left = [branch.total for branch in turn if branch.outcome == "pruned" and branch.token != EOS]
         assert len(taken) == width or time == 0
         assert len(turn) == 2 * width or time == 0
         assert max(left, default=-torch.inf) <= min(taken)
         # Only what was followed has continuations.
-        assert all(branch.parent == ROOT or tree.branches[branch.parent].outcome == "taken" for branch in turn)
-    assert all(branch.token == EOS for branch in tree.branches if branch.outcome == "ended")
+        assert all(branch.parent == ROOT or tree.nodes[branch.parent].outcome == "expanded" for branch in turn)
+    assert all(branch.token == EOS for branch in tree.nodes if branch.outcome == "finished")
 
 
 def test_what_ends_among_the_best_of_a_beam_is_set_aside_and_other_ends_are_left():
     ranks = set()
     for seed in range(30):
         tree = trace_search(HistoryModel(seed), random_source(1, seed), BeamSampler(2), Limits(4))
-        for time in range(1 + tree.branches[-1].time):
-            turn = sorted((each for each in tree.branches if each.time == time), key=lambda each: -each.total)
+        for time in range(1 + tree.nodes[-1].time):
+            turn = sorted((each for each in tree.nodes if each.time == time), key=lambda each: -each.total)
             ends = {rank: branch.outcome for rank, branch in enumerate(turn) if branch.token == EOS}
-            assert ends == {rank: "ended" if rank < 2 else "left" for rank in ends}
+            assert ends == {rank: "finished" if rank < 2 else "pruned" for rank in ends}
             ranks |= ends.keys()
     assert ranks >= {0, 1, 2, 3}
 
@@ -66,19 +66,19 @@ def test_a_row_that_walks_alone_tells_what_else_was_likely_and_what_it_drew():
     likeliest = set()
     for drawn in range(4):
         tree = trace_search(HistoryModel(2), random_source(1, 2), RandomSampler(drawn, temperature=3.0), Limits(4))
-        for time in range(1 + tree.branches[-1].time):
-            turn = [branch for branch in tree.branches if branch.time == time]
-            assert len([branch for branch in turn if branch.outcome != "left"]) == 1
+        for time in range(1 + tree.nodes[-1].time):
+            turn = [branch for branch in tree.nodes if branch.time == time]
+            assert len([branch for branch in turn if branch.outcome != "pruned"]) == 1
             assert {branch.token for branch in turn} == {EOS, 3, 4, 5}  # all there are; PAD and BOS are never said
             likeliest.add((turn[0].token == EOS, turn[0].outcome))
-    assert (True, "left") in likeliest  # an end that was not drawn is none
+    assert (True, "pruned") in likeliest  # an end that was not drawn is none
 
 
 def test_discouraging_counts_the_log_probability_of_what_was_said_so_many_times():
     model, source = HistoryModel(2), random_source(1, 2)
     plain = trace_search(model, source, GreedySampler(), Limits(1), [], Sequences.of([[3, 3]]))
     less = trace_search(model, source, GreedySampler(), Limits(1), [RepetitionPenalty(1.5)], Sequences.of([[3, 3]]))
-    before, after = ({branch.token: branch.log_probability for branch in tree.branches} for tree in (plain, less))
+    before, after = ({branch.token: branch.log_probability for branch in tree.nodes} for tree in (plain, less))
     expected = {token: score * (1.5 if token == 3 else 1) for token, score in before.items()}
     total = torch.tensor(list(expected.values())).logsumexp(0).item()
     assert after == pytest.approx({token: score - total for token, score in expected.items()}, abs=1e-5)

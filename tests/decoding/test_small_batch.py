@@ -27,11 +27,11 @@ WITH_TWIN = [
 
 
 def writes(
-    head: str = "free", suppress_tokens: tuple[int, ...] = (), frontend: TokenEmbeddingSettings | None = None, **changes
+    head: str = "free", suppress_tokens: tuple[int, ...] = (), embedding: TokenEmbeddingSettings | None = None, **changes
 ) -> ModelSettings:
     """GPT, or something near it."""
     target = TextTarget(
-        frontend=frontend or TokenEmbeddingSettings(positions="learned"), head=head, suppress_tokens=suppress_tokens
+        embedding=embedding or TokenEmbeddingSettings(positions="learned"), head=head, suppress_tokens=suppress_tokens
     )
     return ModelSettings(decoder=transformer(**changes), target=target)
 
@@ -39,18 +39,18 @@ def writes(
 GPTS = {
     "pre-norm": writes(activation="gelu-tanh"),
     "post-norm": writes(
-        activation="gelu", norm_order="post", frontend=TokenEmbeddingSettings(positions="none", vectors="plain")
+        activation="gelu", norm_order="post", embedding=TokenEmbeddingSettings(positions="none", scale=False)
     ),
     "few positions": writes(
-        head="plain", frontend=TokenEmbeddingSettings(positions="learned", max_positions=3, vectors="plain")
+        head="untied-no-bias", embedding=TokenEmbeddingSettings(positions="learned", max_positions=3, scale=False)
     ),
-    "tokens are missing": writes(suppress_tokens=(1, 5), frontend=TokenEmbeddingSettings()),
+    "tokens are missing": writes(suppress_tokens=(1, 5), embedding=TokenEmbeddingSettings()),
 }
 OTHERS = {
     "rms norm": writes(norm="rms"),
     "swiglu": writes(activation="swiglu"),
-    "rotary": writes(frontend=TokenEmbeddingSettings(positions="rotary")),
-    "alibi": writes(frontend=TokenEmbeddingSettings(positions="alibi")),
+    "rotary": writes(embedding=TokenEmbeddingSettings(positions="rotary")),
+    "alibi": writes(embedding=TokenEmbeddingSettings(positions="alibi")),
     "shared keys": writes(kv_heads=1),
 }
 

@@ -35,15 +35,15 @@ from seq2see.runs.model_tokenizers import Tokenizers
 from seq2see.sequences.image_dataset import PixelEmbeddingSettings
 from seq2see.sequences.series_dataset import StandardScaler
 
-CELLS = RecurrentEncoderSettings(width=16, cell="lstm", direction="both", dropout=0.0)
+CELLS = RecurrentEncoderSettings(width=16, cell="lstm", bidirectional=True, dropout=0.0)
 WINDOW = MLPDecoderSettings(width=8, context=4, hidden=8, dropout=0.0)
 NUMBERS = "0.1 0.3 0.2 0.5 0.4 0.6"
 LABELS = ("a", "红")
 
 
-def _reader(target: object, encoder: object, frontend: object = WITH_POSITIONS) -> Callable[[], Model]:
+def _reader(target: object, encoder: object, embedding: object = WITH_POSITIONS) -> Callable[[], Model]:
     """A model that only reads texts."""
-    settings = ModelSettings(source=Text(frontend=frontend), encoder=encoder, target=target)  # type: ignore[arg-type]
+    settings = ModelSettings(source=Text(embedding=embedding), encoder=encoder, target=target)  # type: ignore[arg-type]
     letters = text_model("bert" if isinstance(target, MaskedTokensNSPTarget) else "gpt").tokenizers.source
     labels = LABELS if isinstance(target, Label | Tags) else ()
     return lambda: random_model(settings.target.kind, settings, Tokenizers(letters, letters, labels))
@@ -61,19 +61,19 @@ def _convolutional() -> Model:
 
 
 def _windowed() -> Model:
-    settings = ModelSettings(target=TextTarget(frontend=WITHOUT_POSITIONS), decoder=WINDOW)
+    settings = ModelSettings(target=TextTarget(embedding=WITHOUT_POSITIONS), decoder=WINDOW)
     return random_model("window", settings, text_model("gpt").tokenizers)
 
 
 def _headless() -> Model:
     settings = ModelSettings(
-        source=image_classifier().config.model.source, target=EmbeddingTarget(pooling="first"), encoder=STACK
+        source=image_classifier().config.model.source, target=EmbeddingTarget(pooling="cls"), encoder=STACK
     )
     return random_model("headless", settings, image_classifier().tokenizers)
 
 
 def _resnet() -> Model:
-    seen = ImageSource(image_size=8, frontend=EveryPixel())
+    seen = ImageSource(image_size=8, embedding=EveryPixel())
     body = ResNetSettings(width=16, depth=1, stages=2, norm="group")
     settings = ModelSettings(source=seen, target=ImageLabel(pooling="mean"), encoder=body)
     eyes = PixelEmbeddingSettings(8, 3)

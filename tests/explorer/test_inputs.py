@@ -23,7 +23,7 @@ from seq2see.sequences.image_dataset import ImageProcessor
 
 
 def gray():
-    seen = ImageSource(image_size=8, channels=1, frontend=PatchEmbeddingSettings(size=4))
+    seen = ImageSource(image_size=8, channels=1, embedding=PatchEmbeddingSettings(size=4))
     settings = ModelSettings(source=seen, encoder=STACK, target=ImageLabel())
     return random_model("gray", settings, Tokenizers(ImageProcessor(8, 1), IMAGE_PROCESSOR, ("a", "b")))
 

@@ -58,7 +58,7 @@ def run(tmp_path):
     write_text(folder.evaluation / "test.tsv", TEXTS)
     write_text(folder.evaluation / "roles-candidates.tsv", LABELS)
     write_text(folder.evaluation / "tags-candidates.tsv", TAGS)
-    write_json(folder.evaluation / "strips.json", [{"pieces": ["a", "▁", "b"], "loss": [1.0, 2.0, 6.0]}])
+    write_json(folder.evaluation / "token_losses.json", [{"tokens": ["a", "▁", "b"], "losses": [1.0, 2.0, 6.0]}])
     write_json(folder.evaluation / "scores.json", {})
     return folder
 
@@ -68,7 +68,7 @@ def numbers(rows, order):
 
 
 def test_the_split_that_counts_comes_first(run):
-    assert list(splits(run)) == ["test", "roles", "tags", "strips"]
+    assert list(splits(run)) == ["test", "roles", "tags", "token_losses"]
 
 
 def test_of_equally_bad_answers_the_surest_are_the_worst(run):
@@ -109,7 +109,7 @@ def test_a_search_finds_texts_truths_and_answers(run):
 
 
 def test_running_text_is_told_piece_by_piece(run):
-    (row,) = evaluated_rows(run, LABEL, "strips")
+    (row,) = evaluated_rows(run, LABEL, "token_losses")
     assert (row.text, row.quality, row.losses) == ("a b", -3.0, (1.0, 2.0, 6.0))
 
 

@@ -102,7 +102,7 @@ class TestPredict:
         ("id", "body", "message"),
         [
             ("r5", {"images": ["no base64!"]}, "base64"),
-            ("r5", {"images": [base64.b64encode(b"<svg/>").decode()]}, "no image"),
+            ("r5", {"images": [base64.b64encode(b"<svg/>").decode()]}, "not an image"),
             ("r1", {"images": ["AAAA"]}, "does not look at images"),
             ("r1", {"texts": ["我"], "images": ["AAAA"]}, "Texts and images"),
             ("r1", {}, "nothing to answer"),

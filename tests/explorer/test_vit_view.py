@@ -35,12 +35,12 @@ from seq2see.sequences.tokenizers import WordLevel
 
 LABELS = ("star", "月亮", "ring")
 STACK = TransformerSettings(width=16, depth=2, heads=2, dropout=0.0)
-SIGHT = ImageSource(image_size=16, channels=3, frontend=PatchEmbeddingSettings(size=4))
+SIGHT = ImageSource(image_size=16, channels=3, embedding=PatchEmbeddingSettings(size=4))
 SHAPES = {
     "r1": ModelSettings(source=SIGHT, target=ImageLabel(), encoder=STACK),
     "r2": ModelSettings(source=SIGHT, target=TextTarget(), encoder=STACK, decoder=STACK),
     "r3": ModelSettings(
-        source=SIGHT.with_(frontend=EveryPixel()),
+        source=SIGHT.with_(embedding=EveryPixel()),
         target=ImageLabel(pooling="mean"),
         encoder=ResNetSettings(width=16, depth=1, stages=2, norm="group"),
     ),

@@ -26,20 +26,20 @@ WITH_POSITIONS, WITHOUT_POSITIONS = TokenEmbeddingSettings(), TokenEmbeddingSett
 
 SHAPES = {
     "transformer": ModelSettings(
-        source=Text(frontend=WITH_POSITIONS), target=TextTarget(frontend=WITH_POSITIONS), encoder=STACK, decoder=STACK
+        source=Text(embedding=WITH_POSITIONS), target=TextTarget(embedding=WITH_POSITIONS), encoder=STACK, decoder=STACK
     ),
     "rnn": ModelSettings(
-        source=Text(frontend=WITHOUT_POSITIONS),
-        target=TextTarget(frontend=WITHOUT_POSITIONS),
+        source=Text(embedding=WITHOUT_POSITIONS),
+        target=TextTarget(embedding=WITHOUT_POSITIONS),
         encoder=RecurrentEncoderSettings(width=16, cell="gru", dropout=0.0),
         decoder=RecurrentDecoderSettings(width=16, cell="gru", attention="additive", dropout=0.0),
     ),
-    "gpt": ModelSettings(target=TextTarget(frontend=WITH_POSITIONS, max_tokens=64), decoder=STACK),
+    "gpt": ModelSettings(target=TextTarget(embedding=WITH_POSITIONS, max_tokens=64), decoder=STACK),
     "lstm": ModelSettings(
-        target=TextTarget(frontend=WITHOUT_POSITIONS),
-        decoder=RecurrentDecoderSettings(width=16, cell="lstm", attention="first-state"),
+        target=TextTarget(embedding=WITHOUT_POSITIONS),
+        decoder=RecurrentDecoderSettings(width=16, cell="lstm", attention="none"),
     ),
-    "bert": ModelSettings(source=Text(frontend=WITH_POSITIONS), encoder=STACK, target=MaskedTokensTarget()),
+    "bert": ModelSettings(source=Text(embedding=WITH_POSITIONS), encoder=STACK, target=MaskedTokensTarget()),
 }
 GENERATIVE = ("transformer", "rnn", "gpt", "lstm")
 

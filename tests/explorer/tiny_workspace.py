@@ -40,7 +40,7 @@ from seq2see.sequences.series_dataset import StandardScaler
 from seq2see.sequences.video_processor import VideoProcessor
 
 SCRIPT = "<script>alert(1)</script>"
-IMAGE, IMAGE_PROCESSOR = ImageSource(image_size=8, frontend=PatchEmbeddingSettings(size=4)), ImageProcessor(8, 3)
+IMAGE, IMAGE_PROCESSOR = ImageSource(image_size=8, embedding=PatchEmbeddingSettings(size=4)), ImageProcessor(8, 3)
 KEYS = Credentials(port=7777)
 OWN = {"Host": "127.0.0.1:7777"}
 BEARER = {**OWN, "Authorization": f"Bearer {KEYS.token}"}
@@ -57,14 +57,14 @@ def image_classifier() -> Model:
 def image_captioner() -> Model:
     """A model that says in words what is to be seen."""
     letters = text_model("gpt").tokenizers.target
-    settings = ModelSettings(source=IMAGE, encoder=STACK, decoder=STACK, target=TextTarget(frontend=WITH_POSITIONS))
+    settings = ModelSettings(source=IMAGE, encoder=STACK, decoder=STACK, target=TextTarget(embedding=WITH_POSITIONS))
     return random_model("caption", settings, Tokenizers(IMAGE_PROCESSOR, letters))
 
 
 @cache
 def video_captioner() -> Model:
     """A model that says in words what happens in a video."""
-    seen = VideoSource(image_size=8, frames=4, frontend=PatchEmbeddingSettings(size=4, positions="none"))
+    seen = VideoSource(image_size=8, frames=4, embedding=PatchEmbeddingSettings(size=4, positions="none"))
     settings = SHAPES["rnn"].with_(source=seen)
     return random_model("video", settings, Tokenizers(VideoProcessor(8, 3, 4), text_model("gpt").tokenizers.target))
 
@@ -72,10 +72,10 @@ def video_captioner() -> Model:
 @cache
 def series_model() -> Model:
     """A model that goes on from numbers: it has neither words nor labels."""
-    decoder = RecurrentDecoderSettings(width=16, cell="gru", attention="first-state", dropout=0.0)
+    decoder = RecurrentDecoderSettings(width=16, cell="gru", attention="none", dropout=0.0)
     scale = StandardScaler(0.0, 1.0)
     return random_model(
-        "waves", ModelSettings(target=Series(context_length=8), decoder=decoder), Tokenizers(scale, scale)
+        "forecast", ModelSettings(target=Series(context_length=8), decoder=decoder), Tokenizers(scale, scale)
     )
 
 

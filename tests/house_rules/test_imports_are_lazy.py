@@ -59,7 +59,7 @@ TRAIN = """
 import sys
 from seq2see.cli.app import run
 small = {"corpus.size": 60, "training.steps": 2, "encoder.width": 16, "decoder.width": 16, "training.evaluate_every": 1}
-more = {"training.optimizer.kind": "muon", "training.average.kind": "moving", "training.precision": "bf16"}
+more = {"training.optimizer.kind": "muon", "training.average.kind": "ema", "training.precision": "bf16"}
 sets = [word for path, value in (small | more).items() for word in ("--set", f"{path}={value}")]
 assert run(["train", "pocket-transformer", "--out", sys.argv[1], *sets]) == 0
 print("imported by training:", *sys.modules)

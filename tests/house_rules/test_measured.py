@@ -113,10 +113,10 @@ class TestTable:
     def test_the_pocket_recipes_have_a_table_of_their_own(self, store):
         row = {"recipe": "a", "steps": 900, "weights": 1061888, "seconds": 71.6, "alignment_error": 0.0826}
         full = {
-            "test": {"bleu": 98.76, "exact": 91.25},
-            "pairs": {"exact": 7},
-            "roles": {"exact": 5},
-            "length": {"exact": 0},
+            "test": {"bleu": 98.76, "exact_match": 91.25},
+            "pairs": {"exact_match": 7},
+            "roles": {"exact_match": 5},
+            "length": {"exact_match": 0},
         }
         bare = row | {"recipe": "b", "alignment_error": None, "splits": {"test": {"bleu": 2}}}
         store("pocket", rows=[row | {"splits": full}, bare])

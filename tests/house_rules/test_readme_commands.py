@@ -59,7 +59,7 @@ def parse(arguments: list[str]) -> dict[str, object]:
 def short_for(recipe: str) -> list[str]:
     """Settings that make a training short; not those of parts that a recipe has not, and counting is short as it is."""
     parts = RECIPES[recipe]()
-    if parts.decoder is not None and parts.decoder.kind == "counting":
+    if parts.decoder is not None and parts.decoder.kind == "ngram":
         return []
     missing = [part for part in ("encoder", "decoder") if getattr(parts, part) is None]
     pairs = zip(SHORT[::2], SHORT[1::2], strict=True)
@@ -178,7 +178,7 @@ def test_the_cheap_commands_are_those_of_the_pages():
 
 def test_a_dry_run_shows_a_batch_and_leaves_nothing_behind(workspace, capsys):
     before = sorted(workspace.iterdir())
-    told = next(words[1:] for words in commands(READMES[0]) if "--dry" in words)
+    told = next(words[1:] for words in commands(READMES[0]) if "--dry-run" in words)
     assert run([*told, "--set", "encoder.width=16", "--set", "decoder.width=16"]) == 0
     assert "reads" in capsys.readouterr().out
     assert sorted(workspace.iterdir()) == before
@@ -188,7 +188,7 @@ def test_a_dry_run_shows_a_batch_and_leaves_nothing_behind(workspace, capsys):
 def test_the_readme_from_its_first_command_to_its_last(workspace, capsys):
     """In miniature: with fewer steps, a small corpus and narrow layers."""
     for words in commands(READMES[0]):
-        if words[0] != "seq2see" or "--dry" in words:
+        if words[0] != "seq2see" or "--dry-run" in words:
             continue
         if words[1] == "explore" and "--save" not in words:
             continue  # serves until somebody ends it, as tests/explorer/test_serve.py does
@@ -201,12 +201,12 @@ def test_the_readme_from_its_first_command_to_its_last(workspace, capsys):
     assert made == [
         "classify-image",
         "classify-text",
-        "count",
+        "ngram",
         "fill",
         "pocket-gru-attention",
         "tag",
         "translate",
-        "waves",
+        "forecast",
         "write",
     ]
     assert (workspace / "runs" / "translate" / "report.html").exists()

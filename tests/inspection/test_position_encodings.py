@@ -109,9 +109,9 @@ def test_grids_are_read_line_by_line():
     "positions", [SinusoidalPositions2d(8), LearnedPositions2d(8, (2, 3))], ids=["sinusoidal", "learned"]
 )
 def test_without_positions_patches_are_told_nothing(positions: torch.nn.Module):
-    frontend = ImageEmbedding(torch.nn.Linear(1, 1), positions, torch.nn.Identity(), 0.0).eval()
-    blind = remove_positions(frontend)
-    assert frontend.positions((2, 3)).any()
+    embedding = ImageEmbedding(torch.nn.Linear(1, 1), positions, torch.nn.Identity(), 0.0).eval()
+    blind = remove_positions(embedding)
+    assert embedding.positions((2, 3)).any()
     assert not blind.positions((2, 3)).any()
     assert blind.positions((2, 3)).shape[-1] == 8
     assert not blind.training

@@ -22,7 +22,7 @@ from seq2see.layers.recurrent_cells import RecurrentCell
 from tiny_models import FAMILIES, perturbed_model
 
 RECURRENT = [name for name in FAMILIES if name.startswith("recurrent,")]
-LOOKING = [name for name in RECURRENT if FAMILIES[name].decoder.cross_attention not in ("first-state", "every-step")]
+LOOKING = [name for name in RECURRENT if FAMILIES[name].decoder.attention not in ("none", "context-vector")]
 
 
 def batch() -> Batch:

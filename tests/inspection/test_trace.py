@@ -21,7 +21,7 @@ from seq2see.recipes.registry import RECIPES
 from tiny_models import FAMILIES, ngram_model, perturbed_model
 
 SOURCE, TARGET = [[3, 4, 5, 6, 2], [7, 8, 2]], [[1, 3, 4], [1, 5, 6]]
-SMALL = {"width": 16, "depth": 2, "heads": 2, "key_heads": 0, "vectors": None, "dropout": 0.0}
+SMALL = {"width": 16, "depth": 2, "heads": 2, "kv_heads": 0, "embedding_width": None, "dropout": 0.0}
 """Of every stack, where it has such a setting."""
 
 
@@ -31,7 +31,7 @@ def batch() -> Batch:
 
 
 def looks_across(name: str) -> bool:
-    return getattr(FAMILIES[name].decoder, "look", "") not in ("first-state", "every-step")
+    return getattr(FAMILIES[name].decoder, "attention", "") not in ("none", "context-vector")
 
 
 def is_watched(model: nn.Module) -> bool:
@@ -243,7 +243,7 @@ def test_answers_are_of_what_is_written_or_of_what_is_read_or_of_all(name: str, 
 
 
 def test_who_sums_a_image_up_looks_at_it():
-    model = small("classify-image", **{"target.pooling": "attention"})
+    model = small("classify-image", **{"target.pooling": "map"})
     with trace(model) as seen, torch.no_grad():
         model(example("classify-image"))
     last = seen.of("attention")[-1]

@@ -30,13 +30,13 @@ from seq2see.sequences.tokenizers import BOS, BPE, EOS, Characters, add_mask_tok
 TEXTS = ["the cat sat on the mat. ", "我有一支笔，你有一本书。", "def f(x): return x + 1\n"] * 20
 READ = ["the cat", "我有一支笔，你有一本书。 the mat", "x"]
 KINDS = {"characters": Characters(), "bpe": BPE(vocab_size=330)}
-BERT = {"source.embedding": {"kind": "sentences"}, "encoder.norm_order": "post", "source.max_tokens": 32}
+BERT = {"source.embedding": {"kind": "bert"}, "encoder.norm_order": "post", "source.max_tokens": 32}
 SMALL = {"encoder.width": 24, "encoder.depth": 2, "encoder.heads": 3}
 CASES = {
     "fill-bert": {},
     "fill-bert, fewer places than times": {"source.embedding.max_positions": 5, "encoder.activation": "gelu"},
     "fill": {"encoder.activation": "relu", "encoder.mlp_ratio": 1.3, "encoder.norm_eps": 1e-2},
-    "classify-text": {"target.pooling": "first"},
+    "classify-text": {"target.pooling": "cls"},
     "tag": {"encoder": {"kind": "transformer"}, "target.word_pooling": "first"},
 }
 LABELS = ("O", "坏", "good")
@@ -48,7 +48,7 @@ def random_encoder_model(case: str, kind: str = "bpe") -> StoredModel:
     if "encoder" in changes:
         chosen = chosen.with_(**{"encoder.kind": "transformer"})
     settings = chosen.with_(**BERT).with_(**SMALL).with_(**{k: v for k, v in changes.items() if k != "encoder"}).model
-    both, blanks = train_tokenizer(KINDS[kind], TEXTS), settings.target.kind.startswith("blanks")
+    both, blanks = train_tokenizer(KINDS[kind], TEXTS), settings.target.kind.startswith("masked-tokens")
     both = add_mask_token(both) if blanks else both
     tokenizers = Tokenizers(both, both, () if blanks else LABELS)
     module = fresh_model(settings, tokenizers.sizes, "xavier", seed=1)
@@ -130,13 +130,13 @@ def test_pretrained_weights_round_trip(name, tmp_path):
         ("fill", {}, r"source\.frontend\.kind=tokens.*fill-bert"),
         ("fill-bert", {"encoder.norm_order": "pre"}, r"encoder\.order=pre"),
         ("fill-bert", {"encoder.norm": "rms"}, r"encoder\.norm=rms"),
-        ("fill-bert", {"encoder.activation": "swiglu"}, r"encoder\.think=swiglu"),
-        ("fill-bert", {"encoder.kv_heads": 2}, r"encoder\.key_heads=2"),
-        ("fill-bert", {"encoder.bias": "plain"}, r"encoder\.matrices=plain"),
+        ("fill-bert", {"encoder.activation": "swiglu"}, r"encoder\.activation=swiglu"),
+        ("fill-bert", {"encoder.kv_heads": 2}, r"encoder\.kv_heads=2"),
+        ("fill-bert", {"encoder.bias": False}, r"encoder\.bias=false"),
         ("classify-text-gru", {}, r"encoder\.kind=recurrent"),
-        ("classify-text", BERT, r"target\.summary=encoder.*target\.summary=first"),
+        ("classify-text", BERT, r"target\.pooling=encoder.*target\.pooling=cls"),
         ("tag", {}, r"encoder\.kind=recurrent"),
-        ("sst2-minilm", {}, r"target\.summary=encoder"),
+        ("sst2-minilm", {}, r"target\.pooling=encoder"),
     ],
     ids=str,
 )

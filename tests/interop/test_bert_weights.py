@@ -66,7 +66,7 @@ def test_labels_have_their_names(tmp_path, name, text, answer):
 
 def test_vectors_are_of_length_one_and_stand_in_the_order_of_the_texts(body, tmp_path, capsys):
     texts = ["the cat", "a dog ran after the cats", "the cat", "我有一支笔"]
-    assert run(["vectors", str(body), *texts]) == 0
+    assert run(["embed", str(body), *texts]) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [row[1] for row in rows] == texts
     table = np.array([[float(each) for each in row[0].split()] for row in rows])
@@ -74,13 +74,13 @@ def test_vectors_are_of_length_one_and_stand_in_the_order_of_the_texts(body, tmp
     assert table[0, 2] == pytest.approx(1, abs=1e-3)
     assert table[0, 1] < 0.999
     (tmp_path / "texts.txt").write_text("\n".join([texts[1], "", texts[0]]) + "\n", encoding="utf-8")
-    assert run(["vectors", str(body), "--file", str(tmp_path / "texts.txt"), "--out", str(tmp_path / "v.npy")]) == 0
+    assert run(["embed", str(body), "--file", str(tmp_path / "texts.txt"), "--out", str(tmp_path / "v.npy")]) == 0
     stored = np.load(tmp_path / "v.npy", allow_pickle=False)
     assert stored.dtype == np.float32
     assert np.linalg.norm(stored, axis=1) == pytest.approx([1, 0, 1], abs=1e-5)
     assert stored[0] @ stored[2] == pytest.approx(table[0, 1], abs=1e-3)
     assert "nothing to read in an empty text, and its vector is all zeros" in capsys.readouterr().err
-    assert run(["vectors", str(body), "--json", "我有一支笔"]) == 0
+    assert run(["embed", str(body), "--json", "我有一支笔"]) == 0
     captured = capsys.readouterr()
     told = json.loads(captured.out)
     assert "nothing to read" not in captured.err
@@ -89,7 +89,7 @@ def test_vectors_are_of_length_one_and_stand_in_the_order_of_the_texts(body, tmp
 
 
 def test_an_invisible_text_has_a_zero_embedding(body, capsys):
-    assert run(["vectors", str(body), "--json", "the cat", "\u200b\ufeff"]) == 0
+    assert run(["embed", str(body), "--json", "the cat", "\u200b\ufeff"]) == 0
     captured = capsys.readouterr()
     lengths = [np.linalg.norm(json.loads(line)["vector"]) for line in captured.out.splitlines()]
     assert lengths == pytest.approx([1, 0], abs=1e-5)
@@ -125,7 +125,7 @@ def test_the_pooling_config_is_followed(body):
 
 def test_a_config_that_names_no_architecture_is_of_a_body_alone(body):
     change_config(body, architectures=None)
-    assert read_pretrained(body).settings.target.kind == "vector"
+    assert read_pretrained(body).settings.target.kind == "embedding"
 
 
 @pytest.mark.parametrize("name, longest", [("fill", 38), ("fill and pairs", 37)])
@@ -136,14 +136,14 @@ def test_what_stands_around_texts_has_room_too(tmp_path, name, longest):
 
 def test_models_without_embeddings_are_refused(body, tmp_path, capsys):
     causal_folder(tmp_path / "gpt2", "gpt2")
-    assert run(["vectors", str(tmp_path / "gpt2"), "the cat"]) == 2
+    assert run(["embed", str(tmp_path / "gpt2"), "the cat"]) == 2
     assert "this one writes" in capsys.readouterr().err
-    assert run(["vectors", str(body), *["the cat"] * 21]) == 2
+    assert run(["embed", str(body), *["the cat"] * 21]) == 2
     assert "--out vectors.npy" in capsys.readouterr().err
-    assert run(["vectors", str(body), "the cat", "--out", "v.csv"]) == 2
+    assert run(["embed", str(body), "the cat", "--out", "v.csv"]) == 2
     assert ".npy" in capsys.readouterr().err
     assert run(["predict", str(body), "the cat"]) == 2
-    assert "seq2see vectors" in capsys.readouterr().err
+    assert "seq2see embed" in capsys.readouterr().err
 
 
 def test_the_first_names_of_norms_are_known(fill):

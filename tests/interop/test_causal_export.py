@@ -36,10 +36,10 @@ KINDS = {
     "bpe": BPE(vocab_size=330),
     "unigram": Unigram(vocab_size=330),
 }
-SMALL = {"decoder.width": 24, "decoder.depth": 2, "decoder.heads": 4, "target.longest": 32}
+SMALL = {"decoder.width": 24, "decoder.depth": 2, "decoder.heads": 4, "target.max_tokens": 32}
 CASES = {
     "write": {},
-    "write, plain looks, head of its own": {"decoder.bias": "plain", "target.head": "plain"},
+    "write, plain looks, head of its own": {"decoder.bias": False, "target.head": "untied-no-bias"},
     "write, no positions, gelu": {
         "target.embedding.positions": "none",
         "decoder.activation": "gelu",
@@ -50,11 +50,11 @@ CASES = {
     "write-gpt2, more positions than times": {"target.embedding.max_positions": 50},
     "write-llama": {"decoder.kv_heads": 2},
     "write-llama, scaled and tied": {
-        "target.embedding.scale": "scaled",
+        "target.embedding.scale": True,
         "target.head": "tied",
         "decoder.kv_heads": 0,
     },
-    "write-llama, biased, other angles": {"decoder.bias": "biased", "decoder.rope_theta": 99.0},
+    "write-llama, biased, other angles": {"decoder.bias": True, "decoder.rope_theta": 99.0},
 }
 
 
@@ -172,11 +172,11 @@ def test_settings_of_decoding_go_along(tmp_path):
         ("write-alibi", {}, r"positions=alibi.*learned or sinusoidal or none"),
         ("write-lstm", {}, r"decoder\.kind=recurrent"),
         ("write", {"decoder.norm": "batch"}, r"decoder\.norm=batch"),
-        ("write", {"decoder.order": "post"}, r"decoder\.order=post"),
-        ("write", {"decoder.kv_heads": 2}, r"decoder\.key_heads=2"),
-        ("write", {"target.head": "free"}, r"target\.head=free"),
-        ("write", {"decoder.activation": "swiglu"}, r"decoder\.think=swiglu.*GPT2LMHeadModel"),
-        ("write-llama", {"decoder.activation": "relu"}, r"decoder\.think=relu.*LlamaForCausalLM"),
+        ("write", {"decoder.norm_order": "post"}, r"decoder\.norm_order=post"),
+        ("write", {"decoder.kv_heads": 2}, r"decoder\.kv_heads=2"),
+        ("write", {"target.head": "untied"}, r"target\.head=untied"),
+        ("write", {"decoder.activation": "swiglu"}, r"decoder\.activation=swiglu.*GPT2LMHeadModel"),
+        ("write-llama", {"decoder.activation": "relu"}, r"decoder\.activation=relu.*LlamaForCausalLM"),
         ("write-llama", {"target.embedding.positions": "learned"}, r"positions=learned"),
     ],
     ids=str,
@@ -189,11 +189,11 @@ def test_what_cannot_be_held_is_refused_by_the_name_of_its_setting(name, changes
 def test_what_is_refused_leaves_nothing_behind(tmp_path):
     stored = random_language_model("write")
     refused: list[ModelSettings] = [
-        stored.config.model.with_(**{"decoder.order": "post"}),
+        stored.config.model.with_(**{"decoder.norm_order": "post"}),
         stored.config.model.with_(**{"target.suppress_tokens": [0]}),
     ]
     for settings in refused:
         config = stored.config.model_copy(update={"model": settings})
-        with pytest.raises(UserError, match=r"order=post|missing=\[0\]"):
+        with pytest.raises(UserError, match=r"norm_order=post|suppress_tokens=\[0\]"):
             FORMATS["hf"].write(StoredModel(config, stored.module, stored.tokenizers), Path(tmp_path / "deep" / "out"))
     assert list(tmp_path.iterdir()) == []

@@ -43,7 +43,7 @@ def partial_config(config: Any, *names: str) -> JsonConfig:
 def test_vit(tmp_path: Path, make):
     theirs, actual = make(), hugging_face_vit(tmp_path, partial_config(make, "model_type"), Shapes())
     stack, image = actual.settings.encoder, actual.settings.source
-    assert (image.image_size, image.frontend.size) == (theirs.image_size, theirs.patch_size)
+    assert (image.image_size, image.embedding.size) == (theirs.image_size, theirs.patch_size)
     assert (image.channels, stack.activation) == (theirs.num_channels, HF_ACTIVATIONS[theirs.hidden_act])
     assert (stack.width, stack.depth, stack.heads) == tuple(getattr(theirs, name) for name in SIZES[:3])
     assert (stack.feed_forward_width, stack.norm_eps) == (theirs.intermediate_size, theirs.layer_norm_eps)
@@ -114,6 +114,6 @@ def test_llama():
     theirs = LlamaConfig()
     actual = llama_settings(partial_config(theirs, *SIZES), ())
     stack = actual.decoder
-    assert (stack.kv_heads, stack.matrices) == (0, "plain")
+    assert (stack.kv_heads, stack.bias) == (0, False)
     assert (stack.norm_eps, stack.rope_theta) == (theirs.rms_norm_eps, theirs.rope_parameters["rope_theta"])
     assert (actual.target_text.head == "tied") == theirs.tie_word_embeddings

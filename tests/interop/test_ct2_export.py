@@ -168,7 +168,7 @@ def assert_same_logits(model, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "order, norm, positions, head, shared",
     list(
-        product(["pre", "post"], ["layer", "rms"], ["sinusoidal", "learned", "none"], ["tied", "free"], [True, False])
+        product(["pre", "post"], ["layer", "rms"], ["sinusoidal", "learned", "none"], ["tied", "untied"], [True, False])
     ),
 )
 def test_logits_of_every_shape_agree(order, norm, positions, head, shared, tmp_path):

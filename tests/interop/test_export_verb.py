@@ -132,15 +132,15 @@ def test_several_models_in_one_are_refused(form, tmp_path):
 @pytest.mark.parametrize(
     "changes, named",
     [
-        ({"encoder.activation": "swiglu"}, r"encoder\.think=swiglu"),
-        ({"decoder.activation": "gelu-tanh"}, r"decoder\.think=gelu-tanh"),
-        ({"decoder.kv_heads": 1}, r"decoder\.key_heads=1"),
-        ({"encoder.bias": "plain"}, r"encoder\.matrices=plain"),
-        ({"decoder.norm_eps": 1e-3}, r"decoder\.epsilon=0\.001"),
-        ({"target.head": "plain"}, r"target\.head=plain"),
-        ({"target.embedding.scale": "plain"}, r"target\.frontend\.vectors=plain"),
-        ({"source.embedding.positions": "rotary"}, r"source\.frontend\.positions=rotary"),
-        ({"target.embedding.positions": "alibi"}, r"target\.frontend\.positions=alibi"),
+        ({"encoder.activation": "swiglu"}, r"encoder\.activation=swiglu"),
+        ({"decoder.activation": "gelu-tanh"}, r"decoder\.activation=gelu-tanh"),
+        ({"decoder.kv_heads": 1}, r"decoder\.kv_heads=1"),
+        ({"encoder.bias": False}, r"encoder\.bias=false"),
+        ({"decoder.norm_eps": 1e-3}, r"decoder\.norm_eps=0\.001"),
+        ({"target.head": "untied-no-bias"}, r"target\.head=untied-no-bias"),
+        ({"target.embedding.scale": False}, r"target\.embedding\.scale=false"),
+        ({"source.embedding.positions": "rotary"}, r"source\.embedding\.positions=rotary"),
+        ({"target.embedding.positions": "alibi"}, r"target\.embedding\.positions=alibi"),
     ],
     ids=str,
 )
@@ -234,7 +234,7 @@ def test_notes_name_the_differences():
     [
         ({}, 1024),
         ({"source.max_tokens": 1500}, 1501),
-        ({"target.longest": 1300}, 1301),
+        ({"target.max_tokens": 1300}, 1301),
         ({"source.max_tokens": 2}, 1024),
     ],
     ids=str,

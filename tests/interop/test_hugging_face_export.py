@@ -163,7 +163,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize(
     "shape, head, kinds",
-    list(product(SHAPES, ["tied", "free"], [("bpe",), ("characters", "words"), ("bpe", "characters")])),
+    list(product(SHAPES, ["tied", "untied"], [("bpe",), ("characters", "words"), ("bpe", "characters")])),
 )
 def test_logits_of_every_shape_agree(shape, head, kinds, tmp_path):
     order, positions = shape
@@ -225,10 +225,10 @@ def test_sampling_goes_along():
     [
         ({"encoder.norm": "rms"}, "encoder.norm=rms"),
         ({"decoder.norm": "batch"}, "decoder.norm=batch"),
-        ({"encoder.norm_order": "post"}, "encoder.norm_order=post and decoder.order=pre"),
+        ({"encoder.norm_order": "post"}, "encoder.norm_order=post and decoder.norm_order=pre"),
         ({"encoder.width": 32}, "encoder.width=32 and decoder.width=16"),
         (
-            {"encoder.norm_order": "post", "decoder.order": "post", "target.embedding.positions": "learned"},
+            {"encoder.norm_order": "post", "decoder.norm_order": "post", "target.embedding.positions": "learned"},
             "target.embedding.positions=learned",
         ),
     ],

@@ -82,7 +82,7 @@ def test_the_graphs_give_200_sentences_the_same_answers(order, num_beams):
 @pytest.mark.parametrize("order", ["pre", "post"])
 def test_the_graphs_step_as_every_transformer_does(order, norm, positions):
     both = make_tokenizers("characters", "words")
-    model = random_model(small_settings(both, positions, "free", norm_order=order, norm=norm, width=16, heads=2), both)
+    model = random_model(small_settings(both, positions, "untied", norm_order=order, norm=norm, width=16, heads=2), both)
     assert_same_steps(model, torch_graphs(model))
 
 

@@ -33,14 +33,14 @@ LABELS, SIDE = ("cat", "狗", "mat"), 12
 BLOCKS = TransformerSettings(width=16, depth=1, heads=2, activation="gelu")
 
 
-def settings(frontend, encoder=BLOCKS, pooling="class-token", channels=3) -> ModelSettings:
-    source = ImageSource(image_size=SIDE, channels=channels, frontend=frontend)
+def settings(embedding, encoder=BLOCKS, pooling="cls", channels=3) -> ModelSettings:
+    source = ImageSource(image_size=SIDE, channels=channels, embedding=embedding)
     return ModelSettings(source=source, target=ImageLabel(pooling=pooling), encoder=encoder)
 
 
 SHAPES = {
     "vit": settings(PatchEmbeddingSettings(size=4)),
-    "attention, sines": settings(PatchEmbeddingSettings(size=4, positions="sinusoidal"), pooling="attention"),
+    "attention, sines": settings(PatchEmbeddingSettings(size=4, positions="sinusoidal"), pooling="map"),
     "hybrid, mean, gray": settings(ConvStemSettings(depth=2), pooling="mean", channels=1),
     "cnn": settings(EveryPixel(), ResNetSettings(width=16, stages=2, depth=1), "mean"),
     "cnn, group norm": settings(EveryPixel(), ResNetSettings(width=16, stages=2, depth=1, norm="group"), "mean"),
@@ -125,7 +125,7 @@ def test_recurrent_encoders_are_refused():
 
 
 def test_a_model_without_labels_is_refused():
-    with pytest.raises(UserError, match=r"target\.kind=vector"):
+    with pytest.raises(UserError, match=r"target\.kind=embedding"):
         check_classifier(
-            settings(PatchEmbeddingSettings(size=4)).model_copy(update={"target": EmbeddingTarget(pooling="first")})
+            settings(PatchEmbeddingSettings(size=4)).model_copy(update={"target": EmbeddingTarget(pooling="cls")})
         )

@@ -30,10 +30,10 @@ LABELS = ("cat", "狗", "mat")
 BLOCKS = TransformerSettings(width=24, depth=2, heads=3, activation="gelu", mlp_ratio=1.5)
 
 
-def settings(pooling="class-token", positions="learned", channels=3, **changes) -> ModelSettings:
-    frontend = PatchEmbeddingSettings(size=4, positions=positions)
+def settings(pooling="cls", positions="learned", channels=3, **changes) -> ModelSettings:
+    embedding = PatchEmbeddingSettings(size=4, positions=positions)
     return ModelSettings(
-        source=ImageSource(image_size=20, channels=channels, frontend=frontend),
+        source=ImageSource(image_size=20, channels=channels, embedding=embedding),
         target=ImageLabel(pooling=pooling),
         encoder=BLOCKS.model_copy(update=changes),
     )
@@ -108,15 +108,15 @@ def test_the_exported_preprocessor_normalizes_alike(tmp_path):
         (settings(norm_order="post"), "encoder.norm_order=post"),
         (settings(norm="rms"), "encoder.norm=rms"),
         (settings(activation="swiglu"), "encoder.activation=swiglu"),
-        (settings(matrices="plain"), "encoder.bias=plain"),
+        (settings(bias=False), "encoder.bias=false"),
         (settings(kv_heads=1), "encoder.kv_heads=1"),
         (
-            settings().model_copy(update={"source": ImageSource(image_size=20, frontend=ConvStemSettings(depth=2))}),
-            "frontend.kind=stem",
+            settings().model_copy(update={"source": ImageSource(image_size=20, embedding=ConvStemSettings(depth=2))}),
+            "embedding.kind=conv-stem",
         ),
         (
             ModelSettings(
-                source=ImageSource(image_size=20, frontend=EveryPixel()),
+                source=ImageSource(image_size=20, embedding=EveryPixel()),
                 target=ImageLabel(pooling="mean"),
                 encoder=ResNetSettings(width=16),
             ),
@@ -133,7 +133,7 @@ def test_what_the_layout_has_no_place_for_is_refused_before_anything_is_written(
 @pytest.mark.parametrize("check", [seq2seq_layout, check_onnx, check_ct2])
 def test_image_captioning_models_are_refused(check):
     writes = ModelSettings(
-        source=ImageSource(image_size=20, frontend=PatchEmbeddingSettings(size=4)),
+        source=ImageSource(image_size=20, embedding=PatchEmbeddingSettings(size=4)),
         target=TextTarget(),
         encoder=TransformerSettings(),
         decoder=TransformerSettings(),

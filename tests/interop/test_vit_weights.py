@@ -251,7 +251,7 @@ def test_attention_pooling_by_the_formula(arrays, tmp_path):
 def test_a_file_without_a_head_gives_vectors(arrays, tmp_path):
     np.savez(tmp_path / "it.npz", **{name: each for name, each in arrays.items() if not name.startswith("head")})
     stored = read_model(tmp_path / "it.npz", CPU)
-    assert stored.config.model.target.kind == "vector"
+    assert stored.config.model.target.kind == "embedding"
     assert not stored.tokenizers.labels
 
 

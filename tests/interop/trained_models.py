@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from seq2see.core.batch import NOT_ASKED, Batch, Sequences
+from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
 from seq2see.decoding.engine import GenerativeModel, decode
 from seq2see.decoding.hypotheses import Hypothesis
 from seq2see.decoding.settings import Decoding, make_limits, make_logits_processors, make_sampler
@@ -56,7 +56,7 @@ def make_tokenizers(kind: str, other: str = "") -> Tokenizers:
 def small_settings(both: Tokenizers, positions: str = "sinusoidal", head: str = "tied", **stack) -> ModelSettings:
     """Settings of a small Transformer that goes with these tokenizers."""
     part = TransformerSettings(**{"width": 40, "depth": 2, "heads": 4, "dropout": 0.0} | stack)
-    text = {"frontend": TokenEmbeddingSettings(positions=positions), "tokenizer": WordLevel()}
+    text = {"embedding": TokenEmbeddingSettings(positions=positions), "tokenizer": WordLevel()}
     vocabulary = "shared" if both.shared else "separate"
     return ModelSettings(
         source=Text(**text), target=TextTarget(**text, head=head, vocabulary=vocabulary), encoder=part, decoder=part
@@ -72,7 +72,7 @@ def stored_model(settings: ModelSettings, both: Tokenizers, module: nn.Module, *
 def trained_translator(order: str) -> StoredModel:
     """A translator of the pocket's sentences: pre-norm with two vocabularies, or post-norm with one."""
     both = make_tokenizers("characters", "words") if order == "pre" else make_tokenizers("words")
-    settings = small_settings(both, norm_order=order, head="free")
+    settings = small_settings(both, norm_order=order, head="untied")
     module = fresh_model(settings, both.sizes, "xavier", seed=1)
     with without_shape_checks():
         train(
@@ -94,7 +94,7 @@ def train(module: nn.Module, pairs: PairDataset, steps: int) -> None:
     for _ in range(steps):
         batch = pairs.batch(order.integers(len(pairs), size=16))
         logits = module(batch).flatten(0, 1)
-        loss = nn.functional.cross_entropy(logits, batch.labels.flatten(), ignore_index=NOT_ASKED)
+        loss = nn.functional.cross_entropy(logits, batch.labels.flatten(), ignore_index=IGNORE_INDEX)
         loss.backward()
         nn.utils.clip_grad_norm_(module.parameters(), 1.0)
         optimizer.step()

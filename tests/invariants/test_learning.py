@@ -48,7 +48,7 @@ def step_in_micro_batches(
     """The figures of one step, and the gradient it took: what plain descent at rate 1 changed."""
     model.load_state_dict(first_weights(name))
     before = [weight.detach().clone() for weight in model.parameters()]
-    plain = {"optimizer": SGD(momentum=0.0), "schedule": Constant(), "rate": 1.0, "clip": 0.0, "steps": 5}
+    plain = {"optimizer": SGD(momentum=0.0), "schedule": Constant(), "learning_rate": 1.0, "max_grad_norm": 0.0, "steps": 5}
     settings = Training(accumulate=accumulate, **plain)
     figures = Trainer(model, NextToken(label_smoothing=0.1), settings, CPU).train_step(batch)
     after = [weight.detach() for weight in model.parameters()]
@@ -86,10 +86,10 @@ def test_without_dropout_training_mode_computes_what_eval_mode_does(name):
 
 def test_what_dropout_gives_is_right_on_average():
     model, batch = perturbed_model(FAMILIES["transformer, pre-norm"]), pairs([3])
-    for frontend, tokens in ((model.source, batch.source), (model.target, batch.target)):
-        expected = frontend(tokens).values
-        frontend.train()
-        drawn = torch.stack([frontend(tokens).values for _ in range(2000)])
+    for embedding, tokens in ((model.source, batch.source), (model.target, batch.target)):
+        expected = embedding(tokens).values
+        embedding.train()
+        drawn = torch.stack([embedding(tokens).values for _ in range(2000)])
         error = drawn.std(0) / 2000**0.5
         assert ((drawn.mean(0) - expected).abs() <= 4.5 * error + 1e-6).all()
 
@@ -105,7 +105,7 @@ from seq2see.training.optimizer_settings import SGD
 from seq2see.training.schedules import Constant
 from seq2see.training.settings import Training
 
-plain = {"optimizer": SGD(momentum=0.0), "schedule": Constant(), "rate": 1.0, "clip": 0.0}
+plain = {"optimizer": SGD(momentum=0.0), "schedule": Constant(), "learning_rate": 1.0, "max_grad_norm": 0.0}
 batch, results = pairs([3, 5, 2]), []
 for compile in (False, True):
     model = stirred(FAMILIES[sys.argv[1]].with_(**{"encoder.dropout": 0.0, "decoder.dropout": 0.0}))
@@ -147,12 +147,12 @@ def test_every_architecture_can_overfit_one_batch(name):
     assert trainer.step < settings.steps
     with trainer.evaluation_model() as learned, torch.no_grad():
         answers = learned(batch).argmax(-1)
-    assert torch.equal(answers[batch.asked], batch.labels[batch.asked])
+    assert torch.equal(answers[batch.label_mask], batch.labels[batch.label_mask])
 
 
 def test_an_untrained_model_has_a_high_loss():
     """The other side of the test above: it begins far from an answer."""
     batch = pairs([4, 3, 5], [3, 4, 2], seed=3)
     model = fresh_model(FAMILIES["transformer, pre-norm"], (SOURCE_SIZE, TARGET_SIZE), "xavier", seed=1).eval()
-    loss = NextToken().loss(model.hidden(batch), model.head, batch.labels).item() / int(batch.asked.sum())
+    loss = NextToken().loss(model.hidden(batch), model.head, batch.labels).item() / int(batch.label_mask.sum())
     assert 1.5 < loss < 5.0

@@ -71,8 +71,8 @@ def test_the_past_has_no_gradient_towards_the_future(name, seed, times, data):
 ENCODERS = {
     "transformer": (transformer(), range(7)),
     "recurrent, both ways": (recurrent_encoder("gru"), range(7)),
-    "recurrent, forward": (recurrent_encoder("gru", "forward"), range(1)),
-    "convolutional": (gated_cnn(), range(3)),  # two windows of three places see two places ahead
+    "recurrent, forward": (recurrent_encoder("gru", False), range(1)),
+    "gated-cnn": (gated_cnn(), range(3)),  # two windows of three places see two places ahead
 }
 
 

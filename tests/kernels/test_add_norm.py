@@ -175,7 +175,7 @@ def test_who_reads_the_stream_next_is_known_from_the_step_before(monkeypatch):
             near = 0.02 * float(grad_output.abs().max())
             torch.testing.assert_close(slopes_found[id(stack.get_parameter(name))], grad_output, rtol=0, atol=near)
         stack.zero_grad()
-    assert not async_grads.next_norms.written
+    assert not async_grads.next_norms.layer_outputs
     assert not async_grads.next_norms.normalized
 
 

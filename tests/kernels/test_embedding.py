@@ -20,14 +20,14 @@ DTYPES = [(torch.float32, 1e-6), (torch.bfloat16, 2**-6)]
 
 
 @pytest.mark.parametrize("dtype, near", DTYPES, ids=["float32", "bf16"])
-@pytest.mark.parametrize("frontend", [TokenEmbedding, UnscaledTokenEmbedding])
+@pytest.mark.parametrize("embedding", [TokenEmbedding, UnscaledTokenEmbedding])
 @pytest.mark.parametrize("positions", ["sines", "table", "none"])
 @pytest.mark.parametrize("width", [16, 10])
-def test_a_vector_is_that_of_the_frontend(width, positions, frontend, dtype, near):
+def test_a_vector_is_that_of_the_frontend(width, positions, embedding, dtype, near):
     from seq2see.kernels.embedding import EmbeddingTables, embed_tokens
 
     ways = {"sines": SinusoidalPositions(width), "table": LearnedPositions(width, 30), "none": NoPositions(width)}
-    plain = frontend(nn.Embedding(20, width), ways[positions], 0.1).eval().to(DEVICE)
+    plain = embedding(nn.Embedding(20, width), ways[positions], 0.1).eval().to(DEVICE)
     plain._apply(lambda each: each.to(dtype) if isinstance(each, nn.Parameter) else each)  # as `to_bf16` does
     places = {"sines": lambda: ways["sines"].frequencies, "table": lambda: ways["table"].table.weight}
     table = plain.table.weight.detach()

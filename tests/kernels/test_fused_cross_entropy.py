@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from seq2see.core.batch import NOT_ASKED
+from seq2see.core.batch import IGNORE_INDEX
 from seq2see.training.chunked_cross_entropy import chunked_loss, cross_entropy_in_place
 
 pytestmark = [
@@ -30,7 +30,7 @@ def test_loss_and_gradient_are_those_of_the_plain_definition(vocab, label_smooth
     scores[:, 0] += 300 * torch.randn(vocab, device=DEVICE)  # far apart: nothing may overflow
     bias = torch.randn(vocab, device=DEVICE) if biased else None
     labels = torch.randint(0, vocab, (9,), device=DEVICE)
-    labels[[2, 8]] = NOT_ASKED
+    labels[[2, 8]] = IGNORE_INDEX
     expected = (scores + (bias if biased else 0)).double()
     loss = cross_entropy_in_place(expected, labels, label_smoothing, r_drop)
     found, grad = fused_cross_entropy(scores, bias, labels, label_smoothing, r_drop)

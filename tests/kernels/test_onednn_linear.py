@@ -99,7 +99,7 @@ def test_small_products_stay_with_torch(rows, asked):
 
 
 @pytest.mark.parametrize(
-    ("changes", "counted"), [({}, True), ({"kernels": False}, False), ({"precision": "bf16"}, False)]
+    ("changes", "counted"), [({}, True), ({"custom_kernels": False}, False), ({"precision": "bf16"}, False)]
 )
 def test_a_trainer_on_a_cpu_takes_them_in_float32_unless_told_otherwise(changes, counted, used):
     trainer = Trainer(perturbed_model(FAMILIES["transformer, pre-norm"]), NextToken(), Training(**changes), CPU)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from seq2see.kernels.async_layers import pieces as pieces_of
 from seq2see.kernels.async_weight_grad import AsyncWeightGrads, plain_sum
 from seq2see.layers.attention import SelfAttention, eager_attention, fused_attention, split_heads
-from seq2see.layers.masks import MayLook, causal_mask
+from seq2see.layers.masks import AttentionMask, causal_mask
 
 pytestmark = [
     pytest.mark.triton,
@@ -63,7 +63,7 @@ def test_it_is_the_plain_formula_in_the_output_and_in_every_gradient(queries, ke
     found, expected = [], []
     for way, dtype, results in ((short_attention, DTYPE, found), (eager_attention, torch.float64, expected)):
         parts = [each.detach().to(dtype).requires_grad_() for each in (q, k, v)]
-        attention_forward = (mask, is_causal) if way is short_attention else (MayLook(mask, is_causal),)
+        attention_forward = (mask, is_causal) if way is short_attention else (AttentionMask(mask, is_causal),)
         output = way(*parts, *attention_forward)
         results += [output, *torch.autograd.grad(output, parts, grad_output.to(dtype))]
     for actual, theirs in zip(found, expected, strict=True):

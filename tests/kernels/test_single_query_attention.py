@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from seq2see.layers.attention import KeyValueCache, eager_attention, merge_heads, split_heads
-from seq2see.layers.masks import MayLook, cache_mask
+from seq2see.layers.masks import AttentionMask, cache_mask
 
 pytestmark = pytest.mark.triton
 
@@ -60,7 +60,7 @@ def test_looking_across_is_the_plain_formula_where_one_may_look(heads, times, si
     keys, values = (drawn(rows, heads, times, size, dtype=dtype) for _ in range(2))
     mask = torch.rand(rows, 1, 1, times, device=DEVICE) > 0.4
     asked = split_heads(queries[:, None], heads).double()
-    expected = merge_heads(eager_attention(asked, keys.double(), values.double(), MayLook(mask)))[:, 0]
+    expected = merge_heads(eager_attention(asked, keys.double(), values.double(), AttentionMask(mask)))[:, 0]
     found = single_query_cross_attention(queries, keys, values, mask)
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=near * (1e-3 + float(expected.abs().max())))
 

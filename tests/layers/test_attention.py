@@ -24,7 +24,7 @@ from seq2see.layers.attention import (
     merge_heads,
     split_heads,
 )
-from seq2see.layers.masks import MayLook, cache_mask, causal_mask, full_mask, padding_mask
+from seq2see.layers.masks import AttentionMask, cache_mask, causal_mask, full_mask, padding_mask
 
 
 def ragged(lengths: list[int], time: int) -> Sequences:
@@ -32,14 +32,14 @@ def ragged(lengths: list[int], time: int) -> Sequences:
 
 
 # Every way of hiding something; rows 3, queries 5, keys 7. "nothing at all" leaves rows without any key.
-MASKS: dict[str, MayLook] = {
+MASKS: dict[str, AttentionMask] = {
     "everyone": full_mask(),
     "causal": causal_mask(),
     "real": padding_mask(ragged([7, 2, 4], 7)),
     "causal and real": causal_mask() & padding_mask(ragged([7, 2, 4], 7)),
     "so far": cache_mask(torch.tensor([[0, 1, 2, 3, 4], [2, 3, 4, 5, 6], [1, 2, 3, 4, 5]]), 7),
     "nothing at all": padding_mask(ragged([0, 7, 0], 7)),
-    "nothing for some queries": MayLook(torch.arange(5)[:, None].expand(3, 1, 5, 7) % 2 == 0),
+    "nothing for some queries": AttentionMask(torch.arange(5)[:, None].expand(3, 1, 5, 7) % 2 == 0),
 }
 every_mask = pytest.mark.parametrize("may_look", MASKS.values(), ids=list(MASKS))
 
@@ -143,7 +143,7 @@ def test_a_cpu_looks_by_plain_products_where_they_are_sooner(dtype, learning, wo
 
 def test_where_nothing_is_hidden_weights_are_those_of_a_table_that_hides_nothing():
     queries, keys, _ = looks(torch.float32)
-    shown = MayLook(torch.ones(1, 1, 5, 7, dtype=torch.bool))
+    shown = AttentionMask(torch.ones(1, 1, 5, 7, dtype=torch.bool))
     assert MASKS["everyone"].is_full
     assert not shown.is_full
     assert torch.equal(attention_weights(queries, keys, MASKS["everyone"]), attention_weights(queries, keys, shown))
@@ -232,10 +232,10 @@ def test_cross_attention_is_torchs_with_the_same_weights():
     own = CrossAttention(width=6, heads=2, memory_width=5).eval()
     theirs = nn.MultiheadAttention(6, 2, kdim=5, vdim=5, batch_first=True).eval()
     with torch.no_grad():
-        theirs.q_proj_weight.copy_(own.queries.weight)
-        theirs.k_proj_weight.copy_(own.keys_values.weight[:6])
-        theirs.v_proj_weight.copy_(own.keys_values.weight[6:])
-        theirs.in_proj_bias.copy_(torch.cat([own.queries.bias, own.keys_values.bias]))
+        theirs.q_proj_weight.copy_(own.q_proj.weight)
+        theirs.k_proj_weight.copy_(own.kv_proj.weight[:6])
+        theirs.v_proj_weight.copy_(own.kv_proj.weight[6:])
+        theirs.in_proj_bias.copy_(torch.cat([own.q_proj.bias, own.kv_proj.bias]))
         theirs.out_proj.weight.copy_(own.out_proj.weight)
         theirs.out_proj.bias.copy_(own.out_proj.bias)
     vectors, memory, source = torch.randn(3, 4, 6), torch.randn(3, 7, 5), ragged([7, 1, 3], 7)

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2see.core.batch import Sequences
-from seq2see.layers.masks import MayLook, cache_mask, causal_mask, full_mask, padding_mask
+from seq2see.layers.masks import AttentionMask, cache_mask, causal_mask, full_mask, padding_mask
 
 CPU = torch.device("cpu")
 
 
-def written(attention_mask: MayLook, queries: int, keys: int) -> list:
+def written(attention_mask: AttentionMask, queries: int, keys: int) -> list:
     """The table of each row, as zeros and ones."""
     return attention_mask.to_dense(queries, keys, CPU)[:, 0].int().tolist()
 
@@ -59,7 +59,7 @@ def test_the_causal_word_stays_a_description_so_that_a_kernel_can_use_its_own():
     assert causal_mask().mask is None
     assert (causal_mask() & full_mask()).mask is None
     assert (full_mask() & causal_mask()).causal_mask
-    assert not (full_mask() & full_mask()).causal_mask
+    assert not (full_mask() & full_mask()).causal
 
 
 token_type_ids = st.lists(st.sampled_from(["real", "so far", "causal", "everyone"]), min_size=2, max_size=4)

@@ -21,7 +21,7 @@ from seq2see.layers.attention import (
     split_heads,
     with_attention_bias,
 )
-from seq2see.layers.masks import MayLook, cache_mask, causal_mask
+from seq2see.layers.masks import AttentionMask, cache_mask, causal_mask
 from seq2see.layers.relative_positions import (
     AlibiPositions,
     RotaryFunction,
@@ -193,7 +193,7 @@ def test_later_times_see_the_same_if_all_stand_later(positions):
     position_ids = torch.arange(4)[None]
     early = attention.step(vectors, cache, position_ids)
     mask = cache_mask(position_ids + 5, 9)
-    mask = MayLook(mask.mask & (torch.arange(9) >= 5))
+    mask = AttentionMask(mask.mask & (torch.arange(9) >= 5))
     assert_close(attention.step(vectors, late, position_ids + 5, mask), early, rtol=1e-4, atol=1e-5)
 
 

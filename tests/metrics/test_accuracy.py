@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from seq2see.core.batch import NOT_ASKED
+from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.errors import UserError
 from seq2see.metrics.accuracy import Accuracy, sentence_accuracy, token_accuracy
 
 
 def test_tokens_that_are_not_asked_for_do_not_count():
-    labels = torch.tensor([[5, 6, 2], [7, 2, NOT_ASKED]])
-    predictions = torch.tensor([[5, 9, 2], [7, 3, NOT_ASKED]])
+    labels = torch.tensor([[5, 6, 2], [7, 2, IGNORE_INDEX]])
+    predictions = torch.tensor([[5, 9, 2], [7, 3, IGNORE_INDEX]])
     assert token_accuracy(predictions, labels) == Accuracy(correct=3, total=5)
 
 

@@ -1,4 +1,4 @@
-"""The notes' BLEU by hand, and the readable standard BLEU against sacrebleu."""
+"""The BLEU of d2l by hand, and the readable standard BLEU against sacrebleu."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sacrebleu.metrics import BLEU
 from seq2see.metrics.d2l_bleu import brevity_penalty, clipped_matches, d2l_bleu, ngram_counts, standard_bleu
 
 
-def test_the_notes_bleu_by_hand():
+def test_the_d2l_bleu_by_hand():
     # 4 of 5 words and 2 of 4 pairs match, no penalty: (4/5)^(1/2) · (2/4)^(1/4)
     score = d2l_bleu(["a", "b", "x", "d", "e"], ["a", "b", "c", "d", "e"], orders=2)
     assert score == pytest.approx(math.sqrt(4 / 5) * (2 / 4) ** (1 / 4))
 
 
-def test_the_notes_bleu_of_a_short_prediction_is_punished_by_length():
+def test_the_d2l_bleu_of_a_short_prediction_is_punished_by_length():
     # Everything matches, but 2 words stand for 4: exp(1 - 4/2).
     assert d2l_bleu(["il", "a"], ["il", "a", "perdu", "."]) == pytest.approx(math.exp(-1))
 

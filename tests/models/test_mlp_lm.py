@@ -1,4 +1,4 @@
-"""Window models by hand: what they compute, and how far back they see."""
+"""MLP language models by hand: what they compute, and the length of their context."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDTH, TIME = 5, 11
 
 def decoder(**changes) -> MLPDecoder:
     torch.manual_seed(3)
-    return MLPDecoder(MLPDecoderSettings(**{"width": WIDTH, "tau": 3, "hidden": 7, "dropout": 0.5} | changes)).eval()
+    return MLPDecoder(MLPDecoderSettings(**{"width": WIDTH, "context": 3, "hidden": 7, "dropout": 0.5} | changes)).eval()
 
 
 def vectors(rows: int = 2) -> Sequences:
@@ -25,61 +25,61 @@ def vectors(rows: int = 2) -> Sequences:
 
 
 @torch.no_grad()
-def test_without_hidden_layers_it_is_one_product_of_the_last_tau_vectors_oldest_first():
-    model, given = decoder(depth=0), vectors()
+def test_without_hidden_layers_it_is_a_linear_function_of_the_last_vectors_oldest_first():
+    model, inputs = decoder(depth=0), vectors()
     time = 6
-    window = torch.cat([given.values[1, time - 2], given.values[1, time - 1], given.values[1, time]])
+    window = torch.cat([inputs.values[1, time - 2], inputs.values[1, time - 1], inputs.values[1, time]])
     by_hand = model.output.weight @ window + model.output.bias
-    torch.testing.assert_close(model(given)[1, time], by_hand)
+    torch.testing.assert_close(model(inputs)[1, time], by_hand)
     assert not list(model.layers)
 
 
 @torch.no_grad()
-def test_a_hidden_layer_is_a_tanh_of_a_product():
-    model, given = decoder(depth=1), vectors()
+def test_a_hidden_layer_is_a_tanh_of_a_linear_layer():
+    model, inputs = decoder(depth=1), vectors()
     layer = model.layers[0].project
-    hidden = torch.tanh(layer.weight @ given.values[0, 2:5].flatten() + layer.bias)
-    torch.testing.assert_close(model(given)[0, 4], model.output.weight @ hidden + model.output.bias)
+    hidden = torch.tanh(layer.weight @ inputs.values[0, 2:5].flatten() + layer.bias)
+    torch.testing.assert_close(model(inputs)[0, 4], model.output.weight @ hidden + model.output.bias)
     assert len(decoder(depth=3).layers) == 3
 
 
 @torch.no_grad()
-def test_before_the_beginning_stand_zeros():
-    model, given = decoder(depth=1), vectors()
-    padded = Sequences(torch.cat([torch.zeros(2, 2, WIDTH), given.values], dim=1), given.lengths + 2)
-    torch.testing.assert_close(model(padded)[:, 2:], model(given))
+def test_the_context_before_the_beginning_is_zero():
+    model, inputs = decoder(depth=1), vectors()
+    padded = Sequences(torch.cat([torch.zeros(2, 2, WIDTH), inputs.values], dim=1), inputs.lengths + 2)
+    torch.testing.assert_close(model(padded)[:, 2:], model(inputs))
 
 
-@pytest.mark.parametrize("tau", [1, 3, 4])
+@pytest.mark.parametrize("context", [1, 3, 4])
 @torch.no_grad()
-def test_it_sees_exactly_tau_vectors(context):
-    model, given = decoder(context=context), vectors()
-    before = model(given)
+def test_the_output_depends_on_exactly_the_context(context):
+    model, inputs = decoder(context=context), vectors()
+    before = model(inputs)
     for time in range(TIME):
-        changed = given.values.clone()
+        changed = inputs.values.clone()
         changed[:, time] += 1
-        moved = (model(Sequences(changed, given.lengths)) - before).abs().amax(dim=(0, 2)) > 1e-6
-        assert moved.nonzero().flatten().tolist() == list(range(time, min(time + context, TIME)))
+        difference = (model(Sequences(changed, inputs.lengths)) - before).abs().amax(dim=(0, 2)) > 1e-6
+        assert difference.nonzero().flatten().tolist() == list(range(time, min(time + context, TIME)))
 
 
 @torch.no_grad()
-def test_its_state_never_grows():
-    model, given = decoder(context=4), vectors()
+def test_the_state_does_not_grow():
+    model, inputs = decoder(context=4), vectors()
     state = model.start(None, 2, TIME)
     for time in range(TIME):
-        _, state = model.step(given.values[:, time : time + 1], state)
+        _, state = model.step(inputs.values[:, time : time + 1], state)
         assert state.past.shape == (2, 3, WIDTH)
-    torch.testing.assert_close(state.past, given.values[:, -3:])
+    torch.testing.assert_close(state.past, inputs.values[:, -3:])
 
 
-def test_dropout_works_in_training_only():
-    model, given = decoder(depth=1), vectors()
-    assert torch.equal(model(given), model(given))
+def test_dropout_acts_in_training_only():
+    model, inputs = decoder(depth=1), vectors()
+    assert torch.equal(model(inputs), model(inputs))
     model.train()
-    assert not torch.equal(model(given), model(given))
+    assert not torch.equal(model(inputs), model(inputs))
 
 
-def test_a_window_cannot_look_at_a_source():
-    tree = {"source": {}, "encoder": {"kind": "transformer"}, "decoder": {"kind": "window"}}
-    with pytest.raises(UserError, match="a window decoder cannot look at a source"):
+def test_an_mlp_decoder_refuses_a_source():
+    tree = {"source": {}, "encoder": {"kind": "transformer"}, "decoder": {"kind": "mlp"}}
+    with pytest.raises(UserError, match="a mlp decoder cannot look at a source"):
         read_tree(ModelSettings, tree)

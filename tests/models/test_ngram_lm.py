@@ -118,4 +118,4 @@ def test_tables_of_another_model_are_refused():
 def test_a_source_is_refused():
     tree = seq2seq_settings(recurrent_encoder("gru"), recurrent_decoder("gru", "additive"), "none").model_dump()
     with pytest.raises(UserError, match="cannot look at a source"):
-        read_tree(ModelSettings, tree | {"decoder": {"kind": "counting"}})
+        read_tree(ModelSettings, tree | {"decoder": {"kind": "ngram"}})

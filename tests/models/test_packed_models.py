@@ -33,13 +33,13 @@ def pairs(monkeypatch) -> PairDataset:
 
 
 def model_for(pairs: PairDataset, positions: str = "sinusoidal", **changes: str) -> Seq2Seq:
-    stack, frontend = (
+    stack, embedding = (
         TransformerSettings(width=12, depth=2, heads=3, dropout=0.0, **changes),
         TokenEmbeddingSettings(positions=positions),
     )
     settings = ModelSettings(
-        source=Text(frontend=frontend), encoder=stack, decoder=stack,
-        target=TextTarget(frontend=frontend, vocabulary="shared"),
+        source=Text(embedding=embedding), encoder=stack, decoder=stack,
+        target=TextTarget(embedding=embedding, vocabulary="shared"),
     )  # fmt: skip
     size = len(pairs.tokenizers["target"])
     return fresh_model(settings, (size, size), "xavier", seed=3).eval()

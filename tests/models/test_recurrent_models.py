@@ -136,9 +136,9 @@ def test_every_look_depends_on_the_source(look):
 
 
 def test_a_summary_at_every_step_is_seen_beyond_the_first_state():
-    decoder, memory = decoder_for("every-step"), memory_for("every-step")
+    decoder, memory = decoder_for("context-vector"), memory_for("context-vector")
     state = decoder.start(memory, rows=3, max_length=1)
-    other = decoder.start(memory_for("every-step"), rows=3, max_length=1).with_cells(state.cell_state)
+    other = decoder.start(memory_for("context-vector"), rows=3, max_length=1).with_cells(state.cell_state)
     vector = torch.randn(3, 1, 7)
     assert not torch.allclose(decoder.step(vector, state)[0], decoder.step(vector, other)[0])
 
@@ -198,7 +198,7 @@ def test_the_output_of_dot_attention_is_a_squashed_join_of_context_and_state():
 
 
 def test_the_first_state_is_a_squashed_projection_of_the_summary():
-    decoder, memory = decoder_for("first-state", "lstm"), memory_for("first-state")
+    decoder, memory = decoder_for("none", "lstm"), memory_for("none")
     state = decoder.start(memory, rows=3, max_length=1)
     expected = torch.tanh(decoder.bridge.project(memory.pooled)).view(3, 2, 2, 5)
     assert_close(state.hidden, expected[:, 0])
@@ -217,14 +217,14 @@ def test_the_summary_can_be_handed_over_unchanged():
 
 
 def test_without_an_encoder_a_decoder_is_a_language_model():
-    settings = RecurrentDecoderSettings(width=5, attention="first-state", cell="lstm")
+    settings = RecurrentDecoderSettings(width=5, attention="none", cell="lstm")
     decoder = RecurrentDecoder.from_settings(settings, memory_width=None).eval()
     state = decoder.start(None, rows=2, max_length=3)
     assert state.hidden.count_nonzero() == 0
     vectors = torch.randn(2, 3, 5)
     hidden, _ = decoder.step(vectors, state)
     assert_close(decoder(Sequences(vectors, torch.tensor([3, 3])), None), hidden)
-    with pytest.raises(UserError, match="first-state"):
+    with pytest.raises(UserError, match="none"):
         RecurrentDecoder.from_settings(RecurrentDecoderSettings(), memory_width=None)
 
 
@@ -253,14 +253,14 @@ def test_a_pair_trains_and_steps_in_bf16(look, cell):
 
 def test_each_word_means_its_class():
     cells = {
-        "elman": RNNCell,
-        "elman-relu": ReluRNNCell,
+        "rnn": RNNCell,
+        "rnn-relu": ReluRNNCell,
         "gru": GRUCell,
         "lstm": LSTMCell,
-        "notes-gru": ResetBeforeGRUCell,
+        "gru-reset-before": ResetBeforeGRUCell,
     }
     for word, cell_class in cells.items():
-        encoder = RecurrentEncoder.from_settings(RecurrentEncoderSettings(width=4, cell=word, direction="forward"))
+        encoder = RecurrentEncoder.from_settings(RecurrentEncoderSettings(width=4, cell=word, bidirectional=False))
         assert type(encoder.stack.cells[0]) is cell_class
         assert type(decoder_for("dot", word).stack.cells[0]) is cell_class
     looks = {
@@ -280,7 +280,7 @@ def test_two_directions_have_weights_of_their_own():
 
 
 def test_a_word_that_does_not_exist_is_answered_with_those_that_do():
-    with pytest.raises(UserError, match="notes-gru"):
+    with pytest.raises(UserError, match="gru-reset-before"):
         read_tree(RecurrentEncoderSettings, {"cell": "gruu"})
     with pytest.raises(UserError, match="additive"):
         RecurrentDecoderSettings().with_(attention="aditive")
@@ -294,9 +294,9 @@ def test_a_word_that_does_not_exist_is_answered_with_those_that_do():
 def writer(**changes):
     awd = {"words": 0.3, "inputs": 0.3, "weights": 0.3, "outputs": 0.3}
     decoder = RecurrentDecoderSettings(
-        **{"cell": "lstm", "look": "first-state", "width": 24, "depth": 2, "vectors": 20, "locked": awd} | changes
+        **{"cell": "lstm", "attention": "none", "width": 24, "depth": 2, "embedding_width": 20, "awd": awd} | changes
     )
-    settings = ModelSettings(target=TextTarget(frontend=TokenEmbeddingSettings(positions="none")), decoder=decoder)
+    settings = ModelSettings(target=TextTarget(embedding=TokenEmbeddingSettings(positions="none")), decoder=decoder)
     return fresh_model(settings, (13, 13), "xavier", seed=1)
 
 
@@ -318,9 +318,9 @@ def test_a_head_shares_a_table_that_is_narrower_than_the_state():
     assert_close(logits, model(text))
 
 
-@pytest.mark.parametrize("cell", ["elman", "gru", "lstm"])
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 def test_a_last_layer_can_be_as_narrow_as_a_tokens_vector(cell):
-    model, text = writer(cell=cell, embedding_width=7, depth=3, projection="layer").eval(), a_text()
+    model, text = writer(cell=cell, embedding_width=7, depth=3, projection="last-layer").eval(), a_text()
     assert [each.width for each in model.decoder.stack.cells] == [24, 24, 7]
     assert not [name for name, _ in model.decoder.output_projection.named_parameters()]
     hidden = model.hidden(text).values
@@ -336,8 +336,8 @@ def test_a_last_layer_can_be_as_narrow_as_a_tokens_vector(cell):
 
 
 def test_a_narrow_last_layer_is_for_language_models():
-    settings = RecurrentDecoderSettings(width=8, embedding_width=4, projection="layer")
-    with pytest.raises(UserError, match=r"decoder\.narrowing=matrix"):
+    settings = RecurrentDecoderSettings(width=8, embedding_width=4, projection="last-layer")
+    with pytest.raises(UserError, match=r"decoder\.projection=linear"):
         RecurrentDecoder.from_settings(settings, memory_width=8)
 
 
@@ -369,8 +369,8 @@ def test_what_the_head_sees_misses_the_same_numbers_at_all_times():
 
 
 def test_weights_that_no_kernel_reads_with_cannot_fall_out():
-    with pytest.raises(UserError, match="weights of 'notes-gru' cannot be dropped"):
-        writer(cell="notes-gru")
+    with pytest.raises(UserError, match="weights of 'gru-reset-before' cannot be dropped"):
+        writer(cell="gru-reset-before")
 
 
 def test_locked_masks_are_for_language_models():

@@ -29,9 +29,9 @@ BLOCKS = TransformerSettings(width=16, depth=1, heads=2)
 SIDE = 16
 
 
-def settings(frontend, encoder, pooling="mean", **changes) -> ModelSettings:
+def settings(embedding, encoder, pooling="mean", **changes) -> ModelSettings:
     return ModelSettings(
-        source=ImageSource(image_size=SIDE, frontend=frontend, **changes),
+        source=ImageSource(image_size=SIDE, embedding=embedding, **changes),
         target=ImageLabel(pooling=pooling),
         encoder=encoder,
     )
@@ -45,7 +45,7 @@ def images(rows: int = 3, side: int = SIDE, channels: int = 3) -> Batch:
 MODELS = {
     "cnn": settings(PixelEmbeddingSettings(), CNN),
     "cnn on patches": settings(PatchEmbeddingSettings(size=4, positions="none"), CNN),
-    "hybrid": settings(ConvStemSettings(depth=2), BLOCKS, "class-token"),
+    "hybrid": settings(ConvStemSettings(depth=2), BLOCKS, "cls"),
     "hybrid, mean": settings(ConvStemSettings(depth=1, positions="sinusoidal"), BLOCKS),
     "hybrid behind a cnn": settings(ResNetStemSettings(stages=2), BLOCKS),
     "transformer on pixels": settings(PixelEmbeddingSettings(), BLOCKS),
@@ -93,8 +93,8 @@ def test_a_cnn_is_not_told_where_a_pixel_stands_and_a_shifted_image_shifts_its_m
 
 
 def test_a_frontend_hands_on_the_grid_until_a_token_stands_in_front():
-    frontend = build_model(MODELS["cnn"], 0, 5).source
-    seen = frontend(images().source)
+    embedding = build_model(MODELS["cnn"], 0, 5).source
+    seen = embedding(images().source)
     assert isinstance(seen, PatchGrid)
     assert seen.grid == (SIDE, SIDE)
     assert not isinstance(build_model(MODELS["hybrid"], 0, 5).source(images().source), PatchGrid)
@@ -103,8 +103,8 @@ def test_a_frontend_hands_on_the_grid_until_a_token_stands_in_front():
 def test_the_map_of_a_whole_resnet_may_be_a_hybrids_frontend():
     """Dosovitskiy et al. 2021, section 3.1, "Hybrid Architecture"."""
     seen = nn.Sequential(conv2d(3, 4, 3), ResNet(16, 1, 3, "group"))
-    frontend = ImageEmbedding(seen, LearnedPositions2d(16, (4, 4)), nn.Identity(), 0.0)
-    rows = frontend(images().source)
+    embedding = ImageEmbedding(seen, LearnedPositions2d(16, (4, 4)), nn.Identity(), 0.0)
+    rows = embedding(images().source)
     assert rows.values.shape == (3, 16, 16)
     assert rows.grid == (4, 4)
 
@@ -117,7 +117,7 @@ def test_gray_images():
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        (lambda: settings(PixelEmbeddingSettings(), CNN, "class-token"), "summary=mean"),
+        (lambda: settings(PixelEmbeddingSettings(), CNN, "cls"), "pooling=mean"),
         (lambda: settings(PixelEmbeddingSettings(), CNN, "attention"), "needs encoder.kind=transformer"),
         (lambda: settings(PixelEmbeddingSettings(), ResNetSettings(width=20)), "cannot be halved"),
         (lambda: settings(ConvStemSettings(depth=5), BLOCKS), "multiple"),

@@ -30,8 +30,8 @@ TOKENS = torch.tensor([[3, 4, 5], [6, 7, 0]])
 
 def test_a_token_is_its_vector_times_the_root_of_the_width_plus_its_position():
     table = nn.Embedding(8, 4)
-    frontend = TokenEmbedding(table, SinusoidalPositions(4), dropout=0.0)
-    vectors = frontend(Sequences(TOKENS, torch.tensor([3, 2])))
+    embedding = TokenEmbedding(table, SinusoidalPositions(4), dropout=0.0)
+    vectors = embedding(Sequences(TOKENS, torch.tensor([3, 2])))
     place = torch.tensor([math.sin(2), math.cos(2), math.sin(0.02), math.cos(0.02)])
     assert_close(vectors.values[0, 2], 2 * table.weight[5] + place)
     assert_close(vectors.values[1, 0], 2 * table.weight[6] + torch.tensor([0.0, 1, 0, 1]))
@@ -39,19 +39,19 @@ def test_a_token_is_its_vector_times_the_root_of_the_width_plus_its_position():
 
 
 def test_tokens_at_given_times_get_the_positions_of_these_times():
-    frontend = TokenEmbedding(nn.Embedding(8, 4), SinusoidalPositions(4), dropout=0.0)
-    sequence = frontend(Sequences(TOKENS[:1], torch.tensor([3]))).values
-    later = frontend.embed_at(torch.tensor([[5], [4]]), torch.tensor([[2], [1]]))
+    embedding = TokenEmbedding(nn.Embedding(8, 4), SinusoidalPositions(4), dropout=0.0)
+    sequence = embedding(Sequences(TOKENS[:1], torch.tensor([3]))).values
+    later = embedding.embed_at(torch.tensor([[5], [4]]), torch.tensor([[2], [1]]))
     assert_close(later[:, 0], sequence[0, [2, 1]])
 
 
 def test_dropout_of_a_frontend_acts_on_the_sum_and_only_in_training():
     table = nn.Embedding(8, 100)
-    frontend = TokenEmbedding(table, SinusoidalPositions(100), dropout=0.5)
+    embedding = TokenEmbedding(table, SinusoidalPositions(100), dropout=0.5)
     tokens = Sequences(TOKENS, torch.tensor([3, 2]))
-    dropped = frontend(tokens).values
-    frontend.eval()
-    clean = frontend(tokens).values
+    dropped = embedding(tokens).values
+    embedding.eval()
+    clean = embedding(tokens).values
     kept = dropped != 0
     assert_close(dropped[kept], 2 * clean[kept])
     assert 0.4 < kept.float().mean() < 0.6

@@ -14,9 +14,9 @@ from seq2see.models.settings import ModelSettings, Series
 from seq2see.training.objectives import NextValue
 
 DECODERS = {
-    "linear": {"kind": "window", "width": 1, "tau": 3, "depth": 0},
-    "mlp": {"kind": "window", "width": 4, "tau": 3, "hidden": 5},
-    "gru": {"kind": "recurrent", "width": 8, "look": "first-state"},
+    "linear": {"kind": "mlp", "width": 1, "context": 3, "depth": 0},
+    "mlp": {"kind": "mlp", "width": 4, "context": 3, "hidden": 5},
+    "gru": {"kind": "recurrent", "width": 8, "attention": "none"},
     "gpt": {"kind": "transformer", "width": 8, "heads": 2, "depth": 2},
 }
 
@@ -70,7 +70,7 @@ def test_the_loss_is_the_squared_error_of_what_is_asked_for():
     "tree, complaint",
     [
         ({"target": {"kind": "series"}}, r"needs \[decoder\]"),
-        ({"target": {"kind": "series"}, "decoder": {"kind": "counting"}}, "cannot be counted"),
+        ({"target": {"kind": "series"}, "decoder": {"kind": "ngram"}}, "cannot be counted"),
         (
             {"source": {}, "encoder": {"kind": "transformer"}, "target": {"kind": "series"}}
             | {"decoder": {"kind": "transformer"}},

@@ -21,7 +21,7 @@ def encoders() -> dict[str, torch.nn.Module]:
     built: dict[str, torch.nn.Module] = {}
     for cell in CELLS:
         for direction in ("forward", "both"):
-            settings = RecurrentEncoderSettings(width=6, depth=2, cell=cell, direction=direction)
+            settings = RecurrentEncoderSettings(width=6, depth=2, cell=cell, bidirectional=direction == "both")
             built[f"{cell}-{direction}"] = RecurrentEncoder.from_settings(settings, input_width=7).eval()
     settings = GatedCNNSettings(width=6, depth=2)
     built["convolutional"] = GatedCNN.from_settings(settings, input_width=7).eval()
@@ -67,5 +67,5 @@ def test_the_summary_of_a_convolutional_encoder_is_the_mean_of_real_places():
 
 
 def test_an_odd_width_cannot_be_shared_by_two_directions():
-    with pytest.raises(UserError, match=r"width of 7.*direction=forward"):
+    with pytest.raises(UserError, match=r"width of 7.*bidirectional=false"):
         RecurrentEncoder.from_settings(RecurrentEncoderSettings(width=7))

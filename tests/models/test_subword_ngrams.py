@@ -73,9 +73,9 @@ def test_the_number_of_a_word_by_hand():
 
 
 def test_the_vector_of_a_word_by_hand():
-    frontend = NgramEmbedding(buckets=1000, width=2, max_n=2, word_dropout=0.0, dropout=0.0)
-    torch.nn.init.ones_(frontend.table.weight)
-    vectors = frontend(worded([CAT, A]))
+    embedding = NgramEmbedding(buckets=1000, width=2, max_n=2, word_dropout=0.0, dropout=0.0)
+    torch.nn.init.ones_(embedding.table.weight)
+    vectors = embedding(worded([CAT, A]))
     assert vectors.lengths.tolist() == [3]
     # c, a, t, ca and at are five n-grams; "a" is one, and time 0 is no word.
     torch.testing.assert_close(vectors.values[0, :, 0], torch.tensor([0, 1 + 5 / 5**0.5, 1 + 1]))
@@ -83,24 +83,24 @@ def test_the_vector_of_a_word_by_hand():
 
 def test_a_word_that_is_left_out_is_still_known_by_its_ngrams():
     torch.manual_seed(1)
-    frontend = NgramEmbedding(buckets=1000, width=1, max_n=1, word_dropout=0.5, dropout=0.0)
-    torch.nn.init.ones_(frontend.table.weight)
+    embedding = NgramEmbedding(buckets=1000, width=1, max_n=1, word_dropout=0.5, dropout=0.0)
+    torch.nn.init.ones_(embedding.table.weight)
     source = worded([A] * 20)
-    assert {*frontend(source).values[0, 1:, 0].tolist()} == {1.0, 3.0}  # left out, or twice as loud
-    assert {*frontend.eval()(source).values[0, 1:, 0].tolist()} == {2.0}
+    assert {*embedding(source).values[0, 1:, 0].tolist()} == {1.0, 3.0}  # left out, or twice as loud
+    assert {*embedding.eval()(source).values[0, 1:, 0].tolist()} == {2.0}
 
 
 def test_what_lies_behind_a_row_has_no_meaning():
-    frontend = NgramEmbedding(buckets=1000, width=3, max_n=2, word_dropout=0.0, dropout=0.0)
+    embedding = NgramEmbedding(buckets=1000, width=3, max_n=2, word_dropout=0.0, dropout=0.0)
     source = worded([CAT, AT], [A])
     spoilt = WordSequences(source.values.masked_fill(~source.real, 9), source.lengths, source.word_ids)
-    assert torch.equal(frontend(source).values, frontend(spoilt).values)
+    assert torch.equal(embedding(source).values, embedding(spoilt).values)
 
 
 @torch.no_grad()
 def test_padding_and_other_rows_change_nothing_and_a_word_has_one_answer():
     settings = ModelSettings(
-        source=Text(frontend=NgramEmbeddingSettings(buckets=101)), target=Tags(), encoder=recurrent_encoder("lstm")
+        source=Text(embedding=NgramEmbeddingSettings(buckets=101)), target=Tags(), encoder=recurrent_encoder("lstm")
     )
     model = fresh_model(settings, (23, 4), "xavier", 3).eval()
 
@@ -114,8 +114,8 @@ def test_padding_and_other_rows_change_nothing_and_a_word_has_one_answer():
     assert not torch.equal(alone[0, 1], alone[0, 4])
 
 
-@pytest.mark.parametrize("target", [{"kind": "label"}, {"kind": "tags", "word": "first"}])
+@pytest.mark.parametrize("target", [{"kind": "label"}, {"kind": "tags", "word_pooling": "first"}])
 def test_ngrams_without_words_are_refused(target):
-    source = {"frontend": {"kind": "ngrams"}}
+    source = {"embedding": {"kind": "ngrams"}}
     with pytest.raises(UserError, match=r"target\.kind=tags"):
         read_tree(ModelSettings, {"source": source, "target": target, "encoder": {"kind": "recurrent"}})

@@ -20,7 +20,7 @@ def test_the_mean_of_a_word_by_hand():
 @torch.no_grad()
 def test_neighbors_and_padding_change_nothing():
     settings = ModelSettings(
-        source=Text(frontend=TokenEmbeddingSettings(positions="none")), target=Tags(), encoder=recurrent_encoder("lstm")
+        source=Text(embedding=TokenEmbeddingSettings(positions="none")), target=Tags(), encoder=recurrent_encoder("lstm")
     )
     model = fresh_model(settings, (23, 4), "xavier", 3).eval()
 

@@ -11,7 +11,7 @@ from seq2see.core.batch import Sequences
 from seq2see.core.rows import clone_state, pick_rows
 from seq2see.layers.attention import KeyValueCache
 from seq2see.layers.dropout import Dropout, DropPath
-from seq2see.layers.masks import MayLook
+from seq2see.layers.masks import AttentionMask
 from seq2see.layers.unpadding import PaddedLayout, choose_layout
 from seq2see.models import transformer
 from seq2see.models.encoder_output import EncoderOutput
@@ -178,7 +178,7 @@ def side_by_side(first: TransformerState, second: TransformerState) -> Transform
         join(first.cross_attention_mask.mask, second.cross_attention_mask.mask),
         join(first.cache_lengths, second.cache_lengths),
     )
-    return TransformerState(blocks, cache_lengths, MayLook(real))
+    return TransformerState(blocks, cache_lengths, AttentionMask(real))
 
 
 def test_rows_of_one_state_may_stand_at_different_times():
@@ -275,7 +275,7 @@ def test_training_and_stepping_work_in_bf16():
 
 
 def test_norms_matrices_and_rotary_base_are_those_of_the_settings():
-    changed = settings(norm_eps=0.5, matrices="plain", rope_theta=100.0, mlp_ratio=2.6)
+    changed = settings(norm_eps=0.5, bias=False, rope_theta=100.0, mlp_ratio=2.6)
     block = TransformerEncoder(changed, "rotary").blocks[0]
     assert block.feed_forward_residual.norm.eps == block.self_attention_residual.norm.eps == 0.5
     assert block.self_attention.out_proj.bias is None

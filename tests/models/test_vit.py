@@ -22,7 +22,7 @@ LABELS = 5
 def settings(**changes) -> ModelSettings:
     """A ViT for images of 12 x 12."""
     base = ModelSettings(
-        source=ImageSource(image_size=12, frontend=PatchEmbeddingSettings(size=4)),
+        source=ImageSource(image_size=12, embedding=PatchEmbeddingSettings(size=4)),
         target=ImageLabel(),
         encoder=TransformerSettings(width=16, depth=2, heads=2, dropout=0.0),
     )
@@ -50,7 +50,7 @@ def test_six_steps():
     torch.testing.assert_close(model(batch)[:, 0], expected)
 
 
-@pytest.mark.parametrize("summary", ["class-token", "mean", "attention"])
+@pytest.mark.parametrize("summary", ["cls", "mean", "map"])
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal", "none"])
 def test_rows_know_nothing_of_each_other_and_another_size_will_do(pooling, positions):
     model = built(**{"target.pooling": pooling, "source.embedding.positions": positions})
@@ -77,11 +77,11 @@ def test_a_class_token_is_there_only_where_it_is_read():
 
 
 def test_the_norm_of_a_question_is_that_of_the_blocks():
-    assert built(**{"target.pooling": "attention", "encoder.norm_eps": 0.5}).pooling.norm.eps == 0.5
+    assert built(**{"target.pooling": "map", "encoder.norm_eps": 0.5}).pooling.norm.eps == 0.5
 
 
 def test_a_image_is_brought_to_the_nearest_size_that_is_whole_patches():
-    image = ImageSource(image_size=12, frontend=PatchEmbeddingSettings(size=4))
+    image = ImageSource(image_size=12, embedding=PatchEmbeddingSettings(size=4))
     assert [image.nearest_image_size(side) for side in (1, 5, 7, 12, 15)] == [4, 4, 8, 12, 16]
 
 

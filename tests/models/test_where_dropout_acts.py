@@ -46,20 +46,20 @@ UNPLACED = TokenEmbeddingSettings(positions="none")
 
 
 def lone(decoder) -> ModelSettings:
-    return ModelSettings(target=TextTarget(frontend=UNPLACED), decoder=decoder)
+    return ModelSettings(target=TextTarget(embedding=UNPLACED), decoder=decoder)
 
 
-def asked(target, encoder, frontend=UNPLACED) -> ModelSettings:
-    return ModelSettings(source=Text(frontend=frontend), target=target, encoder=encoder)
+def label_mask(target, encoder, embedding=UNPLACED) -> ModelSettings:
+    return ModelSettings(source=Text(embedding=embedding), target=target, encoder=encoder)
 
 
 blocks = transformer(drop_path=0.1)
 MODELS = FAMILIES | {
     "gpt": lone(blocks),
-    "locked": lone(recurrent_decoder("lstm", "first-state").with_(awd=LOCKED)),
+    "locked": lone(recurrent_decoder("lstm", "none").with_(awd=LOCKED)),
     "window": lone(MLPDecoderSettings(width=WIDTH, hidden=WIDTH, depth=2)),
     "bert": asked(MaskedTokensTarget(), blocks, BertEmbeddingSettings()),
-    "label, blocks": asked(Label(pooling="first"), blocks),
+    "label, blocks": asked(Label(pooling="cls"), blocks),
     "label, cells": asked(Label(), recurrent_encoder("gru")),
     "label, windows": asked(Label(), TextCNNSettings(width=WIDTH)),
     "label, convolutions": asked(Label(), gated_cnn()),
@@ -106,7 +106,7 @@ def test_every_dropout_has_its_share_and_falls_on_something(name):
 
 def test_each_share_of_a_locked_model_falls_where_it_belongs():
     shares = AWDSettings(embedding_dropout=0.1, input_dropout=0.2, weight_dropout=0.3, output_dropout=0.4)
-    decoder = recurrent_decoder("lstm", "first-state").with_(awd=shares, dropout=0.5, embedding_width=5)
+    decoder = recurrent_decoder("lstm", "none").with_(awd=shares, dropout=0.5, embedding_width=5)
     model = fresh_model(lone(decoder), (SOURCE_SIZE, TARGET_SIZE), "xavier", 1)
     assert (model.target.words.rows.p, model.target.dropout.p) == (0.1, 0.2)
     assert [cell.weight_dropout.p for cell in model.decoder.stack.cells] == [0.3, 0.3]

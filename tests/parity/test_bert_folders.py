@@ -92,14 +92,14 @@ def test_head_logits_match_transformers(both):
     if kind == "label":
         assert_close(found[:, 0], expected.logits, rtol=0, atol=1e-4)
         return
-    if kind == "blanks-and-pairs":
+    if kind == "masked-tokens-nsp":
         assert_close(found[:, 0, :2], expected.seq_relationship_logits.flip(-1), rtol=0, atol=1e-4)
     for row, ids in enumerate(rows):
-        places = slice(int(kind == "blanks-and-pairs"), len(ids))
+        places = slice(int(kind == "masked-tokens-nsp"), len(ids))
         if kind == "tags":
             assert_close(found[row, places], expected.logits[row, places], rtol=0, atol=1e-4)
             continue
-        scores = expected.prediction_logits if kind == "blanks-and-pairs" else expected.logits
+        scores = expected.prediction_logits if kind == "masked-tokens-nsp" else expected.logits
         assert_close(found[row, places], scores[row, places][:, order], rtol=0, atol=1e-4)
 
 

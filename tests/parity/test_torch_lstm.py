@@ -99,10 +99,10 @@ def test_contiguous_training_matches_plain_torch(name):
     tokenizer = train_tokenizer(Characters(), [TEXT])
     texts = TextDataset([Example("", TEXT)], tokenizer, MEAN_STRETCH)
     cells = RecurrentDecoderSettings(
-        cell="lstm", attention="first-state", width=WIDTH, depth=2, embedding_width=EMBEDDING_WIDTH, dropout=0.0
+        cell="lstm", attention="none", width=WIDTH, depth=2, embedding_width=EMBEDDING_WIDTH, dropout=0.0
     )
     settings = ModelSettings(
-        target=TextTarget(frontend=TokenEmbeddingSettings(positions="none", scale="plain")), decoder=cells
+        target=TextTarget(embedding=TokenEmbeddingSettings(positions="none", scale=False)), decoder=cells
     )
     model, theirs = (
         fresh_model(settings, (len(tokenizer),) * 2, "xavier", seed=1).double(),
@@ -114,7 +114,7 @@ def test_contiguous_training_matches_plain_torch(name):
         learning_rate=learning_rate,
         batch_tokens=ROWS * MEAN_STRETCH,
         max_grad_norm=CLIP,
-        batches="streams",
+        batches="contiguous",
         optimizer=optimizer,
         schedule=Constant(),
     )

@@ -98,7 +98,7 @@ def test_googles_file_of_the_same_weights(layout, prefix, tmp_path):
         expected = theirs_of(theirs, batch, [0.5] * 3, [0.5] * 3).logits
         with torch.no_grad():
             assert_close(actual.module(batch)[:, 0], expected, rtol=0, atol=1e-4)
-    assert actual.config.model.target.pooling == "class-token"
+    assert actual.config.model.target.pooling == "cls"
     assert actual.config.model.source.image_size == DEFAULT_CONFIG["image_size"]
 
 

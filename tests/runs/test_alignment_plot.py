@@ -98,7 +98,7 @@ def test_long_sentences_are_drawn_if_there_are_no_others_and_never_more_than_fou
 
 def test_a_model_without_attention_has_no_image(tmp_path, drawn):
     run = RunFolder(tmp_path)
-    decoder = RecurrentDecoderSettings(width=12, attention="first-state")
+    decoder = RecurrentDecoderSettings(width=12, attention="none")
     recipe = recipe_with(encoder=RecurrentEncoderSettings(width=12), decoder=decoder)
     assert draw_attention(run, untrained(run, recipe), PLAIN) is None
     assert not drawn

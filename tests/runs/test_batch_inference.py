@@ -38,11 +38,11 @@ class Shouting:
     """A model that answers in capitals, with the line's number; it counts how often it was asked."""
 
     def __init__(self) -> None:
-        self.asked, self.large_batch = 0, []
+        self.label_mask, self.large_batch = 0, []
 
     def predict(self, texts: list[str], many: bool, on_progress: Any, **settings: Any) -> list[Prediction]:
         numbers = settings.pop("numbers")
-        self.asked += len(texts)
+        self.label_mask += len(texts)
         self.large_batch.append(many)
         on_progress(len(texts))
         return [self.one(text, number, **settings) for text, number in zip(texts, numbers, strict=True)]
@@ -205,8 +205,8 @@ class TestAnswers:
         output = io.StringIO()
         predict_lines(Shouting(), LineSource(["我", ""]), StdoutWriter(output), InferenceOptions(as_json=True))
         first, second = map(json.loads, output.getvalue().splitlines())
-        assert first == {"source": "我", "answers": [{"text": "0 我", "score": -1.0}]}
-        assert second == {"source": "", "answers": []}
+        assert first == {"source": "我", "outputs": [{"text": "0 我", "score": -1.0}]}
+        assert second == {"source": "", "outputs": []}
 
     def test_a_watcher_hears_of_every_line_once(self):
         heard: list[Progress] = []
@@ -292,11 +292,11 @@ class TestGoingOn:
         path.write_bytes(whole[: data.draw(st.integers(start, len(whole)))])
         note = {"start": 64, "end": 180, "sha256": list(line_windows(lines))[1].sha256}
         path.with_name("out.txt.progress.json").write_text(
-            json.dumps({"format": 1, "window": note, "made_by": MADE_BY}), encoding="utf-8"
+            json.dumps({"format": 1, "window": note, "provenance": MADE_BY}), encoding="utf-8"
         )
         model = answer(lines, path, lines_per_input=lines_per_input, outputs=lines_per_input)
         assert path.read_bytes() == whole
-        assert model.asked <= sum(map(bool, lines)) - sum(map(bool, first.texts))  # what is done is not done again
+        assert model.label_mask <= sum(map(bool, lines)) - sum(map(bool, first.texts))  # what is done is not done again
 
     def test_an_error_keeps_what_is_answered_and_what_was_there_and_leaves_nothing_else(self, tmp_path: Path):
         def ask(path: Path, lines: list[str]) -> None:
@@ -327,7 +327,7 @@ class TestGoingOn:
         return tmp_path / "out.txt"
 
     @pytest.mark.parametrize(
-        ("made_by", "words"),
+        ("provenance", "words"),
         [
             ({**MADE_BY, "model": "xyz"}, 'begun with model = "abc", and now it is "xyz"'),
             ({**MADE_BY, "decoding": {"num_beams": 2}}, "begun with decoding.num_beams = 1, and now it is 2"),
@@ -366,8 +366,8 @@ class TestGoingOn:
             "",
             "[]",
             '{"format": 2}',
-            '{"format": 1, "made_by": {}, "window": {"start": "a"}}',
-            '{"format": 1, "made_by": {}, "window": {"start": 64, "end": 192}}',
+            '{"format": 1, "provenance": {}, "window": {"start": "a"}}',
+            '{"format": 1, "provenance": {}, "window": {"start": 64, "end": 192}}',
         ],
     )
     def test_an_unreadable_note_is_refused(self, note: str, unfinished: Path):

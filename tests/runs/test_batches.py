@@ -27,7 +27,7 @@ EXAMPLES = [
 def recipe(source: float = 0.0, target: float = 0.0) -> Recipe:
     pieces = {"source.tokenizer.vocab_size": 300, "target.tokenizer.vocab_size": 300, "target.vocabulary": "separate"}
     dropouts = {"source.tokenizer.dropout": source, "target.tokenizer.dropout": target}
-    return translate().with_(**pieces, **dropouts, **{"training.tokens": 256, "training.seed": 5})
+    return translate().with_(**pieces, **dropouts, **{"training.batch_tokens": 256, "training.seed": 5})
 
 
 def prepared(recipe: Recipe) -> PreparedData:
@@ -93,7 +93,7 @@ IN_FRONT = [tag(), tag_zh(), classify_text(), RECUT, ud_english_ewt()]
 def test_full_batches_with_something_in_front_of_each_text_fill_their_bucket(chosen):
     """<bos> counts: a text that fills its bucket without it belongs to the next."""
     chosen = chosen.with_(corpus=tag().corpus if chosen.name.startswith("ud") else chosen.corpus)
-    chosen = chosen.with_(**{"corpus.size": 200, "training.tokens": 400})
+    chosen = chosen.with_(**{"corpus.size": 200, "training.batch_tokens": 400})
     data = prepare(chosen, log=lambda line: None)
     plan = BucketSampler(bpe_dropout_pairs(chosen, data.train).lengths, 400, chosen.training.seed)
     loose, full = batches(chosen, data), batches(chosen, data, full=True)

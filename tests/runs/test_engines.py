@@ -29,8 +29,8 @@ def stored(members: int = 1) -> StoredModel:
     """A Transformer of 24 words, or several that differ in their weights."""
     both = train_tokenizer(WordLevel(), [" ".join(WORDS)])
     part = TransformerSettings(width=16, depth=1, heads=2, dropout=0.0)
-    text = {"frontend": TokenEmbeddingSettings(), "tokenizer": WordLevel()}
-    shape = ModelSettings(source=Text(**text), target=TextTarget(**text, head="free"), encoder=part, decoder=part)
+    text = {"embedding": TokenEmbeddingSettings(), "tokenizer": WordLevel()}
+    shape = ModelSettings(source=Text(**text), target=TextTarget(**text, head="untied"), encoder=part, decoder=part)
     models = [fresh_model(shape, (len(both), len(both)), "xavier", seed).eval() for seed in range(1, members + 1)]
     with torch.no_grad():
         for model in models:
@@ -189,7 +189,7 @@ class TestCt2:
     def test_a_dialogue_is_answered_by_it_as_well(self, monkeypatch):
         pytest.importorskip("ctranslate2")
         model = Model(stored(), engine="ct2")
-        asked: list[int] = []
+        label_mask: list[int] = []
         there = model.engine.answer
         monkeypatch.setattr(model.engine, "answer", lambda *words: asked.append(1) or there(*words))
         assert "".join(model.stream("ba ce")) == Model(stored())("ba ce").text

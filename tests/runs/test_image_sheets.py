@@ -63,10 +63,10 @@ def test_without_a_mistake_nothing_is_drawn(drawn, tmp_path: Path):
     assert not drawn
 
 
-@pytest.mark.parametrize("summary", ["class-token", "mean", "distilled"])
+@pytest.mark.parametrize("summary", ["cls", "mean", "distilled"])
 def test_looks_are_those_of_the_class_token_or_of_all_patches(pooling):
     settings = ModelSettings(
-        source=ImageSource(image_size=12, frontend=PatchEmbeddingSettings(size=4)),
+        source=ImageSource(image_size=12, embedding=PatchEmbeddingSettings(size=4)),
         target=ImageLabel(pooling=pooling),
         encoder=TransformerSettings(width=16, depth=2, heads=2, dropout=0.0),
     )
@@ -82,7 +82,7 @@ def test_looks_are_those_of_the_class_token_or_of_all_patches(pooling):
         module(batch_of(seen))
     weights = traced.of("attention")[1].values.mean(1)
     expected = {
-        "class-token": weights[:, 0, 1:],
+        "cls": weights[:, 0, 1:],
         "mean": weights.mean(1),
         "distilled": (weights[:, 0, 2:] + weights[:, 1, 2:]) / 2,
     }[pooling]

@@ -25,7 +25,7 @@ CHRF = "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.5.1"
 RECIPE = f"""
 name = "tiny & small"
 [corpus]
-kind = "files"
+kind = "pairs"
 paths = ["{EVIL}.tsv"]
 [source.tokenizer]
 kind = "characters"
@@ -53,7 +53,7 @@ NOTES = [
 SCORES = {
     "test": {
         "pairs": 1013, "bleu": {"name": "BLEU", "value": 37.26, "signature": BLEU},
-        "chrf": {"name": "chrF2", "value": 61.04, "signature": CHRF}, "exact": 12.5, "notes-bleu": 0.4567,
+        "chrf": {"name": "chrF2", "value": 61.04, "signature": CHRF}, "exact_match": 12.5, "d2l-bleu": 0.4567,
     },
     "roles": {"pairs": 17, "bleu": {"name": "BLEU", "value": 5.0, "signature": BLEU}},
     "perplexity": {"per_token": 3.14159, "bits_per_character": 0.777, "token_accuracy": 88.88},
@@ -274,7 +274,7 @@ def test_broken_rows_of_a_table_are_passed_over(evaluated):
 
 def test_own_data_are_accounted_for(run):
     totals = {"read": 1010, "kept": 1000, "skipped": 7, "rejected": 3}
-    write_lines(run.path / "data_report.json", [{"readings": [{"totals": totals}]}])
+    write_lines(run.path / "data_report.json", [{"reports": [{"totals": totals}]}])
     page = Page(write_report(run))
     assert page.row("pairs read = kept + skipped + rejected")[1] == "1,010 = 1,000 + 7 + 3"
 

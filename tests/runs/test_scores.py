@@ -49,7 +49,7 @@ def test_both_bleus_are_shown_side_by_side_each_with_its_signature(capsys):
 
 def test_what_is_told_fits_into_80_columns(capsys):
     signature = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
-    truth = {"per_token": 2.0, "bits_per_character": 1.0, "token_accuracy": 50.0, "unknown": 1.5, "unit": "character"}
+    truth = {"per_token": 2.0, "bits_per_character": 1.0, "token_accuracy": 50.0, "unknown_rate": 1.5, "unit": "character"}
     print_scores("here", {"test": {"pairs": 1, "bleu": {"value": 1, "signature": signature}}, "perplexity": truth})
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
@@ -57,9 +57,9 @@ def test_what_is_told_fits_into_80_columns(capsys):
 
 
 def test_of_several_right_answers_any_will_do():
-    exact = german().model_copy(update={"metrics": ("exact",)})
+    exact = german().model_copy(update={"metrics": ("exact_match",)})
     answers = [("a cat", "one cat"), ("a dog",)]
-    assert score_outputs(exact, ["a cat", "a dog"], ["one cat", "a cat"], answers) == {"pairs": 2, "exact": 50}
+    assert score_outputs(exact, ["a cat", "a dog"], ["one cat", "a cat"], answers) == {"pairs": 2, "exact_match": 50}
 
 
 def test_without_its_package_a_metric_is_left_out(monkeypatch):
@@ -95,11 +95,11 @@ def test_runs_that_were_tested_on_other_pairs_are_not_compared(tmp_path):
     "scores, told",
     [
         ({}, ""),
-        ({"test": {"bleu": {"value": 31.26}, "exact": 5.0}, "perplexity": {"bits_per_character": 1.0}}, "BLEU 31.3"),
-        ({"test": {"exact": 97.35}, "perplexity": {"bits_per_character": 1.0}}, "97.3 % exact"),
+        ({"test": {"bleu": {"value": 31.26}, "exact_match": 5.0}, "perplexity": {"bits_per_character": 1.0}}, "BLEU 31.3"),
+        ({"test": {"exact_match": 97.35}, "perplexity": {"bits_per_character": 1.0}}, "97.3 % exact"),
         ({"test": {"accuracy": 99.51, "macro_f1": 90.0}}, "99.5 % right"),
-        ({"test": {"pronunciation": {"word_errors": 28.04}}}, "28.0 % words wrong"),
-        ({"hidden": {"accuracy": 65.4, "perplexity": 5.0}}, "65.4 % of hidden right"),
+        ({"test": {"pronunciation": {"word_error_rate": 28.04}}}, "28.0 % words wrong"),
+        ({"masked_tokens": {"accuracy": 65.4, "perplexity": 5.0}}, "65.4 % of hidden right"),
         ({"series": {"rows": [{"name": "model", "errors": {"1": 0.2104, "4": 0.3}}]}}, "error 0.2104"),
         ({"perplexity": {"bits_per_character": 0.9087}}, "0.909 bits per character"),
     ],
@@ -114,7 +114,7 @@ def answered(folder: Path, recipe_name: str, rows: list[tuple[str, str, str]]) -
     run.evaluation.mkdir(parents=True)
     run.recipe_file.write_text(recipe(recipe_name).toml(), encoding="utf-8")
     lines = ["text\tlabel\tanswer\tprobability", *("\t".join([*row, "0.5"]) for row in rows), ""]
-    (run.evaluation / "test-answers.tsv").write_text("\n".join(lines), encoding="utf-8")
+    (run.evaluation / "test-predictions.tsv").write_text("\n".join(lines), encoding="utf-8")
     return run
 
 

@@ -46,7 +46,7 @@ def known(recipe: Recipe, folder: Path) -> RunFolder:
 
 
 def changed(run: RunFolder, recipe: Recipe) -> list[str]:
-    return changed_splits(run, recipe, read_corpus(recipe)[0]).get("changed", [])
+    return changed_splits(run, recipe, read_corpus(recipe)[0]).get("changed_splits", [])
 
 
 def test_what_is_as_it_was_needs_no_words(tmp_path):
@@ -89,7 +89,7 @@ def test_a_text_that_was_learned_is_not_judged(tmp_path):
     """A book is judged on a chapter of its own, which no reader of pairs would notice."""
     (tmp_path / "book.txt").write_text("one day\ntwo days\nthree days\n" * 20)
     (tmp_path / "held.txt").write_text("four nights\n" * 20)
-    recipe = resolve("count", [tmp_path / "book.txt"], {"corpus.test": [str(tmp_path / "held.txt")]})
+    recipe = resolve("ngram", [tmp_path / "book.txt"], {"corpus.test": [str(tmp_path / "held.txt")]})
     run = known(recipe, tmp_path / "run")
     (tmp_path / "held.txt").write_text("two days\nthree days\n")
     with pytest.raises(UserError, match="all of it was learned"):
@@ -127,8 +127,8 @@ def test_without_a_test_split_that_of_validation_is_judged(tmp_path):
     run, splits = RunFolder(tmp_path), {"train": [Example("a", "b")], "valid": [Example("c", "d")], "test": []}
     write_split_fingerprints(run, {name: split_fingerprint(examples) for name, examples in splits.items()})
     assert changed_splits(run, recipe, splits) == {}
-    assert "valid split" in changed_splits(run, recipe, {**splits, "valid": [Example("e", "f")]})["changed"][0]
-    (told,) = changed_splits(run, recipe, {**splits, "valid": [], "test": [Example("e", "f")]})["changed"]
+    assert "valid split" in changed_splits(run, recipe, {**splits, "valid": [Example("e", "f")]})["changed_splits"][0]
+    (told,) = changed_splits(run, recipe, {**splits, "valid": [], "test": [Example("e", "f")]})["changed_splits"]
     assert "test split" in told
 
 
@@ -144,8 +144,8 @@ def test_what_was_not_learned_is_judged_and_told(tmp_path, test, told):
     recipe = resolve("translate", [pairs(tmp_path / "a.tsv", 0, 60)], {})
     run, splits = RunFolder(tmp_path), {"train": [Example("a", "b")], "valid": [], "test": [Example("c", "d")]}
     write_split_fingerprints(run, {name: split_fingerprint(examples) for name, examples in splits.items()})
-    assert told in changed_splits(run, recipe, {**splits, "test": test})["changed"][0]
-    further = changed_splits(run, recipe, {**splits, "longer": test or splits["test"]})["changed"]
+    assert told in changed_splits(run, recipe, {**splits, "test": test})["changed_splits"][0]
+    further = changed_splits(run, recipe, {**splits, "longer": test or splits["test"]})["changed_splits"]
     assert "The longer split is not the one of training (0 examples of 0 characters then" in further[0]
 
 
@@ -172,13 +172,13 @@ def test_a_file_that_says_something_else_is_told(tmp_path):
 def test_training_remembers_and_judging_compares(tmp_path, capsys):
     (tmp_path / "book.txt").write_text("the cat sat\na dog lay\n" * 60)
     (tmp_path / "held.txt").write_text("a dog sat\n" * 20)
-    recipe = resolve("count", [tmp_path / "book.txt"], {"corpus.test": [str(tmp_path / "held.txt")]})
+    recipe = resolve("ngram", [tmp_path / "book.txt"], {"corpus.test": [str(tmp_path / "held.txt")]})
     run = train_recipe(recipe, tmp_path / "run")
-    assert "changed" not in evaluate(run)
+    assert "changed_splits" not in evaluate(run)
     (tmp_path / "held.txt").write_text("the dog lay\n" * 20)
     scores = evaluate(run)
     print_scores(run, scores)
-    assert f"note   {scores['changed'][0]}" in capsys.readouterr().out
+    assert f"note   {scores['changed_splits'][0]}" in capsys.readouterr().out
     (tmp_path / "book.txt").write_text("the cat lay\n" * 60)
     with pytest.raises(UserError, match="may have been learned"):
         evaluate(run)
@@ -203,4 +203,4 @@ def test_other_texts_or_another_order_give_another_fingerprint(other):
 
 
 def test_the_place_does_not_matter():
-    assert fingerprint([Example("a", "b", place="x:1")]) == fingerprint([Example("a", "b", place="y:2")])
+    assert fingerprint([Example("a", "b", location="x:1")]) == fingerprint([Example("a", "b", location="y:2")])

@@ -42,7 +42,7 @@ def test_a_model_that_knows_nothing_is_as_surprised_as_by_dice():
             weight.zero_()
     perplexity, accuracy = evaluate_teacher_forced(blind, PAIRS)
     words = 4 + 2 + 1 + 3  # and one end for each sentence
-    assert perplexity.count == accuracy.asked == words
+    assert perplexity.count == accuracy.label_mask == words
     assert perplexity.value == pytest.approx(len(TOKENIZERS.target), rel=1e-6)
     characters = len("I have a pen") + len("red apples") + len("nothing")
     bits = words * math.log2(len(TOKENIZERS.target)) / characters
@@ -72,8 +72,8 @@ def test_a_recurrent_model_reads_a_text_without_forgetting():
     text = [Example("", "the cat 猫 sat on the mat.\n" * 9)]
     tokenizer = train_tokenizer(Characters(), [text[0].target])
     settings = ModelSettings(
-        target=TextTarget(frontend=TokenEmbeddingSettings(positions="none")),
-        decoder=RecurrentDecoderSettings(cell="lstm", attention="first-state", width=8, depth=2),
+        target=TextTarget(embedding=TokenEmbeddingSettings(positions="none")),
+        decoder=RecurrentDecoderSettings(cell="lstm", attention="none", width=8, depth=2),
     )
     reader = fresh_model(settings, (len(tokenizer), len(tokenizer)), "xavier", 1).eval()
     short, long = (TextDataset(text, tokenizer, width) for width in (7, 1000))

@@ -38,7 +38,7 @@ def model_of(settings: ModelSettings, source, target=LETTERS) -> Model:
 
 
 def describer() -> Model:
-    source = ImageSource(image_size=8, frontend=PatchEmbeddingSettings(size=4, positions="sinusoidal"))
+    source = ImageSource(image_size=8, embedding=PatchEmbeddingSettings(size=4, positions="sinusoidal"))
     return model_of(
         ModelSettings(source=source, target=TextTarget(), encoder=STACK, decoder=STACK), ImageProcessor(8, 3)
     )
@@ -48,12 +48,12 @@ def remembering() -> Model:
     """A pair of LSTMs that read both ways and look back."""
     encoder = RecurrentEncoderSettings(width=16, cell="lstm", dropout=0.0)
     decoder = RecurrentDecoderSettings(width=16, cell="lstm", attention="additive", dropout=0.0)
-    text, target = Text(frontend=PLAIN), TextTarget(frontend=PLAIN)
+    text, target = Text(embedding=PLAIN), TextTarget(embedding=PLAIN)
     return model_of(ModelSettings(source=text, target=target, encoder=encoder, decoder=decoder), LETTERS)
 
 
 def counting_on() -> Model:
-    decoder = RecurrentDecoderSettings(width=8, cell="gru", attention="first-state", dropout=0.0)
+    decoder = RecurrentDecoderSettings(width=8, cell="gru", attention="none", dropout=0.0)
     scale = StandardScaler(mean=1.0, std=2.0)
     return model_of(ModelSettings(target=Series(), decoder=decoder), scale, scale)
 

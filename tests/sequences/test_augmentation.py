@@ -22,7 +22,7 @@ def test_without_any_view_a_batch_stays_as_it_is():
     assert not isinstance(seen, MixedBatch)
 
 
-CHANGES = {"shift": 3, "flip": True, "changes": 2, "cutout": 5, "mixup": 1.0, "cutmix": 1.0}
+CHANGES = {"shift": 3, "flip": True, "rand_augment": 2, "cutout": 5, "mixup": 1.0, "cutmix": 1.0}
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from seq2see.core.batch import NOT_ASKED
+from seq2see.core.batch import IGNORE_INDEX
 from seq2see.sequences.captions import CaptionDataset
 from seq2see.sequences.tokenizer_training import train_tokenizer
 from seq2see.sequences.tokenizers import BOS, EOS, PAD, WordLevel
@@ -26,7 +26,7 @@ def test_a_batch_is_fed_one_step_behind_what_it_is_asked_for():
     batch = captions.batch(np.array([1, 0]))
     assert torch.equal(batch.source.values[0], torch.from_numpy(examples.pixels[1]).permute(2, 0, 1))
     said = tokenizer.encode("两 只 狗")
-    assert batch.labels[0].tolist() == [*said, EOS] + [NOT_ASKED] * (captions.width - len(said) - 1)
+    assert batch.labels[0].tolist() == [*said, EOS] + [IGNORE_INDEX] * (captions.width - len(said) - 1)
     assert batch.target.values[0].tolist() == [BOS, *said] + [PAD] * (captions.width - len(said) - 1)
     assert batch.target.lengths.tolist() == [4, 3]
     assert batch.indices.tolist() == [1, 0]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from seq2see.core.batch import NOT_ASKED
+from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.errors import UserError
 from seq2see.sequences.contiguous import ContiguousSampler, contiguous_batches, segment_ends
 from seq2see.sequences.tokenizer_training import train_tokenizer
@@ -91,7 +91,7 @@ class TestStreams:
 
     def test_a_text_that_is_too_short_is_refused(self):
         few = len(texts().ids)
-        with pytest.raises(UserError, match=rf"too few for 60 streams.*set training\.tokens to {few} or less"):
+        with pytest.raises(UserError, match=rf"too few for 60 streams.*set training\.batch_tokens to {few} or less"):
             ContiguousSampler(texts(), batch_tokens=420, seed=1)
         ContiguousSampler(texts(), batch_tokens=few, seed=1)  # the remedy helps
 
@@ -124,8 +124,8 @@ class TestWhole:
         found = texts()
         stretches = list(contiguous_batches(found, rows))
         asked = torch.cat([each.labels for each in stretches], dim=1)
-        assert asked[asked != NOT_ASKED].tolist() == found.ids.tolist()
+        assert asked[asked != IGNORE_INDEX].tolist() == found.ids.tolist()
         fed = torch.cat([each.target.values for each in stretches], dim=1)
         assert fed[:, 0].tolist() == [BOS] * rows
-        assert (fed[asked == NOT_ASKED] == PAD).all()
-        assert (fed[:, 1:][asked[:, 1:] != NOT_ASKED] == asked[:, :-1][asked[:, 1:] != NOT_ASKED]).all()
+        assert (fed[asked == IGNORE_INDEX] == PAD).all()
+        assert (fed[:, 1:][asked[:, 1:] != IGNORE_INDEX] == asked[:, :-1][asked[:, 1:] != IGNORE_INDEX]).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from seq2see.core.batch import NOT_ASKED
+from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.errors import UserError
 from seq2see.sequences.labeled import LabeledTextDataset
 from seq2see.sequences.pair_dataset import NO_EXAMPLE, pad_batch
@@ -48,7 +48,7 @@ def test_a_label_that_was_not_learned_is_refused_with_its_place():
     with pytest.raises(
         UserError, match=r"x\.tsv:7: The label 'ugly' does not occur in the training examples.*bad, good"
     ):
-        LabeledTextDataset([Example("a", "ugly", place="x.tsv:7")], TOKENIZER, ("bad", "good"), 9)
+        LabeledTextDataset([Example("a", "ugly", location="x.tsv:7")], TOKENIZER, ("bad", "good"), 9)
 
 
 @pytest.mark.parametrize(("count", "told"), [(10, "g, h, i, j."), (11, "g, h, i, j, ....")])
@@ -67,5 +67,5 @@ def test_labels_count_in_the_fingerprint():
 def test_a_batch_can_be_filled_up_to_one_shape():
     batch = pad_batch(texts().batch(np.array([1, 2])), rows=4, width=8)
     assert batch.source.values.shape == (4, 8)
-    assert batch.labels.tolist() == [[0], [1], [NOT_ASKED], [NOT_ASKED]]
+    assert batch.labels.tolist() == [[0], [1], [IGNORE_INDEX], [IGNORE_INDEX]]
     assert batch.indices.tolist() == [1, 2, NO_EXAMPLE, NO_EXAMPLE]

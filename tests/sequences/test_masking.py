@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from seq2see.core.batch import NOT_ASKED
+from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.errors import UserError
 from seq2see.sequences.masking import (
     SHORT_SEQUENCE_PROBABILITY,
@@ -53,7 +53,7 @@ def letters(width: int = 12, lines: int = 60, kind: type[MaskedTextDataset] = Ma
 def test_the_smallest_chances_are_hidden_and_fate_says_what_becomes_of_them():
     ids = np.array([[BOS, 10, 11, 12, 13, EOS, PAD]])
     seen, labels = mask_tokens(ids, chances([0, 0.9, 0.1, 0.8, 0.7, 0, 0], [0.79] * 7, [0.5] * 7), MASK)
-    assert labels.tolist() == [[NOT_ASKED, NOT_ASKED, 11, NOT_ASKED, NOT_ASKED, NOT_ASKED, NOT_ASKED]]
+    assert labels.tolist() == [[IGNORE_INDEX, IGNORE_INDEX, 11, IGNORE_INDEX, IGNORE_INDEX, IGNORE_INDEX, IGNORE_INDEX]]
     assert seen.tolist() == [[BOS, 10, MASK, 12, 13, EOS, PAD]]
     seen, labels = mask_tokens(ids, chances([0, 0.9, 0.1, 0.8, 0.7, 0, 0], [0.9] * 7, [0.5] * 7), MASK)
     assert seen[0, 2] == UNK + 1 + (MASK - UNK - 1) // 2
@@ -66,7 +66,7 @@ def test_of_all_tokens_fifteen_per_cent_are_asked_for_and_of_these_eighty_are_ma
     generator = np.random.default_rng(1)
     ids = generator.integers(UNK + 1, MASK, (400, 100))
     seen, labels = mask_tokens(ids, generator.random((3, 400, 100)), MASK)
-    asked = labels != NOT_ASKED
+    asked = labels != IGNORE_INDEX
     assert (asked.sum(1) == 15).all()
     assert (labels[asked] == ids[asked]).all()
     assert (seen[~asked] == ids[~asked]).all()
@@ -85,7 +85,7 @@ def test_what_stands_in_is_never_the_mask():
 def test_a_short_text_is_asked_for_one_token_and_what_controls_or_is_unknown_for_none():
     ids = np.array([[BOS, 7, EOS], [BOS, UNK, EOS]])
     _, labels = mask_tokens(ids, np.full((3, 2, 3), 0.5), MASK)
-    assert labels.tolist() == [[NOT_ASKED, 7, NOT_ASKED], [NOT_ASKED] * 3]
+    assert labels.tolist() == [[IGNORE_INDEX, 7, IGNORE_INDEX], [IGNORE_INDEX] * 3]
 
 
 # Windows
@@ -94,11 +94,11 @@ def test_a_short_text_is_asked_for_one_token_and_what_controls_or_is_unknown_for
 def test_a_window_is_the_text_with_some_tokens_hidden():
     texts = letters()
     batch = texts.batch(np.arange(4))
-    whole = torch.where(batch.asked, batch.labels, batch.source.values)
+    whole = torch.where(batch.label_mask, batch.labels, batch.source.values)
     assert (whole[:, 0] == BOS).all()
     assert (whole[:, -1] == EOS).all()
     assert texts.tokenizer.decode(whole[:, 1:-1].flatten().tolist()) == (TEXT * 3)[:48]
-    assert (batch.asked.sum(1) == 2).all()
+    assert (batch.label_mask.sum(1) == 2).all()
 
 
 def test_held_out_windows_are_hidden_by_their_number_alone():
@@ -111,8 +111,8 @@ def test_held_out_windows_are_hidden_by_their_number_alone():
 def test_every_step_hides_other_tokens_and_the_seed_decides_which():
     texts = letters()
 
-    def asked(seed, step):
-        return texts.drawn(np.zeros(8, np.int64), np.zeros(8, np.int64), seed, step).asked
+    def label_mask(seed, step):
+        return texts.drawn(np.zeros(8, np.int64), np.zeros(8, np.int64), seed, step).label_mask
 
     assert torch.equal(asked(1, 7), asked(1, 7))
     assert not torch.equal(asked(1, 7), asked(1, 8))
@@ -136,7 +136,7 @@ def test_some_training_windows_are_short_and_all_batches_have_one_shape():
 def test_a_pair_is_cut_where_a_line_ends_and_says_whether_it_follows():
     texts = letters(width=20, kind=MaskedTextPairDataset)
     batch = texts.batch(np.arange(len(texts)))
-    whole = torch.where(batch.asked, batch.labels, batch.source.values)
+    whole = torch.where(batch.label_mask, batch.labels, batch.source.values)
     follow = []
     for row, sentences, length in zip(whole, batch.source.token_type_ids, batch.source.lengths, strict=True):
         ids = row[:length].tolist()
@@ -163,7 +163,7 @@ def test_a_pair_by_hand(coin, other, second, follows):
     drawn = np.full((4, 1, pairs.row_width), 0.5)
     drawn[0, 0, :4] = (1, 0, coin, other)
     batch = pairs.masked_batch(np.array([0]), np.array([0]), drawn, short=0.0)
-    whole = torch.where(batch.asked, batch.labels, batch.source.values)[0, 1 : batch.source.lengths[0]].tolist()
+    whole = torch.where(batch.label_mask, batch.labels, batch.source.values)[0, 1 : batch.source.lengths[0]].tolist()
     parts = [pairs.tokenizer.decode(whole[: whole.index(EOS)]), pairs.tokenizer.decode(whole[whole.index(EOS) + 1 :])]
     assert (*parts, int(batch.labels[0, 0])) == ("a\n", second, follows)
 
@@ -180,7 +180,7 @@ def test_pairs_need_lines():
     text = "one line without an end " * 50
     with pytest.raises(UserError, match=r"short\.txt: Pairs .* fewer than three lines"):
         MaskedTextPairDataset(
-            [Example("", text, place="short.txt")], add_mask_token(train_tokenizer(Characters(), [text])), 8
+            [Example("", text, location="short.txt")], add_mask_token(train_tokenizer(Characters(), [text])), 8
         )
 
 

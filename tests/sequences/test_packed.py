@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2see.core.batch import NOT_ASKED
+from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.errors import UserError
 from seq2see.sequences import packed
 from seq2see.sequences.packed import PackedSampler, best_fit
@@ -33,7 +33,7 @@ def test_a_batch_by_hand(monkeypatch):
     assert batch.indices[:, :3].tolist() == [[0, 1, NO_EXAMPLE], [2, NO_EXAMPLE, NO_EXAMPLE]]
     assert batch.source.values.tolist() == [[a, b, EOS, d, EOS, PAD, PAD], [a, EOS, PAD, PAD, PAD, PAD, PAD]]
     assert batch.target.values.tolist() == [[BOS, c, BOS, e, f, g, PAD], [BOS, b, PAD, PAD, PAD, PAD, PAD]]
-    none = NOT_ASKED
+    none = IGNORE_INDEX
     assert batch.labels.tolist() == [[c, EOS, e, f, g, EOS, none], [b, EOS, none, none, none, none, none]]
     assert batch.target.document_ids.tolist() == [[1, 1, 2, 2, 2, 2, 0], [1, 1, 0, 0, 0, 0, 0]]
     assert batch.target.position_ids.tolist() == [[0, 1, 0, 1, 2, 3, 0], [0, 1, 0, 0, 0, 0, 0]]
@@ -74,7 +74,7 @@ def test_lines_are_nearly_full_and_batches_have_one_shape():
     plan = PackedSampler(pairs.lengths, 2048, seed=1)
     batches = [plan.batch(pairs, plan.indices_at(step)) for step in range(plan.steps_per_epoch)]
     assert {tuple(batch.labels.shape) for batch in batches} == {(16, 128)}
-    assert sum(int(batch.asked.sum()) for batch in batches) > 0.9 * 2048 * plan.steps_per_epoch
+    assert sum(int(batch.label_mask.sum()) for batch in batches) > 0.9 * 2048 * plan.steps_per_epoch
 
 
 def test_texts_that_do_not_fit_get_a_line_more():
@@ -83,7 +83,7 @@ def test_texts_that_do_not_fit_get_a_line_more():
 
 
 def test_a_budget_below_one_line_is_refused():
-    with pytest.raises(UserError, match=r"training\.batches=buckets"):
+    with pytest.raises(UserError, match=r"training\.batches=bucketed"):
         PackedSampler(np.array([[200]]), 150, seed=1)
     with pytest.raises(UserError, match="no examples"):
         PackedSampler(np.zeros((0, 1), dtype=np.int64), 150, seed=1)

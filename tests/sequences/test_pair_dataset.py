@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2see.core.batch import NOT_ASKED
+from seq2see.core.batch import IGNORE_INDEX
 from seq2see.sequences.buckets import BucketSampler
 from seq2see.sequences.pair_dataset import NO_EXAMPLE, EncodedTexts, PairDataset, pad_batch
 from seq2see.sequences.tokenizer_training import train_tokenizer
@@ -16,7 +16,7 @@ from seq2see.sequences.tokenizers import BOS, EOS, PAD, UNK, Characters
 from seq2see.sources.examples import Example
 
 LETTERS = train_tokenizer(Characters(), ["aaabbc"])  # a = 4, b = 5, c = 6
-EXAMPLES = [Example("ab", "c"), Example("", "ba"), Example("cab", "abc", place="my.tsv:3")]
+EXAMPLES = [Example("ab", "c"), Example("", "ba"), Example("cab", "abc", location="my.tsv:3")]
 
 
 def pairs(examples=EXAMPLES, max_tokens=100):
@@ -29,7 +29,7 @@ def test_a_batch_by_hand():
     assert batch.source.lengths.tolist() == [4, 3]
     assert batch.target.values.tolist() == [[BOS, 4, 5, 6], [BOS, 6, PAD, PAD]]
     assert batch.target.lengths.tolist() == [4, 2]
-    assert batch.labels.tolist() == [[4, 5, 6, EOS], [6, EOS, NOT_ASKED, NOT_ASKED]]
+    assert batch.labels.tolist() == [[4, 5, 6, EOS], [6, EOS, IGNORE_INDEX, IGNORE_INDEX]]
     assert batch.indices.tolist() == [2, 0]
     tensors = [batch.source.values, batch.source.lengths, batch.target.values, batch.labels, batch.indices]
     assert all(tensor.dtype == torch.int64 for tensor in tensors)
@@ -40,7 +40,7 @@ def test_an_empty_text_is_only_its_end():
     assert batch.source.values.tolist() == [[EOS] + [PAD] * 3]
     assert batch.source.lengths.tolist() == [1]
     nothing = pairs([Example("", "")]).batch(np.array([0]))
-    assert nothing.labels.tolist() == [[EOS] + [NOT_ASKED] * 3]
+    assert nothing.labels.tolist() == [[EOS] + [IGNORE_INDEX] * 3]
     assert nothing.target.values.tolist() == [[BOS] + [PAD] * 3]
 
 
@@ -53,8 +53,8 @@ def test_every_row_says_what_its_example_says(texts):
         source, target = texts[index]
         assert batch.source.values[row, batch.source.real[row]].tolist() == [*LETTERS.encode(source), EOS]
         assert batch.target.values[row, batch.target.real[row]].tolist() == [BOS, *LETTERS.encode(target)]
-        assert batch.labels[row, batch.asked[row]].tolist() == [*LETTERS.encode(target), EOS]
-    assert torch.equal(batch.asked, batch.target.real)
+        assert batch.labels[row, batch.label_mask[row]].tolist() == [*LETTERS.encode(target), EOS]
+    assert torch.equal(batch.label_mask, batch.target.real)
     assert (batch.source.values[~batch.source.real] == PAD).all()
     assert (batch.target.values[~batch.target.real] == PAD).all()
     assert found.lengths[order].T.tolist() == [batch.source.lengths.tolist(), batch.target.lengths.tolist()]
@@ -136,7 +136,7 @@ def test_an_even_batch_by_hand():
     assert found.source.lengths.tolist() == [4, 3, 1]
     assert found.target.values[:, :5].tolist() == [[BOS, 4, 5, 6, PAD], [BOS, 6, PAD, PAD, PAD], [BOS] + [PAD] * 4]
     assert found.target.lengths.tolist() == [4, 2, 1]
-    assert found.labels[:, :5].tolist() == [[4, 5, 6, EOS, NOT_ASKED], [6, EOS] + [NOT_ASKED] * 3, [NOT_ASKED] * 5]
+    assert found.labels[:, :5].tolist() == [[4, 5, 6, EOS, IGNORE_INDEX], [6, EOS] + [IGNORE_INDEX] * 3, [IGNORE_INDEX] * 5]
     assert found.indices.tolist() == [2, 0, NO_EXAMPLE]
     assert found.target.values.shape == found.labels.shape == (3, 8)
 
@@ -150,16 +150,16 @@ def test_even_batches_have_one_shape_a_bucket_and_ask_the_same(texts):
         batch = found.batch(step.indices)
         full = pad_batch(batch, step.rows, step.width)
         kept = slice(len(step.indices))
-        assert torch.equal(full.labels[kept][full.asked[kept]], batch.labels[batch.asked])
+        assert torch.equal(full.labels[kept][full.label_mask[kept]], batch.labels[batch.label_mask])
         assert torch.equal(full.source.values[kept][full.source.real[kept]], batch.source.values[batch.source.real])
         assert torch.equal(full.target.values[kept][full.target.real[kept]], batch.target.values[batch.target.real])
         assert full.indices[kept].tolist() == step.indices.tolist()
-        assert not full.asked[len(step.indices) :].any()
+        assert not full.label_mask[len(step.indices) :].any()
         assert (full.source.lengths >= 1).all()
         assert (full.target.lengths >= 1).all()
         assert full.source.values.shape == full.target.values.shape == full.labels.shape
         shapes.add(tuple(full.labels.shape))
-        asked += int(full.asked.sum())
+        asked += int(full.label_mask.sum())
     assert len(shapes) == len({width for _, width in shapes})
     assert asked == found.lengths[:, 1].sum()
 

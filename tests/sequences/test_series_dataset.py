@@ -55,9 +55,9 @@ class TestSeriesSet:
     def test_every_value_that_can_be_guessed_is_asked_for_once(self, size, shown):
         found = series(range(size), context=shown)
         batch = found.batch(np.arange(len(found)))
-        asked = batch.labels[batch.asked].numpy() * 2 + 10
+        asked = batch.labels[batch.label_mask].numpy() * 2 + 10
         assert sorted(asked.round().astype(int)) == list(range(shown + 1, size))
-        assert batch.asked.any(dim=1).all()
+        assert batch.label_mask.any(dim=1).all()
         assert (found.lengths > shown).all()
 
     def test_a_window_is_at_most_half_as_wide_as_the_series_is_long(self):
@@ -68,9 +68,9 @@ class TestSeriesSet:
     def test_what_is_asked_for_is_the_value_behind_what_is_fed(self):
         found = series(range(20), context=2)
         batch = found.batch(np.array([1, 2]))
-        fed = batch.target.values[batch.asked].numpy()
-        np.testing.assert_allclose(batch.labels[batch.asked].numpy() - fed, 0.5, rtol=1e-6)
-        assert not batch.asked[:, :2].any()
+        fed = batch.target.values[batch.label_mask].numpy()
+        np.testing.assert_allclose(batch.labels[batch.label_mask].numpy() - fed, 0.5, rtol=1e-6)
+        assert not batch.label_mask[:, :2].any()
 
     def test_a_series_that_is_shorter_than_the_window_is_refused(self):
         with pytest.raises(UserError, match=r"There are 4 values .* too few for a model that sees 4"):
@@ -80,5 +80,5 @@ class TestSeriesSet:
     def test_every_step_of_training_asks_for_something(self):
         found = series(range(40), width=4, context=31)
         windows = WindowSampler(found, 8, seed=1)
-        assert all(windows.batch_at(step).asked.any(dim=1).all() for step in range(40))
+        assert all(windows.batch_at(step).label_mask.any(dim=1).all() for step in range(40))
         assert found.warnings() == []

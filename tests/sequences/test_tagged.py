@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from seq2see.core.batch import NOT_ASKED, WordSequences
+from seq2see.core.batch import IGNORE_INDEX, WordSequences
 from seq2see.core.errors import UserError
 from seq2see.sequences.pair_dataset import pad_batch
 from seq2see.sequences.tagged import TaggedTextDataset, encode_words
@@ -18,7 +18,7 @@ TAGS = ("NOUN", "VERB")
 
 
 def sentence(words: str, tags: str, place: str = "") -> Example:
-    return Example(words, tags, source_words=tuple(words.split()), source_tags=tuple(tags.split()), place=place)
+    return Example(words, tags, source_words=tuple(words.split()), source_tags=tuple(tags.split()), location=place)
 
 
 EXAMPLES = [sentence("ab cde", "NOUN VERB"), sentence("猫 f", "NOUN NOUN")]
@@ -29,9 +29,9 @@ def test_each_piece_knows_its_word_and_the_first_of_each_is_asked():
     assert isinstance(batch.source, WordSequences)
     assert batch.source.values[0].tolist()[:7] == [BOS, *LETTERS.encode("abcde"), EOS]
     assert batch.source.word_ids[0].tolist()[:7] == [0, 1, 1, 2, 2, 2, 0]
-    assert batch.labels[0].tolist()[:7] == [NOT_ASKED, 0, NOT_ASKED, 1, NOT_ASKED, NOT_ASKED, NOT_ASKED]
+    assert batch.labels[0].tolist()[:7] == [IGNORE_INDEX, 0, IGNORE_INDEX, 1, IGNORE_INDEX, IGNORE_INDEX, IGNORE_INDEX]
     assert batch.source.values[1].tolist()[:5] == [BOS, *LETTERS.encode("猫f"), EOS, PAD]
-    assert batch.labels[1].tolist()[:5] == [NOT_ASKED, 0, 0, NOT_ASKED, NOT_ASKED]
+    assert batch.labels[1].tolist()[:5] == [IGNORE_INDEX, 0, 0, IGNORE_INDEX, IGNORE_INDEX]
     assert batch.source.lengths.tolist() == [7, 4]
 
 

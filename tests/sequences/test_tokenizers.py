@@ -73,7 +73,7 @@ def test_the_names_of_specials_are_encoded_as_text(kind):
     for text in ["<pad>", "<bos>", "<eos>", "<unk>", "</s>", "the<eos>cat", "<eos><eos>"]:
         ids = tokenizer.encode(text)
         assert not {PAD, BOS, EOS}.intersection(ids)
-        assert len(ids) > 1 or (kind == "spaces" and text in ("<unk>", "</s>"))
+        assert len(ids) > 1 or (kind == "whitespace" and text in ("<unk>", "</s>"))
         assert ids == tokenizer.encode_many([text])[0]
 
 
@@ -237,7 +237,7 @@ def test_the_smallest_corpora_work(settings, texts):
     ids = tokenizer.encode(texts[0])
     assert 4 <= len(tokenizer) < 300
     assert all(number < len(tokenizer) for number in ids)
-    assert settings.kind in ("words", "spaces") or tokenizer.decode(ids) == texts[0]
+    assert settings.kind in ("words", "whitespace") or tokenizer.decode(ids) == texts[0]
 
 
 @pytest.mark.parametrize("settings", [BPE(vocab_size=300), Unigram(vocab_size=300)], ids=str)

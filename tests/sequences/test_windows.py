@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from seq2see.core.batch import NOT_ASKED
+from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.errors import UserError
 from seq2see.sequences.tokenizer_training import train_tokenizer
 from seq2see.sequences.tokenizers import BOS, BPE, EOS, PAD, Characters, Whitespace, WordLevel
@@ -29,7 +29,7 @@ class TestTextSet:
         whole = found.tokenizer.encode(TEXT)
         assert batch.source is None
         assert batch.target.values.tolist() == [[BOS, *whole[5:9]], [BOS, PAD, PAD, PAD, PAD]]
-        assert batch.labels.tolist() == [whole[5:10], [whole[15], *[NOT_ASKED] * 4]]
+        assert batch.labels.tolist() == [whole[5:10], [whole[15], *[IGNORE_INDEX] * 4]]
         assert batch.target.lengths.tolist() == [5, 1]
         assert batch.indices.tolist() == [1, 3]
 
@@ -40,13 +40,13 @@ class TestTextSet:
         assert batch.target.values.tolist() == [
             [BOS, *whole[:4], *[PAD] * 3], [BOS, *whole[2:9]], [BOS, *whole[12:15], *[PAD] * 4]
         ]  # fmt: skip
-        unasked = [NOT_ASKED] * 3
+        unasked = [IGNORE_INDEX] * 3
         assert batch.labels.tolist() == [
-            [*whole[:5], *unasked], [*unasked, *whole[5:10]], [*unasked, whole[15], NOT_ASKED, *unasked]
+            [*whole[:5], *unasked], [*unasked, *whole[5:10]], [*unasked, whole[15], IGNORE_INDEX, *unasked]
         ]  # fmt: skip
         assert batch.target.lengths.tolist() == [5, 8, 4]
         labels = found.batch(np.arange(len(found))).labels
-        assert labels[labels != NOT_ASKED].tolist() == whole
+        assert labels[labels != IGNORE_INDEX].tolist() == whole
 
     @pytest.mark.parametrize(
         ("kind", "unit"),
@@ -59,7 +59,7 @@ class TestTextSet:
     def test_every_token_is_asked_for_once(self):
         found = texts(TEXT)
         labels = found.batch(np.arange(len(found))).labels
-        assert labels[labels != NOT_ASKED].tolist() == found.tokenizer.encode(TEXT)
+        assert labels[labels != IGNORE_INDEX].tolist() == found.tokenizer.encode(TEXT)
 
     def test_between_two_texts_stands_an_end(self):
         found = texts("ab\n", "cd", "e")
@@ -97,7 +97,7 @@ class TestTextSet:
         assert texts("<unk> a x", tokenizer=words).unknown_rate == 1 / 3
 
     def test_files_are_told_once_and_what_has_none_is_not(self):
-        examples = [Example("", "a", place=place) for place in ("a.txt", "", "b.txt", "a.txt")]
+        examples = [Example("", "a", location=place) for place in ("a.txt", "", "b.txt", "a.txt")]
         assert TextDataset(examples, train_tokenizer(Characters(), ["a"]), 5).location == "a.txt, b.txt"
 
 
@@ -135,7 +135,7 @@ class TestWindows:
         for step in range(3 * windows.steps_per_epoch):
             batch = windows.batch_at(step)
             assert batch.labels.shape == (3, 7)
-            assert (batch.labels != NOT_ASKED).all()
+            assert (batch.labels != IGNORE_INDEX).all()
 
     def test_a_step_does_not_depend_on_the_steps_before_it(self):
         found = texts(TEXT * 20, width=7)
@@ -147,12 +147,12 @@ class TestWindows:
 
     def test_a_text_that_is_too_short_is_refused(self):
         found = texts(TEXT, width=10)
-        with pytest.raises(UserError, match=r"16 tokens: too few for two windows of 10.*target\.longest to 8 or less"):
+        with pytest.raises(UserError, match=r"16 tokens: too few for two windows of 10.*target\.max_tokens to 8 or less"):
             WindowSampler(found, batch_tokens=20, seed=1)
         WindowSampler(texts(TEXT, width=8), batch_tokens=20, seed=1)  # the remedy helps
 
     @pytest.mark.parametrize(
-        ("text", "hint"), [("abcd", "longer text, or set target.longest to 2 or less."), ("abc", "longer text.")]
+        ("text", "hint"), [("abcd", "longer text, or set target.max_tokens to 2 or less."), ("abc", "longer text.")]
     )
     def test_a_window_of_one_token_is_no_remedy(self, text, hint):
         with pytest.raises(UserError) as caught:

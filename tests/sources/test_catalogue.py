@@ -86,7 +86,7 @@ def put_zip(folder: Path, text: str = CHINESE, member: str = "cmn.txt") -> Path:
 def test_captions_are_aligned_and_keep_their_splits(captions):
     splits = CatalogueCorpus(languages="de-fr").splits()
     assert {name: len(split) for name, split in splits.items()} == {"train": 3, "valid": 2, "test": 1}
-    assert splits["valid"][1] == Example("val de 1", "val fr 1", place=f"{captions / 'val.de.gz'}:2")
+    assert splits["valid"][1] == Example("val de 1", "val fr 1", location=f"{captions / 'val.de.gz'}:2")
 
 
 def test_test_sets_of_later_years_are_splits_if_both_their_sides_are_there(captions):
@@ -176,7 +176,7 @@ def test_a_zip_put_into_the_cache_by_hand_is_read_and_its_hash_recorded(tmp_path
     assert lock == {"cmn-eng.zip": {"size": path.stat().st_size, "sha256": sha(path.read_bytes())}}
     splits = CatalogueCorpus(name="tatoeba-zh-en").splits()
     assert sum(map(len, splits.values())) == 40
-    assert re.fullmatch(re.escape(f"{path}/cmn.txt:") + r"\d+", splits["train"][0].place)
+    assert re.fullmatch(re.escape(f"{path}/cmn.txt:") + r"\d+", splits["train"][0].location)
     assert check("tatoeba-zh-en")[0].status == "as recorded"
     get("tatoeba-zh-en", told.append)
     assert len(told) == 1
@@ -303,7 +303,7 @@ def test_pronunciations_keep_stress_and_variants_and_lose_comments(tmp_path, mon
     monkeypatch.setenv("SEQ2SEE_DATA", str(tmp_path / "data"))
     splits = CatalogueCorpus(name="cmudict").splits()
     check_words(splits)
-    places = {example.source: example.place for split in splits.values() for example in split}
+    places = {example.source: example.location for split in splits.values() for example in split}
     assert places["dog"] == f"{tmp_path / 'data/cmudict/cmudict.dict.xz'}:6"
     with pytest.raises(UserError, match="letters to phonemes only"):
         CatalogueCorpus(name="cmudict", languages="phonemes-letters").splits()

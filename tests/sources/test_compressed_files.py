@@ -25,7 +25,7 @@ def complaint(path):
     report = DataReport()
     list(read_lines(path, report))
     (finding,) = report.issues["unreadable file"]
-    assert finding.place.file == str(path)
+    assert finding.location.file == str(path)
     return finding.what
 
 

@@ -32,7 +32,7 @@ def test_universal_dependencies(tmp_path):
     assert first.source_words == ("Do", "n't", "go")
     assert first.source_tags == ("AUX", "PART", "VERB")
     assert (second.source_words, second.source_tags) == (("猫",), ("NOUN",))
-    assert first.place.endswith("a.conllu:4")
+    assert first.location.endswith("a.conllu:4")
     assert report.read == report.kept == 2
 
 
@@ -106,4 +106,4 @@ def test_a_word_with_a_space_inside_is_one_word(tmp_path):
 
 def test_accents_written_in_two_ways_are_told(tmp_path):
     _, report = read_tagged(write(tmp_path, "a.conll", "\u00e9t\u00e9 NOUN\ne\u0301te\u0301 NOUN\n"))
-    assert report.issues["mixed normal forms"][0].place.line == 2
+    assert report.issues["mixed Unicode normalization"][0].location.line == 2

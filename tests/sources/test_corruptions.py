@@ -104,15 +104,15 @@ FAULTS = {
     "over-long encoding": (into_text(b"\xc0\xaf"), "invalid UTF-8", EVERY),
     "surrogate": (into_text(b"\xed\xa0\x80"), "invalid UTF-8", EVERY),
     "NUL": (into_text(b"\x00"), "NUL character", EVERY),
-    "byte order mark": (into_text(b"\xef\xbb\xbf"), "byte order mark inside", EVERY),
-    "empty side": (empty_side, "empty side", EVERY),
-    "blank line": (blank, "blank pair", ("tsv", "csv", "jsonl")),
+    "byte order mark": (into_text(b"\xef\xbb\xbf"), "embedded byte order mark", EVERY),
+    "empty field": (empty_side, "empty field", EVERY),
+    "blank line": (blank, "blank record", ("tsv", "csv", "jsonl")),
     "lost tab": (drop_column, "wrong column count", ("tsv", "csv")),
     "extra column": (add_column, "wrong column count", ("tsv", "csv")),
     "bare quote": (into_text(b'"'), "bare quote", ("csv",)),
     "open quote": (lambda line, form: b'"' + line, "bare quote", ("csv",)),
-    "lost brace": (lambda line, form: line[:-1], "broken JSON", ("jsonl",)),
-    "lost quote": (lambda line, form: line[:-2] + line[-1:], "broken JSON", ("jsonl",)),
+    "lost brace": (lambda line, form: line[:-1], "invalid JSON", ("jsonl",)),
+    "lost quote": (lambda line, form: line[:-2] + line[-1:], "invalid JSON", ("jsonl",)),
     "lost key": (rename_key, "missing key", ("jsonl",)),
     "double key": (double_key, "duplicate key", ("jsonl",)),
     "number": (number_for_text, "wrong type", ("jsonl",)),
@@ -125,10 +125,10 @@ FAULTS = {
     "bell": (insert("\x07"), "control character", ("tsv", "csv", "aligned")),
     "mojibake": (into_text("Ã©".encode()), "mojibake", EVERY),
     "special token": (into_text(b"</s>"), "special token text", EVERY),
-    "CRLF": (lambda line, form: line + b"\r", "mixed line ends", EVERY),
+    "CRLF": (lambda line, form: line + b"\r", "mixed line endings", EVERY),
     "long target": (into_text(b" x" * 2000), "length ratio", EVERY),
-    "decomposed": (decompose, "mixed normal forms", ("tsv", "csv", "jsonl")),
-    "over-long line": (into_text(b"y" * (1 << 20)), "over-long line", ("tsv", "aligned")),
+    "decomposed": (decompose, "mixed Unicode normalization", ("tsv", "csv", "jsonl")),
+    "line too long": (into_text(b"y" * (1 << 20)), "line too long", ("tsv", "aligned")),
 }
 CASES = [(fault, form) for fault, (_, _, forms) in FAULTS.items() for form in forms]
 
@@ -154,7 +154,7 @@ def test_a_clean_corpus_gives_no_finding(tmp_path, form, seed):
 @pytest.mark.parametrize("fault, form", CASES)
 def test_one_fault_is_told_at_exactly_its_line_and_the_books_balance(tmp_path, fault, form):
     corrupt, kind, _ = FAULTS[fault]
-    for seed in range(2 if fault == "over-long line" else 4):
+    for seed in range(2 if fault == "line too long" else 4):
         draw = seeds.generator(seed, f"corruption {fault} {form}")
         pairs = good_corpus(seed)
         files = rendered(pairs, form)
@@ -167,10 +167,10 @@ def test_one_fault_is_told_at_exactly_its_line_and_the_books_balance(tmp_path, f
         finding = report.issues[kind][0]
         # What concerns both sides is told at the source.
         file = paths[0] if kind == "length ratio" else paths[side]
-        assert (finding.place.file, finding.place.line) == (str(file), index + 1)
+        assert (finding.location.file, finding.location.line) == (str(file), index + 1)
         assert len(report.issues[kind]) == 1
         assert report.read == report.kept + report.skipped + report.rejected == len(pairs)
-        lost = ISSUE_KINDS[kind].severity == "error" or kind == "blank pair"
+        lost = ISSUE_KINDS[kind].severity == "error" or kind == "blank record"
         assert report.kept == len(pairs) - lost
         assert report.count_severity("error") == (ISSUE_KINDS[kind].severity == "error")
 
@@ -186,5 +186,5 @@ def test_a_lost_line_of_an_aligned_corpus_is_always_told(tmp_path, seed):
     files = rendered(good_corpus(seed, 40), "aligned")
     del files[int(draw.integers(2))][int(draw.integers(40))]
     report = check(write(tmp_path, files, "aligned"))
-    assert report.counts["line counts differ"] == 1
+    assert report.counts["line count mismatch"] == 1
     assert report.read == report.kept + report.skipped + report.rejected == 40

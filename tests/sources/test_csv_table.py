@@ -65,9 +65,9 @@ def test_quotes_guard_commas_and_doubled_quotes(table):
 def test_a_line_break_in_quotes_is_kept_told_and_counted_in_line_numbers(table):
     examples, report = read_pairs([write(table, 'a,b\n"c\nd","e\n\nf"\ng,h\n')])
     assert pairs(examples) == [("a", "b"), ("c\nd", "e\n\nf"), ("g", "h")]
-    assert [example.place for example in examples] == [f"{table}:1", f"{table}:2", f"{table}:6"]
-    assert {finding.place.line for finding in report.issues["line break inside"]} == {2}
-    assert list(report.counts) == ["line break inside"]
+    assert [example.location for example in examples] == [f"{table}:1", f"{table}:2", f"{table}:6"]
+    assert {finding.location.line for finding in report.issues["embedded line break"]} == {2}
+    assert list(report.counts) == ["embedded line break"]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_line_break_in_quotes_is_kept_told_and_counted_in_line_numbers(table):
 def test_a_wrong_quote_is_told_at_its_place_and_costs_one_line(table, text, place, words):
     report = check([write(table, text)])
     (finding,) = report.issues["bare quote"]
-    assert str(finding.place) == f"{table}:{place}"
+    assert str(finding.location) == f"{table}:{place}"
     assert words in finding.what
     assert report.rejected == 1
     assert report.kept == len(text.splitlines()) - 1
@@ -113,15 +113,15 @@ def test_two_columns_of_one_name_are_an_error(table):
 def test_empty_fields_and_blank_lines_follow_the_common_rules(table):
     report = check([write(table, 'a,b\n\n"",c\n,\n"d",""\n')])
     assert (report.read, report.kept, report.skipped, report.rejected) == (5, 1, 2, 2)
-    assert [finding.place.line for finding in report.issues["empty side"]] == [3, 5]
-    assert [finding.place.line for finding in report.issues["blank pair"]] == [2, 4]
+    assert [finding.location.line for finding in report.issues["empty field"]] == [3, 5]
+    assert [finding.location.line for finding in report.issues["blank record"]] == [2, 4]
 
 
 def test_a_bad_byte_inside_a_record_of_two_lines_rejects_the_record_once(table):
     table.write_bytes(b'a,b\n"c\n\xff","d"\ne,f\n')
     report = check([table])
     assert (report.read, report.kept, report.rejected) == (3, 2, 1)
-    assert [str(finding.place) for finding in report.issues["invalid UTF-8"]] == [f"{table}:3:1"]
+    assert [str(finding.location) for finding in report.issues["invalid UTF-8"]] == [f"{table}:3:1"]
     assert list(report.counts) == ["invalid UTF-8"]
 
 
@@ -138,7 +138,7 @@ def test_a_record_of_more_lines_than_anybody_means_is_a_forgotten_quote(table, l
 def test_a_record_of_more_bytes_than_a_line_may_have_is_a_forgotten_quote(table, monkeypatch):
     monkeypatch.setattr(csv_table, "MAX_BYTES", 20)
     text = 'a,"b\n' + "x,y\n" * 9 + 'c"\n'
-    assert str(check([write(table, text)]).issues["bare quote"][0].place) == f"{table}:1:3"
+    assert str(check([write(table, text)]).issues["bare quote"][0].location) == f"{table}:1:3"
     monkeypatch.setattr(csv_table, "MAX_BYTES", 40)
     assert "bare quote" not in check([table]).issues
 

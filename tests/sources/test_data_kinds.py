@@ -53,7 +53,7 @@ def test_a_folder_is_images(tmp_path):
 
 @pytest.mark.parametrize("names", [["a.md"], ["a"], ["a.txt", "b.txt", "c.txt"]])
 def test_what_can_be_several_things_is_asked_for(tmp_path, names):
-    with pytest.raises(UserError, match="Say what for: --for write"):
+    with pytest.raises(UserError, match="Say what for: --task write"):
         guess_data_kind([tmp_path / name for name in names])
 
 
@@ -82,7 +82,7 @@ def test_tagged_sentences_with_faults_are_rejected_and_counted(tmp_path):
 def test_a_series_with_faults_is_told_of_all_of_them(tmp_path):
     path = write(tmp_path / "a.csv", "price\n1\nx\n\n2\ny\n")
     (report,) = UserSeries(paths=(path,)).check()
-    assert dict(report.counts) == {"no number": 2}
+    assert dict(report.counts) == {"not a number": 2}
     assert (report.read, report.kept, report.skipped, report.rejected) == (6, 2, 2, 2)
 
 
@@ -105,7 +105,7 @@ def test_too_few_to_hold_any_out_are_told_before_they_are_trained_on(tmp_path):
         with pytest.raises(UserError, match=told):
             corpus.read()
         (report,) = corpus.check()
-        assert dict(report.counts) == {"nothing to hold out": 1}
+        assert dict(report.counts) == {"too small to split": 1}
         first, second = report.to_lines()[1:]
         assert first.startswith("warning: nothing to hold out, 1 found. Give more")
         assert told in second

@@ -8,7 +8,7 @@ import pytest
 from scan_files import check
 
 from seq2see.core.errors import UserError
-from seq2see.sources.data_report import ISSUE_KINDS, MAX_LISTED, DataReport, ErrorPolicy, Location, escape
+from seq2see.sources.data_report import ISSUE_KINDS, MAX_STORED, DataReport, ErrorPolicy, Location, escape
 from seq2see.sources.pair_files import read_pairs
 
 
@@ -51,8 +51,8 @@ def test_skip_does_not_leave_a_corpus_without_a_pair(tmp_path):
 
 def test_a_spoilt_file_is_told_before_bad_lines_and_cannot_be_skipped():
     report = DataReport(kept=5)
-    report.add_issue("empty side", Location("a", 3), "first")
-    report.add_issue("line counts differ", Location("b", 1), "second")
+    report.add_issue("empty field", Location("a", 3), "first")
+    report.add_issue("line count mismatch", Location("b", 1), "second")
     with pytest.raises(UserError, match="second") as caught:
         report.raise_for_errors(ErrorPolicy("skip"))
     assert "also 1 x empty side" in caught.value.what
@@ -76,9 +76,9 @@ def test_the_report_is_plain_data_and_lists_every_finding(bad):
     assert told["files"] == [str(bad)]
     assert told["totals"] == {"read": 7, "kept": 2, "skipped": 1, "rejected": 4}
     assert [(part["kind"], part["severity"], part["count"]) for part in told["findings"]] == [
-        ("empty side", "error", 3),
+        ("empty field", "error", 3),
         ("wrong column count", "error", 1),
-        ("blank pair", "repair", 1),
+        ("blank record", "repair", 1),
     ]
     assert told["findings"][0]["rate"] == 3 / 7
     first = told["findings"][0]["listed"][0]
@@ -101,7 +101,7 @@ def test_everything_is_counted_but_the_list_has_an_end():
     for number in range(1, 151):
         report.add_issue("duplicate pair", Location("a", number), "again")
     assert report.counts["duplicate pair"] == 150
-    assert len(report.issues["duplicate pair"]) == MAX_LISTED["warning"] == 100
+    assert len(report.issues["duplicate pair"]) == MAX_STORED["warning"] == 100
     assert report.to_lines()[-1] == "    ... and 130 more"
 
 

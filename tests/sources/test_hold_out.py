@@ -31,7 +31,7 @@ def test_five_per_cent_are_held_out_at_least_one_and_at_most_a_thousand(count, h
 
 @given(some.lists(some.tuples(some.sampled_from("abcdefgh"), some.sampled_from("xyz")), min_size=3, max_size=60))
 def test_no_example_is_lost_and_no_source_is_in_two_splits(pairs):
-    examples = [Example(*pair, place=f"f:{number}") for number, pair in enumerate(pairs)]
+    examples = [Example(*pair, location=f"f:{number}") for number, pair in enumerate(pairs)]
     if len({example.source for example in examples}) < 3:
         with pytest.raises(UserError, match="at least 3"):
             hold_out(examples)
@@ -141,8 +141,8 @@ def test_given_files_are_used_as_they_are():
 
 
 def test_a_test_source_among_the_training_data_is_an_error_unless_allowed():
-    train = [Example("a", "b", place="train.tsv:1"), Example("c", "d", place="train.tsv:2")]
-    test = [Example("x", "y", place="test.tsv:1"), Example("c", "e", place="test.tsv:2")]
+    train = [Example("a", "b", place="train.tsv:1"), Example("c", "d", location="train.tsv:2")]
+    test = [Example("x", "y", place="test.tsv:1"), Example("c", "e", location="test.tsv:2")]
     with pytest.raises(UserError) as caught:
         hold_out(train, [Example("v", "w")], test)
     assert caught.value.location == "test.tsv:2"
@@ -152,7 +152,7 @@ def test_a_test_source_among_the_training_data_is_an_error_unless_allowed():
 
 
 def test_the_first_of_equal_training_sources_is_told():
-    train = [Example("c", target, place=f"train.tsv:{number}") for number, target in enumerate("def", 1)]
+    train = [Example("c", target, location=f"train.tsv:{number}") for number, target in enumerate("def", 1)]
     with pytest.raises(UserError, match=r"the first stands at train\.tsv:1\."):
         hold_out(train, [Example("v", "w")], [Example("c", "e")])
 
@@ -188,7 +188,7 @@ WORDS = some.integers(0, 40).map(lambda number: f"w{number}")
 
 @given(some.lists(some.tuples(WORDS, WORDS.map("t{}".format)), min_size=40, max_size=80))
 def test_neither_side_of_a_held_out_pair_is_learned_from_and_the_direction_does_not_matter(pairs):
-    examples = [Example(*pair, place=f"f:{number}") for number, pair in enumerate(pairs)]
+    examples = [Example(*pair, location=f"f:{number}") for number, pair in enumerate(pairs)]
     if len(set(connected_components(examples))) < 3:
         with pytest.raises(UserError, match="at least 3"):
             hold_out_components(examples)

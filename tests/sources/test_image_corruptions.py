@@ -82,16 +82,16 @@ def video(content: bytes, draw: np.random.Generator) -> bytes:
 
 
 FAULTS = {
-    cut: "broken image",
-    another: "no image",
-    other_format: "other format",
+    cut: "corrupt image",
+    another: "not an image",
+    other_format: "format mismatch",
     transparent: "transparent image",
-    turned: "turned by EXIF",
+    turned: "EXIF rotation",
     printed: "CMYK colors",
     deep: "16-bit image",
-    video: "several frames",
+    video: "multiple frames",
 }
-SAME_NAME = {"other format"}
+SAME_NAME = {"format mismatch"}
 """What a fault also brings along where the name promises another format."""
 
 
@@ -106,7 +106,7 @@ def test_a_fault_is_found_in_its_file_and_nowhere_else(tmp_path, fault, seed):
     kind = FAULTS[fault]
     assert set(report.counts) - SAME_NAME == {kind} - SAME_NAME
     assert kind in report.counts
-    assert {finding.place.file for each in report.issues.values() for finding in each} == {str(spoilt)}
+    assert {finding.location.file for each in report.issues.values() for finding in each} == {str(spoilt)}
     bad = ISSUE_KINDS[kind].severity == "error"
     assert (report.read, report.kept, report.rejected) == (2 * COUNT, 2 * COUNT - bad, int(bad))
 

@@ -151,7 +151,7 @@ class TestStoredInOtherWays:
         frames = [Image.new("RGB", (4, 4), "white"), corner((4, 4))]
         found = decode_bytes(stored(corner((4, 4)), kind, save_all=True, append_images=frames), "x")
         assert colors(found.pixels) == [RED, BLACK, BLACK, BLACK]
-        assert found.issues == ("several frames",)
+        assert found.issues == ("multiple frames",)
 
     def test_one_pixel(self):
         assert decode_image(stored(Image.new("RGB", (1, 1), RED))).tolist() == [[[255, 0, 0]]]
@@ -178,7 +178,7 @@ def test_a_image_is_turned_as_its_camera_says(kind, orientation, side):
     assert found.pixels.shape[:2] == shape
     red = [place for place, color in enumerate(colors(found.pixels)) if color[0] > 200]
     assert red == [UPRIGHT[orientation]]
-    assert found.issues == (("turned by EXIF",) if orientation > 1 else ())
+    assert found.issues == (("EXIF rotation",) if orientation > 1 else ())
 
 
 @pytest.mark.parametrize("exif", [b"Exif\0\0MM\0*\0\0\0\x08\xff\xff\x01", b"Exif\0\0rubbish", b"Exif\0\0"])
@@ -200,19 +200,19 @@ class TestRefused:
     def test_cut_off(self, kind, share):
         noise = np.random.default_rng(1).integers(0, 256, (40, 40, 3), dtype=np.uint8)
         whole = stored(Image.fromarray(noise), kind)
-        self.refused(whole[: int(share * len(whole))], "broken image", "damaged or cut off")
+        self.refused(whole[: int(share * len(whole))], "corrupt image", "damaged or cut off")
 
     @pytest.mark.parametrize("kind", FORMATS)
     def test_cut_off_in_the_header(self, kind):
-        self.refused(stored(corner(), kind)[:14], "broken image", "damaged or cut off")
+        self.refused(stored(corner(), kind)[:14], "corrupt image", "damaged or cut off")
 
     def test_a_checksum_that_is_wrong(self):
         whole = bytearray(stored(corner()))
         whole[20] ^= 1  # the width
-        self.refused(bytes(whole), "broken image", "damaged or cut off")
+        self.refused(bytes(whole), "corrupt image", "damaged or cut off")
 
     def test_nothing(self):
-        self.refused(b"", "broken image", "The file is empty")
+        self.refused(b"", "corrupt image", "The file is empty")
 
     @pytest.mark.parametrize(
         ("content", "words"),
@@ -228,10 +228,10 @@ class TestRefused:
         ],
     )
     def test_something_else(self, content, words):
-        self.refused(content, "no image", words)
+        self.refused(content, "not an image", words)
 
     def test_a_format_that_is_not_decoded_is_named(self):
-        self.refused(stored(corner(), "TIFF"), "no image", "TIFF image, which is not decoded here")
+        self.refused(stored(corner(), "TIFF"), "not an image", "TIFF image, which is not decoded here")
 
     def test_a_file_that_is_not_there(self, tmp_path):
         with pytest.raises(ImageError, match="No such file") as caught:

@@ -113,7 +113,7 @@ class TestFolders:
         for place, name in enumerate(("train", "test", "more")):
             photos(tmp_path / name, {"a": 2, "b": 2}, 10 * place)
         report = look(tmp_path)
-        assert [each.place.file for each in report.issues["other file"]] == [str(tmp_path / "more")]
+        assert [each.location.file for each in report.issues["ignored file"]] == [str(tmp_path / "more")]
         assert account(report) == (8, 8, 0, 0)
 
     def test_two_folders_for_one_split(self, tmp_path):
@@ -136,8 +136,8 @@ class TestFolders:
         save(tmp_path / "a" / "y.jpg", 51, format="PNG")
         _, report = read_image_set(tmp_path, side=8)
         assert account(report) == (8, 8, 0, 0)
-        assert dict(report.counts) == {"other format": 1}
-        assert "called .jpg and is PNG" in report.issues["other format"][0].what
+        assert dict(report.counts) == {"format mismatch": 1}
+        assert "called .jpg and is PNG" in report.issues["format mismatch"][0].what
 
     def test_hidden_and_other_files_are_left_out_and_counted(self, tmp_path):
         photos(tmp_path, {"a": 3, "b": 3})
@@ -148,7 +148,7 @@ class TestFolders:
         save(tmp_path / "a" / ".ipynb_checkpoints" / "001.png")
         splits, report = read_image_set(tmp_path, side=8)
         assert account(report) == (11, 6, 5, 0)
-        assert dict(report.counts) == {"other file": 8}
+        assert dict(report.counts) == {"ignored file": 8}
         assert sum(map(len, splits.values())) == 6
 
     def test_a_pipe_is_not_waited_for(self, tmp_path):
@@ -169,7 +169,7 @@ class TestFolders:
         (tmp_path / "set" / "a" / "loop.png").symlink_to("loop.png")
         (tmp_path / "set" / "a" / "gone.png").symlink_to("nowhere.png")
         splits, report = read_image_set(tmp_path / "set", side=8)
-        assert dict(report.counts) == {"folder loop": 3, "unreadable image": 2}
+        assert dict(report.counts) == {"symlink loop": 3, "unreadable image": 2}
         assert account(report) == (12, 10, 0, 2)
         assert set(splits["train"].labels) <= {"a", "b", "c"}
 
@@ -199,7 +199,7 @@ class TestFolders:
         monkeypatch.setattr(os, "scandir", lambda path: refuse(path) or scandir(path))
         report = look(tmp_path)
         assert account(report)[1:] == (4, 1, 2)
-        assert {Path(each.place.file).name for each in report.issues["unreadable image"]} == {"001.png"}
+        assert {Path(each.location.file).name for each in report.issues["unreadable image"]} == {"001.png"}
 
     @pytest.mark.parametrize("call", ["scandir", "stat"])
     def test_a_folder_that_may_not_be_read_is_told(self, tmp_path, monkeypatch, call):
@@ -218,7 +218,7 @@ class TestFolders:
         report = look(tmp_path)
         assert account(report) == (6, 6, 0, 0)
         (finding,) = report.issues["unreadable image"]
-        assert finding.place.file == str(tmp_path / "b")
+        assert finding.location.file == str(tmp_path / "b")
         assert "Permission denied" in finding.what
 
     def test_a_set_that_may_not_be_read_is_told(self, tmp_path, monkeypatch):
@@ -262,8 +262,8 @@ class TestBadImages:
     def test_bad_images_are_named_and_left_out(self, tmp_path):
         splits, report = read_image_set(self.spoil(tmp_path), side=8)
         assert account(report) == (44, 40, 0, 4)
-        assert dict(report.counts) == {"broken image": 2, "no image": 2}
-        places = {finding.place.file for issues in report.issues.values() for finding in issues}
+        assert dict(report.counts) == {"corrupt image": 2, "not an image": 2}
+        places = {finding.location.file for issues in report.issues.values() for finding in issues}
         assert {Path(place).name for place in places} == {"cut.png", "text.png", "empty.jpg", "scan.tif"}
         assert sum(map(len, splits.values())) == 40
         told = "\n".join(report.to_lines())
@@ -289,7 +289,7 @@ class TestBadImages:
         Image.fromarray(np.full((8, 8), 999, np.uint16)).save(tmp_path / "b" / "deep.png")
         Image.new("RGBA", (8, 8), (1, 2, 3, 4)).save(tmp_path / "b" / "glass.png")
         _, report = read_image_set(tmp_path, 8, policy=STRICT)
-        kinds = ("turned by EXIF", "several frames", "CMYK colors", "16-bit image", "transparent image")
+        kinds = ("EXIF rotation", "multiple frames", "CMYK colors", "16-bit image", "transparent image")
         assert dict(report.counts) == dict.fromkeys(kinds, 1)
         assert account(report) == (11, 11, 0, 0)
 
@@ -318,7 +318,7 @@ class TestClasses:
         photos(tmp_path / "train", {"a": 3, "b": 3})
         photos(tmp_path / "test", {"a": 3}, first=50)
         _, report = read_image_set(tmp_path, side=8)
-        assert [each.what for each in report.issues["class not tested"]] == ["There is no image of 'b' in test."]
+        assert [each.what for each in report.issues["class missing in split"]] == ["There is no image of 'b' in test."]
 
     def test_images_without_a_class(self, tmp_path):
         photos(tmp_path, {"a": 3, "b": 3})
@@ -358,20 +358,20 @@ class TestClasses:
         photos(tmp_path / deeper, {"猫": 3, "dog": 3})
         if deeper != "photos":
             photos(tmp_path / "photos" / "test", {"猫": 2, "dog": 2}, 50)
-        (only,) = look(tmp_path).issues["one class"]
+        (only,) = look(tmp_path).issues["single class"]
         assert only.hint.startswith(f"If the folders in {tmp_path / 'photos'} are the classes, name it instead")
 
     def test_one_class_is_one_class_in_however_many_folders(self, tmp_path):
         photos(tmp_path, {"cat": 3, "cat/small": 3})
-        (only,) = look(tmp_path).issues["one class"]
+        (only,) = look(tmp_path).issues["single class"]
         assert only.hint == "Give images of other classes too, in a folder a class."
         (tmp_path / "list.csv").write_text("file,label\ncat/000.png,cat\ncat/small/000.png,cat\n")
-        (only,) = look(tmp_path / "list.csv").issues["one class"]
+        (only,) = look(tmp_path / "list.csv").issues["single class"]
         assert only.hint == "Give images of other classes too, in a folder a class."
 
     def test_a_list_without_a_line_has_no_images(self, tmp_path):
         (tmp_path / "list.csv").write_text("file,label\n")
-        (only,) = look(tmp_path / "list.csv").issues["no pairs"]
+        (only,) = look(tmp_path / "list.csv").issues["no examples"]
         assert only.what == "There is not one image in it."
 
     @pytest.mark.parametrize("seed", range(10))
@@ -415,15 +415,15 @@ class TestTwice:
         _, report = read_image_set(tmp_path, side=8)
         assert dict(report.counts) == {"image in two splits": 1}
         finding = report.issues["image in two splits"][0]
-        assert finding.place.file == str(tmp_path / "test" / "a" / "seen.png")
+        assert finding.location.file == str(tmp_path / "test" / "a" / "seen.png")
         assert str(tmp_path / "train" / "a" / "000.png") in finding.what
 
     def test_a_image_with_two_labels_is_reported(self, tmp_path):
         photos(tmp_path, {"a": 3, "b": 3})
         save(tmp_path / "b" / "x.png", 1)
         _, report = read_image_set(tmp_path, side=8)
-        assert dict(report.counts) == {"duplicate image": 1, "image with two labels": 1}
-        assert "Here it is 'b'" in report.issues["image with two labels"][0].what
+        assert dict(report.counts) == {"duplicate image": 1, "conflicting labels": 1}
+        assert "Here it is 'b'" in report.issues["conflicting labels"][0].what
 
 
 ROWS = [(f"images/图{number}.png", "猫" if number % 2 else "狗") for number in range(10)]
@@ -501,8 +501,8 @@ class TestLists:
         (tmp_path / "list.csv").write_text("\n".join(lines), encoding="utf-8")
         _, report = read_image_set(tmp_path / "list.csv", side=8)
         assert account(report) == (10, 6, 0, 4)
-        places = {kind: [finding.place.line for finding in each] for kind, each in report.issues.items()}
-        expected = {"unreadable image": [3], "empty side": [5], "wrong column count": [7], "no image": [8]}
+        places = {kind: [finding.location.line for finding in each] for kind, each in report.issues.items()}
+        expected = {"unreadable image": [3], "empty field": [5], "wrong column count": [7], "not an image": [8]}
         assert places == expected
         with pytest.raises(UserError) as caught:
             read_image_set(tmp_path / "list.csv", 8, policy=STRICT)

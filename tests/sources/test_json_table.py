@@ -16,7 +16,7 @@ GOOD = '{"source": "a", "target": "b"}'
 def test_an_empty_text_is_called_as_its_key(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"file": "a.png", "caption": " "}\n{"text": "", "label": "good"}\n', encoding="utf-8")
-    told = [finding.what for finding in check([path]).issues["empty side"]]
+    told = [finding.what for finding in check([path]).issues["empty field"]]
     assert told == ["The caption is empty.", "The text is empty."]
 
 
@@ -34,7 +34,7 @@ def test_objects_in_any_order_with_further_keys_are_read(table):
     second = json.dumps({"target": "笔", "id": 7, "source": "pen", "more": {"x": [1]}})
     examples, report = read_pairs([write(table, GOOD, second)])
     assert [(example.source, example.target) for example in examples] == [("a", "b"), ("pen", "笔")]
-    assert examples[1].place == f"{table}:2"
+    assert examples[1].location == f"{table}:2"
     assert not report.counts
 
 
@@ -50,11 +50,11 @@ def test_a_number_as_a_label_is_the_text_it_is_written_as(table, number):
 @pytest.mark.parametrize(
     "line, place, kind, word",
     [
-        ('{"source": "a", "target": }', "2:27", "broken JSON", "Expecting value"),
-        ('{"source": "a" "target": "b"}', "2:16", "broken JSON", "Expecting"),
-        ('{"source": "我", "target": x}', "2:27", "broken JSON", "Expecting value"),
-        ("{", "2:2", "broken JSON", "not JSON"),
-        (GOOD + GOOD, "2:31", "broken JSON", "Extra data"),
+        ('{"source": "a", "target": }', "2:27", "invalid JSON", "Expecting value"),
+        ('{"source": "a" "target": "b"}', "2:16", "invalid JSON", "Expecting"),
+        ('{"source": "我", "target": x}', "2:27", "invalid JSON", "Expecting value"),
+        ("{", "2:2", "invalid JSON", "not JSON"),
+        (GOOD + GOOD, "2:31", "invalid JSON", "Extra data"),
         ('["a", "b"]', "2:1", "wrong type", "a list"),
         ('"a"', "2:1", "wrong type", "a text"),
         ("null", "2:1", "wrong type", "null"),
@@ -68,9 +68,9 @@ def test_a_number_as_a_label_is_the_text_it_is_written_as(table, number):
         ('{"source": "a", "target": "b", "x": 1, "x": 1}', "2:40", "duplicate key", "'x'"),
         ('{"source": "a", "target": "b", "键": 1, "键": 1}', "2:40", "duplicate key", "'键'"),
         ('{"source": "a\\u0000b", "target": "b"}', "2:2", "NUL character", "In 'source'"),
-        ('{"source": "a", "target": "b\\ufeff"}', "2:17", "byte order mark inside", "In 'target'"),
+        ('{"source": "a", "target": "b\\ufeff"}', "2:17", "embedded byte order mark", "In 'target'"),
         ('{"source": "a\\ud800", "target": "b"}', "2:2", "lone surrogate", "In 'source'"),
-        ("[" * 100_000, "2:1", "broken JSON", "nested too deeply"),
+        ("[" * 100_000, "2:1", "invalid JSON", "nested too deeply"),
         ('{"source": ' + "1" * 10_000 + "}", "2:2", "wrong type", "'source' must be a text, but is a number"),
         ('{"image": "a.png"}', "2:1", "missing key", "'label' is missing"),
         ('{"text": 3, "label": 3}', "2:2", "wrong type", "'text' must be a text, but is a number"),
@@ -97,12 +97,12 @@ def test_both_halves_of_a_surrogate_pair_are_one_character(table):
 def test_blank_lines_and_empty_texts_follow_the_common_rules(table):
     report = check([write(table, GOOD, "", '{"source": "", "target": "b"}', '{"source": " ", "target": ""}')])
     assert (report.read, report.kept, report.skipped, report.rejected) == (4, 1, 2, 1)
-    assert report.issues["empty side"][0].place.line == 3
+    assert report.issues["empty field"][0].location.line == 3
 
 
 def test_a_byte_order_mark_alone_in_a_text_is_nothing(table):
     report = check([write(table, GOOD, '{"source": "\\ufeff", "target": ""}', '{"source": "a", "target": "\\ufeff "}')])
-    assert dict(report.counts) == {"blank pair": 1, "empty side": 1}
+    assert dict(report.counts) == {"blank record": 1, "empty field": 1}
 
 
 def test_one_list_of_objects_is_answered_with_the_line_that_turns_it_into_lines(table):
@@ -118,7 +118,7 @@ def test_one_list_of_objects_is_answered_with_the_line_that_turns_it_into_lines(
 def test_a_line_break_in_a_text_is_told(table):
     examples, report = read_pairs([write(table, '{"source": "a\\nb", "target": "c"}')])
     assert examples[0].source == "a\nb"
-    assert list(report.counts) == ["line break inside"]
+    assert list(report.counts) == ["embedded line break"]
 
 
 @pytest.mark.parametrize("keys", [("text", "label"), ("sentence", "label"), ("source", "target")])

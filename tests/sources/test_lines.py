@@ -59,8 +59,8 @@ def test_only_the_newline_ends_a_line(path, separator):
 def test_one_carriage_return_belongs_to_the_line_end_and_is_counted(path):
     lines, report = read(path, b"a\r\nb\r\r\n")
     assert [line.text for line in lines] == ["a", "b\r"]
-    assert only(report, "CRLF line ends").place.line == 1
-    assert report.counts["CRLF line ends"] == 2
+    assert only(report, "CRLF line endings").location.line == 1
+    assert report.counts["CRLF line endings"] == 2
 
 
 @pytest.mark.parametrize(
@@ -69,18 +69,18 @@ def test_one_carriage_return_belongs_to_the_line_end_and_is_counted(path):
 )
 def test_mixed_line_ends_are_told_at_the_first_of_the_rarer_kind(path, content, line):
     _, report = read(path, content)
-    assert report.issues["mixed line ends"][0].place.line == line
+    assert report.issues["mixed line endings"][0].location.line == line
 
 
 def test_an_unended_last_line_does_not_make_line_ends_mixed(path):
     _, report = read(path, b"a\r\nb")
-    assert list(report.counts) == ["CRLF line ends"]
+    assert list(report.counts) == ["CRLF line endings"]
 
 
 def test_a_byte_order_mark_at_the_start_is_removed_and_counted(path):
     lines, report = read(path, b"\xef\xbb\xbfa\nb\n")
     assert [(line.text, line.offset) for line in lines] == [("a", 3), ("b", 5)]
-    assert str(only(report, "byte order mark").place) == f"{path}:1"
+    assert str(only(report, "byte order mark").location) == f"{path}:1"
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_a_byte_order_mark_at_the_start_is_removed_and_counted(path):
 )
 def test_a_byte_order_mark_inside_is_an_error_at_its_column(path, content, line, column):
     lines, report = read(path, content.encode())
-    (finding,) = report.issues["byte order mark inside"]
-    assert str(finding.place) == f"{path}:{line}:{column}"
+    (finding,) = report.issues["embedded byte order mark"]
+    assert str(finding.location) == f"{path}:{line}:{column}"
     assert [line.number for line in lines if not line.is_valid] == [line]
 
 
@@ -105,7 +105,7 @@ def test_a_byte_order_mark_alone_on_a_line_is_a_blank_line(path):
 @pytest.mark.parametrize("text", ["Hello you\nGood day\n", "\ufeffHello\n"])
 def test_wide_encodings_are_named_with_the_line_that_converts_them(path, encoding, text):
     lines, report = read(path, text.encode(encoding))
-    finding = only(report, "other encoding")
+    finding = only(report, "wrong encoding")
     name = encoding.upper().replace("F-16-", "F-16").replace("F-32-", "F-32")
     assert name in finding.what
     assert "iconv -f UTF-" in finding.hint
@@ -133,9 +133,9 @@ def test_chinese_utf_16_is_known_by_its_mark():
 def test_invalid_utf_8_is_told_with_line_column_and_byte(path, content, line, column, byte):
     lines, report = read(path, content)
     finding = only(report, "invalid UTF-8")
-    assert str(finding.place) == f"{path}:{line}:{column}"
+    assert str(finding.location) == f"{path}:{line}:{column}"
     assert byte in finding.what
-    assert content[finding.place.offset] == int(byte, 16)
+    assert content[finding.location.offset] == int(byte, 16)
     assert [line.number for line in lines if not line.is_valid] == [line]
 
 
@@ -143,17 +143,17 @@ def test_invalid_utf_8_is_told_with_line_column_and_byte(path, content, line, co
 def test_a_nul_is_an_error_at_its_column(path, content, line, column):
     lines, report = read(path, content)
     finding = only(report, "NUL character")
-    assert str(finding.place) == f"{path}:{line}:{column}"
-    assert content[finding.place.offset] == 0
+    assert str(finding.location) == f"{path}:{line}:{column}"
+    assert content[finding.location.offset] == 0
     assert not lines[line - 1].is_valid
 
 
 @pytest.mark.parametrize(
-    ("content", "kind"), [("a\0\ufeff\n", "NUL character"), ("a\ufeff\0\n", "byte order mark inside")]
+    ("content", "kind"), [("a\0\ufeff\n", "NUL character"), ("a\ufeff\0\n", "embedded byte order mark")]
 )
 def test_of_two_forbidden_characters_the_first_is_told(path, content, kind):
     _, report = read(path, content.encode())
-    assert only(report, kind).place.column == 2
+    assert only(report, kind).location.column == 2
 
 
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf"])
@@ -167,14 +167,14 @@ def test_an_empty_file_has_0_lines(path, content):
 def test_a_line_of_exactly_the_limit_is_read(path, end):
     lines, report = read(path, b"a" * MAX_BYTES + end + (b"b" + end if end else b""))
     assert len(lines[0].text) == MAX_BYTES
-    assert "over-long line" not in report.counts
+    assert "line too long" not in report.counts
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 def test_a_line_over_the_limit_is_an_error_and_reading_goes_on(path, end):
     lines, report = read(path, b"x" + end + b"a" * (MAX_BYTES + 1) + end + b"b" + end)
-    (finding,) = report.issues["over-long line"]
-    assert str(finding.place) == f"{path}:2"
+    (finding,) = report.issues["line too long"]
+    assert str(finding.location) == f"{path}:2"
     assert f"{MAX_BYTES + len(end):,} bytes" in finding.what
     assert finding.text == "a" * 80
     assert [(line.number, line.is_valid) for line in lines] == [(1, True), (2, False), (3, True)]
@@ -195,8 +195,8 @@ def test_the_carriage_return_of_a_longest_line_may_come_in_a_piece_of_its_own():
 
 def test_what_is_kept_of_a_huge_line_does_not_decide_how_it_ends(path):
     _, report = read(path, b"x" * 999 + b"\r" + b"x" * (2 * MAX_BYTES) + b"\n")
-    assert f"The line has {2 * MAX_BYTES + 1000:,} bytes" in only(report, "over-long line").what
-    assert "CRLF line ends" not in report.counts
+    assert f"The line has {2 * MAX_BYTES + 1000:,} bytes" in only(report, "line too long").what
+    assert "CRLF line endings" not in report.counts
 
 
 def test_a_last_line_of_white_space_is_a_line(path):
@@ -216,7 +216,7 @@ def test_a_huge_line_does_not_fill_the_memory(path):
     tracemalloc.stop()
     assert peak < 8 << 20
     assert len(lines) == 1
-    assert "41,943,040 bytes" in report.issues["over-long line"][0].what
+    assert "41,943,040 bytes" in report.issues["line too long"][0].what
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\t\u3000\xa0", "\u200b\u200d\ufeff", "\u2060 \xad", "\x0b\x1c\u2028"])

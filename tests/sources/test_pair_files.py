@@ -44,7 +44,7 @@ def test_two_files_are_source_lines_and_target_lines(tmp_path, names):
         path.write_bytes(packers.get(path.suffix, bytes)(content))
     examples, report = read_pairs(paths)
     assert [(example.source, example.target) for example in examples] == [("a", "b"), ("c", "d")]
-    assert examples[1].place == f"{paths[0]}:2"
+    assert examples[1].location == f"{paths[0]}:2"
     assert report.files == [str(path) for path in paths]
 
 

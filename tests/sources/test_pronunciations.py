@@ -53,7 +53,7 @@ def test_other_signs_are_left_out_and_counted(tmp_path, word):
     words, report = read(tmp_path, f"a AH0\n{word} K AH0\n")
     assert list(words) == ["a"]
     assert books(report) == (2, 1, 1, 0)
-    assert report.counts == {"other signs": 1}
+    assert report.counts == {"unsupported characters": 1}
     report.raise_for_errors(ErrorPolicy())  # nothing to complain of: the file is fine
 
 
@@ -61,7 +61,7 @@ def test_a_pronunciation_that_comes_twice_counts_once(tmp_path):
     words, report = read(tmp_path, "a AH0\na(2) EY1\na(3) AH0\n")
     assert list(words["a"]) == ["AH0", "EY1"]
     assert books(report) == (3, 2, 1, 0)
-    assert "cmudict.dict:1" in report.issues["repeated pronunciation"][0].what
+    assert "cmudict.dict:1" in report.issues["duplicate pronunciation"][0].what
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_every_pronunciation_is_learned_and_a_tested_word_has_all_right_answers(
     second = splits["train"][1]
     assert (first.source, first.target, second.source, second.target) == (first.source, "AH0", first.source, "EY1")
     tested = splits["test"][0]
-    assert tested == Example(tested.source, "AH0", references=("AH0", "EY1"), place=f"f:{tested.source}")
+    assert tested == Example(tested.source, "AH0", references=("AH0", "EY1"), location=f"f:{tested.source}")
     assert tested.all_references == ("AH0", "EY1")
     assert Example("a", "b").all_references == ("b",)
 

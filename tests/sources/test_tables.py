@@ -39,7 +39,7 @@ def test_a_clean_tsv_gives_its_pairs_and_no_finding(tsv):
         ("我", "I"),
         (" x ", "y"),
     ]
-    assert examples[1].place == f"{tsv}:2"
+    assert examples[1].location == f"{tsv}:2"
     assert books(report) == (3, 3, 0, 0)
     assert not report.counts
 
@@ -55,7 +55,7 @@ def test_a_first_line_that_names_the_columns_is_no_pair(tsv, head):
     more = "\t1" * (head.count("\t") - 1)
     examples, report = read_pairs([write(tsv, f"{head}\n好\tgood{more}\ntext\tlabel{more}\n")])
     assert [(example.source, example.target) for example in examples] == [("好", "good"), ("text", "label")]
-    assert examples[0].place == f"{tsv}:2"
+    assert examples[0].location == f"{tsv}:2"
     assert books(report) == (2, 2, 0, 0)
 
 
@@ -92,35 +92,35 @@ def test_a_wrong_number_of_columns_is_an_error_at_its_line(tsv, text, line, expe
 def test_what_cannot_be_read_does_not_decide_how_many_columns_there_are(tsv):
     report = check([write(tsv, "a\0\tb\tc\n" * 3 + "\t\t\n" * 3 + "a\tb\nc\td\n")])
     assert books(report) == (8, 2, 3, 3)
-    assert dict(report.counts) == {"NUL character": 3, "blank pair": 3}
+    assert dict(report.counts) == {"NUL character": 3, "blank record": 3}
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
 def test_a_side_is_called_as_the_header_calls_it(tmp_path, name):
     lines = ["Text,label", "a,b", "c,", ",d"]
     text = "\n".join(lines).replace(",", "\t" if name == "a.tsv" else ",")
-    told = [finding.what for finding in check([write(tmp_path / name, text)]).issues["empty side"]]
+    told = [finding.what for finding in check([write(tmp_path / name, text)]).issues["empty field"]]
     assert told == ["The label is empty.", "The text is empty."]
 
 
 def test_of_two_files_with_nothing_in_them_the_first_is_told(columns):
     report = check([write(path, "\n\n") for path in columns])
-    assert report.issues["no pairs"][0].place.file == str(columns[0])
+    assert report.issues["no examples"][0].location.file == str(columns[0])
 
 
 def test_a_file_with_nothing_in_it_is_told_whatever_was_wrong_with_another(tmp_path):
     report = DataReport()
     scan_pairs([write(tmp_path / "a.tsv", "a\tb\nc\n")], report)
     scan_pairs([write(tmp_path / "b.tsv", "source\ttarget\n")], report)
-    assert dict(report.counts) == {"wrong column count": 1, "no pairs": 1}
-    assert report.issues["no pairs"][0].place.file == str(tmp_path / "b.tsv")
+    assert dict(report.counts) == {"wrong column count": 1, "no examples": 1}
+    assert report.issues["no examples"][0].location.file == str(tmp_path / "b.tsv")
 
 
 def test_columns_are_counted_beyond_the_sample(tsv):
     lines = ["a\tb"] * 1500
     lines[1234] = "a"
     report = check([write(tsv, "\n".join(lines))])
-    assert [finding.place.line for finding in report.issues["wrong column count"]] == [1235]
+    assert [finding.location.line for finding in report.issues["wrong column count"]] == [1235]
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,10 @@ def test_an_empty_side_is_an_error_at_its_place(tsv, text, place, side):
 def test_a_pair_with_two_empty_sides_is_skipped_and_counted(tsv, blank):
     examples, report = read_pairs([write(tsv, f"a\tb\n{blank}\nc\td\n")])
     assert [example.source for example in examples] == ["a", "c"]
-    assert examples[1].place == f"{tsv}:3"
+    assert examples[1].location == f"{tsv}:3"
     assert books(report) == (3, 2, 1, 0)
-    (finding,) = report.issues["blank pair"]
-    assert finding.place.line == 2
+    (finding,) = report.issues["blank record"]
+    assert finding.location.line == 2
 
 
 def test_skip_removes_the_whole_pair_from_aligned_files(columns):
@@ -155,7 +155,7 @@ def test_skip_removes_the_whole_pair_from_aligned_files(columns):
     examples, report = read_pairs(columns, ErrorPolicy("skip"))
     assert [(example.source, example.target) for example in examples] == [("eins", "one"), ("vier", "four")]
     assert books(report) == (4, 2, 0, 2)
-    assert [str(finding.place) for finding in report.issues["empty side"]] == [
+    assert [str(finding.location) for finding in report.issues["empty field"]] == [
         f"{columns[1]}:2:1",
         f"{columns[0]}:3:1",
     ]

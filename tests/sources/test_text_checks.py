@@ -18,7 +18,7 @@ def findings_of(tmp_path, *pairs):
     path.write_bytes("".join(f"{source}\t{target}\n" for source, target in [*CLEAN, *pairs]).encode())
     examples, report = read_pairs([path])
     assert [(example.source, example.target) for example in examples] == [*CLEAN, *pairs]
-    return {kind: [str(f.place).removeprefix(f"{path}:") for f in found] for kind, found in report.issues.items()}
+    return {kind: [str(f.location).removeprefix(f"{path}:") for f in found] for kind, found in report.issues.items()}
 
 
 @pytest.mark.parametrize("text", ["a\rb", "a\rb\rc"])
@@ -92,7 +92,7 @@ def test_a_length_ratio_over_nine_is_told(tmp_path, source, target, told):
 
 
 def test_equal_texts_are_told(tmp_path):
-    assert findings_of(tmp_path, ("same", "same"), ("Same", "same")) == {"same source and target": ["4"]}
+    assert findings_of(tmp_path, ("same", "same"), ("Same", "same")) == {"identical source and target": ["4"]}
 
 
 def test_a_pair_that_was_there_before_is_told_with_its_first_place(tmp_path):
@@ -114,14 +114,14 @@ def test_other_angle_brackets_are_plain(tmp_path, text):
 
 def test_accents_written_in_two_ways_are_told_at_the_first_decomposed_text(tmp_path):
     split = unicodedata.normalize("NFD", "été")
-    assert findings_of(tmp_path, ("a", "b"), ("summer", split), ("spring", split)) == {"mixed normal forms": ["5"]}
-    assert check([tmp_path / "a.tsv"]).counts["mixed normal forms"] == 2
+    assert findings_of(tmp_path, ("a", "b"), ("summer", split), ("spring", split)) == {"mixed Unicode normalization": ["5"]}
+    assert check([tmp_path / "a.tsv"]).counts["mixed Unicode normalization"] == 2
 
 
 def test_what_is_written_in_one_way_only_hides_no_mixture(tmp_path):
     """`CLEAN` has an é of one letter; behind it stands what has no accents at all."""
     assert findings_of(tmp_path, ("summer", unicodedata.normalize("NFD", "été")), ("cat", "猫")) == {
-        "mixed normal forms": ["4"]
+        "mixed Unicode normalization": ["4"]
     }
 
 
@@ -129,7 +129,7 @@ def test_where_a_text_stands_in_other_letters_no_column_is_told(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('a,"say ""<eos>"""\n', encoding="utf-8")
     (finding,) = check([path]).issues["special token text"]
-    assert str(finding.place) == f"{path}:1"
+    assert str(finding.location) == f"{path}:1"
 
 
 def test_one_normal_form_throughout_is_no_mixture(tmp_path):
@@ -143,4 +143,4 @@ def test_warnings_in_an_aligned_target_name_the_target_file(tmp_path):
     source.write_text("a\nb\n")
     target.write_text("x\ny\x07\n")
     finding = check([source, target]).issues["control character"][0]
-    assert str(finding.place) == f"{target}:2:2"
+    assert str(finding.location) == f"{target}:2:2"

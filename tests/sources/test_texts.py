@@ -66,7 +66,7 @@ def test_of_a_text_of_one_line_something_is_left_or_nothing():
 
 
 def test_a_text_that_fits_is_held_out_whole():
-    texts = [Example("", "a\n" * 45, place="a"), Example("", "b\nb\n.", place="b"), Example("", "c\nc\n.", place="c")]
+    texts = [Example("", "a\n" * 45, place="a"), Example("", "b\nb\n.", place="b"), Example("", "c\nc\n.", location="c")]
     splits = hold_out_end({"train": texts, "valid": [], "test": []})
     assert splits == {"train": texts[:1], "valid": texts[1:2], "test": texts[2:]}
 
@@ -74,7 +74,7 @@ def test_a_text_that_fits_is_held_out_whole():
 def test_a_text_is_known_by_its_whole_path(tmp_path):
     (tmp_path / "book.txt").write_text("".join(LINES), encoding="utf-8")
     splits = UserTexts(paths=(str(tmp_path / "book.txt"),)).splits()
-    assert {example.place for examples in splits.values() for example in examples} == {str(tmp_path / "book.txt")}
+    assert {example.location for examples in splits.values() for example in examples} == {str(tmp_path / "book.txt")}
 
 
 def test_what_is_given_is_not_held_out(tmp_path):

@@ -144,7 +144,7 @@ def test_without_a_header_the_columns_are_called_as_they_are_for_images(tmp_path
     (tmp_path / name).write_text(lines)
     (report,) = UserCaptionedImages(paths=(str(tmp_path / name),)).check()
     (found,) = (each for kind in report.issues for each in report.issues[kind] if each == report.first_error)
-    assert f"{found.place}: {found.what}".removeprefix(f"{tmp_path}/").startswith(told)
+    assert f"{found.location}: {found.what}".removeprefix(f"{tmp_path}/").startswith(told)
     assert found.hint.endswith(hint) or found.hint.startswith(hint)
 
 
@@ -152,7 +152,7 @@ def test_a_list_of_labels_without_a_header_speaks_of_labels(tmp_path):
     photos(tmp_path, {"p": 2})
     (tmp_path / "a.csv").write_text("p/0.png,cat\np/1.png,\n")
     (report,) = UserImages(paths=(str(tmp_path / "a.csv"),)).check()
-    assert report.issues["empty side"][0].what == "The label is empty."
+    assert report.issues["empty field"][0].what == "The label is empty."
 
 
 def test_of_a_label_and_a_caption_each_task_takes_its_own(tmp_path):
@@ -179,11 +179,11 @@ def test_a_caption_behind_a_label_is_told_at_its_column(tmp_path):
     photos(tmp_path, {"p": 2})
     (tmp_path / "a.tsv").write_text("file\tlabel\tcaption\np/0.png\ta\tone\np/1.png\tb\t\n")
     (report,) = UserCaptionedImages(paths=(str(tmp_path / "a.tsv"),)).check()
-    (finding,) = report.issues["empty side"]
+    (finding,) = report.issues["empty field"]
     (tmp_path / "b.tsv").write_text("file\tlabel\tcaption\np/0.png\ta\np/1.png\tb\n")
     (other,) = UserCaptionedImages(paths=(str(tmp_path / "b.tsv"),)).check()
     assert other.issues["wrong column count"][0].what == "Expected 3 columns, found 2."
-    assert (str(finding.place), finding.what) == (f"{tmp_path / 'a.tsv'}:3:11", "The caption is empty.")
+    assert (str(finding.location), finding.what) == (f"{tmp_path / 'a.tsv'}:3:11", "The caption is empty.")
 
 
 def test_a_folder_of_captioned_images_has_its_list_in_it(captions):
@@ -208,7 +208,7 @@ def test_what_the_list_in_a_folder_names_is_not_told_to_be_left_out(captions):
     for name in ("._a.png", "stray.png"):
         (folder / name).write_bytes((folder / "a.png").read_bytes())
     (report,) = UserCaptionedImages(paths=(str(folder),)).check()
-    assert [each.place.file for each in report.issues["not on the list"]] == [str(folder / "stray.png")]
+    assert [each.location.file for each in report.issues["unlisted file"]] == [str(folder / "stray.png")]
     assert (report.read, report.kept, report.skipped) == (3, 2, 1)
 
 

@@ -93,7 +93,7 @@ def test_what_is_bad_is_named_with_its_line(videos, capsys):
 def test_a_list_without_a_header_speaks_of_videos_and_captions(videos):
     (videos / "a.tsv").write_text("影片5.gif\t\n\tnothing\n", encoding="utf-8")
     (report,) = UserCaptionedVideos(paths=(str(videos / "a.tsv"),)).check()
-    assert [each.what for each in report.issues["empty side"]] == ["The caption is empty.", "The video is empty."]
+    assert [each.what for each in report.issues["empty field"]] == ["The caption is empty.", "The video is empty."]
 
 
 def test_hidden_frames_are_left_out_and_one_frame_is_told(videos):
@@ -103,7 +103,7 @@ def test_hidden_frames_are_left_out_and_one_frame_is_told(videos):
         file.write("\none.png\t一帧\n影片5.gif\t第 5 部\n")
     (report,) = UserCaptionedVideos(paths=(str(videos / "captions.tsv"),)).videos(6, 3, 4)[1]
     assert (report.kept, report.rejected) == (7, 0)
-    assert dict(report.counts) == {"one frame only": 1}
+    assert dict(report.counts) == {"single frame": 1}
 
 
 def test_copies_are_told_and_stay_together(videos):
@@ -184,7 +184,7 @@ class TestFoldersOfSplits:
         (divided / "captions.csv").write_text("video,caption\ntrain/0.gif,a\ntest/4.gif,b\ntest/5.gif,c\n")
         splits, (report,) = UserCaptionedVideos(paths=(str(divided),)).videos(6, 3, 4)
         assert sorted(caption for each in captions(splits).values() for caption in each) == ["a", "b", "c"]
-        assert "val" in str(report.issues["not on the list"][0].place)
+        assert "val" in str(report.issues["unlisted file"][0].location)
 
     def test_nothing_to_learn_from_is_refused(self, divided):
         (divided / "train").rename(divided / "learn")

@@ -110,7 +110,7 @@ def test_an_animated_gif_is_a_video(tmp_path):
     first.save(tmp_path / "one.png")
     pixels, issues = load_video(tmp_path / "one.png", 6, 1, 4)
     assert pixels.shape == (4, 6, 6, 1)
-    assert "one frame only" in issues[0]
+    assert "single frame" in issues[0]
 
 
 def test_a_folder_of_frames_is_a_video_and_numbers_count(tmp_path):

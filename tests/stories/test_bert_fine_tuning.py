@@ -20,7 +20,7 @@ from seq2see.runs.model import load
 from seq2see.runs.run_folder import RunFolder
 from seq2see.runs.train import train_recipe
 
-SHORT = {"training.steps": 6, "training.evaluate_every": 3, "training.tokens": 128, "training.patience": 0}
+SHORT = {"training.steps": 6, "training.evaluate_every": 3, "training.batch_tokens": 128, "training.patience": 0}
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def labeled(tmp_path_factory) -> Path:
 
 
 def recipe(folder, labeled, **changes):
-    return resolve("classify-text", [labeled], {"start": str(folder), **SHORT, **changes})
+    return resolve("classify-text", [labeled], {"pretrained": str(folder), **SHORT, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -96,10 +96,10 @@ def test_who_writes_cannot_be_started_from(labeled, tmp_path):
 
 
 def test_a_given_vocabulary_without_its_weights_is_told(labeled, tmp_path):
-    with pytest.raises(UserError, match="start=FOLDER"):
+    with pytest.raises(UserError, match="pretrained=FOLDER"):
         train_recipe(resolve("sst2-minilm", [labeled], SHORT), tmp_path / "run")
 
 
 def test_nothing_teaches_vectors(labeled):
     with pytest.raises(UserError, match="no recipe teaches"):
-        resolve("classify-text", [labeled], {"target.kind": "vector"})
+        resolve("classify-text", [labeled], {"target.kind": "embedding"})

@@ -33,7 +33,7 @@ SMALL = {
     "decoder.heads": 2,
     "training.steps": 12,
     "training.evaluate_every": 4,
-    "training.tokens": 16,
+    "training.batch_size": 16,
 }
 COLORS = {"red": (220, 40, 30), "green": (40, 200, 60), "blue": (40, 60, 220)}
 
@@ -105,9 +105,9 @@ def test_it_shows_where_it_looked_for_each_word(run: RunFolder):
 
 def test_it_is_judged_by_any_of_the_captions_and_reported(run: RunFolder, capsys):
     assert command(["eval", str(run.path)]) == 0
-    assert "exact %" in capsys.readouterr().out
+    assert "exact match %" in capsys.readouterr().out
     scores = json.loads((run.evaluation / "scores.json").read_text())
-    assert scores["test"]["exact"] > 80
+    assert scores["test"]["exact_match"] > 80
     assert (run.path / "attention" / "regions.png").read_bytes().startswith(b"\x89PNG")
     page = write_report(run).read_text(encoding="utf-8")
     assert "where the model looked when it wrote it" in page
@@ -139,7 +139,7 @@ def test_a_bad_image_is_told_and_the_good_ones_are_answered(run: RunFolder, tmp_
     assert "This is no image but text." in told.err
     assert "missing.png" in told.err
     assert command(["predict", str(run.path), *files, "--json"]) == 2
-    assert [len(json.loads(line)["answers"]) for line in capsys.readouterr().out.splitlines()] == [1, 0, 0, 1]
+    assert [len(json.loads(line)["outputs"]) for line in capsys.readouterr().out.splitlines()] == [1, 0, 0, 1]
     assert command(["predict", str(run.path), *files, "--set", "decoding.nonsense=1"]) == 2
     told = capsys.readouterr()
     assert told.out == ""

@@ -30,7 +30,7 @@ SMALL = {
     "decoder.width": 16,
     "training.steps": 12,
     "training.evaluate_every": 4,
-    "training.tokens": 12,
+    "training.batch_size": 12,
 }
 
 
@@ -79,12 +79,12 @@ def test_gifs_and_folders_are_watched(run: RunFolder, videos, tmp_path: Path, ca
     assert "it is seen in 16 x 16 pixels, the size that was learned, not in 32 x 32" in larger.warnings
     frames[0].save(tmp_path / "one.png")
     assert command(["predict", str(run.path), str(tmp_path / "one.png")]) == 0
-    assert "one frame only" in capsys.readouterr().err
+    assert "single frame" in capsys.readouterr().err
 
 
 def test_it_is_judged_drawn_and_reported(run: RunFolder, videos, few_drawn_images: int, capsys):
     assert command(["eval", str(run.path)]) == 0
-    assert "exact %" in capsys.readouterr().out
+    assert "exact match %" in capsys.readouterr().out
     assert json.loads((run.evaluation / "scores.json").read_text())["test"]["pairs"] == few_drawn_images
     assert (run.samples / "batch.png").read_bytes().startswith(b"\x89PNG")
     assert (run.path / "attention" / "frames.png").read_bytes().startswith(b"\x89PNG")
@@ -110,7 +110,7 @@ def test_a_dry_run_tells_what_is_seen():
 @pytest.mark.parametrize(
     "changes, complaint",
     [
-        ({"views": {"shift": 1}}, "videos have no views"),
+        ({"augmentation": {"shift": 1}}, "videos have no views"),
         ({"corpus": {"kind": "shapes"}}, "goes with source.kind=image"),
         ({"source": {"kind": "image"}}, "goes with source.kind=video"),
         ({"encoder": {"kind": "transformer"}}, "source.kind=video needs encoder.kind=recurrent"),
@@ -137,8 +137,8 @@ def test_videos_of_ones_own_are_learned_and_watched_again(videos, tmp_path: Path
     (tmp_path / "captions.csv").write_text("\n".join(lines), encoding="utf-8")
     sizes = {path: value for path, value in SMALL.items() if path != "corpus.size"}
     run = train_recipe(resolve("caption-video", [tmp_path], sizes), tmp_path / "run")
-    assert run.recipe().corpus.kind == "videos"
-    assert json.loads((run.path / "data_report.json").read_text())["readings"][0]["totals"]["kept"] == 6
+    assert run.recipe().corpus.kind == "captioned-videos"
+    assert json.loads((run.path / "data_report.json").read_text())["reports"][0]["totals"]["kept"] == 6
     assert command(["eval", str(run.path)]) == 0
     assert command(["predict", str(run.path), str(tmp_path / "0"), str(tmp_path / "片1.webp")]) == 0
     assert len(capsys.readouterr().out.splitlines()) >= 2

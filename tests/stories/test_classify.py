@@ -26,7 +26,7 @@ from seq2see.runs.train import new_trainer, prepare, train_recipe
 
 GOOD, BAD = ("good", "fine", "lovely", "好", "妙"), ("bad", "dull", "poor", "坏", "差")
 THINGS = ("video", "book", "song", "meal", "show", "电影", "书", "歌", "菜", "戏")
-SMALL = {"source.tokenizer.vocab_size": 400, "training.tokens": 128, "training.patience": 0}
+SMALL = {"source.tokenizer.vocab_size": 400, "training.batch_tokens": 128, "training.patience": 0}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def learned(table: Path, out: Path, name: str = "classify-text", **changes) -> R
         "training.steps": 150,
         "training.evaluate_every": 75,
         "training.learning_rate": 5e-3,
-        "training.tokens": 512,
+        "training.batch_tokens": 512,
     }
     return train_recipe(tiny_recipe(table, name, **SMALL | much | {"encoder.width": 32} | changes), out)
 
@@ -125,9 +125,9 @@ def test_every_encoder_learns_to_read_the_word_not(table: Path, tmp_path: Path, 
 def test_it_is_judged_label_by_label(run: RunFolder, capsys):
     scores = evaluate(run)["test"]
     assert set(scores["classes"]) == {"praise", "blame"}
-    assert sum(map(sum, scores["confusion"])) == scores["answers"] == 10
+    assert sum(map(sum, scores["confusion"])) == scores["examples"] == 10
     assert sum(each["count"] for each in scores["classes"].values()) == 10
-    head, *rows = (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8").splitlines()
+    head, *rows = (run.evaluation / "test-predictions.tsv").read_text(encoding="utf-8").splitlines()
     assert head == "text\tlabel\tanswer\tprobability"
     assert len(rows) == 10
     assert (run.evaluation / "confusion.png").read_bytes().startswith(b"\x89PNG")
@@ -149,7 +149,7 @@ def test_it_is_judged_label_by_label(run: RunFolder, capsys):
 
 def test_the_report_shows_the_surest_mistakes(run: RunFolder):
     evaluate(run)
-    path = run.evaluation / "test-answers.tsv"
+    path = run.evaluation / "test-predictions.tsv"
     path.write_text(path.read_text(encoding="utf-8") + "<b>odd</b>\tpraise\tblame\t0.9700\n", encoding="utf-8")
     page = write_report(run).read_text(encoding="utf-8")
     assert "&lt;b&gt;odd&lt;/b&gt;" in page
@@ -170,7 +170,7 @@ def test_the_command_line_answers_line_by_line(run: RunFolder, tmp_path: Path, c
     assert [line.split("\t")[0] for line in lines] == ["praise", "", "blame"]
     assert lines[0].split("\t")[1].startswith("praise 0.")
     assert command(["predict", str(run.path), "the video is bad", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["guesses"][0][0]["text"] == "blame"
+    assert json.loads(capsys.readouterr().out)["candidates"][0][0]["text"] == "blame"
 
 
 def test_labels_are_kept_with_the_model(run: RunFolder):
@@ -234,12 +234,12 @@ def test_pieces_can_be_cut_anew_in_every_epoch(table: Path, tmp_path: Path):
 @pytest.fixture(scope="module")
 def filler(table: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     folder = tmp_path_factory.mktemp("fill")
-    changes = {"source.max_tokens": 24, "source.tokenizer.vocab_size": 400, "encoder.width": 32, "training.tokens": 192}
+    changes = {"source.max_tokens": 24, "source.tokenizer.vocab_size": 400, "encoder.width": 32, "training.batch_tokens": 192}
     return train_recipe(tiny_recipe(table, "fill", **changes), folder / "fill")
 
 
 def test_it_starts_with_the_reading_weights_and_the_tokenizer_of_a_bert(table: Path, filler: RunFolder, tmp_path: Path):
-    recipe = resolve("classify-text", [table], {"start": str(filler.path), "training.steps": 2, "training.patience": 0})
+    recipe = resolve("classify-text", [table], {"pretrained": str(filler.path), "training.steps": 2, "training.patience": 0})
     assert recipe.source == filler.recipe().source
     assert recipe.encoder == filler.recipe().encoder
     prepared = prepare(recipe, lambda text: None)
@@ -255,30 +255,30 @@ def test_it_starts_with_the_reading_weights_and_the_tokenizer_of_a_bert(table: P
 
 def test_what_cannot_be_started_from_is_told(table: Path, filler: RunFolder, run: RunFolder):
     with pytest.raises(UserError, match="no run 'nowhere'"):
-        resolve("classify-text", [table], {"start": "nowhere"})
+        resolve("classify-text", [table], {"pretrained": "nowhere"})
     for path, value in (("encoder.width", 64), ("encoder.heads", 1), ("source.tokenizer.kind", "characters")):
         told = rf"{path} is not the same in this recipe and in the model that it starts from: {value} and "
         with pytest.raises(UserError, match=told):
-            resolve("classify-text", [table], {"start": str(filler.path), path: value})
-    wide = resolve("classify-text", [table], {"start": str(filler.path)}).with_(**{"encoder.width": 64})
+            resolve("classify-text", [table], {"pretrained": str(filler.path), path: value})
+    wide = resolve("classify-text", [table], {"pretrained": str(filler.path)}).with_(**{"encoder.width": 64})
     with pytest.raises(UserError, match="is not the same in this recipe and in the run"):
         new_trainer(wide, prepare(wide, lambda text: None))
     with pytest.raises(UserError, match="only models that read can start"):
-        resolve("pocket-transformer", [], {"start": str(filler.path)})
+        resolve("pocket-transformer", [], {"pretrained": str(filler.path)})
     free = {"encoder.dropout": 0.4, "encoder.drop_path": 0.1, "source.max_tokens": 20}
-    others = resolve("classify-text", [table], {"start": str(filler.path), **free})
+    others = resolve("classify-text", [table], {"pretrained": str(filler.path), **free})
     assert new_trainer(others, prepare(others, lambda text: None)).step == 0
 
 
 def test_a_run_that_is_not_finished_cannot_be_started_from(table: Path, filler: RunFolder, tmp_path: Path):
     shutil.copytree(filler.path, tmp_path / "half", ignore=shutil.ignore_patterns("model"))
     with pytest.raises(UserError, match="not finished, so nothing can start from it"):
-        resolve("classify-text", [table], {"start": str(tmp_path / "half")})
+        resolve("classify-text", [table], {"pretrained": str(tmp_path / "half")})
 
 
 def test_what_it_started_from_is_remembered_wherever_one_stands(table: Path, filler: RunFolder, monkeypatch):
     monkeypatch.chdir(filler.path.parent)
-    assert resolve("classify-text", [table], {"start": filler.path.name}).start == str(filler.path)
+    assert resolve("classify-text", [table], {"pretrained": filler.path.name}).pretrained == str(filler.path)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ SMALL = {
     "encoder.heads": 2,
     "training.steps": 12,
     "training.evaluate_every": 4,
-    "training.tokens": 16,
+    "training.batch_size": 16,
 }
 COLORS = {"红": (220, 40, 30), "green": (40, 200, 60), "blue": (40, 60, 220)}
 
@@ -122,14 +122,14 @@ def test_a_model_looks_at_images_in_other_sizes_and_says_so(run: RunFolder, tmp_
     assert command(["predict", str(run.path), str(path), "--set", "source.image_size=20"]) == 0
     assert capsys.readouterr().out.startswith("green")
     evaluate(run)
-    native = (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8")
+    native = (run.evaluation / "test-predictions.tsv").read_text(encoding="utf-8")
     assert command(["eval", str(run.path), "--set", "source.image_size=21"]) == 0
-    assert (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8") != native
+    assert (run.evaluation / "test-predictions.tsv").read_text(encoding="utf-8") != native
     assert "images were seen in 20 x 20 pixels" in capsys.readouterr().out
     scores = json.loads((run.evaluation / "scores.json").read_text())
-    assert scores["seen"] == {"image_size": 20}
+    assert scores["image"] == {"size": 20}
     assert command(["eval", str(run.path), str(run.path)]) == 0  # runs are compared by what each sees of itself
-    assert "seen" not in json.loads((run.evaluation / "scores.json").read_text())
+    assert "image" not in json.loads((run.evaluation / "scores.json").read_text())
     assert scores["test"]["accuracy"] > 80
 
 
@@ -149,7 +149,7 @@ def test_a_damaged_image_among_others_leaves_its_line_empty_and_shows_in_the_exi
     names = [str(tmp_path / name) for name in ("a.png", "bad.png", "b.png")]
     for name in names[::2]:
         painted(COLORS["blue"], 3).save(name)
-    Path(names[1]).write_text("no image")
+    Path(names[1]).write_text("not an image")
     (tmp_path / "names.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
     for asked in (names, ["--file", str(tmp_path / "names.txt")]):
         assert command(["predict", str(run.path), *asked]) == 2
@@ -180,8 +180,8 @@ def test_the_command_line_answers_and_names_what_is_no_image(run: RunFolder, tmp
     assert command(["predict", str(run.path), str(tmp_path / "蓝.png"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["source"].endswith("蓝.png")
-    assert told["guesses"][0][0]["text"] == "blue"
-    assert sum(each["probability"] for each in told["guesses"][0]) == pytest.approx(1, abs=1e-5)
+    assert told["candidates"][0][0]["text"] == "blue"
+    assert sum(each["probability"] for each in told["candidates"][0]) == pytest.approx(1, abs=1e-5)
     (tmp_path / "text.png").write_text("hello")
     assert command(["predict", str(run.path), str(tmp_path / "text.png")]) != 0
     assert "text.png: This is no image but text." in capsys.readouterr().err
@@ -193,9 +193,9 @@ def test_it_is_judged_label_by_label_and_shows_images(run: RunFolder, capsys):
     scores = json.loads((run.evaluation / "scores.json").read_text())["test"]
     assert scores["accuracy"] > 90
     assert set(scores["classes"]) == set(COLORS)
-    head, *rows = (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8").splitlines()
+    head, *rows = (run.evaluation / "test-predictions.tsv").read_text(encoding="utf-8").splitlines()
     assert head.split("\t") == ["file", "label", "answer", "probability"]
-    assert len(rows) == scores["answers"] > 3
+    assert len(rows) == scores["examples"] > 3
     assert "图 " in rows[0].split("\t")[0]
     for path in ("eval/confusion.png", "attention/patches.png", "samples/batch.png"):
         assert (run.path / path).read_bytes().startswith(b"\x89PNG"), path
@@ -256,7 +256,7 @@ def test_shapes_need_no_file(tmp_path: Path, few_drawn_images: int):
     changes = {
         "training.steps": 200,
         "training.evaluate_every": 200,
-        "training.tokens": 32,
+        "training.batch_size": 32,
         "training.learning_rate": 3e-3,
     }
     recipe = small(**changes | {"corpus.size": 1000, "encoder.width": 32, "encoder.depth": 2, "augmentation.shift": 0})
@@ -264,7 +264,7 @@ def test_shapes_need_no_file(tmp_path: Path, few_drawn_images: int):
     scores = evaluate(run)["test"]
     assert scores["accuracy"] > 20  # chance is 10
     assert len(scores["classes"]) == 10
-    _, row, *_ = (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8").splitlines()
+    _, row, *_ = (run.evaluation / "test-predictions.tsv").read_text(encoding="utf-8").splitlines()
     assert row.split("\t")[0] == Scenes.sample(few_drawn_images, 1, "test").captions[0]  # what it is called
 
 
@@ -276,7 +276,7 @@ def test_a_stopped_run_goes_on_to_the_same_end(tmp_path: Path, augmentation):
 
 
 def test_what_one_model_has_learned_another_begins_with(run: RunFolder, tmp_path: Path, few_drawn_images: int):
-    changes = {"start": str(run.path), "training.steps": 2, "training.evaluate_every": 2, "training.tokens": 16}
+    changes = {"pretrained": str(run.path), "training.steps": 2, "training.evaluate_every": 2, "training.batch_size": 16}
     recipe = resolve("classify-image", [], changes | {"corpus.size": 50})
     assert recipe.source == run.recipe().source
     begun, learned = (
@@ -288,7 +288,7 @@ def test_what_one_model_has_learned_another_begins_with(run: RunFolder, tmp_path
     assert "source.tokens.vectors" in reading
     assert "source.positions.table.weight" in reading
     assert all(torch.equal(begun[name], weights[name]) for name in reading)
-    assert evaluate(train_recipe(recipe, tmp_path / "tuned"))["test"]["answers"] == few_drawn_images
+    assert evaluate(train_recipe(recipe, tmp_path / "tuned"))["test"]["examples"] == few_drawn_images
 
 
 def test_a_step_sees_as_many_views_as_images_are_asked_for():
@@ -335,8 +335,8 @@ def test_one_folder_is_given_and_it_has_several_labels(photos: Path, tmp_path: P
     "recipe, changes, complaint",
     [
         ("classify-text", {"corpus": {"kind": "shapes"}}, r"corpus\.kind=shapes goes with source\.kind=image"),
-        ("classify-image", {"corpus": {"kind": "times"}}, r"corpus\.kind=times goes with source\.kind=text"),
-        ("classify-text", {"views": {"flip": True}}, "only images have views"),
+        ("classify-image", {"corpus": {"kind": "tense"}}, r"corpus\.kind=tense goes with source\.kind=text"),
+        ("classify-text", {"augmentation": {"flip": True}}, "only images have views"),
         ("classify-image", {"objective.kind": "next-token"}, r"goes with objective\.kind=classify"),
     ],
 )

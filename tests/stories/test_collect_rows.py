@@ -120,10 +120,10 @@ class TestTables:
                     assert any(column["key"] in each for each in table["rows"]), column
 
     def test_any_recipe_gives_a_table_of_its_figures(self):
-        one = Row("g2p", 1, metrics={"steps": 5, "test_word_errors": 20.5, "test_decoding_seconds": 3.0})
-        two = Row("g2p", 2, metrics={"steps": 5, "test_word_errors": 21.5})
+        one = Row("g2p", 1, metrics={"steps": 5, "test_word_error_rate": 20.5, "test_decoding_seconds": 3.0})
+        two = Row("g2p", 2, metrics={"steps": 5, "test_word_error_rate": 21.5})
         table = metrics_table([one, two])
-        assert table["rows"][0]["test_word_errors"] == [20.5, 21.5]
+        assert table["rows"][0]["test_word_error_rate"] == [20.5, 21.5]
         titles = [column["title"] for column in table["columns"]]
         assert "test words wrong %" in titles
         assert not any("decoding" in title or "valid" in title for title in titles)
@@ -179,14 +179,14 @@ class TestFiles:
         monkeypatch.setattr(row_files, "resolve", lambda name, data, changes: tiny_recipe(pairs, name, **changes))
         out = tmp_path / "rows"
         asked = ["row", "pocket-transformer", "--seed", "5", "--label", "Tiny one", "--out", str(out)]
-        asked += ["--set", "training.steps=4", "--set", "target.head=free"]
+        asked += ["--set", "training.steps=4", "--set", "target.head=untied"]
         row_command.main(asked)
         (made,) = read_rows(out)
         assert (made.recipe, made.label, made.seed) == ("pocket-transformer", "Tiny one", 5)
-        assert made.overrides == {"training.steps": 4, "target.head": "free"}
+        assert made.overrides == {"training.steps": 4, "target.head": "untied"}
         assert made.metrics["steps"] == 4
         assert made.metrics["seconds"] > 0
-        assert {"valid_bleu", "test_bleu", "test_chrf", "valid_exact", "weights"} <= made.metrics.keys()
+        assert {"valid_bleu", "test_bleu", "test_chrf", "valid_exact_match", "weights"} <= made.metrics.keys()
         assert {split: len(texts) for split, texts in made.outputs.items()} == {"valid": 3, "test": 3}
         assert made.signatures["bleu"].startswith("nrefs:1")
         run = RunFolder(out / "runs" / "pocket-transformer-tiny-one-seed5")

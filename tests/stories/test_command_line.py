@@ -21,7 +21,7 @@ from seq2see.runs import train as training
 from seq2see.sources import catalogue
 from seq2see.training.signals import Interrupted
 
-TINY = ["training.steps=3", "training.evaluate_every=2", "training.tokens=256"]
+TINY = ["training.steps=3", "training.evaluate_every=2", "training.batch_tokens=256"]
 TINY += [f"{side}.{key}" for side in ("encoder", "decoder") for key in ("width=16", "depth=1")]
 
 
@@ -55,7 +55,7 @@ def test_a_first_evening(folder: Path, capsys: pytest.CaptureFixture[str], monke
     assert run(["predict", "latest", "红猫", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["source"] == "红猫"
-    assert len(answer["answers"]) == 1
+    assert len(answer["outputs"]) == 1
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("红猫\n\n黑狗\n".encode())))
     assert run(["predict", "latest", "--set", "decoding.num_beams=2"]) == 0
@@ -70,7 +70,7 @@ def test_a_first_evening(folder: Path, capsys: pytest.CaptureFixture[str], monke
 
 
 def test_a_dry_run_explains_and_trains_nothing(folder: Path, capsys: pytest.CaptureFixture[str]):
-    assert run(["train", "pocket-transformer", "my.tsv", "--dry", *settings()]) == 0
+    assert run(["train", "pocket-transformer", "my.tsv", "--dry-run", *settings()]) == 0
     printed = capsys.readouterr().out
     assert "weights in all" in printed
     assert "<bos> the" in printed
@@ -98,7 +98,7 @@ def test_a_dry_run_explains_and_trains_nothing(folder: Path, capsys: pytest.Capt
         ("data get multi31k", "There is no corpus 'multi31k'. Did you mean 'multi30k'?"),
         ("data check my.tzv", "my.tzv: There is no such file. Did you mean 'my.tsv'?"),
         ("train translate my.tsv my.tsv my.tsv", "Pairs are read from one file or two, not from 3."),
-        ("data check my.tsv --for wrte", "There is no recipe 'wrte'. Did you mean 'write'?"),
+        ("data check my.tsv --task wrte", "There is no recipe 'wrte'. Did you mean 'write'?"),
         ("train", "Missing argument"),
         ("train translate --owt x", "No such option: --owt"),
         ("diff pocket-gru pocket-gro", "Did you mean 'pocket-gru'?"),
@@ -224,12 +224,12 @@ def test_bad_data_are_named_with_file_and_line(case: str, folder: Path, capsys: 
         ("书.txt", "从前有一座山。\n山里有一座庙。\n", [], "checked as running text", 0),
         ("词.conllu", "1\t猫\t_\tNOUN\t_\t_\t_\t_\t_\t_\n", [], "1 sentences read = 1 kept", 0),
         ("词.conllu", "1\t猫\tNOUN\n", [], "词.conllu:1: This word has 3 columns", 2),
-        ("a.txt", "I PRON\nsee\n", ["--for", "tag"], "a.txt:2: This word has 1 columns", 2),
-        ("a.csv", "1\nx\n", ["--for", "waves"], "a.csv:2: 'x' is not a number", 2),
+        ("a.txt", "I PRON\nsee\n", ["--task", "tag"], "a.txt:2: This word has 1 columns", 2),
+        ("a.csv", "1\nx\n", ["--task", "forecast"], "a.csv:2: 'x' is not a number", 2),
         (
             "a.tsv",
             "很长的文本很长的文本很长的文本\t好\n",
-            ["--for", "classify-text"],
+            ["--task", "classify-text"],
             "checked as texts with labels",
             0,
         ),
@@ -246,10 +246,10 @@ def test_any_data_can_be_checked(name, content, task, told, code, folder: Path, 
 @pytest.mark.parametrize(
     ("name", "content", "task", "told"),
     [
-        ("a.txt", "To be, or not to be,\n" * 4, ["--for", "write"], "has 76 tokens: too few for two windows of 128."),
+        ("a.txt", "To be, or not to be,\n" * 4, ["--task", "write"], "has 76 tokens: too few for two windows of 128."),
         ("a.txt", "To be, or not to be,\n" * 4, [], "has 76 tokens: too few for two windows of 128."),
         ("a.txt", "猫和狗\n", [], "of 4 characters nothing is left to validate or test on."),
-        ("a.csv", "1\n2\n3\n", ["--for", "waves"], "There are 3 values"),
+        ("a.csv", "1\n2\n3\n", ["--task", "forecast"], "There are 3 values"),
     ],
 )
 def test_what_is_too_short_is_told_by_a_check_as_by_training(name, content, task, told, folder: Path, capsys):
@@ -263,10 +263,10 @@ def test_what_is_too_short_is_told_by_a_check_as_by_training(name, content, task
 def test_what_is_too_short_is_not_told_of_what_cannot_be_read(folder: Path, capsys: pytest.CaptureFixture[str]):
     (folder / "a.txt").write_bytes(b"fine\n" * 9)
     (folder / "b.txt").write_bytes(b"caf\xe9\n")
-    assert run(["data", "check", "a.txt", "b.txt", "--for", "write"]) == 2
+    assert run(["data", "check", "a.txt", "b.txt", "--task", "write"]) == 2
     printed = capsys.readouterr().out
     assert "b.txt:1:4: The byte 0xE9 is not UTF-8 here" in printed
-    assert "nothing to hold out" not in printed
+    assert "too small to split" not in printed
 
 
 @pytest.mark.parametrize("content", [b"\xef\xbb\xbf", b""], ids=["with BOM", "without"])
@@ -275,7 +275,7 @@ def test_line_ends_and_marks_are_repaired_and_counted(content: bytes, folder: Pa
     (folder / "dos.tsv").write_bytes(content + text)
     assert run(["train", "pocket-transformer", "dos.tsv", *settings()]) == 0
     report = json.loads((folder / "runs" / "pocket-transformer" / "data_report.json").read_text(encoding="utf-8"))
-    assert "CRLF line ends" in json.dumps(report)
+    assert "CRLF line endings" in json.dumps(report)
     assert ("byte order mark" in json.dumps(report)) == bool(content)
     predictions = (folder / "runs" / "pocket-transformer" / "samples" / "step-000002.tsv").read_text(encoding="utf-8")
     assert "\r" not in predictions
@@ -302,7 +302,7 @@ def test_recipes_and_settings_are_explained(capsys: pytest.CaptureFixture[str]):
     assert "training.steps = " in shown
     assert "    Optimizer steps in all." in shown
     assert run(["diff", "pocket-gru", "pocket-gru-reset-before"]) == 0
-    assert "encoder.cell: gru | notes-gru" in capsys.readouterr().out
+    assert "encoder.cell: gru | gru-reset-before" in capsys.readouterr().out
     assert run(["diff", "classify-image", "classify-image-hybrid"]) == 0
     told = capsys.readouterr().out.splitlines()  # 4 and 4.0 are the same
     assert {line.partition(":")[0].rpartition(".")[0] for line in told} == {"", "source.embedding"}

@@ -32,7 +32,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pairs = write_pairs(folder / "pairs.tsv")
     changes = {"training.steps": 40, "training.learning_rate": 1e-2, "training.schedule.warmup": 5}
     train_recipe(tiny_recipe(pairs, **changes), folder / "one")
-    other = {"target.head": "free", "encoder.width": 24, "decoder.width": 24, "training.seed": 2}
+    other = {"target.head": "untied", "encoder.width": 24, "decoder.width": 24, "training.seed": 2}
     train_recipe(tiny_recipe(pairs, **(changes | other)), folder / "two")
     make_ensemble([RunFolder(folder / "one"), RunFolder(folder / "two")], folder / "both")
     return folder
@@ -182,7 +182,7 @@ def test_a_dialogue_with_a_translator(home: Path, monkeypatch: pytest.MonkeyPatc
     answers = [model("红猫").text, model("...").text]  # dots are a text: there is nothing that it could go on from
     assert capsys.readouterr().out.split("\n")[1:] == [*answers, ""]
     interactive(model, {"prefix": ""}, as_json=True)
-    assert json.loads(capsys.readouterr().out.split("\n")[1])["answers"][0]["text"] == answers[0]
+    assert json.loads(capsys.readouterr().out.split("\n")[1])["outputs"][0]["text"] == answers[0]
 
 
 def test_a_dialogue_gives_all_answers_that_are_asked_for(home: Path, monkeypatch, capsys: pytest.CaptureFixture[str]):

@@ -12,7 +12,7 @@ from tiny_recipes import stop_and_resume, tiny_recipe
 from seq2see.api import resolve
 from seq2see.cli.app import run as command
 from seq2see.cli.scores import print_scores
-from seq2see.core.batch import NOT_ASKED
+from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.errors import UserError
 from seq2see.runs.compare import compare
 from seq2see.runs.dry_run import dry_run
@@ -30,7 +30,7 @@ from seq2see.sequences.masking import crop_around_masks, encode_with_masks
 from seq2see.sources.examples import Example
 
 SENTENCE = "the cat sat on the mat. 猫坐在垫子上。\n"
-SMALL = {"source.max_tokens": 24, "training.tokens": 192, "encoder.width": 32, "encoder.dropout": 0.0}
+SMALL = {"source.max_tokens": 24, "training.batch_tokens": 192, "encoder.width": 32, "encoder.dropout": 0.0}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def learned(book: Path, out: Path, name: str, **changes) -> RunFolder:
-    much = {"training.steps": 400, "training.evaluate_every": 200, "training.tokens": 384}
+    much = {"training.steps": 400, "training.evaluate_every": 200, "training.batch_tokens": 384}
     much |= {"training.learning_rate": 1e-2, "training.schedule.warmup": 20}
     return train_recipe(tiny_recipe(book, name, **SMALL | much | changes), out)
 
@@ -133,17 +133,17 @@ def test_what_has_no_meaning_is_refused(run: RunFolder, tmp_path: Path):
 
 def test_it_is_judged_by_the_tokens_it_guesses(run: RunFolder, capsys):
     scores = evaluate(run)
-    assert scores["hidden"]["accuracy"] > 75  # some blanks can hardly be guessed: their neighbors are wrong
-    assert 1 <= scores["hidden"]["perplexity"] < 3
+    assert scores["masked_tokens"]["accuracy"] > 75  # some blanks can hardly be guessed: their neighbors are wrong
+    assert 1 <= scores["masked_tokens"]["perplexity"] < 3
     print_scores(run, scores)
     told = capsys.readouterr().out
     assert "hidden tokens right" in told
     assert "per hidden token" in told
-    strips = json.loads((run.evaluation / "strips.json").read_text(encoding="utf-8"))
-    assert all(len(each["pieces"]) == len(each["loss"]) == 24 for each in strips)
+    windows = json.loads((run.evaluation / "token_losses.json").read_text(encoding="utf-8"))
+    assert all(len(each["tokens"]) == len(each["losses"]) == 24 for each in windows)
     text = SENTENCE.replace(" ", "▁").replace("\n", "⏎")
-    assert all("".join(each["pieces"]) in text * 3 for each in strips)
-    losses = [loss for each in strips for loss in each["loss"]]
+    assert all("".join(each["tokens"]) in text * 3 for each in windows)
+    losses = [loss for each in windows for loss in each["losses"]]
     assert sum(losses) / len(losses) < 0.5
 
 
@@ -181,8 +181,8 @@ def test_the_command_line_prints_guesses(run: RunFolder, capsys):
     assert len(candidates.split(", ")) == 2
     assert command(["predict", str(run.path), "猫坐在[MASK]子上。", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["answers"][0]["text"] == "猫坐在垫子上。"
-    assert len(found["guesses"][0]) == 5
+    assert found["outputs"][0]["text"] == "猫坐在垫子上。"
+    assert len(found["candidates"][0]) == 5
     assert command(["predict", str(run.path), "the cat"]) == 2
     assert "no [MASK]" in capsys.readouterr().err
 
@@ -202,9 +202,9 @@ def test_pairs_are_judged_by_whether_they_follow(tmp_path: Path, capsys):
     scores = evaluate(run)
     stored, splits = load(run.path).stored, read_corpus(run.recipe())[0]
     test = encode(run.recipe(), stored.tokenizers, splits["test"])
-    asked = test.batch(np.arange(len(test))).labels != NOT_ASKED
-    assert scores["follows"]["rows"] == asked[:, 0].sum() == len(test)
-    assert scores["hidden"]["tokens"] == asked[:, 1:].sum()
+    asked = test.batch(np.arange(len(test))).labels != IGNORE_INDEX
+    assert scores["next_sentence"]["examples"] == asked[:, 0].sum() == len(test)
+    assert scores["masked_tokens"]["tokens"] == asked[:, 1:].sum()
     print_scores(run, scores)
     assert "whether a text follows another" in capsys.readouterr().out
     assert load(run.path)("Ann [MASK]ees").text[4:5].strip() != "["
@@ -253,7 +253,7 @@ def test_what_would_be_ignored_is_refused(book: Path, changes, complaint):
 
 def test_a_text_shorter_than_two_windows_is_refused_with_a_setting_that_helps(tmp_path: Path):
     (tmp_path / "short.txt").write_text("我有一支笔，你有一本书。\n" * 6, encoding="utf-8")
-    changes = {"training.tokens": 256, "source.max_tokens": 64}
+    changes = {"training.batch_tokens": 256, "source.max_tokens": 64}
     with pytest.raises(UserError, match=r"short\.txt: The text to learn from has \d+ tokens.* source\.longest to \d+"):
         train_recipe(tiny_recipe(tmp_path / "short.txt", "fill", **changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -55,17 +55,17 @@ def test_it_goes_on_with_a_series(run: RunFolder):
 def test_a_sine_is_linear_in_its_last_two_values_and_errors_grow_with_the_steps(run: RunFolder):
     scores = evaluate(run)["series"]
     assert scores["values"] == 80
-    errors = {(row["name"], row["tau"]): row["errors"] for row in scores["rows"]}
+    errors = {(row["name"], row["context"]): row["errors"] for row in scores["rows"]}
     assert errors["linear", 2]["64"] < 1e-6
     assert errors["linear", 1]["1"] > 0.5
-    assert errors["model", 4]["1"] < 0.25 < errors["last", 1]["1"]
+    assert errors["model", 4]["1"] < 0.25 < errors["persistence", 1]["1"]
     assert errors["model", 4]["1"] < errors["model", 4]["64"]
 
 
 def test_two_models_of_a_series_are_compared_by_their_errors(run: RunFolder, table: Path, tmp_path: Path, capsys):
     changes = {"training.steps": 3, "training.patience": 0}
-    other = train_recipe(resolve("waves", [table], changes), tmp_path / "other")
-    elsewhere = train_recipe(resolve("waves", [], changes), tmp_path / "elsewhere")
+    other = train_recipe(resolve("forecast", [table], changes), tmp_path / "other")
+    elsewhere = train_recipe(resolve("forecast", [], changes), tmp_path / "elsewhere")
     assert command(["eval", str(run.path), str(other.path)]) == 0
     line = capsys.readouterr().out.splitlines()[-1]
     assert re.fullmatch(r"root of the mean squared error: (\d+ ahead [-\de.]+ -> [-\de.]+(, )?){4}", line)
@@ -91,14 +91,14 @@ def test_the_report_shows_forecasts_and_errors_by_tau(run: RunFolder, capsys):
     assert float(rows[0].split("\t")[2]) == pytest.approx(sine(320), abs=0.5)
 
 
-@pytest.mark.parametrize("name", ["waves", "forecast-gru"])
+@pytest.mark.parametrize("name", ["forecast", "forecast-gru"])
 def test_a_stopped_run_goes_on_to_the_same_end(table: Path, tmp_path: Path, name):
     stop_and_resume(tiny_recipe(table, name, **{"training.steps": 12}), tmp_path)
 
 
 def test_a_dry_run_shows_numbers(table: Path):
     said: list[str] = []
-    dry_run(tiny_recipe(table, "waves"), said.append)
+    dry_run(tiny_recipe(table, "forecast"), said.append)
     assert any(line.startswith("  answers · · · ") for line in said)
     assert any("320" not in line and "train 240, valid 80, test 80 values" in line for line in said)
 
@@ -114,7 +114,7 @@ def test_a_dry_run_shows_numbers(table: Path):
 def test_a_bad_series_is_refused_in_one_sentence(tmp_path: Path, text, complaint):
     (tmp_path / "short.csv").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=complaint):
-        train_recipe(resolve("waves", [tmp_path / "short.csv"], {}), tmp_path / "run")
+        train_recipe(resolve("forecast", [tmp_path / "short.csv"], {}), tmp_path / "run")
 
 
 def test_a_slip_does_not_end_a_dialogue(run: RunFolder, monkeypatch, capsys):
@@ -147,13 +147,13 @@ def test_what_has_no_meaning_for_a_series_is_refused(run: RunFolder):
         model.score("1 2 3 4", "5")
     with pytest.raises(UserError, match="Only a language model"):
         evaluate_texts(model, [run.recipe_file])
-    numbers = resolve("waves", [], {"decoder.kind": "transformer", "decoder.width": 32})
+    numbers = resolve("forecast", [], {"decoder.kind": "transformer", "decoder.width": 32})
     with pytest.raises(UserError, match=r"target\.kind=series"):
         causal_layout(numbers.model)
     with pytest.raises(UserError, match="writes no texts"):
         evaluate(run, num_beams=2)
     with pytest.raises(UserError, match="leave out start"):
-        resolve("waves", [], {}).with_(pretrained="runs/fill")
+        resolve("forecast", [], {}).with_(pretrained="runs/fill")
 
 
 @pytest.mark.parametrize(
@@ -167,4 +167,4 @@ def test_what_has_no_meaning_for_a_series_is_refused(run: RunFolder):
 def test_every_complaint_names_the_file(tmp_path: Path, content, told):
     (tmp_path / "my.csv").write_text(content, encoding="utf-8")
     with pytest.raises(UserError, match=told):
-        prepare(resolve("waves", [tmp_path / "my.csv"], {}), lambda text: None)
+        prepare(resolve("forecast", [tmp_path / "my.csv"], {}), lambda text: None)

@@ -78,13 +78,13 @@ def test_a_list_with_a_bad_line_is_checked_and_trained_on_from_the_command_line(
     path = listed(tmp_path)
     with path.open("a", encoding="utf-8") as file:
         file.write("没有.png,类1\n")
-    assert command(["data", "check", str(path), "--for", "classify-image"]) == 2
+    assert command(["data", "check", str(path), "--task", "classify-image"]) == 2
     assert f"{path}:32: The image cannot be read" in capsys.readouterr().out
     sets = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
-    sets += ["--set", "training.steps=2", "--set", "training.evaluate_every=2", "--set", "training.tokens=8"]
+    sets += ["--set", "training.steps=2", "--set", "training.evaluate_every=2", "--set", "training.batch_size=8"]
     assert command(["train", "classify-image", str(path), "--out", str(tmp_path / "run"), *sets]) == 0
     report = json.loads((tmp_path / "run" / "data_report.json").read_text(encoding="utf-8"))
-    assert report["readings"][0]["totals"] == {"read": 31, "kept": 30, "skipped": 0, "rejected": 1}
+    assert report["reports"][0]["totals"] == {"read": 31, "kept": 30, "skipped": 0, "rejected": 1}
     assert (
         command(["train", "classify-image", str(path), "--set", "corpus.on_error=error", "--out", str(tmp_path / "x")])
         == 2
@@ -109,7 +109,7 @@ def test_gray_clothes_are_learned_from_as_they_are_given_out(tmp_path, monkeypat
             files[f"{stem}-{message}-ubyte.gz"] = gzip.compress(idx_file(content))
     stub_catalogue(tmp_path, monkeypatch)("fashion-mnist", files)
     size = {"encoder.width": 32, "encoder.depth": 1, "encoder.heads": 2, "encoder.drop_path": 0.0}
-    size |= {"training.steps": 50, "training.evaluate_every": 50, "training.tokens": 64, "training.schedule.warmup": 5}
+    size |= {"training.steps": 50, "training.evaluate_every": 50, "training.batch_size": 64, "training.schedule.warmup": 5}
     run = train_recipe(resolve("fashion-mnist-hybrid", [], size), tmp_path / "run")
     assert (run.recipe().source.image_size, run.recipe().source.channels) == (28, 1)
     assert evaluate(run)["test"]["accuracy"] > 60

@@ -26,7 +26,7 @@ SHORT = {
     "source.image_size": 16,
     "training.steps": 4,
     "training.evaluate_every": 2,
-    "training.tokens": 8,
+    "training.batch_size": 8,
 }
 SMALL = {
     "classify-image": {"source.embedding.size": 8, "encoder.width": 16, "encoder.depth": 1, "encoder.heads": 2},
@@ -61,7 +61,7 @@ def test_a_finished_run_tells_its_row(scored):
         )
     else:
         test = evaluate(run)["test"]
-        assert row.metrics["test_exact"] == test["exact"]
+        assert row.metrics["test_exact_match"] == test["exact_match"]
         assert row.metrics["test_bleu"] == pytest.approx(test["bleu"]["value"])
         assert len(row.outputs["test"]) == test["pairs"]
 
@@ -71,7 +71,7 @@ def test_each_task_has_its_table_with_machines_and_seeds(tmp_path):
     for seed in (1, 2):
         write_row(Row("cifar10-vit", seed, metrics=figures, environment={"device": "GPU"}), tmp_path / "rows")
     write_row(Row("fashion-mnist-hybrid", 1, metrics=figures, environment={"device": "x86"}), tmp_path / "rows")
-    told = {"test_exact": 97.9, "valid_exact": 97.0, "test_bleu": 99.0, "weights": 7}
+    told = {"test_exact_match": 97.9, "valid_exact_match": 97.0, "test_bleu": 99.0, "weights": 7}
     write_row(Row("caption-video", 1, metrics=told, environment={"device": "x86"}), tmp_path / "rows")
     results = tmp_path / "images.json"
     images.main(["collect", str(tmp_path / "rows"), "--results", str(results)])
@@ -82,7 +82,7 @@ def test_each_task_has_its_table_with_machines_and_seeds(tmp_path):
     assert [each["title"] for each in tables["real"]["columns"]] == [
         "recipe", "change", "seeds", "weights", "steps", "seconds", "valid right %", "test right %", "machine",
     ]  # fmt: skip
-    assert tables["told"]["rows"][0]["test_exact"] == [97.9]
+    assert tables["told"]["rows"][0]["test_exact_match"] == [97.9]
     assert tables["drawn"]["rows"] == tables["photos"]["rows"] == []
 
 

@@ -25,7 +25,7 @@ from seq2see.sequences.windows import TextDataset
 from seq2see.sources.examples import Example
 
 LINE = "the cat sat on the mat.\n"
-SMALL = {"target.longest": 24, "training.tokens": 192, "training.steps": 2, "training.evaluate_every": 2}
+SMALL = {"target.max_tokens": 24, "training.batch_tokens": 192, "training.steps": 2, "training.evaluate_every": 2}
 SMALL |= {"decoding.max_new_tokens": 4}
 
 
@@ -54,7 +54,7 @@ def test_what_a_model_does_not_know_is_named(run: RunFolder, capsys):
 
 
 def test_a_blank_is_no_row_of_unknown_characters(tmp_path: Path):
-    small = {"source.max_tokens": 24, "training.tokens": 192, "training.steps": 2, "training.evaluate_every": 2}
+    small = {"source.max_tokens": 24, "training.batch_tokens": 192, "training.steps": 2, "training.evaluate_every": 2}
     path = tmp_path / "book.txt"
     path.write_text(LINE * 100, encoding="utf-8")
     model = load(train_recipe(tiny_recipe(path, "fill-characters", **small), tmp_path / "run").path)
@@ -78,7 +78,7 @@ def test_a_dialogue_tells_it_once(run: RunFolder, monkeypatch, capsys):
 
 
 def test_figures_that_are_too_good_are_told_so(run: RunFolder, tmp_path: Path, capsys):
-    assert evaluate(run)["perplexity"]["unknown"] == pytest.approx(100 * 24 / 144)
+    assert evaluate(run)["perplexity"]["unknown_rate"] == pytest.approx(100 * 24 / 144)
     assert "unknown tokens %" in write_report(run).read_text(encoding="utf-8")
     assert command(["eval", str(run.path)]) == 0
     assert "% of characters are unknown to the model" in capsys.readouterr().out
@@ -109,7 +109,7 @@ def test_a_sentence_without_spaces_is_not_tagged_silently(tmp_path: Path, capsys
     path = tmp_path / "words.conll"
     sentences = [f"我 PRON\n{verb} VERB\n笔 NOUN\n。 PUNCT\n\nI PRON\nsee VERB\ncats NOUN\n\n" for verb in "有要用卖买"]
     path.write_text("".join(sentences) * 4, encoding="utf-8")
-    small = {"source.tokenizer.kind": "characters", "training.tokens": 128}
+    small = {"source.tokenizer.kind": "characters", "training.batch_tokens": 128}
     run = train_recipe(tiny_recipe(path, "tag", **small), tmp_path / "run")
     model = load(run.path)
     assert model("我 有 笔 。").warnings == model("I see cats .").warnings[1:] == ()

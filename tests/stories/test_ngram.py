@@ -60,7 +60,7 @@ class Listener:
 @pytest.fixture(scope="module")
 def run(book: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     changes = {"target.max_tokens": 32, "decoding.do_sample": False, "decoding.max_new_tokens": 12}
-    recipe = resolve("count", [book], changes)
+    recipe = resolve("ngram", [book], changes)
     return train_recipe(recipe, tmp_path_factory.mktemp("runs") / "counted")
 
 
@@ -87,7 +87,7 @@ def test_every_order_is_told_and_the_text_becomes_less_surprising(run: RunFolder
     assert [note["step"] for note in notes] == list(range(1, 8))
     losses = [note["valid_loss"] for note in notes]
     assert losses == sorted(losses, reverse=True)
-    unseen = [note["unseen"] for note in notes]
+    unseen = [note["unseen_ngrams"] for note in notes]
     assert unseen == sorted(unseen)
     assert unseen[0] == 0
     assert unseen[-1] > 0
@@ -102,8 +102,8 @@ def test_unseen_is_the_share_of_ngrams_that_the_training_text_has_not(run: RunFo
         order = note["step"]
         counted = {train[end - order : end] for end in range(order, len(train) + 1)}
         new = [valid[max(end - order, 0) : end] not in counted for end in range(2, len(valid) + 1)]
-        assert note["unseen"] == pytest.approx(np.mean(new))
-        assert note["grams"] == len(counted - {(BOS,)})
+        assert note["unseen_ngrams"] == pytest.approx(np.mean(new))
+        assert note["ngrams"] == len(counted - {(BOS,)})
 
 
 def test_a_text_without_a_test_split_is_judged_on_what_validates(run: RunFolder, monkeypatch, capsys):
@@ -145,7 +145,7 @@ def test_eval_names_the_unit(run: RunFolder, capsys):
 
 
 def test_a_run_that_was_stopped_begins_again(book: Path, tmp_path: Path):
-    recipe = resolve("count", [book], {})
+    recipe = resolve("ngram", [book], {})
     with pytest.raises(Interrupted) as stopped:
         train_recipe(recipe, tmp_path / "run", Listener(stop_at=3))
     assert (stopped.value.step, stopped.value.saved_step) == (3, 0)
@@ -160,7 +160,7 @@ def test_a_run_that_was_stopped_begins_again(book: Path, tmp_path: Path):
 
 def test_a_dry_run_counts_nothing(book: Path):
     said: list[str] = []
-    dry_run(resolve("count", [book], {}), said.append)
+    dry_run(resolve("ngram", [book], {}), said.append)
     assert any("would be counted in n-grams of 1 to 7" in line for line in said)
 
 
@@ -172,7 +172,7 @@ def test_samples_and_frequencies_are_kept(run: RunFolder):
     assert list(ranks) == ["1", "2", "3"]
     text = encode(run.recipe(), load(run.path).tokenizers, read_corpus(run.recipe())[0]["train"])
     one = ranks["1"]
-    assert sum(count * times for count, times in zip(one["counts"], one["times"], strict=True)) == len(text.ids)
+    assert sum(count * times for count, times in zip(one["counts"], one["frequencies"], strict=True)) == len(text.ids)
     assert one["counts"] == sorted(one["counts"], reverse=True)
 
 
@@ -181,7 +181,7 @@ def test_the_report_shows_orders_and_frequencies(run: RunFolder):
     page = write_report(run).read_text(encoding="utf-8")
     notes = read_metrics(run.metrics)
     for note in notes:
-        row = (note["step"], f"{note['grams']:,}", f"{math.exp(note['valid_loss']):.2f}", f"{note['unseen']:.1%}")
+        row = (note["step"], f"{note['ngrams']:,}", f"{math.exp(note['valid_loss']):.2f}", f"{note['unseen_ngrams']:.1%}")
         assert "".join(f'<td class="number">{figure}</td>' for figure in row) in page
     assert "perplexity per character (test, truth given)" in page
     assert "每字符困惑度" in page
@@ -196,41 +196,41 @@ def test_a_text_shorter_than_the_order_is_refused(tmp_path: Path):
     (tmp_path / "short.txt").write_text("abcabc\n" * 3, encoding="utf-8")
     files = [tmp_path / "short.txt"]
     with pytest.raises(UserError, match=r"short\.txt: .*too few for n-grams of 7"):
-        train_recipe(resolve("count", files, {"target.tokenizer.kind": "spaces"}), tmp_path / "run")
+        train_recipe(resolve("ngram", files, {"target.tokenizer.kind": "whitespace"}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_a_text_of_one_symbol_is_refused(tmp_path: Path):
     (tmp_path / "one.txt").write_text("猫" * 200, encoding="utf-8")
     with pytest.raises(UserError, match="nothing but '猫': there is nothing to guess"):
-        train_recipe(resolve("count", [tmp_path / "one.txt"], {}), tmp_path / "run")
+        train_recipe(resolve("ngram", [tmp_path / "one.txt"], {}), tmp_path / "run")
 
 
 def test_an_empty_text_is_refused(tmp_path: Path):
     (tmp_path / "empty.txt").write_text("\n \n", encoding="utf-8")
     with pytest.raises(UserError, match="no text in this file"):
-        train_recipe(resolve("count", [tmp_path / "empty.txt"], {}), tmp_path / "run")
+        train_recipe(resolve("ngram", [tmp_path / "empty.txt"], {}), tmp_path / "run")
 
 
 @pytest.mark.parametrize(
-    "changes", [{"training.steps": 5}, {"objective.label_smoothing": 0.1}, {"target.head": "free"}], ids=str
+    "changes", [{"training.steps": 5}, {"objective.label_smoothing": 0.1}, {"target.head": "untied"}], ids=str
 )
 def test_what_counting_would_ignore_is_refused(book: Path, changes):
     with pytest.raises(UserError, match="counted in one pass"):
-        resolve("count", [book], changes)
+        resolve("ngram", [book], changes)
 
 
 def test_the_recipe_of_another_model_is_led_to_count(book: Path):
     """`order` is a word to a Transformer, and a number here: neither may become the other."""
-    with pytest.raises(UserError, match="as the recipe count has it"):
-        resolve("write", [book], {"decoder.kind": "counting"})
-    assert resolve("count", [book], {"decoder.kind": "transformer"}).decoder.kind == "transformer"
+    with pytest.raises(UserError, match="as the recipe ngram has it"):
+        resolve("write", [book], {"decoder.kind": "ngram"})
+    assert resolve("ngram", [book], {"decoder.kind": "transformer"}).decoder.kind == "transformer"
 
 
 def test_two_runs_are_compared_if_they_cut_the_same_text_alike(book: Path, run: RunFolder, tmp_path: Path, capsys):
     changes = {"target.max_tokens": 32, "decoding.do_sample": False}
-    worse = train_recipe(resolve("count", [book], changes | {"decoder.order": 1}), tmp_path / "worse")
-    words = train_recipe(resolve("count", [book], changes | {"target.tokenizer.kind": "words"}), tmp_path / "words")
+    worse = train_recipe(resolve("ngram", [book], changes | {"decoder.order": 1}), tmp_path / "worse")
+    words = train_recipe(resolve("ngram", [book], changes | {"target.tokenizer.kind": "words"}), tmp_path / "words")
     assert seq2see(["eval", str(run.path), str(worse.path)]) == 0
     before, after = (read_scores(each)["perplexity"]["per_token"] for each in (run, worse))
     told = f"perplexity per character {before:.3f} -> {after:.3f}, {after / before - 1:.1%} higher; bits per character"
@@ -245,7 +245,7 @@ def test_two_runs_are_compared_if_they_cut_the_same_text_alike(book: Path, run: 
 def test_runs_of_different_texts_are_not_compared(book: Path, run: RunFolder, tmp_path: Path):
     (tmp_path / "other.txt").write_text(SENTENCES[0] * 90, encoding="utf-8")
     changes = {"target.max_tokens": 32, "decoding.do_sample": False}
-    other = train_recipe(resolve("count", [tmp_path / "other.txt"], changes), tmp_path / "other")
+    other = train_recipe(resolve("ngram", [tmp_path / "other.txt"], changes), tmp_path / "other")
     with pytest.raises(UserError, match="not judged on the same text"):
         compare_texts(run, other)
     evaluate(run)
@@ -255,7 +255,7 @@ def test_runs_of_different_texts_are_not_compared(book: Path, run: RunFolder, tm
 
 def test_two_counting_runs_can_answer_together(book: Path, run: RunFolder, tmp_path: Path):
     changes = {"target.max_tokens": 32, "decoder.order": 2, "decoding.do_sample": False}
-    other = train_recipe(resolve("count", [book], changes), tmp_path / "pairs")
+    other = train_recipe(resolve("ngram", [book], changes), tmp_path / "pairs")
     both = make_ensemble([run, other], tmp_path / "both")
     alone, pairs = (evaluate(each)["perplexity"]["per_token"] for each in (run, other))
     assert alone < evaluate(both)["perplexity"]["per_token"] < pairs
@@ -265,7 +265,7 @@ def test_several_files_are_several_texts(book: Path, tmp_path: Path):
     text = book.read_text(encoding="utf-8")
     for name, part in (("one.txt", text[:2000]), ("two.txt", text[2000:])):
         (tmp_path / name).write_text(part, encoding="utf-8")
-    run = train_recipe(resolve("count", [tmp_path / "one.txt", tmp_path / "two.txt"], {}), tmp_path / "run")
+    run = train_recipe(resolve("ngram", [tmp_path / "one.txt", tmp_path / "two.txt"], {}), tmp_path / "run")
     model = load(run.path)
     eos = model.module.decoder.unigrams[EOS]
     assert float(eos) > 1e-4  # it was counted once
@@ -274,7 +274,7 @@ def test_several_files_are_several_texts(book: Path, tmp_path: Path):
 
 @pytest.mark.parametrize("smoothing", ["back-off", "kneser-ney"])
 def test_other_smoothings_and_words_count_too(book: Path, tmp_path: Path, smoothing: str):
-    changes = {"decoder.smoothing": smoothing, "decoder.order": 3, "target.tokenizer.kind": "spaces"}
-    run = train_recipe(resolve("count", [book], changes | {"decoding.do_sample": False}), tmp_path / "run")
+    changes = {"decoder.smoothing": smoothing, "decoder.order": 3, "target.tokenizer.kind": "whitespace"}
+    run = train_recipe(resolve("ngram", [book], changes | {"decoding.do_sample": False}), tmp_path / "run")
     assert load(run.path)("the cat", max_new_tokens=5).text == "the cat sat on the mat. 猫坐在垫子上。"
     assert evaluate(run)["perplexity"]["unit"] == "word"

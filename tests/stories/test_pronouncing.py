@@ -20,7 +20,7 @@ from seq2see.runs.train import train_recipe
 SOUNDS = {"b": "B", "d": "D", "f": "F", "k": "K", "a": "AA1", "o": "OW1", "u": "UW1"}
 SMALL = {
     "encoder.width": 32, "decoder.width": 32, "encoder.depth": 1, "decoder.depth": 1, "encoder.dropout": 0.0,
-    "decoder.dropout": 0.0, "training.steps": 180, "training.evaluate_every": 90, "training.tokens": 256,
+    "decoder.dropout": 0.0, "training.steps": 180, "training.evaluate_every": 90, "training.batch_tokens": 256,
     "training.learning_rate": 1e-2, "training.schedule.warmup": 20, "training.average.decay": 0.9,
 }  # fmt: skip
 
@@ -30,7 +30,7 @@ def said(word: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def asked() -> list[Sequence[Sequence[str]]]:
+def label_mask() -> list[Sequence[Sequence[str]]]:
     """The right answers that evaluations compared with."""
     return []
 
@@ -60,7 +60,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, asked: list) -> Iterator[RunFo
 def test_words_never_seen_are_said_as_they_are_spelt(run: RunFolder):
     scores = read_scores(run)
     assert scores["test"]["pairs"] == 288 // 20
-    assert scores["test"]["pronunciation"]["word_errors"] < 50
+    assert scores["test"]["pronunciation"]["word_error_rate"] < 50
     rows = [line.split("\t") for line in (run.evaluation / "test.tsv").read_text().splitlines()[1:]]
     assert sum(output == said(source) for source, _, output, *_ in rows) > 7
 
@@ -76,8 +76,8 @@ def test_the_error_rates_are_shown_on_the_terminal_and_in_the_report(run: RunFol
     part = {
         "pairs": 7,
         "pronunciation": {
-            "word_errors": 12.34, "phoneme_errors": 3.21,
-            "word_errors_with_stress": 45.67, "phoneme_errors_with_stress": 6.54,
+            "word_error_rate": 12.34, "phoneme_error_rate": 3.21,
+            "word_error_rate_with_stress": 45.67, "phoneme_error_rate_with_stress": 6.54,
         },
     }  # fmt: skip
     truth = {"per_token": 1.5, "bits_per_character": 0.7, "token_accuracy": 91.0}
@@ -93,7 +93,7 @@ def test_the_error_rates_are_shown_on_the_terminal_and_in_the_report(run: RunFol
 def test_every_way_to_say_a_word_is_right():
     outputs, first = ["EY1", "K AE1 T"], ["AH0", "K AE1 T"]
     chosen = recipe("g2p")
-    assert score_outputs(chosen, first, outputs)["pronunciation"]["word_errors"] == 50
+    assert score_outputs(chosen, first, outputs)["pronunciation"]["word_error_rate"] == 50
     answers = [("AH0", "EY1"), ("K AE1 T",)]
-    assert score_outputs(chosen, first, outputs, answers)["pronunciation"]["word_errors"] == 0
-    assert score_outputs(recipe("translate"), first, outputs, answers).keys() == {"pairs", "bleu", "chrf", "exact"}
+    assert score_outputs(chosen, first, outputs, answers)["pronunciation"]["word_error_rate"] == 0
+    assert score_outputs(recipe("translate"), first, outputs, answers).keys() == {"pairs", "bleu", "chrf", "exact_match"}

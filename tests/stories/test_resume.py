@@ -25,8 +25,8 @@ from seq2see.training.signals import Interrupted
 
 FLAVORS: dict[str, dict[str, object]] = {
     "plain": {},
-    "moving average": {"training.average.kind": "moving"},
-    "last checkpoints": {"training.average.kind": "last", "training.average.count": 2},
+    "moving average": {"training.average.kind": "ema"},
+    "last checkpoints": {"training.average.kind": "checkpoints", "training.average.count": 2},
     "patience": {  # at such a rate it gets worse, and patience is called for
         "training.patience": 50,
         "training.evaluate_every": 2,
@@ -35,7 +35,7 @@ FLAVORS: dict[str, dict[str, object]] = {
         "training.schedule.warmup": 12,
     },
     "triggered average": {
-        "training.average.kind": "triggered",
+        "training.average.kind": "asgd",
         "training.evaluate_every": 1,
         "training.optimizer.kind": "adam",
         "training.learning_rate": 1.0,

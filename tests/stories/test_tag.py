@@ -22,9 +22,9 @@ from seq2see.runs.word_embeddings import WordEmbeddings
 
 WHO = {"Ann": "B-PER", "Bob": "B-PER", "Eve": "B-PER", "小明": "B-PER"}
 WHERE = {"Rome": "B-LOC", "Oslo": "B-LOC", "Bern": "B-LOC", "北京": "B-LOC"}
-SMALL = {"source.tokenizer.vocab_size": 330, "training.tokens": 128, "training.patience": 0}
+SMALL = {"source.tokenizer.vocab_size": 330, "training.batch_tokens": 128, "training.patience": 0}
 WHOLE = {"source.tokenizer.kind": "characters", "source.embedding.kind": "ngrams", "source.embedding.buckets": 2000}
-WHOLE |= {"training.tokens": 256, "training.patience": 0}
+WHOLE |= {"training.batch_tokens": 256, "training.patience": 0}
 
 
 @pytest.fixture(scope="module")
@@ -63,19 +63,19 @@ def test_it_is_judged_by_words_and_by_spans(run: RunFolder, capsys):
     assert scores["accuracy"] == 100
     assert scores["spans"]["f1"] == 1
     assert set(scores["classes"]) == {"B-PER", "I-PER", "O", "B-LOC"}
-    assert scores["answers"] == 5 * 3
+    assert scores["examples"] == 5 * 3
     assert command(["eval", str(run.path)]) == 0
     assert "F1 of spans 100.0 %" in capsys.readouterr().out
     page = write_report(run).read_text(encoding="utf-8")
     assert "B-PER" in page
     assert (run.evaluation / "confusion.png").exists()
-    _, first, *_ = (run.evaluation / "test-answers.tsv").read_text(encoding="utf-8").splitlines()
+    _, first, *_ = (run.evaluation / "test-predictions.tsv").read_text(encoding="utf-8").splitlines()
     assert "/I-PER" in first.split("\t")[1]
 
 
 def test_the_command_line_tags_lines(run: RunFolder, capsys):
     assert command(["predict", str(run.path), "Bob Smith visits old Oslo", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["answers"][0]["text"].startswith("Bob/B-PER Smith/I-PER")
+    assert json.loads(capsys.readouterr().out)["outputs"][0]["text"].startswith("Bob/B-PER Smith/I-PER")
 
 
 def test_in_a_dialogue_three_dots_are_a_text_like_any_other(run: RunFolder, monkeypatch, capsys):
@@ -154,9 +154,9 @@ def test_words_are_cut_once(names: Path):
 
 
 def test_it_can_start_from_a_bert(names: Path, tmp_path: Path):
-    changes = {"source.max_tokens": 24, "source.tokenizer.vocab_size": 330, "training.tokens": 192}
+    changes = {"source.max_tokens": 24, "source.tokenizer.vocab_size": 330, "training.batch_tokens": 192}
     filler = train_recipe(tiny_recipe(names, "fill", **changes), tmp_path / "fill")
-    small = {"training.steps": 2, "training.evaluate_every": 2, "training.patience": 0, "start": str(filler.path)}
+    small = {"training.steps": 2, "training.evaluate_every": 2, "training.patience": 0, "pretrained": str(filler.path)}
     run = train_recipe(resolve("tag", [names], small), tmp_path / "tuned")
     assert run.recipe().encoder == filler.recipe().encoder
     assert len(load(run.path)("Ann Smith sees").text.split()) == 3

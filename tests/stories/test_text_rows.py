@@ -36,9 +36,9 @@ WRITTEN = "the cat sat on the mat. 猫坐在垫子上。\n" * 60
 DATA = {
     "tag": ("names.conll", TAGGED, {"source.tokenizer.vocab_size": 330}),
     "classify-text": ("my.tsv", LABELED, {"source.tokenizer.vocab_size": 330, "training.patience": 1}),
-    "write": ("book.txt", WRITTEN, {"target.longest": 24}),
+    "write": ("book.txt", WRITTEN, {"target.max_tokens": 24}),
     "fill-bert": ("book.txt", WRITTEN, {"source.max_tokens": 24, "source.tokenizer.vocab_size": 330}),
-    "count": ("book.txt", WRITTEN, {}),
+    "ngram": ("book.txt", WRITTEN, {}),
 }
 
 
@@ -47,7 +47,7 @@ def made(tmp_path, monkeypatch, request) -> tuple[Row, RunFolder]:
     """A row by the command line, and its run."""
     name, text, changes = DATA[request.param]
     (tmp_path / name).write_text(text, encoding="utf-8")
-    small = resolve if request.param == "count" else lambda base, data, given: tiny_recipe(data[0], base, **given)
+    small = resolve if request.param == "ngram" else lambda base, data, given: tiny_recipe(data[0], base, **given)
     monkeypatch.setattr(row_files, "resolve", lambda base, _, given: small(base, [tmp_path / name], changes | given))
     row_command.main(["row", request.param, "--out", str(tmp_path / "rows")])
     (row,) = read_rows(tmp_path / "rows")
@@ -92,11 +92,11 @@ def test_what_is_told_of_running_text_is_how_surprising_it_is(made):
 def test_hidden_tokens_and_the_order_of_texts_are_told_apart(made):
     row, run = made
     scores = evaluate(run)
-    assert row.metrics["test_accuracy"] == scores["hidden"]["accuracy"]
-    assert row.metrics["test_follows_accuracy"] == scores["follows"]["accuracy"]
+    assert row.metrics["test_accuracy"] == scores["masked_tokens"]["accuracy"]
+    assert row.metrics["test_next_sentence_accuracy"] == scores["next_sentence"]["accuracy"]
 
 
-@pytest.mark.parametrize("made", ["count"], indirect=True)
+@pytest.mark.parametrize("made", ["ngram"], indirect=True)
 def test_a_model_that_counts_has_neither_steps_nor_weights(made):
     row, _ = made
     assert row.metrics.keys().isdisjoint({"steps", "weights"})

@@ -37,7 +37,7 @@ def body(tmp_path_factory) -> Path:
 
 
 def recipe(folder: Path, **changes):
-    return resolve("classify-image", [], {"start": str(folder), **SHORT, **changes})
+    return resolve("classify-image", [], {"pretrained": str(folder), **SHORT, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_other_shapes_are_refused_by_name(body, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "summary, names", [("distilled", ["class", "taught", "1,1"]), ("pre-logits", ["class", "1,1"])]
+    "summary, names", [("distilled", ["class", "distill", "1,1"]), ("pre-logits", ["class", "1,1"])]
 )
 def test_rarer_summaries_are_learned_scored_and_looked_into(summary, names, tmp_path):
     vit_folder(tmp_path / "real", "deit, taught" if summary == "distilled" else "vit")

@@ -108,7 +108,7 @@ def drawn(pairs: Path, folder: Path) -> tuple[None, str]:
 
 
 DATA = {
-    "series": numbered, "blanks": running_text, "blanks-and-pairs": running_text, "label": labeled, "tags": tagged,
+    "series": numbered, "masked-tokens": running_text, "masked-tokens-nsp": running_text, "label": labeled, "tags": tagged,
     "image-label": photos, "image": described, "video": drawn,
 }  # fmt: skip
 """What a recipe learns from and is asked, by the kind of its target, or of its source; others learn from pairs."""
@@ -125,14 +125,14 @@ def test_every_recipe_trains_predicts_and_loads(name: str, pairs: Path, tmp_path
     if name == "transformer-base":
         changes |= {"encoder.width": 16, "decoder.width": 16}
     if name in ("shakespeare-large", "ptb-gpt"):  # their windows are wider than half of this text
-        changes |= {"target.longest": 64}
+        changes |= {"target.max_tokens": 64}
     target = RECIPES[name]().target.kind
-    if target.startswith("blanks"):
+    if target.startswith("masked-tokens"):
         changes |= {"source.max_tokens": 16}
     source = RECIPES[name]().source
-    if isinstance(source, Text) and source.tokenizer.kind == "given":
+    if isinstance(source, Text) and source.tokenizer.kind == "pretrained":
         bert_folder(tmp_path / "real", "body")
-        changes |= {"start": str(tmp_path / "real")}
+        changes |= {"pretrained": str(tmp_path / "real")}
     if isinstance(source, VideoSource):
         changes |= {"corpus.size": 50}
     if isinstance(source, ImageSource) and target == "text":
@@ -244,7 +244,7 @@ def test_own_data_in_every_form_give_the_same_run(pairs: Path, tmp_path: Path):
 
 
 def test_a_text_that_is_too_long_is_cut_and_that_is_said(run: RunFolder, pairs: Path, tmp_path: Path):
-    short = train_recipe(tiny_recipe(pairs, **{"source.max_tokens": 2, "target.longest": 2}), tmp_path / "short")
+    short = train_recipe(tiny_recipe(pairs, **{"source.max_tokens": 2, "target.max_tokens": 2}), tmp_path / "short")
     model = load(short.path)
     assert not model("红猫").truncated
     assert model("红猫马").truncated
@@ -255,10 +255,10 @@ def test_what_is_wrong_with_validation_files_is_reported_too(pairs: Path, tmp_pa
     (tmp_path / "valid.tsv").write_bytes("红猫\tthe red cat\r\n红狗\tthe red dog\r\n".encode())
     recipe = tiny_recipe(pairs, **{"corpus.valid": [str(tmp_path / "valid.tsv")], "training.steps": 1})
     made = train_recipe(recipe, tmp_path / "run")
-    reports = json.loads((made.path / "data_report.json").read_text(encoding="utf-8"))["readings"]
+    reports = json.loads((made.path / "data_report.json").read_text(encoding="utf-8"))["reports"]
     assert len(reports) == 2
-    assert "CRLF line ends" in json.dumps(reports[1])
-    assert "CRLF line ends" not in json.dumps(reports[0])
+    assert "CRLF line endings" in json.dumps(reports[1])
+    assert "CRLF line endings" not in json.dumps(reports[0])
 
 
 def test_a_test_source_that_was_learned_from_is_an_error_unless_allowed(pairs: Path, tmp_path: Path):

@@ -21,7 +21,7 @@ MOLES = [
     "the doctor cuts the mole from the skin",
 ]
 ZH = ["他打开门", "一打鸡蛋", "我打电话"]
-SMALL = {"source.max_tokens": 24, "training.tokens": 192, "training.steps": 8, "training.evaluate_every": 4}
+SMALL = {"source.max_tokens": 24, "training.batch_tokens": 192, "training.steps": 8, "training.evaluate_every": 4}
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_neighbors_are_the_nearest_other_pieces(run: RunFolder):
 def test_an_analogy_is_told_with_and_without_what_was_given(run: RunFolder):
     found = words(run)
     with torch.no_grad():  # a table in which the answer is known
-        table = found.frontend.table.weight
+        table = found.embedding.table.weight
         table.zero_()
         for word, vector in {"small": (1, 1, 0), "the": (0, 1, 0), "one": (0, 0, 1), "many": (1, -0.2, 1)}.items():
             table[found.ids(word)[0], :3] = torch.tensor(vector, dtype=torch.float)
@@ -105,7 +105,7 @@ def test_an_analogy_is_told_with_and_without_what_was_given(run: RunFolder):
 
 def test_a_language_model_and_a_translator_have_words_too(text: Path, tmp_path: Path):
     write = train_recipe(
-        tiny_recipe(text, "write", **{"target.longest": 24, "training.tokens": 192}), tmp_path / "write"
+        tiny_recipe(text, "write", **{"target.max_tokens": 24, "training.batch_tokens": 192}), tmp_path / "write"
     )
     found = words(write)
     assert len(found.neighbors("打", 2)) == 2
@@ -146,6 +146,6 @@ def test_what_cannot_be_looked_at_is_told(run: RunFolder, capsys, arguments, com
 def test_a_model_without_vectors_says_so(text: Path, tmp_path: Path):
     from seq2see.api import resolve
 
-    counted = train_recipe(resolve("count", [text], {"decoder.order": 2}), tmp_path / "count")
+    counted = train_recipe(resolve("ngram", [text], {"decoder.order": 2}), tmp_path / "count")
     with pytest.raises(UserError, match="no table of vectors"):
         words(counted)

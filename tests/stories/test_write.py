@@ -25,7 +25,7 @@ from seq2see.runs.text_attention import TextAttention
 from seq2see.runs.train import train_recipe
 
 SENTENCE = "the cat sat on the mat. 猫坐在垫子上。\n"
-SMALL = {"target.longest": 24, "training.tokens": 192, "decoder.width": 32, "decoder.dropout": 0.0}
+SMALL = {"target.max_tokens": 24, "training.batch_tokens": 192, "decoder.width": 32, "decoder.dropout": 0.0}
 
 
 @pytest.fixture(scope="module")
@@ -170,17 +170,17 @@ def test_it_is_judged_by_perplexity(run: RunFolder):
 
 def test_the_report_shows_how_much_each_token_surprised(run: RunFolder):
     evaluate(run)
-    strips = json.loads((run.evaluation / "strips.json").read_text(encoding="utf-8"))
+    windows = json.loads((run.evaluation / "token_losses.json").read_text(encoding="utf-8"))
     text = SENTENCE.replace(" ", "▁").replace("\n", "⏎")
-    assert strips
-    for strip in strips:
-        shown = "".join(strip["pieces"])
+    assert windows
+    for window in windows:
+        shown = "".join(window["tokens"])
         assert shown in text * 3
         plain = shown.replace("▁", " ").replace("⏎", "\n")
-        assert sum(strip["loss"]) == pytest.approx(-load(run.path).score("", plain), abs=0.02)
+        assert sum(window["losses"]) == pytest.approx(-load(run.path).score("", plain), abs=0.02)
     page = write_report(run).read_text(encoding="utf-8")
     assert "each token guessed from those before it" in page
-    assert page.count(' title="') >= sum(len(strip["pieces"]) for strip in strips)
+    assert page.count(' title="') >= sum(len(window["tokens"]) for window in windows)
 
 
 def test_scores_are_printed_without_a_table_of_translations(run: RunFolder, capsys):
@@ -306,12 +306,12 @@ def test_a_recurrent_model_writes_on_without_a_window(book: Path, tmp_path: Path
 
 
 def test_an_ensemble_sees_as_far_as_all_of_its_members():
-    endless, short, shorter = (resolve(name, [], {"target.longest": longest}).model
+    endless, short, shorter = (resolve(name, [], {"target.max_tokens": longest}).model
                                for name, longest in (("write-lstm", 24), ("write", 24), ("write", 20)))  # fmt: skip
     config = ModelConfig(name="x", step=1, model=endless, decoding=Decoding(max_new_tokens=8))
     assert config.max_prompt_tokens > 10**9
     assert config.model_copy(update={"members": (short, shorter)}).max_prompt_tokens == 10
-    learned = resolve("write-lstm", [], {"training.batches": "buckets", "target.embedding.positions": "learned"})
+    learned = resolve("write-lstm", [], {"training.batches": "bucketed", "target.embedding.positions": "learned"})
     assert (
         learned.model.max_prompt_tokens == learned.target_text.max_tokens // 2
     )  # its places have numbers, and those come to an end
@@ -330,11 +330,11 @@ def test_an_ensemble_sees_as_far_as_all_of_its_members():
 )
 def test_streams_are_refused_where_they_cannot_be_read_on(book: Path, base, changes, told):
     with pytest.raises(UserError, match=told):
-        resolve(base, [], {"training.batches": "streams"} | changes)
+        resolve(base, [], {"training.batches": "contiguous"} | changes)
 
 
 def test_a_recurrent_decoder_writes_too(book: Path, tmp_path: Path):
-    changes = {"decoder.kind": "recurrent", "decoder.attention": "first-state", "target.embedding.positions": "none"}
+    changes = {"decoder.kind": "recurrent", "decoder.attention": "none", "target.embedding.positions": "none"}
     run = train_recipe(tiny_recipe(book, "write", **{**SMALL, **changes}), tmp_path / "gru")
     assert load(run.path)("the").text.startswith("the")
 
@@ -346,6 +346,6 @@ def test_a_window_writes_too_and_is_judged_as_if_the_text_were_never_cut(book: P
     run = train_recipe(tiny_recipe(book, "write-mlp", **changes), tmp_path / "window")
     assert load(run.path)("the cat sat").text == "the cat sat on the "
     told = evaluate(run)["perplexity"]["per_token"]
-    wider = run.recipe().with_(**{"target.longest": 96})
+    wider = run.recipe().with_(**{"target.max_tokens": 96})
     write_text(run.recipe_file, wider.toml())
     assert evaluate(run)["perplexity"]["per_token"] == pytest.approx(told, rel=1e-5)

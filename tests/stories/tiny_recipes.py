@@ -41,11 +41,11 @@ def tiny_recipe(data: Path | None, base: str = "pocket-transformer", **changes: 
         "decoder.dropout": 0.1,
         "training.steps": 12,
         "training.evaluate_every": 4,
-        "training.tokens": 128,
+        "training.batch_tokens": 128,
         "decoding.max_new_tokens": 8,
     }
     known = {path for path, _, _ in walk(recipe(base))}  # a language model has no encoder, a reader no decoder
-    fixed = ("encoder.",) if "start" in changes else ()  # what reads is as it is there
+    fixed = ("encoder.",) if "pretrained" in changes else ()  # what reads is as it is there
     small = {path: value for path, value in small.items() if path in known and not path.startswith(fixed)}
     return resolve(base, [data] if data else [], small | changes)
 

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2see.core import devices
-from seq2see.core.batch import NOT_ASKED
+from seq2see.core.batch import IGNORE_INDEX
 from seq2see.training import chunked_cross_entropy
 from seq2see.training.chunked_cross_entropy import (
     chunked_loss,
@@ -86,7 +86,7 @@ def test_the_size_of_a_chunk_changes_nothing(tokens, chunk, seed, label_smoothin
 def test_a_label_that_asks_nothing_counts_nowhere():
     hidden, weight, bias, labels = case(6)
     asked = torch.tensor([True, False, True, True, False, False])
-    some = chunked_loss(hidden, weight, bias, labels.masked_fill(~asked, NOT_ASKED), 0.2)
+    some = chunked_loss(hidden, weight, bias, labels.masked_fill(~asked, IGNORE_INDEX), 0.2)
     alone = chunked_loss(hidden[:, asked], weight, bias, labels[asked], 0.2)
     assert_close(some, alone)
     for actual, theirs in zip(
@@ -241,5 +241,5 @@ def test_the_kernel_is_for_large_vocabularies_on_a_gpu(monkeypatch, on_gpu, voca
     device = SimpleNamespace(type="cuda" if on_gpu else "cpu")
     products = SimpleNamespace(device=device, size=(1, 9, vocab).__getitem__, dtype=dtype)
     assert chunked_cross_entropy.has_kernel(products) == taken
-    with devices.kernels(False):
+    with devices.use_kernels(False):
         assert not chunked_cross_entropy.has_kernel(products)

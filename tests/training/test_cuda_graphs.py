@@ -83,9 +83,9 @@ def test_a_loss_that_is_no_number_is_found_late_and_nothing_is_lost():
         trainer.weights["encoder.blocks.0.think.widen.bias"][0] = torch.inf
     before = {name: weight.detach().clone() for name, weight in trainer.weights.items()}
     for batch in batches[1:]:
-        trainer.launch(batch)
+        trainer.enqueue(batch)
     with pytest.raises(NonFinite, match="Step 2") as caught:
-        trainer.collect()
+        trainer.fetch_metrics()
     assert min(caught.value.indices) >= 0
     assert all(torch.equal(before[name], weight) for name, weight in trainer.weights.items())
 
@@ -97,16 +97,16 @@ def read_on(graphs: bool, steps: int = 30, weights: float = 0.0, **changes) -> l
     """Losses of a language model that carries its state from one stretch to the next, and what it remembers at last."""
     decoder = RecurrentDecoderSettings(
         cell="lstm",
-        attention="first-state",
+        attention="none",
         width=32,
         depth=2,
         dropout=0.0,
         embedding_width=24,
         awd={"weights": weights},
     )
-    settings = ModelSettings(target=TextTarget(frontend=TokenEmbeddingSettings(positions="none")), decoder=decoder)
+    settings = ModelSettings(target=TextTarget(embedding=TokenEmbeddingSettings(positions="none")), decoder=decoder)
     model = fresh_model(settings, (len(LETTERS), len(LETTERS)), "xavier", seed=1)
-    training = Training(steps=100, learning_rate=1e-3, batches="streams", **changes)
+    training = Training(steps=100, learning_rate=1e-3, batches="contiguous", **changes)
     trainer = Trainer(model, NextToken(ar=2.0, tar=1.0), training, torch.device("cuda"))
     if not graphs:
         trainer._run_step = trainer._step

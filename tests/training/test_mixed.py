@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from seq2see.core.batch import NOT_ASKED, MixedBatch, Sequences
+from seq2see.core.batch import IGNORE_INDEX, MixedBatch, Sequences
 from seq2see.core.rows import pick_rows
 from seq2see.models.heads import ClassificationHead
 from seq2see.training import chunked_cross_entropy
@@ -77,7 +77,7 @@ def test_a_mixture_of_one_is_no_mixture():
 def test_a_row_that_asks_nothing_counts_nowhere():
     model, batch = Plain(), mixtures()
     labels, other_labels = batch.labels.clone(), batch.other_labels.clone()
-    labels[2:], other_labels[2:] = NOT_ASKED, NOT_ASKED
+    labels[2:], other_labels[2:] = IGNORE_INDEX, IGNORE_INDEX
     some = MixedBatch(batch.source, None, labels, batch.indices, other_labels, batch.label_weights)
     alone = pick_rows(batch, torch.tensor([0, 1]))
     assert_close(

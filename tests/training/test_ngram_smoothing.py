@@ -31,7 +31,7 @@ def levels_of(ids: list[int], order: int, smoothing: str, vocab_size: int = VOCA
     return SMOOTHINGS[smoothing]().levels(list(count_ngrams(np.array(ids), vocab_size, order)))
 
 
-def asked(levels: list[Level], context: tuple[int, ...], token: int, vocab_size: int = VOCABULARY) -> float:
+def label_mask(levels: list[Level], context: tuple[int, ...], token: int, vocab_size: int = VOCABULARY) -> float:
     """p(token | context) by eq. 1, in plain recursion over the tables."""
     if not context:
         return float(levels[0].probabilities[token])

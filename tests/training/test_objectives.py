@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from torch import nn
 from torch.testing import assert_close
 
-from seq2see.core.batch import NOT_ASKED, Sequences
+from seq2see.core.batch import IGNORE_INDEX, Sequences
 from seq2see.models.heads import PreTrainingHead, TiedHead, UntiedHead, UntiedNoBiasHead
 from seq2see.training import objectives
 from seq2see.training.chunked_cross_entropy import cross_entropy_in_place, plain_cross_entropy, plain_r_drop
@@ -44,7 +44,7 @@ def in_numpy(logits: np.ndarray, labels: np.ndarray, label_smoothing: float) -> 
     """The definition, with loops."""
     total, size = 0.0, logits.shape[-1]
     for scores, label in zip(logits.reshape(-1, size), labels.reshape(-1), strict=True):
-        if label == NOT_ASKED:
+        if label == IGNORE_INDEX:
             continue
         chances = np.exp(scores) / np.exp(scores).sum()
         answer = np.full(size, label_smoothing / size)
@@ -70,10 +70,10 @@ def test_the_loss_equals_the_plain_one_and_numpys(rows, times, size, seed, label
     random = torch.Generator().manual_seed(seed)
     logits = 3 * torch.randn(rows, times, size, generator=random)
     labels = torch.randint(0, size, (rows, times), generator=random)
-    labels[torch.rand(rows, times, generator=random) < 0.3] = NOT_ASKED
+    labels[torch.rand(rows, times, generator=random) < 0.3] = IGNORE_INDEX
     loss = float(through(logits, labels, label_smoothing=label_smoothing))
     assert loss == pytest.approx(in_numpy(logits.double().numpy(), labels.numpy(), label_smoothing), rel=1e-5, abs=1e-5)
-    asked = labels != NOT_ASKED
+    asked = labels != IGNORE_INDEX
     plain = plain_cross_entropy(logits[asked].double(), labels[asked], label_smoothing)
     assert loss == pytest.approx(float(plain), rel=1e-5, abs=1e-5)
 
@@ -88,20 +88,20 @@ def test_without_smoothing_it_is_cross_entropy_and_a_sum():
 
 def test_where_nothing_is_asked_nothing_counts_and_nothing_is_learned():
     logits = torch.randn(2, 3, 5)
-    labels = torch.tensor([[1, 2, NOT_ASKED], [3, NOT_ASKED, NOT_ASKED]])
+    labels = torch.tensor([[1, 2, IGNORE_INDEX], [3, IGNORE_INDEX, IGNORE_INDEX]])
     clean = through(logits, labels)
-    spoilt = logits.masked_fill((labels == NOT_ASKED)[..., None], float("nan")).requires_grad_()
+    spoilt = logits.masked_fill((labels == IGNORE_INDEX)[..., None], float("nan")).requires_grad_()
     loss = through(spoilt, labels)
     assert torch.equal(loss, clean)
     loss.backward()
-    assert spoilt.grad[labels == NOT_ASKED].count_nonzero() == 0
-    assert (spoilt.grad[labels != NOT_ASKED] != 0).all()
-    nothing = through(logits, torch.full_like(labels, NOT_ASKED))
+    assert spoilt.grad[labels == IGNORE_INDEX].count_nonzero() == 0
+    assert (spoilt.grad[labels != IGNORE_INDEX] != 0).all()
+    nothing = through(logits, torch.full_like(labels, IGNORE_INDEX))
     assert float(nothing) == 0.0
 
 
 def test_only_what_is_asked_is_computed_on_a_cpu(monkeypatch):
-    seen, labels = [], torch.tensor([[1, NOT_ASKED, 0]])
+    seen, labels = [], torch.tensor([[1, IGNORE_INDEX, 0]])
     whole = objectives.chunked_loss
     monkeypatch.setattr(
         objectives,
@@ -117,10 +117,10 @@ def test_only_what_is_asked_is_computed_on_a_cpu(monkeypatch):
 def test_picking_out_and_taking_all_are_the_same(monkeypatch, head, r_drop):
     random = torch.Generator().manual_seed(3)
     labels = torch.randint(0, 7, (3, 5), generator=random)
-    labels[torch.rand(3, 5, generator=random) < 0.4] = NOT_ASKED
+    labels[torch.rand(3, 5, generator=random) < 0.4] = IGNORE_INDEX
     labels = labels.repeat(1 + bool(r_drop), 1)
     hidden = torch.randn(len(labels), 5, 4, generator=random, dtype=torch.float64)
-    hidden[labels == NOT_ASKED] *= 1e4  # padding may hold any number
+    hidden[labels == IGNORE_INDEX] *= 1e4  # padding may hold any number
     found = []
     for way in (select_labeled, lambda vectors, answers: (vectors, answers)):
         monkeypatch.setattr(objectives, "select_labeled", way)
@@ -202,8 +202,8 @@ def test_two_equal_passes_agree_and_lose_what_one_loses():
 
 def test_the_second_half_of_the_rows_are_the_other_copies():
     logits, labels = torch.randn(4, 3, 5), torch.randint(0, 5, (2, 3)).repeat(2, 1)
-    labels[[0, 2], 1] = NOT_ASKED
-    asked = labels[:2] != NOT_ASKED
+    labels[[0, 2], 1] = IGNORE_INDEX
+    asked = labels[:2] != IGNORE_INDEX
     one, other = logits[:2][asked], logits[2:][asked]
     entropies = [plain_cross_entropy(scores, labels[:2][asked], 0.2) for scores in (one, other)]
     expected = sum(entropies) / 2 + 1.5 * plain_r_drop(one, other)
@@ -215,7 +215,7 @@ def test_the_second_half_of_the_rows_are_the_other_copies():
 
 def test_hidden_tokens_are_asked_for_and_no_others():
     logits = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1))
-    labels = torch.tensor([[NOT_ASKED, 4, NOT_ASKED], [2, NOT_ASKED, NOT_ASKED]])
+    labels = torch.tensor([[IGNORE_INDEX, 4, IGNORE_INDEX], [2, IGNORE_INDEX, IGNORE_INDEX]])
     head = TiedHead(nn.Embedding.from_pretrained(torch.eye(5), freeze=True))
     found = MaskedToken().loss(sequences(logits), head, labels)
     chances = logits.log_softmax(-1)
@@ -225,7 +225,7 @@ def test_hidden_tokens_are_asked_for_and_no_others():
 def test_two_questions_are_two_losses_added_up():
     torch.manual_seed(2)
     head, hidden = PreTrainingHead(nn.Embedding(7, 3)), torch.randn(2, 4, 3)
-    labels = torch.tensor([[1, NOT_ASKED, 6, NOT_ASKED], [0, 3, NOT_ASKED, NOT_ASKED]])
+    labels = torch.tensor([[1, IGNORE_INDEX, 6, IGNORE_INDEX], [0, 3, IGNORE_INDEX, IGNORE_INDEX]])
     found = MaskedTokenNextSentence().loss(sequences(hidden), head, labels)
     chances, next_sentence = head.tokens(hidden).log_softmax(-1), head.next_sentence(hidden[:, 0]).log_softmax(-1)
     expected = -(chances[0, 2, 6] + chances[1, 1, 3] + next_sentence[0, 1] + next_sentence[1, 0])
@@ -238,7 +238,7 @@ def test_two_questions_are_two_losses_added_up():
 def test_large_and_restless_hidden_states_cost_by_hand():
     """Two rows of two numbers: 1, 3 | 1, 5 | 1, 5 and 2, 0 | 0, 2 with its third place not asked for."""
     hidden = torch.tensor([[[1.0, 3], [1, 5], [1, 5]], [[2.0, 0], [0, 2], [9, 9]]])
-    labels = torch.tensor([[0, 1, 0], [1, 1, NOT_ASKED]])
+    labels = torch.tensor([[0, 1, 0], [1, 1, IGNORE_INDEX]])
     plain = through(hidden, labels)
     size = (10 + 26 + 26 + 4 + 4) / 2  # half: each state has two numbers
     change = (0 + 4 + 0 + 4 + 4) / 2

@@ -13,6 +13,7 @@ from torch.testing import assert_close
 from seq2see.training.muon import CUBIC, ITERATIONS, LINEAR, QUINTIC, orthogonalize
 from seq2see.training.optimizer_settings import SGD, Adam, AdamW, Muon, grad_norm_and_scale, total_norm
 from seq2see.training.optimizers import Optimizer
+from seq2see.training.settings import Training
 
 ONE, GO, BROKEN = torch.ones(()), torch.zeros(()), torch.ones(())
 
@@ -41,6 +42,13 @@ def test_sgd_shrinks_matrices_and_nothing_else():
     SGD(weight_decay=0.5).build(named(matrix, bias), learning_rate=0.1).step(ONE, GO)
     assert matrix.item() == pytest.approx(1 - 0.1 * 2 - 0.1 * 0.5)
     assert bias.item() == pytest.approx(1 - 0.1 * 2)
+
+
+def test_a_weight_decay_is_not_carried_over_between_adamw_and_sgd():
+    training = Training(optimizer=AdamW(weight_decay=0.1))
+    assert training.with_(**{"optimizer.kind": "sgd"}).optimizer == SGD()
+    assert training.with_(**{"optimizer.kind": "muon"}).optimizer == Muon(weight_decay=0.1)
+    assert Training(optimizer=SGD(weight_decay=0.1)).with_(**{"optimizer.kind": "adamw"}).optimizer == AdamW()
 
 
 def test_two_steps_of_adam_by_hand():

@@ -119,7 +119,7 @@ def test_one_pass_over_the_words_fed_is_the_loss_of_the_loop_step_by_step(name):
         for row in range(3):
             if time <= batch.target.lengths[row] - 1:
                 losses.append(-chances[row, batch.labels[row, time]])
-    assert len(losses) == int(batch.asked.sum())
+    assert len(losses) == int(batch.label_mask.sum())
     assert_close(at_once, torch.stack(losses).sum(), rtol=1e-5, atol=1e-5)
 
 

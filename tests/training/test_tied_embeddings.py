@@ -217,9 +217,9 @@ def batch_at(step: int) -> Batch:
 def trainer(kind: str, **changes) -> Trainer:
     """A pocket GPT; `kind` is a precision, or "joined" or "single" with copies and how Adam moves them."""
     stack = TransformerSettings(width=WIDTH, depth=1, heads=2, dropout=0.0)
-    settings = ModelSettings(target=TextTarget(frontend=TokenEmbeddingSettings(positions="learned")), decoder=stack)
+    settings = ModelSettings(target=TextTarget(embedding=TokenEmbeddingSettings(positions="learned")), decoder=stack)
     model = fresh_model(settings, (WORDS, WORDS), "xavier", seed=1)
-    common = {"steps": 30, "rate": 1e-2, "schedule": Constant(), "optimizer": AdamW(weight_decay=0.1)}
+    common = {"steps": 30, "learning_rate": 1e-2, "schedule": Constant(), "optimizer": AdamW(weight_decay=0.1)}
     common["precision"] = "float32" if kind == "float32" else "bf16"
     location = torch.device(KERNELS if kind == "joined" else "cpu")
     one = Trainer(model, NextToken(), Training(**common | changes), location)
@@ -259,7 +259,7 @@ def test_a_trainer_scales_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("changes", [{"accumulate": 4}, {"clip": 0.1}, {"optimizer": AdamW(weight_decay=5.0)}], ids=str)
+@pytest.mark.parametrize("changes", [{"accumulate": 4}, {"max_grad_norm": 0.1}, {"optimizer": AdamW(weight_decay=5.0)}], ids=str)
 def test_pieces_clipping_and_shrinking_are_those_of_float32(kind, changes):
     exactly, actual = (trainer(each, **changes) for each in ("float32", kind))
     tables = [one.weights["target.table.weight"] for one in (actual, exactly)]

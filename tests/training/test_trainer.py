@@ -21,7 +21,7 @@ from seq2see.training.settings import Training
 from tiny_models import FAMILIES, pairs, perturbed_model
 
 CPU = torch.device("cpu")
-PLAIN = {"optimizer": SGD(momentum=0.0), "schedule": Constant(), "clip": 0.0}
+PLAIN = {"optimizer": SGD(momentum=0.0), "schedule": Constant(), "max_grad_norm": 0.0}
 BATCH = pairs([3, 5, 2])
 
 
@@ -38,8 +38,8 @@ def copies(one: Trainer) -> dict[str, torch.Tensor]:
 def mean_gradient(one: Trainer, batch=BATCH) -> dict[str, torch.Tensor]:
     """The gradient of the mean loss per answer, computed apart from the trainer."""
     logits = one.model(batch)
-    chances = logits.log_softmax(-1)[batch.asked]
-    loss = -chances.gather(1, batch.labels[batch.asked][:, None]).mean()
+    chances = logits.log_softmax(-1)[batch.label_mask]
+    loss = -chances.gather(1, batch.labels[batch.label_mask][:, None]).mean()
     found = torch.autograd.grad(loss, list(one.weights.values()), materialize_grads=True)
     return dict(zip(one.weights, found, strict=True)) | {"loss": loss.detach()}
 
@@ -160,11 +160,11 @@ def test_a_loss_that_is_no_number_stops_too_and_so_do_all_steps_launched_after_i
     before = copies(one)
     with monkeypatch.context() as found_inf:  # its gradient is a number all the same
         found_inf.setattr(loop, "batch_loss", lambda objective, hidden, *_: hidden.values.sum() + math.inf)
-        one.launch(BATCH)
-    one.launch(BATCH)
+        one.enqueue(BATCH)
+    one.enqueue(BATCH)
     assert all(torch.equal(before[name], weight) for name, weight in one.weights.items())
-    with pytest.raises(NonFinite, match="Step 1 gave loss inf"):
-        one.collect()
+    with pytest.raises(NonFinite, match="Step 1: loss inf"):
+        one.fetch_metrics()
 
 
 def test_a_rehearsal_leaves_no_trace():
@@ -352,7 +352,7 @@ def test_with_dropout_two_passes_disagree_and_that_is_counted():
 
 
 def test_what_is_compiled_is_not_compiled_again_for_an_evaluation():
-    asked: list[int] = []
+    label_mask: list[int] = []
     compiled = torch.compile(lambda tensor: tensor + 1, backend=lambda graph, _: asked.append(1) or graph.forward)
     one = trainer()
     one.compiled = True  # as with `training.compile` on a GPU

@@ -21,18 +21,18 @@ from seq2see.training.schedules import Constant
 from seq2see.training.settings import Training
 
 CPU = torch.device("cpu")
-CELLS = pytest.mark.parametrize("cell", ["elman", "elman-relu", "gru", "lstm", "notes-gru"])
+CELLS = pytest.mark.parametrize("cell", ["rnn", "rnn-relu", "gru", "lstm", "gru-reset-before"])
 VOCABULARY = 11
 
 
 def model(cell: str = "lstm", dropout: float = 0.0):
-    decoder = RecurrentDecoderSettings(cell=cell, attention="first-state", width=6, depth=2, dropout=dropout)
-    settings = ModelSettings(target=TextTarget(frontend=TokenEmbeddingSettings(positions="none")), decoder=decoder)
+    decoder = RecurrentDecoderSettings(cell=cell, attention="none", width=6, depth=2, dropout=dropout)
+    settings = ModelSettings(target=TextTarget(embedding=TokenEmbeddingSettings(positions="none")), decoder=decoder)
     return fresh_model(settings, (VOCABULARY, VOCABULARY), "xavier", seed=1)
 
 
 def trainer(cell: str = "lstm", learning_rate: float = 0.5, dropout: float = 0.0, **changes) -> Trainer:
-    plain = {"optimizer": SGD(), "schedule": Constant(), "clip": 0.0, "batches": "streams"}
+    plain = {"optimizer": SGD(), "schedule": Constant(), "max_grad_norm": 0.0, "batches": "contiguous"}
     return Trainer(
         model(cell, dropout), NextToken(), Training(steps=10, learning_rate=learning_rate, **plain, **changes), CPU
     )

@@ -26,7 +26,7 @@ def list_() -> None:
     from seq2see.sources.catalogue import list_corpora
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("corpus", "message", "license", "found in"):
+    for title in ("corpus", "description", "license", "found in"):
         table.add_column(title, overflow="fold")
     for corpus in list_corpora():
         table.add_row(corpus.name, corpus.description, corpus.license, corpus.found or "not here yet")
@@ -46,7 +46,7 @@ def get(name: Annotated[str, typer.Argument(help="A corpus of the catalogue.")])
 @data.command("check")
 def check(
     what: Annotated[list[str], typer.Argument(help="A corpus of the catalogue, or your own file(s).")],
-    task: Annotated[str, typer.Option("--for", help="The task or recipe the files are for, as `train` has it.")] = "",
+    task: Annotated[str, typer.Option("--task", help="The task or recipe the files are for, as `train` has it.")] = "",
 ) -> None:
     """Verify a corpus, or look for faults in your own files; exit code 2 if there are any."""
     from seq2see.sources.catalogue import CATALOGUE
@@ -80,7 +80,7 @@ def _check_files(paths: list[Path], task: str) -> None:
         corpus = user_data(recipe(task), tuple(map(str, paths)))
     else:
         corpus = guess_data_kind(paths)
-    print(f"checked as {KIND_NAMES[corpus.kind]}{'' if task else ' (--for TASK: as another task reads it)'}")
+    print(f"checked as {KIND_NAMES[corpus.kind]}{'' if task else ' (--task TASK: as another task reads it)'}")
     reports = corpus.check()
     short = corpus.kind in ("texts", "series") and sum(path.stat().st_size for path in paths) < ROOM_FOR_ALL
     if short and all(report.first_error is None for report in reports):

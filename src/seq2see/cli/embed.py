@@ -36,7 +36,7 @@ def embed(
         model = load(run)
     if not isinstance(model, Predictor):
         raise UserError("Only a model that reads gives a vector for a text; this one writes.", location=run)
-    asked = list(input_lines(texts, file).each)
+    asked = list(input_lines(texts, file).texts)
     if any(map(is_blank, asked)):
         print("seq2see: there is nothing to read in an empty text, and its vector is all zeros", file=sys.stderr)
     if len(asked) > SHOWN and out is None and not json_:

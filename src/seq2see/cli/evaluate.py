@@ -31,7 +31,7 @@ def evaluate(
     settings = dict(map(decoding_setting, set_ or []))
     for folder in folders:
         known = read_scores(folder) if other and not settings else {}
-        if known and not {"decoding", "seen"} & known.keys():
+        if known and not {"decoding", "image"} & known.keys():
             continue  # a comparison needs the predictions, and they are there, made with the run's own settings
         with Terminal("eval", test_size(folder)) as terminal:
             scores = evaluate(folder, terminal.advance, **settings)

@@ -61,7 +61,7 @@ class Meter:
     def __call__(self, progress: Progress) -> None:
         """Take in what was done, and show it if it is time."""
         self.lines += progress.lines
-        self.new_lines += progress.lines if progress.new_lines else 0
+        self.new_lines += progress.lines if progress.is_new else 0
         if self.new_lines and self._first is None:
             self._first = self.new_lines, self.clock()
         self.tokens += progress.tokens
@@ -109,7 +109,7 @@ class Meter:
 def format_rate(each_second: float) -> str:
     """So many a second; what is slow has a decimal, for it is not nothing.
 
-    >>> rate(2345.6), rate(1.4), rate(0.24)
+    >>> format_rate(2345.6), format_rate(1.4), format_rate(0.24)
     ('2,346', '1', '0.2')
     """
     return f"{each_second:,.0f}" if each_second >= 1 else f"{each_second:.1g}"
@@ -118,7 +118,7 @@ def format_rate(each_second: float) -> str:
 def format_duration(seconds: float) -> str:
     """Seconds as people say them.
 
-    >>> duration(59.4), duration(200), duration(7260)
+    >>> format_duration(59.4), format_duration(200), format_duration(7260)
     ('59 s', '3 min 20 s', '2 h 1 min')
     """
     whole = round(seconds)
@@ -133,7 +133,7 @@ def _bar(stream: TextIO, total: int | None) -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.fields[figures]}"))
+    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.fields[status]}"))
     bar = Progress(*columns, console=Console(file=stream, highlight=False), transient=True)
     bar.add_task("predict", total=total, status="")
     return bar

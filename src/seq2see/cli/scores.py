@@ -17,8 +17,8 @@ COLUMNS = {
     "bleu": ("BLEU", 1),
     "bleu-tokenized": ("BLEU lower-cased, tokenized", 1),
     "chrf": ("chrF2", 1),
-    "exact": ("exact %", 1),
-    "notes-bleu": ("notes' BLEU", 3),
+    "exact_match": ("exact match %", 1),
+    "d2l-bleu": ("notes' BLEU", 3),
 }
 """The title of each metric, and how many digits it is shown with; what was not measured has no column."""
 
@@ -34,7 +34,7 @@ def print_scores(run: object, scores: dict[str, Any]) -> None:
         _print_generation_scores(scores)
     else:
         _print_encoder_scores(scores)
-    for remark in scores.get("changed", ()):
+    for remark in scores.get("changed_splits", ()):
         print(f"note   {remark}")
     print(f"files  {run}/eval, {run}/report.html")
 
@@ -44,19 +44,19 @@ def _print_encoder_scores(scores: dict[str, Any]) -> None:
     for name, part in scores.items():
         if "classes" in part:
             _print_classes(name, part)
-    if "seen" in scores:
-        print(f"images were seen in {scores['seen']['side']} x {scores['seen']['side']} pixels")
+    if "image" in scores:
+        print(f"images were seen in {scores['image']['size']} x {scores['image']['size']} pixels")
     if "series" in scores:
         _print_series(scores["series"])
-    if "hidden" in scores:
-        hidden = scores["hidden"]
+    if "masked_tokens" in scores:
+        hidden = scores["masked_tokens"]
         print_wrapped(
             f"{hidden['accuracy']:.1f} % of {hidden['tokens']:,} hidden tokens right, "
             f"perplexity {hidden['perplexity']:.3f} per hidden token (test)"
         )
-    if "follows" in scores:
-        follows = scores["follows"]
-        print(f"{follows['accuracy']:.1f} % right of {follows['rows']:,} times whether a text follows another (test)")
+    if "next_sentence" in scores:
+        follows = scores["next_sentence"]
+        print(f"{follows['accuracy']:.1f} % right of {follows['examples']:,} times whether a text follows another (test)")
 
 
 def _print_generation_scores(scores: dict[str, Any]) -> None:
@@ -127,38 +127,38 @@ def _print_classes(split: str, part: dict[str, Any]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("label", f"in {split}", "precision %", "recall %", "F1 %"):
         table.add_column(title, justify="left" if title == "label" else "right")
-    common = sorted(part["classes"].items(), key=lambda item: -item[1]["count"])[:CLASSES_SHOWN]
+    common = sorted(part["classes"].items(), key=lambda item: -item[1]["support"])[:CLASSES_SHOWN]
     for label, each in common:
         figures = [f"{100 * each[key]:.1f}" for key in ("precision", "recall", "f1")]
-        table.add_row(Text(label), f"{each['count']:,}", *figures)
+        table.add_row(Text(label), f"{each['support']:,}", *figures)
     Console().print(table)
     if more := len(part["classes"]) - len(common):
         print(f"... and {more:,} more labels, in eval/scores.json")
-    print(f"{split}: {part['accuracy']:.1f} % of {part['answers']:,} right, macro F1 {part['macro_f1']:.1f} %")
+    print(f"{split}: {part['accuracy']:.1f} % of {part['examples']:,} right, macro F1 {part['macro_f1']:.1f} %")
     if "spans" in part:
         print(f"{split}: F1 of spans {100 * part['spans']['f1']:.1f} %")
 
 
-FORECASTS = {"model": "this model", "last": "the last value", "linear": "least squares"}
+FORECASTS = {"model": "this model", "persistence": "the last value", "linear": "least squares"}
 
 
 def _print_series(found: dict[str, Any]) -> None:
     """The errors of forecasts, by how they were made and how far ahead."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("forecast by", "tau", *(f"{ahead} ahead" for ahead in found["ahead"])):
+    for title in ("forecast by", "context", *(f"{ahead} ahead" for ahead in found["horizons"])):
         table.add_column(title, justify="left" if title == "forecast by" else "right")
     for row in found["rows"]:
-        figures = [row["errors"].get(str(ahead)) for ahead in found["ahead"]]
+        figures = [row["errors"].get(str(ahead)) for ahead in found["horizons"]]
         cells = ["" if figure is None else f"{figure:.4g}" for figure in figures]
-        table.add_row(FORECASTS[row["name"]], str(row["tau"]), *cells)
+        table.add_row(FORECASTS[row["name"]], str(row["context"]), *cells)
     Console().print(table)
     print(f"root of the mean squared error on {found['values']:,} test values")
 
 
 def _pronunciation(split: str, errors: dict[str, float]) -> str:
     return (
-        f"{split}: {errors['word_errors']:.1f} % of words wrong, {errors['phoneme_errors']:.1f} % of phonemes "
-        f"(with stress {errors['word_errors_with_stress']:.1f} % and {errors['phoneme_errors_with_stress']:.1f} %)"
+        f"{split}: {errors['word_error_rate']:.1f} % of words wrong, {errors['phoneme_error_rate']:.1f} % of phonemes "
+        f"(with stress {errors['word_error_rate_with_stress']:.1f} % and {errors['phoneme_error_rate_with_stress']:.1f} %)"
     )
 
 
@@ -173,7 +173,7 @@ def perplexity_line(perplexity: dict[str, Any]) -> str:
 
 def unknown_line(perplexity: dict[str, Any]) -> str:
     """How much of a text the model does not know, and what that means; nothing if it knows all of it."""
-    unknown, unit = perplexity.get("unknown", 0), perplexity.get("unit", "token")
+    unknown, unit = perplexity.get("unknown_rate", 0), perplexity.get("unit", "token")
     told = f"{unknown:.2g} % of {unit}s are unknown to the model: it has to guess <unk> there, not which one it is, so "
     return told + "these figures are too good" if unknown else ""
 
@@ -187,7 +187,7 @@ def _number(value: Any, digits: int) -> str:
 def headline_score(scores: dict[str, Any]) -> str:
     """The one figure that says most about an evaluation; nothing if there was none.
 
-    >>> in_brief({"perplexity": {"bits_per_character": 0.9092}})
+    >>> headline_score({"perplexity": {"bits_per_character": 0.9092}})
     '0.909 bits per character'
     """
     test = scores.get("test", {})
@@ -196,11 +196,11 @@ def headline_score(scores: dict[str, Any]) -> str:
     if "accuracy" in test:
         return f"{test['accuracy']:.1f} % right"
     if "pronunciation" in test:
-        return f"{test['pronunciation']['word_errors']:.1f} % words wrong"
-    if "hidden" in scores:
-        return f"{scores['hidden']['accuracy']:.1f} % of hidden right"
+        return f"{test['pronunciation']['word_error_rate']:.1f} % words wrong"
+    if "masked_tokens" in scores:
+        return f"{scores['masked_tokens']['accuracy']:.1f} % of hidden right"
     if "series" in scores:
         return f"error {next(iter(scores['series']['rows'][0]['errors'].values())):.4g}"
-    if "exact" in test:
-        return f"{test['exact']:.1f} % exact"
+    if "exact_match" in test:
+        return f"{test['exact_match']:.1f} % exact"
     return f"{scores['perplexity']['bits_per_character']:.3f} bits per character" if "perplexity" in scores else ""

@@ -21,7 +21,7 @@ def train(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; without it, runs/<recipe>.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, as path=value.")] = None,
-    dry: Annotated[bool, typer.Option("--dry", help="Show what would be trained, and train nothing.")] = False,
+    dry: Annotated[bool, typer.Option("--dry-run", help="Show what would be trained, and train nothing.")] = False,
 ) -> None:
     """Train a model; resume it if it was interrupted."""
     with importing():
@@ -42,7 +42,7 @@ def train(
         try:
             run = train_recipe(resolved, out, terminal)
         except Interrupted as stop:
-            terminal.log(f"stopped at step {stop.step:,}; saved up to step {stop.saved:,}. To go on:")
+            terminal.log(f"stopped at step {stop.step:,}; saved up to step {stop.saved_step:,}. To go on:")
             terminal.log(f"  {program_name()} train {stop.folder}/recipe.toml --out {stop.folder}")
             raise typer.Exit(128 + stop.number) from None
     write_report(run)

@@ -86,4 +86,4 @@ def _words(run: str) -> WordEmbeddings:
 
 
 def _listed(found: Sequence[Neighbor]) -> str:
-    return "  ".join(f"{each.piece} {each.cosine:.3f}" for each in found)
+    return "  ".join(f"{each.token} {each.cosine:.3f}" for each in found)

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-NOT_ASKED = -100
+IGNORE_INDEX = -100
 """A label with this value asks nothing: the objective passes over it."""
 
 Value = TypeVar("Value")
@@ -154,9 +154,9 @@ class Batch:
     indices: Int[Tensor, "row ..."]
 
     @property
-    def asked(self) -> Bool[Tensor, "row ..."]:
+    def label_mask(self) -> Bool[Tensor, "row ..."]:
         """True where an answer is asked for; of numbers NaN asks nothing, since any other may be an answer."""
-        return ~self.labels.isnan() if self.labels.is_floating_point() else self.labels != NOT_ASKED
+        return ~self.labels.isnan() if self.labels.is_floating_point() else self.labels != IGNORE_INDEX
 
     def to(self: Value, device: torch.device | str) -> Value:
         """The same batch on another device; a state that is carried lies there already."""

@@ -33,7 +33,7 @@ _allowed = [True]
 
 
 @contextlib.contextmanager
-def kernels(allowed: bool) -> Iterator[None]:
+def use_kernels(allowed: bool) -> Iterator[None]:
     """In here kernels of our own may be used for training, or may not."""
     _allowed.append(allowed)
     try:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import tomli_w
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
@@ -29,6 +29,9 @@ class Settings(BaseModel):
     """A frozen node of the settings tree."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    # Fields that take their default when a change of `kind` leads to or from this class.
+    not_carried: ClassVar[frozenset[str]] = frozenset()
 
     def with_(self, **changes: Any) -> Self:
         """A copy with settings changed by dotted path: `recipe.with_(**{"decoder.width": 512})`.
@@ -165,8 +168,11 @@ def _set_path(tree: dict[str, Any], path: list[str], value: Any, cls: type[Setti
         if value not in by_kind:
             raise unknown_name("kind", str(value), [str(kind) for kind in by_kind], location=f"{at}.{name}".strip("."))
         before = next((option for option in options if _kind(option) == node.get("kind")), by_kind[value])
-        old, new = before.model_fields, by_kind[value].model_fields
+        after = by_kind[value]
+        old, new = before.model_fields, after.model_fields
         shared = {key for key in node if key in new and old[key].annotation == new[key].annotation}
+        if after is not before:
+            shared -= before.not_carried | after.not_carried
         tree[name] = {key: node[key] for key in node if key in shared} | {"kind": value}
         return
     current = next((option for option in options if _kind(option) == node.get("kind")), options[0])

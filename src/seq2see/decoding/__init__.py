@@ -1,1 +1,1 @@
-"""From next-token probabilities to text: one loop, choosers that choose, rules that forbid."""
+"""Decoding: from next-token probabilities to text, by greedy decoding, sampling or beam search."""

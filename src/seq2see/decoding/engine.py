@@ -1,11 +1,11 @@
-"""The one decoding loop: it serves every model that can `start` and `step`, and every chooser.
+"""The decoding loop: one loop for every model with `start` and `step`, and for every sampler.
 
-A model reads tokens and gives scores for the next one; a chooser takes one; rules forbid some. The loop
-carries tokens and state between them, and knows nothing about hidden states or caches.
+A model reads tokens and computes the logits of the next token; logits processors change them; a sampler selects a
+token. The loop passes tokens and model states between them, and does not depend on the contents of a state.
 
-A prefix forces the first tokens of an answer. Prefixes of different length meet in one batch: what all
-rows have is read in a single `step`, and the rest is forced token by token, while shorter rows already
-choose. So all rows stand at the same time, and no shape depends on where a row is.
+A prefix forces the first tokens of an output. A batch may contain prefixes of different lengths: the tokens up to the
+length of the shortest prefix are read in few calls of `step`; the rest is forced token by token, while rows with
+shorter prefixes already select tokens. So all rows are at the same time step, and no shape depends on a single row.
 """
 
 from __future__ import annotations
@@ -29,49 +29,49 @@ from seq2see.decoding.topk import maybe_any
 from seq2see.sequences.tokenizers import BOS, EOS, PAD
 
 MIN_LOG_PROBABILITY = -1e4
-"""Counted for a token that must be taken although its probability is 0: finite, so that sums stay numbers."""
+"""The log-probability of a forced token whose probability is 0: it is finite, so that sums stay finite."""
 SUPPRESSED_TOKENS = slice(PAD, BOS + 1)
-"""PAD and BOS, which stand side by side."""
+"""PAD and BOS, whose ids are adjacent."""
 PREFILL_CHUNK = 128
-"""Tokens of a prompt that are read at one time: each has a score for every token of the vocabulary."""
+"""Tokens of a prompt in one call of `step`: a larger chunk needs more memory for logits."""
 DONE_CHECK_INTERVAL = 8
-"""On a GPU, steps between two looks at what is done."""
+"""On a GPU, the number of steps between two checks of which rows are done."""
 DROP_DONE_RATIO = 4
-"""One row in so many must be done before rows are dropped: that copies the state of all the others.
+"""Done rows are dropped when at least one row in this many is done: dropping copies the state of all other rows.
 
-On a GPU none are: it computes one row more in the same time, and a CUDA graph is recorded for one shape.
+On a GPU no rows are dropped: it computes one more row in the same time, and a CUDA graph is captured for one shape.
 """
 
 
 @runtime_checkable
 class GenerativeModel(Protocol):
-    """A model as decoding sees it. It should be in `eval` mode."""
+    """The interface of a model for decoding. The model should be in `eval` mode."""
 
     def start(self, source: Sequences | Images | None, rows: int, max_length: int) -> Any:
-        """The state before the first token; `max_length` is the most tokens that will ever be stepped."""
+        """Return the state before the first token; `max_length` is the maximum number of tokens of a row."""
 
     def step(self, tokens: Int[Tensor, "row new"], state: Any) -> tuple[Float[Tensor, "row new vocab"], Any]:
-        """Read one or several tokens a row; for each, the logits of the token after it.
+        """Read one or more tokens of each row; return for each token the logits of the next one.
 
-        A model may also have `step_log_probabilities`, which gives log-probabilities, in a tensor of their own, and
-        `fused_step`, which reads what a search has chosen and lets it choose again (`decoding/graphed_decoding.py`).
+        A model may also have `step_log_probabilities`, which returns log-probabilities in a new tensor, and
+        `fused_step`, which runs the model and the sampler in one call (`decoding/graphed_decoding.py`).
         """
 
 
 StepFunction = Callable[[Tensor, Any], tuple[Tensor, Any]]
-"""(tokens (row, new), state) -> (log-probabilities (row, new, vocab) in a tensor of their own, state)"""
+"""(tokens (row, new), state) -> (log-probabilities (row, new, vocab) in a new tensor, state)"""
 Scores = Float[Tensor, "row vocab"]
 FusedStep = Callable[[Search, DecodingStep, Any], tuple[DecodingStep, Any]]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When the loop ends, whatever the model says."""
+    """The stopping conditions of the loop that do not depend on the model."""
 
     max_new_tokens: int
-    """How many tokens a row may choose, <eos> among them; a forced prefix is not counted."""
+    """The maximum number of tokens generated for a row, including <eos>; a forced prefix is not counted."""
     should_stop: Callable[[], bool] | None = None
-    """Asked at every step; when it says True, what is there so far is handed back as unfinished."""
+    """Called at every step; if it returns True, decoding ends and the current hypotheses are returned as unfinished."""
 
 
 def decode(
@@ -83,11 +83,11 @@ def decode(
     prefix: Sequences | None = None,
     indices: Int[Tensor, "row"] | None = None,
 ) -> list[list[Hypothesis]]:
-    """For each row of the source (or, without one, of the prefix) a list of answers, best first.
+    """Return for each row of the source (or, without one, of the prefix) a list of hypotheses, best first.
 
-    `source` and `prefix` lie on the model's device. The prefix is without <bos>; its tokens are taken
-    whatever their score, their log-probabilities count as they are, and answers contain them. `indices`
-    are the rows' global numbers, on which samples depend; without them rows are counted from 0.
+    `source` and `prefix` are on the model's device. The prefix is without <bos>. Its tokens are forced for any score,
+    their unchanged log-probabilities count, and hypotheses contain them. `indices` are the indices of the rows in the
+    dataset, on which samples depend; the default is 0, 1, 2, ...
     """
     run = _run(model, _DecodingTask(source, sampler, limits, logits_processors, _prompt(source, prefix), indices))
     with torch.inference_mode():
@@ -107,17 +107,17 @@ def stream(
     prefix: Sequences | None = None,
     indices: Int[Tensor, "row"] | None = None,
 ) -> Generator[DecodingStep, None, list[list[Hypothesis]]]:
-    """`decode`, step by step: yields what was chosen, and returns the answers in the end.
+    """`decode` as a generator: yield the tokens of every step, and return the hypotheses at the end.
 
-    The tokens that all prefixes have in common in number are read at once and not yielded.
+    The first tokens of the prefixes, up to the length of the shortest one, are not yielded.
     """
     prompt = _prompt(source, prefix)
     run = _run(model, _DecodingTask(source, sampler, limits, logits_processors, prompt, indices))
     while True:
-        # Inference mode is left at every yield, because what the caller does meanwhile is the caller's own.
+        # Inference mode ends before every yield, so that it does not affect the code of the caller.
         with torch.inference_mode():
             try:
-                # A copy, because a recorded step gives the next tokens in the same place.
+                # A copy, because a captured graph writes the next tokens to the same memory.
                 step = clone_state(_scatter_to_batch(*next(run), prompt.lengths.size(0) * sampler.width))
             except StopIteration as end:
                 return end.value
@@ -126,7 +126,7 @@ def stream(
 
 @dataclass(frozen=True)
 class _DecodingTask:
-    """What is asked of the loop."""
+    """The inputs of the loop."""
 
     source: Sequences | Images | None
     sampler: Sampler
@@ -137,24 +137,24 @@ class _DecodingTask:
 
     @property
     def rows(self) -> int:
-        """How many inputs there are."""
+        """The number of inputs."""
         return self.prompt.lengths.size(0)
 
     @property
     def max_length(self) -> int:
-        """The most tokens that any row can come to."""
+        """The maximum number of tokens of any row."""
         return self.prompt.values.size(1) + self.limits.max_new_tokens
 
     def start_search(self, history: History) -> Search:
-        """Start the search on what was read already."""
-        numbers = list(range(self.rows)) if self.indices is None else self.indices.tolist()
-        return self.sampler.start_search(history, self.prompt.lengths + self.limits.max_new_tokens, numbers)
+        """Start the search from the tokens of the prompt that have been read."""
+        indices = list(range(self.rows)) if self.indices is None else self.indices.tolist()
+        return self.sampler.start_search(history, self.prompt.lengths + self.limits.max_new_tokens, indices)
 
 
 def _run(
     model: GenerativeModel, task: _DecodingTask
 ) -> Generator[tuple[DecodingStep, Tensor | None], None, list[list[Hypothesis]]]:
-    """The loop. Yields each step, and which rows of the batch it is about; None if about all of them."""
+    """Run the loop. Yield each step and the indices of its rows in the batch (None: all rows)."""
     if task.rows == 0:
         return []
     step_function, should_stop, remaining = _step_function_of(model), task.limits.should_stop, None
@@ -164,8 +164,8 @@ def _run(
         yield step, remaining
         check_cancelled()
         done = _count_done(search)
-        over = done == search.done.numel() or search.history.time >= task.max_length
-        if over or (should_stop is not None and should_stop()):
+        is_finished = done == search.done.numel() or search.history.time >= task.max_length
+        if is_finished or (should_stop is not None and should_stop()):
             return search.results()
         if fused_step and prompt.values.size(1) <= search.history.time < search.smallest_max_length:
             step, state = fused_step(search, step, state)
@@ -184,7 +184,7 @@ def _run(
 def _begin(
     model: GenerativeModel, task: _DecodingTask, step_function: StepFunction
 ) -> tuple[Search, DecodingStep, Any]:
-    """The first choice of every row, after <bos> and as much of the prompt as every row has; and the state then."""
+    """Read <bos> and the prompt up to its shortest row; return the search, its first step, and the model state."""
     width, fused_step = task.sampler.width, _fused_step_of(model, task)
     if fused_step and task.prompt.values.size(1) == 0:
         search = task.start_search(repeat_rows(History.empty(task.prompt.lengths, task.max_length), width))
@@ -201,14 +201,14 @@ def _begin(
 
 
 def _fused_step_of(model: GenerativeModel, task: _DecodingTask) -> FusedStep | None:
-    """How the model goes round by itself, if it can and every round is like the others."""
+    """The fused step of the model, if it has one and every step runs the same operations."""
     return getattr(model, "fused_step", None) if task.sampler.capturable and not task.logits_processors else None
 
 
 def _select(
     search: Search, scores: Scores, prompt: Sequences, logits_processors: Sequence[LogitsProcessor]
 ) -> DecodingStep:
-    """Let the search choose among what the rules allow and the prompt leaves open."""
+    """Apply the logits processors and the forced prompt to the scores, and select the next tokens."""
     return search.select(
         _force_prompt(
             _apply_logits_processors(scores, search.history, logits_processors), scores, prompt, search.history.time
@@ -216,34 +216,34 @@ def _select(
     )
 
 
-def _scatter_to_batch(step: DecodingStep, remaining: Int[Tensor, "left"] | None, rows: int) -> DecodingStep:
-    """A step about the rows that are left, as a step about all: the others say PAD and stay where they are."""
+def _scatter_to_batch(step: DecodingStep, remaining: Int[Tensor, "remaining"] | None, rows: int) -> DecodingStep:
+    """Convert a step of the remaining rows to a step of the whole batch: dropped rows get PAD and continue themselves."""
     if remaining is None:
         return step
     tokens = torch.full((rows,), PAD, device=remaining.device).index_copy(0, remaining, step.tokens)
     log_probabilities = step.log_probabilities.new_zeros(rows).index_copy(0, remaining, step.log_probabilities)
     if step.parents is None:
         return DecodingStep(tokens, log_probabilities)
-    everyone = torch.arange(rows, device=remaining.device)
-    return DecodingStep(tokens, log_probabilities, everyone.index_copy(0, remaining, remaining[step.parents]))
+    parents = torch.arange(rows, device=remaining.device).index_copy(0, remaining, remaining[step.parents])
+    return DecodingStep(tokens, log_probabilities, parents)
 
 
 def _prompt(source: Sequences | Images | None, prefix: Sequences | None) -> Sequences:
-    """The prefix, an empty one if there is none; what cannot be forced is refused here."""
+    """Return the prefix, or an empty one if there is none; raise an error for a prefix that cannot be forced."""
     if prefix is None:
         if source is None:
             raise ValueError("A model without a source needs a prefix for each row; it may be empty.")
         lengths = torch.zeros(source.values.size(0), dtype=torch.long, device=source.values.device)
         return Sequences(lengths.new_zeros(lengths.size(0), 0), lengths)
     if source is not None and source.values.size(0) != prefix.lengths.size(0):
-        raise ValueError("There must be as many prefixes as sources; some may be empty.")
+        raise ValueError("The number of prefixes differs from the number of sources. A prefix may be empty.")
     if torch.isin(prefix.unpad(), torch.tensor([PAD, BOS, EOS], device=prefix.values.device)).any():
-        raise UserError("A prefix cannot contain <pad>, <bos> or <eos>.", hint="Give only the words to begin with.")
+        raise UserError("A prefix cannot contain <pad>, <bos> or <eos>.", hint="Pass only the words of the prefix.")
     return prefix
 
 
 def _step_function_of(model: GenerativeModel) -> StepFunction:
-    """How a model reads on: by itself if it can give log-probabilities, else by a softmax over its logits."""
+    """`step_log_probabilities` of the model if it exists, else `step` followed by a log-softmax."""
 
     def step_function(tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         logits, state = model.step(tokens, state)
@@ -255,60 +255,60 @@ def _step_function_of(model: GenerativeModel) -> StepFunction:
 def _read_prompt(
     step_function: StepFunction, state: Any, prompt: Sequences, max_length: int
 ) -> tuple[Scores, History, Any]:
-    """Read <bos> and as much of the prompt as every row has, in as few steps as memory allows."""
-    given = prompt.values[:, : int(prompt.lengths.min())]
+    """Read <bos> and the prompt up to its shortest row, in chunks."""
+    shared_prompt = prompt.values[:, : int(prompt.lengths.min())]
     history = History.empty(prompt.lengths, max_length)
-    for piece in torch.nn.functional.pad(given, (1, 0), value=BOS).split(PREFILL_CHUNK, dim=1):
-        scores, state = step_function(piece, state)
-        for time, tokens in enumerate(given[:, history.time : history.time + PREFILL_CHUNK].unbind(1)):
-            known = scores[:, time].gather(1, tokens[:, None]).squeeze(1)
-            history = history.append(tokens, known.clamp(min=MIN_LOG_PROBABILITY))
+    for chunk in torch.nn.functional.pad(shared_prompt, (1, 0), value=BOS).split(PREFILL_CHUNK, dim=1):
+        scores, state = step_function(chunk, state)
+        for time, tokens in enumerate(shared_prompt[:, history.time : history.time + PREFILL_CHUNK].unbind(1)):
+            token_scores = scores[:, time].gather(1, tokens[:, None]).squeeze(1)
+            history = history.append(tokens, token_scores.clamp(min=MIN_LOG_PROBABILITY))
     return suppress_special_tokens(scores[:, -1]), history, state
 
 
 def log_probabilities(logits: Float[Tensor, "*any vocab"]) -> Float[Tensor, "*any vocab"]:
-    """A softmax over the vocabulary, as logarithms; a model that computes in bf16 is not asked to add up in it."""
+    """A log-softmax over the vocabulary, always computed in float32."""
     return logits.float().log_softmax(dim=-1)
 
 
 def suppress_special_tokens(scores: Scores) -> Scores:
-    """The scores themselves, changed: PAD and BOS are never said."""
+    """Set the scores of PAD and BOS to minus infinity, in place: they are never generated."""
     scores[:, SUPPRESSED_TOKENS] = -torch.inf
     return scores
 
 
 def _apply_logits_processors(scores: Scores, history: History, logits_processors: Sequence[LogitsProcessor]) -> Scores:
-    """The scores after all rules; where they leave nothing, the row ends. A softmax always leaves something."""
-    allowed = scores
-    for rule in logits_processors:
-        allowed = rule(history, allowed)
+    """Apply all processors; a row in which they forbid every token ends with <eos>."""
+    processed = scores
+    for processor in logits_processors:
+        processed = processor(history, processed)
     if not logits_processors:
-        return allowed
-    stuck = allowed.amax(dim=1) == -torch.inf
-    if maybe_any(stuck):
-        ending = torch.where(stuck, scores[:, EOS].clamp(min=MIN_LOG_PROBABILITY), allowed[:, EOS])
-        allowed = allowed.clone()
-        allowed[:, EOS] = ending
-    return allowed
+        return processed
+    all_forbidden = processed.amax(dim=1) == -torch.inf
+    if maybe_any(all_forbidden):
+        eos_scores = torch.where(all_forbidden, scores[:, EOS].clamp(min=MIN_LOG_PROBABILITY), processed[:, EOS])
+        processed = processed.clone()
+        processed[:, EOS] = eos_scores
+    return processed
 
 
-def _force_prompt(allowed: Scores, scores: Scores, prompt: Sequences, time: int) -> Scores:
-    """Where a row's prompt still goes on, only its next token is left, whatever rules say of it."""
+def _force_prompt(processed: Scores, scores: Scores, prompt: Sequences, time: int) -> Scores:
+    """In rows whose prompt has a token at this time, forbid all other tokens; logits processors do not apply there."""
     if time >= prompt.values.size(1):
-        return allowed
+        return processed
     tokens = prompt.values[:, time, None]
-    only = scores.gather(1, tokens).clamp(min=MIN_LOG_PROBABILITY)
-    forced = torch.full_like(allowed, -torch.inf).scatter(1, tokens, only)
-    return torch.where((time < prompt.lengths)[:, None], forced, allowed)
+    token_scores = scores.gather(1, tokens).clamp(min=MIN_LOG_PROBABILITY)
+    forced = torch.full_like(processed, -torch.inf).scatter(1, tokens, token_scores)
+    return torch.where((time < prompt.lengths)[:, None], forced, processed)
 
 
 def _count_done(search: Search) -> int:
-    """How many rows or inputs are done. A GPU is asked now and then only: meanwhile it gets on with what is left."""
+    """The number of rows or inputs that are done; on a GPU 0 in most steps, because reading it would synchronize."""
     if search.done.is_cuda and search.history.time % DONE_CHECK_INTERVAL:
         return 0
-    return search.done.tolist().count(True)  # a list is read faster than an operator is called
+    return search.done.tolist().count(True)  # counting in a list is faster than an operator of torch
 
 
 def _is_reordered(parents: Int[Tensor, "row"]) -> bool:
-    """Whether any row continues the story of another; on a GPU nobody asks (see `maybe_any`)."""
+    """Whether any row continues another row; on a GPU always True (see `maybe_any`)."""
     return parents.is_cuda or parents.tolist() != list(range(parents.size(0)))

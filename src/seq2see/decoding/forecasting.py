@@ -1,7 +1,7 @@
-"""Going on with a series: each guess is read as if it were the next value.
+"""Autoregressive forecasts of a series: each prediction is the next input of the model.
 
-Compare `engine.py`: there a chooser picks one of many tokens, here the guess is the number itself, so nothing is
-chosen. An error in the first guess is part of what the second is made from, and so on.
+Compare `engine.py`: there a sampler selects one of many tokens; here the prediction is the next value itself, so
+there is no selection. The error of one prediction is part of the input of the following ones.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from seq2see.core.cancellation import check_cancelled
 
 
 @torch.inference_mode()
-def forecast(model: Any, observed: Float[Tensor, "row time"], horizon: int) -> Float[Tensor, "row {count}"]:
-    """The next `horizon` values of each row, by a model with `start` and `step` whose answers are numbers."""
+def forecast(model: Any, observed: Float[Tensor, "row time"], horizon: int) -> Float[Tensor, "row {horizon}"]:
+    """Predict the next `horizon` values of each row with a model whose `step` returns values instead of logits."""
     state = model.start(None, observed.size(0), observed.size(1) + horizon)
-    predictions, new = [], observed
+    predictions, inputs = [], observed
     for _ in range(horizon):
         check_cancelled()
-        output, state = model.step(new, state)
-        new = output[:, -1]
-        predictions.append(new)
+        output, state = model.step(inputs, state)
+        inputs = output[:, -1]
+        predictions.append(inputs)
     return torch.cat(predictions, dim=1)

@@ -1,4 +1,4 @@
-"""A turn of greedy decoding where every kernel counts: for rounds that a GPU has recorded (`graphs.py`)."""
+"""One step of greedy decoding in a single kernel, for steps in a CUDA graph (`graphed_decoding.py`)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from seq2see.sequences.tokenizers import EOS, PAD
 
 
 def greedy_step(search: IndependentSearch, logits: Float[Tensor, "row vocab"]) -> DecodingStep:
-    """What a greedy search does with `suppress_special_tokens(log_probabilities(logits))`; its time must be a tensor.
+    """`search.advance(suppress_special_tokens(log_probabilities(logits)))`; the time of the search must be a tensor.
 
-    Who is done and what time it is are written in place: a recorded round has them where it will read them again.
+    The time and `search.done` are updated in place: a captured graph reads them from the same memory at the next step.
     """
     history = search.history
     state = GreedyState(history.tokens, history.log_probabilities, history.time, search.done)

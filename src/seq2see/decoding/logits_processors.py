@@ -1,8 +1,8 @@
-"""Rules: what may not be said next, or should rather not be.
+"""Logits processors: they forbid tokens, or make them less probable, before the sampler selects one.
 
-A rule sees what every row has said and the scores of what it could say next, and puts minus infinity on
-what it forbids. It changes nothing else, so what is left are still the model's own log-probabilities; only
-`RepetitionPenalty`, which forbids nothing, makes others of them.
+A processor gets the history of every row and the log-probabilities of the next tokens, and sets those of forbidden
+tokens to minus infinity. The other log-probabilities stay those of the model; only `RepetitionPenalty`, which forbids
+no token, changes them.
 """
 
 from __future__ import annotations
@@ -18,52 +18,50 @@ from seq2see.decoding.hypotheses import History
 from seq2see.sequences.tokenizers import EOS, PAD
 
 LogitsProcessor = Callable[[History, Tensor], Tensor]
-"""(what was said, scores (row, vocab)) -> scores (row, vocab)"""
+"""(history, scores (row, vocab)) -> scores (row, vocab)"""
 
 
 @dataclass(frozen=True)
 class MinNewTokens:
-    """No <eos> before `min_new_tokens` tokens were said, a forced prefix not counted."""
+    """Forbid <eos> before `min_new_tokens` tokens; a forced prefix is not counted."""
 
     min_new_tokens: int
 
     def __call__(self, history: History, scores: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
-        ending = torch.arange(scores.ngram_size(1), device=scores.device) == EOS
-        too_early = history.time - history.prompt_lengths < self.min_new_tokens
-        return scores.masked_fill(too_early[:, None] & ending, -torch.inf)
+        is_eos = torch.arange(scores.size(1), device=scores.device) == EOS
+        too_short = history.time - history.prompt_lengths < self.min_new_tokens
+        return scores.masked_fill(too_short[:, None] & is_eos, -torch.inf)
 
 
 @dataclass(frozen=True)
 class NoRepeatNGram:
-    """No `ngram_size` tokens in succession are said a second time."""
+    """Forbid tokens that would complete an n-gram of `ngram_size` tokens for the second time."""
 
     ngram_size: int
 
     def __call__(self, history: History, scores: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
         if history.time < self.ngram_size:
             return scores
-        windows = history.past_tokens.unfold(
-            1, self.ngram_size, 1
-        )  # (row, window, size): all that was said in succession
-        ending = history.past_tokens[:, history.time - self.ngram_size + 1 :]
-        begun_again = (windows[:, :, :-1] == ending[:, None]).all(-1)
-        # Where nothing is begun again PAD is forbidden, which is never said anyway.
-        forbidden = torch.where(begun_again, windows[:, :, -1], PAD)
+        ngrams = history.past_tokens.unfold(1, self.ngram_size, 1)  # (row, ngram, ngram_size)
+        last_tokens = history.past_tokens[:, history.time - self.ngram_size + 1 :]
+        is_repeated = (ngrams[:, :, :-1] == last_tokens[:, None]).all(-1)
+        # PAD stands for "no token is forbidden": it is never generated in any case.
+        forbidden = torch.where(is_repeated, ngrams[:, :, -1], PAD)
         return scores.scatter(1, forbidden, -torch.inf)
 
 
 @dataclass(frozen=True)
 class RepetitionPenalty:
-    """What was said before becomes less probable: its log-probability counts `penalty` times (Keskar et al. 2019).
+    """Multiply the log-probabilities of tokens that occurred before by `penalty` (after Keskar et al. 2019).
 
-    The paper divides logits, which are known only up to a constant: whether dividing makes one smaller depends on its
-    sign. A log-probability has no such freedom and is never positive, so one rule does for all. What is nearly
-    sure stays so unless the factor is large. Afterwards all probabilities add up to 1 again.
+    The paper divides logits. They are defined only up to a constant, so the effect of a division depends on their sign.
+    Log-probabilities are unique and never positive, so one rule fits all. A token that is nearly certain stays so
+    unless the factor is large. The result is normalized: all probabilities sum to 1.
     """
 
     penalty: float
-    """1 changes nothing."""
+    """The factor; 1 has no effect."""
 
     def __call__(self, history: History, scores: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
-        said = torch.zeros_like(scores, dtype=torch.bool).scatter(1, history.past_tokens, True)
-        return torch.where(said, scores * self.penalty, scores).log_softmax(dim=1)
+        is_repeated = torch.zeros_like(scores, dtype=torch.bool).scatter(1, history.past_tokens, True)
+        return torch.where(is_repeated, scores * self.penalty, scores).log_softmax(dim=1)

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from seq2see.layers.attention import Attention, SelfAttention
 from seq2see.layers.feed_forward import FeedForward
-from seq2see.layers.matrices import Product
 from seq2see.layers.norms import LayerNorm, RMSNorm
 from seq2see.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
 from seq2see.layers.residual import PostNorm, PreNorm
@@ -51,8 +50,8 @@ def unsupported_part(model: Seq2Seq) -> str | None:
                 (name, module, (SelfAttention,)),
                 (f"{name}.places", getattr(module, "places", None), (type(None),)),
             ]
-        elif isinstance(module, Product):
-            supported.append((name, module, (nn.Linear,)))
+        elif last in ("qkv_proj", "out_proj"):
+            supported.append((f"{name}.bias", module.bias, (nn.Parameter,)))
         elif last.startswith("_residual"):
             supported += [(name, module, (PreNorm, PostNorm)), (f"{name}.norm", module.add_norm, (LayerNorm, RMSNorm))]
     for name, module, types in supported:
@@ -81,17 +80,17 @@ class NativeWeights:
         elif isinstance(model.head, UntiedHead):
             self.add_linear(model.head.project)
 
-    def add_stack(self, frontend: Any, stack: Any) -> None:
+    def add_stack(self, embedding: Any, stack: Any) -> None:
         """The encoder or the decoder, with the table of its tokens."""
         first = stack.blocks[0]
         norm = first.feed_forward_residual.add_norm
         heads = (first.self_attention if hasattr(first, "look") else first.self_attention).heads
-        width, hidden = frontend.table.embedding_dim, first.feed_forward.up_proj.out_features
-        self.sizes += [frontend.table.num_embeddings, width, len(stack.blocks), heads, width // heads, hidden]
+        width, hidden = embedding.table.embedding_dim, first.feed_forward.up_proj.out_features
+        self.sizes += [embedding.table.num_embeddings, width, len(stack.blocks), heads, width // heads, hidden]
         self.sizes += [int(type(first.feed_forward_residual) is PreNorm), int(isinstance(norm, LayerNorm))]
-        vectors = _float32(frontend.table.weight).clone()  # a copy, so that training on does not change the twin
+        vectors = _float32(embedding.table.weight).clone()  # a copy, so that training on does not change the twin
         self.retained_tensors.append(vectors)
-        self.tensors += [vectors, torch.tensor([frontend.scale, norm.eps])]
+        self.tensors += [vectors, torch.tensor([embedding.scale, norm.eps])]
         for block in stack.blocks:
             self.add_block(block, width // heads)
         if stack.final_norm is not None:
@@ -108,7 +107,7 @@ class NativeWeights:
             self.add_head_projection(block.self_attention.qkv_proj, size)
             self.add_output_projection(block.self_attention.out_proj, size)
             self.add_norm(block.cross_attention_residual.add_norm)
-            self.add_head_projection(block.cross_attention.queries, size)
+            self.add_head_projection(block.cross_attention.q_proj, size)
             self.add_kv_projection(block.cross_attention.kv_proj, size)
             self.add_output_projection(block.cross_attention.out_proj, size)
         self.add_norm(block.feed_forward_residual.add_norm)

@@ -1,8 +1,8 @@
-"""Choosers: given the scores of all next tokens, which one is taken?
+"""Samplers: they select the next token from the scores of all tokens.
 
-A chooser is a plain value (`GreedySampler()`, `RandomSampler(seed=7)`, `BeamSampler(4)`). For each call of the decoding loop
-it begins a `Search`, which remembers what was said. Greedy decoding and sampling are here: they differ
-only in how a row picks its token, and their rows walk alone. Beam search has a page of its own.
+A sampler is a plain value (`GreedySampler()`, `RandomSampler(seed=7)`, `BeamSampler(4)`). For each call of the decoding
+loop it starts a `Search`, which holds the tokens so far. This file contains greedy decoding and sampling: they differ
+only in how a row selects its token, and their rows are independent of each other. Beam search is in `beam.py`.
 """
 
 from __future__ import annotations
@@ -27,68 +27,68 @@ from seq2see.sequences.tokenizers import EOS, PAD
 
 @dataclass(frozen=True)
 class DecodingStep:
-    """What one turn of the loop chose for every row; a row that has ended gets PAD."""
+    """The tokens that one step of the loop selects; a row that is done gets PAD."""
 
     tokens: Int[Tensor, "row"]
     log_probabilities: Float[Tensor, "row"]
     parents: Int[Tensor, "row"] | None = None
-    """The row whose story each row continues; None if every row continues its own."""
+    """The row that each row continues; None if every row continues itself."""
 
 
 SearchState = tuple[History, *tuple[Any, ...]]
-"""Where a search stands: what was said, and whatever else it carries from turn to turn."""
+"""The state of a search: its history, and all other tensors that change from step to step."""
 
 
 @runtime_checkable
 class Search(Protocol):
-    """One run of a chooser over one batch."""
+    """One run of a sampler over one batch."""
 
     history: History
     done: Bool[Tensor, "any"]
-    """True where nothing more is to be said; the loop ends when all is."""
+    """True for rows or inputs that are complete; the loop ends when all of them are."""
     smallest_max_length: int
-    """Before this time no row has said all it may."""
+    """Before this time no row has reached its maximum length."""
     search_state: SearchState
-    """All that a turn changes, and all tensors that it reads."""
+    """All tensors that a step reads or changes."""
 
     @property
     def sampler(self) -> Sampler:
-        """Whose search this is."""
+        """The sampler that started this search."""
 
     def select(self, scores: Float[Tensor, "row vocab"]) -> DecodingStep:
-        """Choose the next token of every row, and see who is at its deadline."""
+        """Select the next token of every row, and stop rows at their maximum length."""
 
     def advance(self, scores: Float[Tensor, "row vocab"]) -> DecodingStep:
-        """The same before any deadline."""
+        """Select the next token of every row, without the check of maximum lengths."""
 
     def stop_at_max_length(self) -> None:
-        """Note who has said all it may."""
+        """Mark rows at their maximum length as done."""
 
-    def drop_done(self) -> Int[Tensor, "left"]:
-        """Note down the answers of what is done and forget its rows; tells which rows are left."""
+    def drop_done(self) -> Int[Tensor, "remaining"]:
+        """Store the hypotheses of everything that is done and drop its rows; return the remaining rows."""
 
     def results(self) -> list[list[Hypothesis]]:
-        """For each input its answers, best first."""
+        """Return the hypotheses of each input, best first."""
 
 
 @runtime_checkable
 class Sampler(Protocol):
-    """A way to choose; `width` is how many hypotheses it follows for each input."""
+    """A decoding strategy; `width` is its number of hypotheses (rows) for each input."""
 
     @property
     def width(self) -> int: ...
 
     @property
     def capturable(self) -> bool:
-        """Whether every turn does the same to the same tensors, so that a GPU can record one and repeat it."""
+        """Whether every step runs the same operations on the same tensors, so that a CUDA graph can capture it."""
 
     def start_search(self, history: History, max_lengths: Int[Tensor, "input"], indices: list[int]) -> Search:
-        """Start on a batch of width rows an input; at its deadline a row has said all it may."""
+        """Start on a batch with `width` rows for each input; a row is done at the maximum length of its input."""
 
 
 @dataclass(frozen=True)
 class GreedySampler:
-    """Always the most probable token; of equals the one with the lower number."""
+    """Select the most probable token; among equals the one with the lowest id."""
 
     length_penalty: LengthPenalty = field(default_factory=NoPenalty)
     width: int = field(default=1, init=False)
@@ -100,10 +100,10 @@ class GreedySampler:
 
 
 TokenSelector = Callable[[Tensor, int, list[int]], Tensor]
-"""(scores (row, vocab), time, which row of the batch each of these rows is) -> a token a row."""
+"""(scores (row, vocab), time, index of each row in the batch) -> one token for each row."""
 
 
-def _argmax_token(scores: Float[Tensor, "row vocab"], time: Any, places: list[int]) -> Int[Tensor, "row"]:
+def _argmax_token(scores: Float[Tensor, "row vocab"], time: Any, batch_indices: list[int]) -> Int[Tensor, "row"]:
     return stable_argmax(scores)
 
 
@@ -111,8 +111,8 @@ def _argmax_token(scores: Float[Tensor, "row vocab"], time: Any, places: list[in
 class RandomSampler:
     """Draw each token by its probability, after temperature, top-k and top-p in this order.
 
-    Each draw uses one number that depends on the seed, the example, which of its samples this is, and
-    the position, and on nothing else: a batch cut differently gives the same samples.
+    Each draw uses one random number that depends only on the seed, the example, the number of the sample and the
+    position: the samples do not depend on how examples are grouped into batches.
     """
 
     seed: int
@@ -121,25 +121,25 @@ class RandomSampler:
     top_p: float = 1.0
     width: int = 1
     length_penalty: LengthPenalty = field(default_factory=NoPenalty)
-    capturable: ClassVar[bool] = False  # each draw uses another number
+    capturable: ClassVar[bool] = False  # each draw needs another random number
 
     def start_search(self, history: History, max_lengths: Int[Tensor, "input"], indices: list[int]) -> Search:
-        """Start on a batch; `indices` are the examples' numbers, known to no other batch."""
+        """Start on a batch; `indices` are the indices of its examples in the dataset."""
         return IndependentSearch(self, partial(self.sample_tokens, indices), history, max_lengths)
 
     def sample_tokens(
-        self, indices: list[int], scores: Float[Tensor, "row vocab"], time: int, places: list[int]
+        self, indices: list[int], scores: Float[Tensor, "row vocab"], time: int, batch_indices: list[int]
     ) -> Int[Tensor, "row"]:
-        """One token a row."""
-        owners = [divmod(place, self.width) for place in places]
-        numbers = [uniform(self.seed, "sample", indices[owner], sample, time) for owner, sample in owners]
-        uniforms = torch.tensor(numbers, dtype=torch.float64).to(scores.device, non_blocking=True)
+        """Draw one token for each row."""
+        owners = [divmod(index, self.width) for index in batch_indices]  # (example, number of the sample)
+        draws = [uniform(self.seed, "sample", indices[example], sample, time) for example, sample in owners]
+        uniforms = torch.tensor(draws, dtype=torch.float64).to(scores.device, non_blocking=True)
         return sample_inverse_cdf(self.probabilities(scores), uniforms)
 
     def probabilities(self, scores: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
-        """How likely each token is to be drawn."""
-        # float64, so that neither a tiny temperature nor a long sum of probabilities loses anything;
-        # the best score is moved to 0 first, so that dividing by a tiny temperature cannot overflow.
+        """The probability of drawing each token."""
+        # float64 is exact enough for a tiny temperature and for sums over large vocabularies. The best score is
+        # shifted to 0 first, so that the division by a tiny temperature does not overflow.
         scores = scores.double()
         scores = (scores - scores.amax(dim=1, keepdim=True)) / self.temperature
         if self.top_k:
@@ -150,34 +150,34 @@ class RandomSampler:
 
 
 def keep_top_k(scores: Float[Tensor, "row vocab"], count: int) -> Float[Tensor, "row vocab"]:
-    """Only the `count` most probable tokens stay (Fan, Lewis & Dauphin 2018)."""
-    places = stable_topk_indices(scores, count)
-    return torch.full_like(scores, -torch.inf).scatter(1, places, scores.gather(1, places))
+    """Keep only the `count` most probable tokens (Fan, Lewis & Dauphin 2018)."""
+    indices = stable_topk_indices(scores, count)
+    return torch.full_like(scores, -torch.inf).scatter(1, indices, scores.gather(1, indices))
 
 
 def keep_top_p(scores: Float[Tensor, "row vocab"], top_p: float) -> Float[Tensor, "row vocab"]:
-    """Only the fewest most probable tokens that together reach `top_p` stay (Holtzman et al. 2020, eq. 2)."""
-    ordered, places = scores.sort(dim=1, descending=True, stable=True)
+    """Keep only the smallest set of most probable tokens that reaches `top_p` (Holtzman et al. 2020, eq. 2)."""
+    ordered, indices = scores.sort(dim=1, descending=True, stable=True)
     probabilities = ordered.softmax(dim=1)
-    before = probabilities.cumsum(dim=1) - probabilities  # 0 for the first token, so that one always stays
-    kept = ordered.masked_fill(before >= top_p, -torch.inf)
-    return torch.empty_like(scores).scatter(1, places, kept)
+    preceding = probabilities.cumsum(dim=1) - probabilities  # 0 for the first token, which is always kept
+    filtered = ordered.masked_fill(preceding >= top_p, -torch.inf)
+    return torch.empty_like(scores).scatter(1, indices, filtered)
 
 
 def sample_inverse_cdf(probabilities: Float[Tensor, "row vocab"], uniforms: Float[Tensor, "row"]) -> Int[Tensor, "row"]:
-    """The token under whose stretch of [0, 1) each chance falls, when all stretches are laid end to end.
+    """Inverse transform sampling: the token whose interval of the cumulative distribution contains the number.
 
-    >>> draw_by_chance(torch.tensor([[0.5, 0.0, 0.5]]), torch.tensor([0.5])).tolist()
+    >>> sample_inverse_cdf(torch.tensor([[0.5, 0.0, 0.5]]), torch.tensor([0.5])).tolist()
     [2]
     """
-    ends = probabilities.cumsum(dim=1)
-    # The largest number below 1, times any total, is rounded to less than the total: no mark lies behind the last end.
-    marks = uniforms[:, None] * ends[:, -1:]
-    return torch.searchsorted(ends, marks, right=True).squeeze(1)
+    cumulative = probabilities.cumsum(dim=1)
+    # The largest number below 1, times any total, rounds to less than the total, so a token is always found.
+    thresholds = uniforms[:, None] * cumulative[:, -1:]
+    return torch.searchsorted(cumulative, thresholds, right=True).squeeze(1)
 
 
 class IndependentSearch:
-    """Rows that walk alone: each picks its own next token and never looks at another."""
+    """A search whose rows are independent: each row selects its own next token."""
 
     def __init__(
         self,
@@ -188,14 +188,14 @@ class IndependentSearch:
     ):
         self.sampler, self.select_token, self.history = sampler, select_token, history
         self.max_lengths = max_lengths.repeat_interleave(sampler.width)
-        self.smallest_max_length = int(max_lengths.min())  # as a plain number: asking a GPU at every step is slow
+        self.smallest_max_length = int(max_lengths.min())  # an int: reading a tensor from a GPU at every step is slow
         self.done = torch.zeros_like(self.max_lengths, dtype=torch.bool)
-        self.batch_indices = list(range(self.done.size(0)))  # which row of the batch each row is
-        self.hypotheses: dict[int, Hypothesis] = {}
+        self.batch_indices = list(range(self.done.size(0)))  # the index of each row in the batch
+        self.stored_results: dict[int, Hypothesis] = {}
 
     @property
     def search_state(self) -> SearchState:
-        """What was said, and who is done."""
+        """The history, and which rows are done."""
         return self.history, self.done
 
     @search_state.setter
@@ -203,18 +203,18 @@ class IndependentSearch:
         self.history, self.done = search_state
 
     def select(self, scores: Float[Tensor, "row vocab"]) -> DecodingStep:
-        """Pick a token for every row that has not ended."""
+        """Select a token for every row that is not done."""
         step = self.advance(scores)
         self.stop_at_max_length()
         return step
 
     def stop_at_max_length(self) -> None:
-        """At its deadline a row is done."""
+        """Mark rows at their maximum length as done."""
         if self.history.time >= self.smallest_max_length:
             self.done = self.done | (self.history.time >= self.max_lengths)
 
     def advance(self, scores: Float[Tensor, "row vocab"]) -> DecodingStep:
-        """The same before any deadline."""
+        """Select a token for every row that is not done, without the check of maximum lengths."""
         tokens = self.select_token(scores, self.history.time, self.batch_indices)
         log_probabilities = scores.gather(1, tokens[:, None]).squeeze(1)
         if maybe_any(self.done):
@@ -224,8 +224,8 @@ class IndependentSearch:
         self.done = self.done | (tokens == EOS)
         return DecodingStep(tokens, log_probabilities)
 
-    def drop_done(self) -> Int[Tensor, "left"]:
-        """Note down the answers of rows that are done and walk on without them."""
+    def drop_done(self) -> Int[Tensor, "remaining"]:
+        """Store the hypotheses of rows that are done, and drop these rows."""
         self._store_results(pick_rows(self.history, self.done.nonzero().squeeze(1)), self.done.tolist())
         remaining = (~self.done).nonzero().squeeze(1)
         self.batch_indices = [self.batch_indices[row] for row in remaining.tolist()]
@@ -233,18 +233,18 @@ class IndependentSearch:
         return remaining
 
     def results(self) -> list[list[Hypothesis]]:
-        """Each input's answers, best first."""
+        """Return the hypotheses of each input, best first."""
         self._store_results(self.history, [True] * len(self.batch_indices))
-        answers = [self.hypotheses[place] for place in range(len(self.hypotheses))]
+        hypotheses = [self.stored_results[index] for index in range(len(self.stored_results))]
         width = self.sampler.width
-        groups = [answers[first : first + width] for first in range(0, len(answers), width)]
-        return [sorted(group, key=lambda answer: -answer.score) for group in groups]
+        groups = [hypotheses[first : first + width] for first in range(0, len(hypotheses), width)]
+        return [sorted(group, key=lambda hypothesis: -hypothesis.score) for group in groups]
 
     def _store_results(self, history: History, selected: list[bool]) -> None:
-        lengths = (history.tokens != PAD).sum(dim=1)  # PAD is never said
+        lengths = (history.tokens != PAD).sum(dim=1)  # PAD is never generated
         scores = self.sampler.length_penalty(history.log_probabilities.sum(dim=1), lengths)
         columns = (history.tokens, history.log_probabilities, lengths, scores)
         rows = zip(*(column.tolist() for column in columns), strict=True)
-        self.hypotheses |= zip(
+        self.stored_results |= zip(
             compress(self.batch_indices, selected), (make_hypothesis(*row) for row in rows), strict=True
         )

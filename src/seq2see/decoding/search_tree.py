@@ -28,7 +28,7 @@ SHOWN_CANDIDATES = 6
 ROOT = -1
 """What the first branches continue."""
 
-Outcome = Literal["taken", "ended", "left"]
+Outcome = Literal["expanded", "finished", "pruned"]
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ class SearchNode:
 class SearchTree:
     """All that a search looked at for one input, and its answers, best first."""
 
-    branches: list[SearchNode]
+    nodes: list[SearchNode]
     hypotheses: list[Hypothesis]
 
     def path(self, answer: Hypothesis, prompt_length: int) -> list[int]:
         """The numbers of the branches that an answer is made of, its end among them; `prompt_length` tokens have none."""
         found, at = [], ROOT
         ended = (EOS,) if answer.finished else ()
-        by_place = {(branch.parent, branch.token): number for number, branch in enumerate(self.branches)}
+        by_place = {(branch.parent, branch.token): number for number, branch in enumerate(self.nodes)}
         for token in (*answer.tokens[prompt_length:], *ended):
             at = by_place[at, token]
             found.append(at)
@@ -94,7 +94,7 @@ def trace_search(
             step = next(steps)
         except StopIteration as end:
             (answers,) = end.value
-            return SearchTree(builder.branches, answers)
+            return SearchTree(builder.nodes, answers)
         assert recorder.recorded is not None, "a rule is asked before every choice"
         builder.add_step(step, *recorder.recorded)
 
@@ -104,7 +104,7 @@ class _TreeBuilder:
 
     def __init__(self, sampler: Any):
         self.sampler = sampler
-        self.branches: list[SearchNode] = []
+        self.nodes: list[SearchNode] = []
         self.leaves: list[int] = [ROOT] * sampler.width
         self.sums: Tensor | None = None
         self.time = 0
@@ -139,17 +139,17 @@ class _TreeBuilder:
             if total > -torch.inf
         ]
         for place, (row, token) in enumerate(dict.fromkeys([*looked_at, *chosen])):
-            numbers[row, token] = len(self.branches)
+            numbers[row, token] = len(self.nodes)
             total = self.sums[row] + scores[row, token]
             score = float(self.sampler.length_penalty(total, history.time + 1))
             known = float(scores[row, token]), float(total), score
             outcome = _outcome(token, is_taken=(row, token) in chosen, is_eos=width > 1 and place < width)
-            self.branches.append(SearchNode(self.leaves[row], self.time, token, *known, outcome))
+            self.nodes.append(SearchNode(self.leaves[row], self.time, token, *known, outcome))
         return numbers
 
 
 def _outcome(token: int, *, is_taken: bool, is_eos: bool) -> Outcome:
     """Of a beam's continuations those among its `width` best that end are set aside; a row that walks alone ends."""
     if token == EOS:
-        return "ended" if is_taken or is_eos else "left"
-    return "taken" if is_taken else "left"
+        return "finished" if is_taken or is_eos else "pruned"
+    return "expanded" if is_taken else "pruned"

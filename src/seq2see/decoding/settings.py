@@ -1,4 +1,4 @@
-"""How answers are made: the settings of decoding, under the names Hugging Face gave them."""
+"""The settings of decoding, with the names of Hugging Face."""
 
 from __future__ import annotations
 
@@ -16,60 +16,60 @@ from seq2see.decoding.logits_processors import LogitsProcessor, MinNewTokens, No
 from seq2see.decoding.samplers import GreedySampler, RandomSampler, Sampler
 
 MAX_TOKENS = 250_000
-"""Tokens that are kept side by side for one input, in all its hypotheses together: each has its place in memory."""
+"""The maximum number of tokens of one input, in all its hypotheses together: memory is reserved for each of them."""
 
 
 class Decoding(Settings):
-    """How answers are made."""
+    """Settings of decoding: how outputs are generated."""
 
     max_new_tokens: int = Field(ge=1)
-    """The longest answer, its end token included; a given beginning is not counted."""
+    """The maximum number of generated tokens, including the end token; a forced prefix is not counted."""
     min_new_tokens: int = Field(0, ge=0)
-    """The shortest answer, its end token and a given beginning not counted."""
+    """The minimum number of generated tokens; the end token and a forced prefix are not counted."""
     num_beams: int = Field(1, ge=1, le=1000)
-    """How many hypotheses are followed side by side; 1 is greedy decoding."""
+    """The beam width: the number of hypotheses that are followed for each input; 1 is greedy decoding."""
     length_penalty: LengthPenalty = NoPenalty()
-    """How answers of different length are compared."""
+    """The length penalty: how the scores of outputs of different lengths are compared."""
     early_stopping: bool = False
-    """Stop when num_beams answers are finished; otherwise, when nothing can beat them any more."""
+    """Stop when num_beams hypotheses are finished; if false, stop when no live hypothesis can exceed their scores."""
     do_sample: bool = False
-    """Draw tokens by their probability instead of looking for the best."""
+    """Sampling: draw each token by its probability instead of searching for the most probable output."""
     temperature: float = Field(1.0, gt=0)
-    """Sampling: below 1 more cautious, above 1 bolder."""
+    """Sampling temperature: logits are divided by it; below 1 outputs vary less, above 1 more."""
     top_k: int = Field(0, ge=0)
-    """Sampling: only from this many most probable tokens; 0 is all."""
+    """Top-k sampling: only the k most probable tokens are drawn from; 0 is all."""
     top_p: float = Field(1.0, gt=0, le=1)
-    """Sampling: only from the most probable tokens that together have this probability."""
+    """Top-p (nucleus) sampling: only the most probable tokens that together have this probability are drawn from."""
     num_return_sequences: int = Field(1, ge=1, le=1000)
-    """How many answers are given for each input."""
+    """The number of outputs that are returned for each input."""
     no_repeat_ngram_size: int = Field(0, ge=0)
-    """Never say this many tokens in succession twice; 0 allows it."""
+    """Forbid that an n-gram of this many tokens occurs twice; 0 allows it."""
     repetition_penalty: float = Field(1.0, gt=0)
-    """The log-probability of what was said before counts so many times; 1 changes nothing, more avoids repeating."""
+    """Factor for the log-probabilities of tokens that occurred before; 1 has no effect, above 1 avoids repetition."""
     precision: Literal["float32", "bf16", "int8"] = "float32"
-    """Numbers that weights are read in: bf16 halves the bytes, int8 (CPU only) quarters them; answers may differ."""
+    """Precision of the weights: bf16 halves their bytes, int8 (CPU only) quarters them; outputs may differ."""
 
     @field_validator("temperature", mode="before")
     @classmethod
-    def _not_frozen(cls, temperature: Any) -> Any:
+    def _reject_zero_temperature(cls, temperature: Any) -> Any:
         if temperature == 0:
             raise UserError(
-                "temperature = 0 would divide by nothing.",
-                hint="do_sample = false always takes the most probable token.",
+                "temperature = 0 is a division by zero.",
+                hint="Set do_sample = false: it always selects the most probable token.",
             )
         return temperature
 
     @model_validator(mode="after")
-    def _agree(self) -> Decoding:
+    def _check_combinations(self) -> Decoding:
         if self.do_sample and self.num_beams > 1:
             raise UserError(
-                "do_sample and num_beams > 1 do not go together.",
-                hint="Leave one of them out: either answers are drawn, or the best are looked for.",
+                "do_sample = true and num_beams > 1 exclude each other.",
+                hint="Remove one of them: outputs are either drawn at random or found by beam search.",
             )
         if not self.do_sample and self.num_return_sequences > self.num_beams:
             raise UserError(
-                f"num_beams = {self.num_beams} gives fewer answers than num_return_sequences asks for.",
-                hint="Set num_beams to at least as many, or sample with do_sample = true.",
+                f"num_return_sequences = {self.num_return_sequences} is more than num_beams = {self.num_beams}.",
+                hint="Increase num_beams, or sample with do_sample = true.",
             )
         if self.min_new_tokens > self.max_new_tokens:
             raise UserError(
@@ -85,12 +85,12 @@ class Decoding(Settings):
 
     @property
     def width(self) -> int:
-        """How many hypotheses an input has at one time."""
+        """The number of hypotheses of an input."""
         return max(self.num_beams, self.num_return_sequences)
 
 
 def make_sampler(settings: Decoding, seed: int = 0) -> Sampler:
-    """The chooser that these settings describe; the seed matters to sampling alone."""
+    """Return the sampler for these settings; only sampling uses the seed."""
     if settings.do_sample:
         return RandomSampler(
             seed,
@@ -107,9 +107,9 @@ def make_sampler(settings: Decoding, seed: int = 0) -> Sampler:
 
 
 def make_logits_processors(settings: Decoding) -> tuple[LogitsProcessor, ...]:
-    """The rules that these settings ask for."""
+    """Return the logits processors for these settings."""
     logits_processors: list[LogitsProcessor] = []
-    if settings.repetition_penalty != 1:  # it goes first: what the others forbid is not shared out among the rest
+    if settings.repetition_penalty != 1:  # first: it normalizes, and tokens that the others forbid must not be renormalized
         logits_processors.append(RepetitionPenalty(settings.repetition_penalty))
     if settings.min_new_tokens:
         logits_processors.append(MinNewTokens(settings.min_new_tokens))
@@ -119,5 +119,5 @@ def make_logits_processors(settings: Decoding) -> tuple[LogitsProcessor, ...]:
 
 
 def make_limits(settings: Decoding, should_stop: Callable[[], bool] | None = None) -> Limits:
-    """When decoding ends under these settings."""
+    """Return the stopping conditions for these settings."""
     return Limits(settings.max_new_tokens, should_stop)

@@ -107,7 +107,7 @@ def _cross_attention(
 ) -> ResidualStream:
     """Look across at the source."""
     return stream.apply_sublayer(
-        wrapper, _layer(look.queries), lambda found: look_across(found, *memory, mask), look.out_proj
+        wrapper, _layer(look.q_proj), lambda found: look_across(found, *memory, mask), look.out_proj
     )
 
 
@@ -202,13 +202,13 @@ def make_small_batch_model(model: LanguageModel) -> LanguageModel | SmallBatchMo
     )
 
 
-def _lookup(frontend: Any) -> EmbeddingTables | None:
+def _lookup(embedding: Any) -> EmbeddingTables | None:
     """How a frontend finds the vectors of tokens; None if it is not one of those that the kernel knows."""
-    if type(frontend) not in (TokenEmbedding, UnscaledTokenEmbedding):
+    if type(embedding) not in (TokenEmbedding, UnscaledTokenEmbedding):
         return None
-    vectors, positions = frontend.table.weight, frontend.positions
+    vectors, positions = embedding.table.weight, embedding.positions
     if isinstance(positions, SinusoidalPositions):
-        return EmbeddingTables(vectors, frontend.scale, "sines", positions.frequencies)
+        return EmbeddingTables(vectors, embedding.scale, "sines", positions.frequencies)
     if isinstance(positions, LearnedPositions):
-        return EmbeddingTables(vectors, frontend.scale, "table", positions.table.weight)
-    return EmbeddingTables(vectors, frontend.scale, "none", vectors)
+        return EmbeddingTables(vectors, embedding.scale, "table", positions.table.weight)
+    return EmbeddingTables(vectors, embedding.scale, "none", vectors)

@@ -7,9 +7,14 @@ from typing import Any
 from seq2see.explorer.default_inputs import first_example
 from seq2see.explorer.workspace import OpenRun, Workspace
 from seq2see.models.image_settings import ImageSource, VideoSource
+from seq2see.models.ngram_lm import NgramSettings
 from seq2see.models.settings import (
     BertEmbeddingSettings,
     EmbeddingTarget,
+    ImageLabel,
+    Label,
+    MaskedTokensNSPTarget,
+    MaskedTokensTarget,
     ModelSettings,
     Series,
     Tags,
@@ -18,9 +23,9 @@ from seq2see.models.settings import (
     TokenEmbeddingSettings,
 )
 
-TASKS = {
-    "blanks": "fill", "blanks-and-pairs": "fill", "label": "classify", "image-label": "classify", "tags": "tag",
-    "series": "forecast", "vector": "embed",
+TASKS: dict[type, str] = {
+    MaskedTokensTarget: "fill", MaskedTokensNSPTarget: "fill", Label: "classify", ImageLabel: "classify", Tags: "tag",
+    Series: "forecast", EmbeddingTarget: "embed",
 }  # fmt: skip
 """What a model does, by the kind of its target; those that write texts differ by what they read."""
 
@@ -68,7 +73,7 @@ def family_of(settings: ModelSettings) -> str:
 def task_of(settings: ModelSettings) -> str:
     """What it does."""
     if not settings.generates:
-        return TASKS[settings.target.kind]
+        return TASKS[type(settings.target)]
     if settings.source is None:
         return "write"
     return "caption" if isinstance(settings.source, ImageSource) else "translate"
@@ -80,17 +85,17 @@ def capabilities_of(run: OpenRun) -> list[str]:
         return ["curves"]
     settings, alone = run.settings, not run.config.members  # what members of an ensemble do differs
     kinds = {part.kind for part in (settings.encoder, settings.decoder) if part}
-    looks = getattr(settings.decoder, "look", "") not in ("", "first-state", "every-step")
+    attends = getattr(settings.decoder, "attention", "") not in ("", "none", "context-vector")
     facts = {
         "curves": run.folder is not None,
         "text": isinstance(settings.source, Text) or (settings.source is None and settings.generates),
         "images": isinstance(settings.source, ImageSource) and not isinstance(settings.source, VideoSource),
         "videos": isinstance(settings.source, VideoSource),
         "series": isinstance(settings.target, Series),
-        "vectors": alone
-        and "counting" not in kinds
+        "embeddings": alone
+        and not isinstance(settings.decoder, NgramSettings)
         and isinstance(_embedding_settings(settings), TokenEmbeddingSettings | BertEmbeddingSettings),
-        "attention": alone and ("transformer" in kinds or looks),
+        "attention": alone and ("transformer" in kinds or attends),
         "recurrent": alone and "recurrent" in kinds,
         "decode": isinstance(settings.target, TextTarget),
         "evaluation": run.folder is not None and run.folder.evaluation.is_dir(),
@@ -101,7 +106,7 @@ def capabilities_of(run: OpenRun) -> list[str]:
 def _embedding_settings(settings: ModelSettings) -> Any:
     """What makes vectors of words: those that are read; of a model that reads none, those that are written."""
     side = settings.source if isinstance(settings.source, Text) else settings.target
-    return getattr(side, "frontend", None)
+    return getattr(side, "embedding", None)
 
 
 def views_of(run: OpenRun) -> list[str]:
@@ -109,7 +114,8 @@ def views_of(run: OpenRun) -> list[str]:
     can, alone, settings = {*capabilities_of(run)}, run.ready and not run.config.members, run.settings
     kinds = {part.kind for part in (settings.encoder, settings.decoder) if part}
     told = "transformer" in kinds and can & {"text", "images"}  # where something stands
-    movable = "text" in can and "counting" not in kinds and not isinstance(settings.target, Tags | EmbeddingTarget)
+    has_order = not isinstance(settings.decoder, NgramSettings) and not isinstance(settings.target, Tags | EmbeddingTarget)
+    movable = "text" in can and has_order
     shows = {
         "runs": "curves" in can,
         "tokenize": can & {"text", "decode"},
@@ -123,7 +129,7 @@ def views_of(run: OpenRun) -> list[str]:
         "compare": can & {"text", "images", "videos", "series"} and not isinstance(settings.target, EmbeddingTarget),
         "mistakes": run.ready and "curves" in can,
         "architecture": run.ready,
-        "embeddings": "vectors" in can,
+        "embeddings": "embeddings" in can,
     }
     return [view for view, holds in shows.items() if holds]
 

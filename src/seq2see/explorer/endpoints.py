@@ -40,10 +40,10 @@ def login_endpoint(keys: Credentials) -> Endpoint:
 
     async def endpoint(request: Request) -> Response:
         try:
-            asked = LoginRequest.model_validate_json(await request.body())
+            payload = LoginRequest.model_validate_json(await request.body())
         except ValidationError as error:
             return error_response(422, _validation_error(error))
-        if not keys.verify(asked.token):
+        if not keys.verify(payload.token):
             return error_response(401, UserError("This is not the token.", hint="Open the printed link."))
         answer = to_response({"logged_in": True})
         answer.set_cookie(keys.cookie_name, keys.token, httponly=True, samesite="strict", path="/")
@@ -57,10 +57,10 @@ def route_endpoint(route: Route, workspace: Workspace, queue: JobQueue) -> Endpo
 
     async def endpoint(request: Request) -> Response:
         try:
-            asked = route.asked.model_validate_json(await request.body())
+            payload = route.request_model.model_validate_json(await request.body())
         except ValidationError as error:
             return error_response(422, _validation_error(error))
-        return await _cancel_on_disconnect(request, queue.submit(lambda: to_response(route.handler(workspace, asked))))
+        return await _cancel_on_disconnect(request, queue.submit(lambda: to_response(route.handler(workspace, payload))))
 
     return endpoint
 
@@ -147,7 +147,7 @@ def _validation_error(error: ValidationError) -> UserError:
 
 def error_response(status: int, error: UserError, path_names: Mapping[str, str] = NO_PATHS) -> Response:
     """A mistake of whoever asked; of places on this machine no more is told than the names of runs."""
-    plain = {"message": error.what, "location": error.location, "hint": error.hint}
+    plain = {"message": error.message, "location": error.location, "hint": error.hint}
     for place, name in path_names.items():
         plain = {part: text.replace(place, name) for part, text in plain.items()}
     body = {part: LOCAL_PATH.sub("…", text) for part, text in plain.items()}

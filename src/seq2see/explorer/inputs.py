@@ -46,15 +46,15 @@ def pixels_of(run: OpenRun, *files: str) -> NDArray[np.uint8]:
 
     Of a model of videos (frame, height, width, channel): an animated image, or an image for each frame.
     """
-    eyes: Any = run.model.tokenizers.source
-    if not isinstance(eyes, ImageProcessor):
+    processor: Any = run.model.tokenizers.source
+    if not isinstance(processor, ImageProcessor):
         raise UserError("This model does not look at images.", location=run.name, hint="Give it a text.")
     contents = [_content(each) for each in files]
-    if isinstance(eyes, VideoProcessor):
-        return load_frames(contents, eyes.side, eyes.channels, eyes.frames)
+    if isinstance(processor, VideoProcessor):
+        return load_frames(contents, processor.image_size, processor.channels, processor.frames)
     if len(contents) > 1:
         raise UserError(f"These are {len(contents)} files, and an image is one.", location=run.name, hint="Choose one.")
-    return decode_image(contents[0], "image", eyes.side, eyes.channels)
+    return decode_image(contents[0], "image", processor.image_size, processor.channels)
 
 
 def _content(file: str) -> bytes:

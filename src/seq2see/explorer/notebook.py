@@ -18,9 +18,9 @@ NOT_TRUSTED = "Nothing above? Trust this notebook to see it. · 上面没有内�
 
 def load(name: str | Path, engine: str = "own") -> Model:
     """The model of a finished run: a folder, a name under `runs/`, or "latest"; or one in a Hugging Face folder."""
-    model = model.load(name, engine)
-    model.render_attention = attention_page
-    return model
+    found = model.load(name, engine)
+    found.render_attention = attention_page
+    return found
 
 
 def attention_page(model: Model, source: str, target: str | None) -> str:

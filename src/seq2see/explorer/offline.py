@@ -82,7 +82,7 @@ def _page(script: str, stored: dict[str, Any]) -> str:
 <style>{style}</style>
 </head>
 <body>
-<script type="application/json" id="answers">{answers}</script>
+<script type="application/json" id="responses">{answers}</script>
 <script>{script}</script>
 </body>
 </html>

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from seq2see.explorer.views.attention import HeadPartRequest
 from seq2see.explorer.views.compare import takes_images
-from seq2see.explorer.views.embeddings import MAX_WORDS as MAX_WORDS
+from seq2see.explorer.views.embeddings import MAX_WORDS
 from seq2see.explorer.views.mistakes import RowsRequest
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _image(recorder: ResponseRecorder, **which: Any) -> dict[str, Any]:
 def _traced_input(recorder: ResponseRecorder) -> dict[str, Any]:
     """What is given and what is written, as views ask about it that look inside."""
     inputs = _input(recorder)
-    recorder.store("examples", {"examples": []}, most=12)  # no others: they are not saved
+    recorder.store("examples", {"examples": []}, max_examples=12)  # no others: they are not saved
     return {**inputs, "target": recorder.target}
 
 
@@ -75,8 +75,8 @@ def _target_prefix(recorder: ResponseRecorder) -> str:
 def attention(recorder: ResponseRecorder) -> None:
     """Every head, every token by all heads, and all heads fused."""
     about = _traced_input(recorder)
-    listed = recorder.request("attention/lens", **about)
-    for number, layer in enumerate(listed["lens"]):
+    listed = recorder.request("attention/layers", **about)
+    for number, layer in enumerate(listed["layers"]):
         recorder.request("attention/thumbnails", **about, layer=number)
         recorder.request("attention/measures", **about, layer=number)
         for head in range(layer["heads"]):
@@ -90,7 +90,7 @@ def attention(recorder: ResponseRecorder) -> None:
 def single_head(recorder: ResponseRecorder) -> None:
     """What the weights of every head are made of."""
     about = _traced_input(recorder)
-    for number, layer in enumerate(recorder.request("attention/lens", **about)["lens"]):
+    for number, layer in enumerate(recorder.request("attention/layers", **about)["layers"]):
         for head in range(layer["heads"]):
             for part in get_args(HeadPartRequest.model_fields["part"].annotation):
                 recorder.request("attention/part", **about, layer=number, head=head, part=part)
@@ -98,21 +98,28 @@ def single_head(recorder: ResponseRecorder) -> None:
 
 def next_token(recorder: ResponseRecorder) -> None:
     """Every place of the text, and the whole vocabulary where the page begins."""
-    about = {**_input(recorder), "target": _target_prefix(recorder), "taken": []}
+    about = {**_input(recorder), "target": _target_prefix(recorder), "forced_ids": []}
     part = "encoder" if recorder.run["task"] == "fill" else "decoder"
     layered = "attention" in recorder.run["capabilities"] and recorder.run[part] == "transformer"
     here = ["candidates", "lens"] if layered else ["candidates"]
-    told = recorder.request("next-token/analysis", **about, parts=["surprisal", *here], place=-1, most=TOP_CANDIDATES)
-    recorder.request("next-token/analysis", **about, parts=["surprisal"], place=-1, most=TOP_CANDIDATES)
-    for place in range(-1, len(told["surprisal"]["ids"])):
-        recorder.request("next-token/analysis", **about, parts=here, place=place, most=TOP_CANDIDATES)
-    recorder.request("next-token/analysis", **about, parts=["candidates"], place=-1, most=ALL_CANDIDATES)
+    last = {"position": -1, "max_candidates": TOP_CANDIDATES}
+    analysis = recorder.request("next-token/analysis", **about, parts=["surprisal", *here], **last)
+    recorder.request("next-token/analysis", **about, parts=["surprisal"], **last)
+    for position in range(-1, len(analysis["surprisal"]["ids"])):
+        recorder.request(
+            "next-token/analysis", **about, parts=here, position=position, max_candidates=TOP_CANDIDATES
+        )
+    recorder.request(
+        "next-token/analysis", **about, parts=["candidates"], position=-1, max_candidates=ALL_CANDIDATES
+    )
 
 
 def decode(recorder: ResponseRecorder) -> None:
     """All widths of the beam, a few samples, and the truth if it was given."""
     inputs = _input(recorder)
-    about = {**inputs, "taken": [], "max_new_tokens": MAX_NEW_TOKENS, "penalty": "own", "alpha": 1}
+    about = {
+        **inputs, "forced_ids": [], "max_new_tokens": MAX_NEW_TOKENS, "length_penalty": "default", "alpha": 1,
+    }  # fmt: skip
     recorder.request("decode/search-tree", **about, strategy="greedy")
     for width in BEAM_WIDTHS:
         recorder.request("decode/search-tree", **about, strategy="beam", num_beams=width)
@@ -133,8 +140,8 @@ def architecture(recorder: ResponseRecorder) -> None:
 
 def _block_names(block: dict[str, Any]) -> Iterator[str]:
     yield block["name"]
-    for part in block["parts"]:
-        yield from _block_names(part)
+    for child in block["children"]:
+        yield from _block_names(child)
 
 
 def mistakes(recorder: ResponseRecorder) -> None:
@@ -175,7 +182,7 @@ def _record_comparison(recorder: ResponseRecorder, second: str | None) -> None:
     for side in recorder.request("compare/sides", second=second, **inputs)["sides"]:
         if takes_images(recorder.workspace.run(side["input"]["run"])):
             _image(recorder, run=side["input"]["run"], number=side["input"]["number"])
-        for number, _ in enumerate(recorder.request("attention/lens", **side["input"])["lens"]):
+        for number, _ in enumerate(recorder.request("attention/layers", **side["input"])["layers"]):
             recorder.request("attention/head", **side["input"], layer=number, head=0, heads="mean")
 
 
@@ -184,8 +191,8 @@ def recurrent(recorder: ResponseRecorder) -> None:
     about = _traced_input(recorder)
     found = recorder.request("recurrent/cells", **about)
     for cell in found["cells"]:
-        for shows in cell["signals"]:
-            recorder.request("recurrent/states", **about, cell=cell["name"], shows=shows)
+        for signal in cell["signals"]:
+            recorder.request("recurrent/states", **about, cell=cell["name"], signal=signal)
         for word in range(len(found["tokens"][cell["side"]])):
             recorder.request("recurrent/influence", **about, cell=cell["name"], word=word)
     if found["source_access"] == "attention":
@@ -202,7 +209,7 @@ def images(recorder: ResponseRecorder) -> None:
         recorder.request("vit/image-info", **about)
         if found["positions"] != "none":
             recorder.request("vit/position-similarity")
-        for positions in ("told",) if found["positions"] == "none" else ("told", "off"):
+        for positions in ("on",) if found["positions"] == "none" else ("on", "off"):
             _record_image(recorder, found, {**about, "positions": positions})
         if number + 1 >= found["count"]:
             break
@@ -212,10 +219,10 @@ def _record_image(recorder: ResponseRecorder, found: dict[str, Any], about: dict
     """What a model makes of an image."""
     said = recorder.request("vit/predict", **about)
     heads = found["heads"] if found["grid"][0] * found["grid"][1] <= MAX_PATCHES else 0
-    for layer in range(found["lens"]):
+    for layer in range(found["layers"]):
         for head in range(-1, heads):
             recorder.request("vit/attention", **about, layer=layer, head=head)
-    for fusion in ("mean", "min", "max") if found["lens"] else ():
+    for fusion in ("mean", "min", "max") if found["layers"] else ():
         for discard in DISCARD_RATIOS:
             recorder.request("vit/rollout", **about, fusion=fusion, discard=discard)
     if found["generates"] and "attention" in recorder.run["capabilities"]:
@@ -224,15 +231,15 @@ def _record_image(recorder: ResponseRecorder, found: dict[str, Any], about: dict
 
 def positions(recorder: ResponseRecorder) -> None:
     """What each side is told, and what the model makes of the text as it stands and from back to front."""
-    told = recorder.request("positions/encodings")
-    for side in told["sides"]:
+    encodings = recorder.request("positions/encodings")
+    for side in encodings["sides"]:
         for head in range(side["heads"] if side["kind"] != "none" else 0):
             recorder.request("positions/table", side=side["side"], length=TABLE_LENGTH, head=head)
             recorder.request("positions/similarity", side=side["side"], length=TABLE_LENGTH, head=head)
-    for way in ("told", "off") if told["reorderable"] else ():
-        about = {"text": recorder.text, "positions": way}
+    for mode in ("on", "off") if encodings["reorderable"] else ():
+        about = {"text": recorder.text, "positions": mode}
         movable = recorder.request("positions/predict", **about, order=[])["movable"]
-        turned = list(reversed(range(sum(movable))))
-        if len(turned) > 1:
-            recorder.request("positions/predict", **about, order=turned)
-            recorder.request("positions/distances", **about, order=turned)
+        reverse = list(reversed(range(sum(movable))))
+        if len(reverse) > 1:
+            recorder.request("positions/predict", **about, order=reverse)
+            recorder.request("positions/distances", **about, order=reverse)

@@ -83,7 +83,7 @@ def _reading(workspace: Workspace, request: TraceRequest) -> NamedBatch:
     run, target = workspace.run(request.run), request.target
     if not run.model.has_source:
         target = target or ""  # a text is looked at as it stands
-    found = run.model.reading(model_input(workspace, request), target)
+    found = run.model.named_batch(model_input(workspace, request), target)
     if isinstance(run.settings.target, Series):
         found = label_by_time(found)
     for side, tokens in found.tokens.items():

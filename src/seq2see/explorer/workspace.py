@@ -27,7 +27,7 @@ MAX_CACHED = 32
 MAX_CACHE_BYTES = 256 << 20
 """What all of them may take up together, as far as they say how large they are."""
 
-Value = TypeVar("Thing")
+Value = TypeVar("Value")
 
 
 def load_name_of(run: Path) -> str:

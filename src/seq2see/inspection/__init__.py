@@ -1,1 +1,1 @@
-"""Looking inside: traces of what a model attends to, and images of them."""
+"""Model inspection: traces of activations and attention weights, measures of them, and plots."""

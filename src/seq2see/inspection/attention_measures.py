@@ -1,7 +1,7 @@
-"""What attention is like, in numbers: how sharp, how far, how alike its heads are, and whether it finds translations.
+"""Measures of attention maps: entropy, distance, similarity of heads, alignment error rate.
 
-All work on plain arrays, as a record has them: (..., query, key), every row a share of 1 (or all zeros, where there
-was nothing to look at). Rollout, which follows attention through all layers, stands in `rollout.py`.
+All functions work on plain arrays, as a record stores them: (..., query, key), where every row sums to 1 (or is all
+zeros, if there was no key to attend to). Rollout, which combines the maps of all layers, is in `rollout.py`.
 """
 
 from __future__ import annotations
@@ -18,76 +18,76 @@ Weights = NDArray[np.floating[Any]]
 
 
 def entropy(weights: Weights) -> Weights:
-    """(..., query): - Σ w log₂ w, in bits; 0 looks at one key only, log₂ n evenly at all n.
+    """(..., query): - Σ w log₂ w, in bits: 0 if one key has all the weight, log₂ n if n keys have equal weights.
 
     >>> entropy(np.array([[1.0, 0.0], [0.5, 0.5]])).tolist()
     [0.0, 1.0]
     """
-    logs = np.log2(weights, out=np.zeros_like(weights), location=weights > 0)
+    logs = np.log2(weights, out=np.zeros_like(weights), where=weights > 0)
     return np.abs((weights * logs).sum(axis=-1))  # -0.0 would be written with its sign
 
 
 def distance(weights: Weights) -> Weights:
-    """(..., query): Σ w |query - key|, how many places away it looks on average; only within one sequence.
+    """(..., query): Σ w |query - key|, the mean distance between query and key in positions; for self-attention only.
 
     >>> distance(np.array([[0.0, 0.0, 1.0], [0.5, 0.0, 0.5], [0.0, 0.0, 1.0]])).tolist()
     [2.0, 1.0, 0.0]
     """
     queries, keys = weights.shape[-2:]
     if queries != keys:
-        raise ValueError(f"{queries} queries and {keys} keys are not places of one sequence")
-    places = np.arange(queries)
-    return (weights * np.abs(places[:, None] - places)).sum(axis=-1)
+        raise ValueError(f"{queries} queries and {keys} keys are not positions of one sequence")
+    positions = np.arange(queries)
+    return (weights * np.abs(positions[:, None] - positions)).sum(axis=-1)
 
 
 def patch_distance(weights: Weights, grid: tuple[int, int]) -> Weights:
-    """(..., query): how many patches away each patch looks on average, as the crow flies; tokens in front are left out.
+    """(..., query): the mean Euclidean distance between query patch and key patch; prefix tokens are excluded.
 
-    "Attention distance" of Dosovitskiy et al. 2021, section 4.5, in patches: what goes to a class token, which is
-    nowhere, is shared out among the patches.
+    "Attention distance" of Dosovitskiy et al. 2021, section 4.5, in patches. A class token has no position, so its
+    weight is distributed over the patches in proportion.
 
     >>> patch_distance(np.array([[0.0, 0.0, 0.0, 1.0]]).repeat(4, axis=0), (2, 2)).round(2).tolist()
     [1.41, 1.0, 1.0, 0.0]
     """
-    down, across = np.divmod(np.arange(grid[0] * grid[1]), grid[1])
-    apart = np.hypot(down[:, None] - down, across[:, None] - across)
-    patches = weights[..., -len(down) :, -len(down) :]
-    shares = patches.sum(axis=-1)
-    return (patches * apart).sum(axis=-1) / np.location(shares > 0, shares, 1)
+    rows, columns = np.divmod(np.arange(grid[0] * grid[1]), grid[1])
+    distances = np.hypot(rows[:, None] - rows, columns[:, None] - columns)
+    patches = weights[..., -len(rows) :, -len(rows) :]
+    sums = patches.sum(axis=-1)
+    return (patches * distances).sum(axis=-1) / np.where(sums > 0, sums, 1)
 
 
 def similarity(heads: Weights) -> Weights:
-    """(head, head): 1 - the Jensen-Shannon divergence of every two heads, in bits, mean of the queries.
+    """(head, head): 1 - the Jensen-Shannon divergence of each pair of heads, in bits, averaged over the queries.
 
-    1 for heads that look the same way, 0 for heads that never look at the same key (Clark et al. 2019, section 6).
+    1 for heads with equal weights, 0 for heads that never attend to the same key (Clark et al. 2019, section 6).
 
     >>> one, other = [[1.0, 0.0]], [[0.0, 1.0]]
     >>> similarity(np.array([one, one, other])).round(2).tolist()
     [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     own = entropy(heads)
-    # One head against all others at a time: all against all would be a table of heads² such matrices.
-    mixed = np.stack([entropy((heads + one) / 2) for one in heads])
-    return 1 - (mixed - (own[:, None] + own[None]) / 2).mean(axis=-1)
+    # One head against all heads at a time: all pairs at once would take heads² matrices of memory.
+    mixture = np.stack([entropy((heads + head) / 2) for head in heads])
+    return 1 - (mixture - (own[:, None] + own[None]) / 2).mean(axis=-1)
 
 
 def alignment_error(
     weights: Weights, source_words: Sequence[int | None], target_words: Sequence[int | None], gold: GoldAlignment
 ) -> float:
-    """The alignment error rate of one map (target piece, source piece), read as links between words; 0 is perfect."""
+    """The alignment error rate of one attention map (target token, source token), read as word links; 0 is perfect."""
     return alignment_error_rate([align(SentenceAttention(weights, source_words, target_words), gold)], [gold])
 
 
-def max_pooled_maps(heads: Weights, side: int) -> Weights:
-    """The same maps with at most `side` rows and columns: of each block of cells the largest, so that no look is lost.
+def max_pooled_maps(heads: Weights, max_size: int) -> Weights:
+    """Downsample attention maps to at most `max_size` rows and columns by max-pooling, so that no peak is lost.
 
-    >>> pooled(np.array([[[0.1, 0.9, 0.0], [0.0, 0.0, 1.0], [0.2, 0.3, 0.5]]]), 2).tolist()
+    >>> max_pooled_maps(np.array([[[0.1, 0.9, 0.0], [0.0, 0.0, 1.0], [0.2, 0.3, 0.5]]]), 2).tolist()
     [[[0.9, 1.0], [0.3, 0.5]]]
     """
-    rows, columns = (_first_of_blocks(count, side) for count in heads.shape[-2:])
+    rows, columns = (_block_starts(count, max_size) for count in heads.shape[-2:])
     return np.maximum.reduceat(np.maximum.reduceat(heads, rows, axis=-2), columns, axis=-1)
 
 
-def _first_of_blocks(count: int, blocks: int) -> NDArray[np.int64]:
-    """Where each of at most so many blocks of like size begins."""
+def _block_starts(count: int, blocks: int) -> NDArray[np.int64]:
+    """The start index of each of at most `blocks` blocks of equal size."""
     return np.arange(0, count, -(-count // blocks))

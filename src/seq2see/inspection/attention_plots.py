@@ -1,6 +1,6 @@
-"""Attention as an image: rows are the words being written, columns the words they look at.
+"""Plots of attention maps: rows are target words (queries), columns are source words (keys).
 
-Where the true alignment is known, its links are boxed, so that a glance tells what attention found.
+If the gold alignment is known, its links are drawn as boxes.
 """
 
 from __future__ import annotations
@@ -27,47 +27,47 @@ Link = tuple[int, int]
 
 @dataclass(frozen=True)
 class Alignment:
-    """One sentence pair to draw: words (or pieces) of both sides, and who looks at whom."""
+    """One sentence pair to draw: the words (or tokens) of both sides, and the attention weights between them."""
 
     source: Sequence[str]
     target: Sequence[str]
     weights: NDArray[Any]  # target (queries), source (keys)
     links: Collection[Link] = ()
-    """Links of the true alignment."""
+    """The sure links of the gold alignment."""
     possible: Collection[Link] = ()
-    """Further links that are not wrong."""
+    """The possible links of the gold alignment: they do not count as errors."""
 
 
 def draw_alignments(alignments: Sequence[Alignment], path: Path, title: str = "", columns: int = 2) -> None:
-    """Several attention maps in one image, all cells of one size."""
+    """Draw several attention maps in one image, with cells of equal size."""
     has_chinese_font = use_chinese_font()
     panels = [_Panel.of(alignment, has_chinese_font) for alignment in alignments]
     columns = min(columns, len(panels))
     rows = [panels[start : start + columns] for start in range(0, len(panels), columns)]
     heights = [max(panel.height for panel in row) for row in rows]
-    widths = [max(row[place].width for row in rows if place < len(row)) for place in range(columns)]
+    widths = [max(row[column].width for row in rows if column < len(row)) for column in range(columns)]
     caption = _caption(panels, has_chinese_font)
     head, foot = 0.55 if title else 0.15, 0.22 * len(caption) + 0.2
     width, height = max(sum(widths), 7.5), sum(heights) + head + foot
     figure = Figure(figsize=(width, height), dpi=DPI)
     top = height - head
     for row, row_height in zip(rows, heights, strict=True):
-        for place, panel in enumerate(row):
-            left, floor = sum(widths[:place]) + panel.left, top - panel.top - panel.body[1]
-            box = (left / width, floor / height, panel.body[0] / width, panel.body[1] / height)
+        for column, panel in enumerate(row):
+            left, bottom = sum(widths[:column]) + panel.left, top - panel.top - panel.body[1]
+            box = (left / width, bottom / height, panel.body[0] / width, panel.body[1] / height)
             panel.draw(figure.add_axes(box), has_chinese_font)
         top -= row_height
     heading = title if fonts_have(title, has_chinese_font) else ""
     _write(figure.text(0.15 / width, 1 - 0.16 / height, heading, fontsize=13, va="top"))
     for number, line in enumerate(reversed(caption)):
-        floor = (0.15 + 0.22 * number) / height
-        _write(figure.text(0.15 / width, floor, line, fontsize=10, color=GRAY, va="bottom"))
+        bottom = (0.15 + 0.22 * number) / height
+        _write(figure.text(0.15 / width, bottom, line, fontsize=10, color=GRAY, va="bottom"))
     save_figure(figure, path)
 
 
 @dataclass(frozen=True)
 class _Panel:
-    """One attention map with its measures in inches; labels decide how much room stands around the cells."""
+    """One attention map with its sizes in inches; the margins depend on the labels."""
 
     alignment: Alignment
     source: list[str]
@@ -84,12 +84,12 @@ class _Panel:
 
     @property
     def body(self) -> tuple[float, float]:
-        """Width and height of the cells together."""
+        """Width and height of all cells."""
         return self.cell * max(len(self.source), 1), self.cell * max(len(self.target), 1)
 
     @property
     def font_size(self) -> float:
-        """Size of the letters: never larger than a cell."""
+        """The font size: no letter is larger than a cell."""
         return min(12.0, 40 * self.cell)
 
     @property
@@ -138,48 +138,48 @@ class _Panel:
         self._box_links(axes)
 
     def _inches(self, words: Sequence[str]) -> float:
-        """About how wide the widest of some words is: a Chinese sign is one em, a letter less."""
-        ems = [sum(1.0 if east_asian_width(sign) in "WF" else 0.62 for sign in word) for word in words]
+        """The estimated width of the widest word: a Chinese character is one em wide, a letter 0.62 em."""
+        ems = [sum(1.0 if east_asian_width(character) in "WF" else 0.62 for character in word) for word in words]
         return max(ems, default=0.0) * self.font_size / 72
 
     def _box_links(self, axes: Axes) -> None:
         sure = set(self.alignment.links)
         boxes: list[tuple[Link, Any, float]] = [(link, "solid", 2.4) for link in sorted(sure)]
         boxes += [(link, (0, (2, 1.5)), 1.6) for link in sorted(set(self.alignment.possible) - sure)]
-        look: dict[str, Any] = {"fill": False, "edgecolor": ORANGE}
+        box_style: dict[str, Any] = {"fill": False, "edgecolor": ORANGE}
         for (source, target), style, width in boxes:
-            # A text that was cut off has fewer words than its links count.
+            # The links of a truncated text may refer to words that are not drawn.
             if source < len(self.source) and target < len(self.target):
                 corner = (source - 0.42, target - 0.42)
-                axes.add_patch(Rectangle(corner, 0.84, 0.84, linestyle=style, linewidth=width, **look))
+                axes.add_patch(Rectangle(corner, 0.84, 0.84, linestyle=style, linewidth=width, **box_style))
 
 
 def _caption(panels: Sequence[_Panel], has_chinese_font: bool) -> list[str]:
-    """What the image's signs mean; without a font for its words, also how to get one."""
+    """The lines of the legend; if no font can draw the words, also how to install one."""
     names = ["darker"]
     names += ["sure"] if any(panel.alignment.links for panel in panels) else []
     names += ["possible"] if any(panel.alignment.possible for panel in panels) else []
     lines = [label_text(name, has_chinese_font) for name in names]
     if any(panel.uses_numbers for panel in panels):
         advice = "" if has_chinese_font else f" {ADVICE}"
-        lines.append(f"Numbers stand for words that no font here can write.{advice}")
+        lines.append(f"Numbers replace words that no installed font can draw.{advice}")
     return lines
 
 
 def _labels(words: Sequence[str], has_chinese_font: bool) -> list[str]:
-    """The words, or their numbers if the fonts lack a letter: better a number than an empty box."""
+    """The words, or their numbers if the fonts lack one of the letters."""
     if fonts_have("".join(words), has_chinese_font):
         return list(words)
     return [str(number) for number in range(1, len(words) + 1)]
 
 
 def fonts_have(text: str, has_chinese_font: bool) -> bool:
-    """Whether the fonts here have all letters of a text."""
+    """Whether the installed fonts have all letters of a text."""
     families = ["DejaVu Sans", *(rcParams["font.family"] if has_chinese_font else [])]
     fonts = [font_manager.get_font(font_manager.findfont(name)) for name in dict.fromkeys(families)]
     return all(any(font.get_char_index(ord(letter)) for font in fonts) for letter in set(text))
 
 
 def _write(text: Any) -> None:
-    """A dollar sign in a word is a dollar sign, not the beginning of a formula."""
+    """Draw dollar signs as they are, not as the delimiters of a formula."""
     text.set_parse_math(False)

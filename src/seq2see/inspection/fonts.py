@@ -1,4 +1,4 @@
-"""Chinese in images: find a font that has it, or say how to get one."""
+"""Fonts with Chinese characters for the plots: one that is installed, or the one of the extra `zh`."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ ADVICE = "For Chinese in the images: pip install 'seq2see[zh]'"
 
 
 def use_chinese_font() -> bool:
-    """Let matplotlib fall back to a font with Chinese glyphs; False if this machine has none."""
-    names = {font.name for font in font_manager.fontManager.ttflist}
-    found = next((name for name in CHINESE if name in names), None) or _packaged_font()
-    if found is None:
+    """Set a font with Chinese glyphs as matplotlib's fallback; False if this machine has none."""
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    name = next((name for name in CHINESE if name in installed), None) or _packaged_font()
+    if name is None:
         return False
-    rcParams["font.family"] = ["DejaVu Sans", found]
+    rcParams["font.family"] = ["DejaVu Sans", name]
     rcParams["axes.unicode_minus"] = False
     return True
 
 
 def _packaged_font() -> str | None:
     """The font file inside the package `zhplot` (the extra `zh`), read without importing the package."""
-    place = importlib.util.find_spec("zhplot")
-    if place is None or not place.submodule_search_locations:
+    spec = importlib.util.find_spec("zhplot")
+    if spec is None or not spec.submodule_search_locations:
         return None
-    files = [path for folder in place.submodule_search_locations for path in sorted(Path(folder).rglob("*.[ot]tf"))]
+    files = [path for folder in spec.submodule_search_locations for path in sorted(Path(folder).rglob("*.[ot]tf"))]
     if not files:
         return None
     font_manager.fontManager.addfont(str(files[0]))

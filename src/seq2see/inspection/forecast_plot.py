@@ -1,4 +1,4 @@
-"""A series and what was said of it, several steps ahead: one panel for each number of steps."""
+"""The plot of a series and its forecasts: one panel for each forecast horizon."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from seq2see.inspection.plotting import DPI, GRAY, ORANGE, label_text, save_figu
 def draw_forecasts(
     first: int, values: NDArray[np.float64], predictions: Mapping[int, NDArray[np.float64]], path: Path
 ) -> None:
-    """The true values from time `first` on, and over them, for each number of steps ahead, the forecasts."""
+    """Draw the true values, which start at time `first`, and the forecasts of each horizon (in steps) over them."""
     has_chinese_font = use_chinese_font()
     figure = Figure(figsize=(12, 2.6 * len(predictions)), dpi=DPI, layout="constrained")
     panels = figure.subplots(len(predictions), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     times = np.arange(first, first + len(values))
-    for panel, (horizon, guesses) in zip(panels, predictions.items(), strict=True):
+    for panel, (horizon, forecasts) in zip(panels, predictions.items(), strict=True):
         panel.plot(times, values, color=GRAY, linewidth=1, label=label_text("series", has_chinese_font))
-        panel.plot(times, guesses, color=ORANGE, linewidth=2.2, label=label_text("forecast", has_chinese_font))
-        panel.set_title(f"{label_text('ahead', has_chinese_font)}: {horizon}", loc="left", fontsize=13)
+        panel.plot(times, forecasts, color=ORANGE, linewidth=2.2, label=label_text("forecast", has_chinese_font))
+        panel.set_title(f"{label_text('horizon', has_chinese_font)}: {horizon}", loc="left", fontsize=13)
         panel.grid(color="#DDDDDD", linewidth=0.8)
         for side in ("top", "right"):
             panel.spines[side].set_visible(False)

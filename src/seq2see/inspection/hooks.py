@@ -1,8 +1,8 @@
-"""Who is watching: probes and hooks that serve several watchers of one model at once.
+"""Hooks for several concurrent traces of one model.
 
-A model is shared: while one request traces it, another may use it, or trace it too. So what a layer calls is not a
-watcher but a post office: it hands what it was shown to the watchers of the thread that computes, and to no other. A
-layer has its probe as long as anybody watches it anywhere, and none before and after.
+A model is shared: while one thread traces it, another thread may use it, or trace it too. So a layer does not call a
+trace directly. It calls a dispatcher, which passes the payload to the hooks of the current thread only. The dispatcher
+is attached to a layer as long as at least one trace in any thread uses it.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from typing import Any
 from torch import nn
 
 Hook = Callable[[nn.Module, Any], None]
-"""A watcher: told which part it was, and what the part showed."""
+"""A function of a module and its payload: a record of its inputs (see `Attention.hook`), or its output."""
 
-ACTIVE_HOOKS: ContextVar[tuple[Mapping[int, Hook], ...]] = ContextVar("watchers", default=())
-"""Those of this thread (strictly, of this context), each with the parts it watches, by id."""
+ACTIVE_HOOKS: ContextVar[tuple[Mapping[int, Hook], ...]] = ContextVar("active_hooks", default=())
+"""The hooks of this thread (strictly, of this context): one mapping for each trace, from the id of a module."""
 LOCK = threading.Lock()
-HOOKED_PARTS: dict[int, tuple[int, Callable[[], None]]] = {}
-"""How many watch a part, by its id, and what takes the watch off again."""
+HOOKED_MODULES: dict[int, tuple[int, Callable[[], None]]] = {}
+"""By the id of a module: the number of traces that use it, and the function that detaches the dispatcher."""
 
 
 @contextlib.contextmanager
-def attach_hooks(parts: Mapping[nn.Module, Hook]) -> Iterator[None]:
-    """Call each part's watcher with what the part shows (if it has a place for a probe) or gives (if not)."""
+def attach_hooks(modules: Mapping[nn.Module, Hook]) -> Iterator[None]:
+    """Call each hook with the record of its module (if the module has a `hook` attribute), else with its output."""
     with LOCK:
-        for part in parts:
-            count, detach = HOOKED_PARTS.get(id(part)) or (0, _attach(part))
-            HOOKED_PARTS[id(part)] = (count + 1, detach)
-    token = ACTIVE_HOOKS.set((*ACTIVE_HOOKS.get(), {id(part): hook for part, hook in parts.items()}))
+        for module in modules:
+            count, detach = HOOKED_MODULES.get(id(module)) or (0, _attach(module))
+            HOOKED_MODULES[id(module)] = (count + 1, detach)
+    token = ACTIVE_HOOKS.set((*ACTIVE_HOOKS.get(), {id(module): hook for module, hook in modules.items()}))
     try:
         yield
     finally:
         ACTIVE_HOOKS.reset(token)
         with LOCK:
-            for part in parts:
-                count, detach = HOOKED_PARTS.pop(id(part))
+            for module in modules:
+                count, detach = HOOKED_MODULES.pop(id(module))
                 if count > 1:
-                    HOOKED_PARTS[id(part)] = (count - 1, detach)
+                    HOOKED_MODULES[id(module)] = (count - 1, detach)
                 else:
                     detach()
 
 
-def _attach(part: nn.Module) -> Callable[[], None]:
-    if hasattr(part, "hook"):
-        setattr(part, "hook", partial(_dispatch, part))  # noqa: B010 - to mypy a module's attributes are tensors
-        return partial(delattr, part, "probe")  # the class says None
-    return part.register_forward_hook(lambda part, given, gives: _dispatch(part, gives)).remove
+def _attach(module: nn.Module) -> Callable[[], None]:
+    if hasattr(module, "hook"):
+        setattr(module, "hook", partial(_dispatch, module))  # noqa: B010 - to mypy a module's attributes are tensors
+        return partial(delattr, module, "hook")  # the class attribute is None
+    return module.register_forward_hook(lambda module, inputs, output: _dispatch(module, output)).remove
 
 
-def _dispatch(part: nn.Module, payload: Any) -> None:
+def _dispatch(module: nn.Module, payload: Any) -> None:
     for hooks in ACTIVE_HOOKS.get():
-        if id(part) in hooks:
-            hooks[id(part)](part, payload)
+        if id(module) in hooks:
+            hooks[id(module)](module, payload)

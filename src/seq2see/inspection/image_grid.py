@@ -1,4 +1,4 @@
-"""Many small images on one sheet, in rows, with a line of text below each."""
+"""A sheet of small images in rows, with captions and optional heatmaps."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from seq2see.inspection.attention_plots import fonts_have
 from seq2see.inspection.fonts import use_chinese_font
 from seq2see.inspection.plotting import DPI, GRAY, ORANGE, label_text, save_figure
 
-INCH = 1.15
-"""How large an image is on the sheet."""
-GAP, TEXT = 0.12, 0.2
-"""Inches between two images, and for a line of text."""
+TILE_SIZE = 1.15
+"""Width and height of an image on the sheet, in inches."""
+GAP, LINE_HEIGHT = 0.12, 0.2
+"""The space between two images, and the height of a line of text, in inches."""
 MAX_CAPTION_LENGTH = 17
-"""Letters that fit below an image."""
+"""The number of letters that fit below an image."""
 
 
 @dataclass(frozen=True)
@@ -30,45 +30,38 @@ class Tile:
 
     pixels: NDArray[np.uint8]  # (height, width, channel)
     caption: str = ""
-    """What is said of it, in a few short lines."""
+    """A few short lines below the image."""
     heatmap: NDArray[Any] | None = None
-    """(down, across): how much each part of it counts; laid over it, where the most is as bright as can be."""
+    """(row, column): weights that are drawn over the image, scaled so that the largest has the brightest color."""
 
 
 @dataclass(frozen=True)
 class TileRow:
-    """Images that belong together, under a heading (a word of the table in both languages, or any text)."""
+    """A row of images with a heading (a key of `plotting.LABELS`, which is drawn in both languages, or any text)."""
 
     heading: str
     tiles: Sequence[Tile]
 
 
 def draw_tiles(rows: Sequence[TileRow], path: Path) -> None:
-    """Draw a sheet; rows may differ in length."""
+    """Draw a sheet of images; rows may differ in length."""
     has_chinese_font = use_chinese_font()
     lines = max(len(tile.caption.splitlines()) for row in rows for tile in row.tiles)
-    height = INCH + GAP + TEXT * (1 + lines)
-    across = max(len(row.tiles) for row in rows)
-    size = (max(across * (INCH + GAP) + GAP, 4.0), height * len(rows) + GAP)
+    height = TILE_SIZE + GAP + LINE_HEIGHT * (1 + lines)
+    columns = max(len(row.tiles) for row in rows)
+    size = (max(columns * (TILE_SIZE + GAP) + GAP, 4.0), height * len(rows) + GAP)
     figure = Figure(figsize=size, dpi=DPI)
     panel = figure.add_axes((0, 0, 1, 1))
     panel.set_axis_off()
     for number, row in enumerate(rows):
-        top = size[1] - GAP - number * height - TEXT
+        top = size[1] - GAP - number * height - LINE_HEIGHT
         _write(panel, GAP, top + 0.05, row.heading, has_chinese_font, fontsize=10, color=ORANGE)
-        for place, tile in enumerate(row.tiles):
-            left = GAP + place * (INCH + GAP)
-            _draw_tile(panel, tile, (left, left + INCH, top - INCH, top))
+        for column, tile in enumerate(row.tiles):
+            left = GAP + column * (TILE_SIZE + GAP)
+            _draw_tile(panel, tile, (left, left + TILE_SIZE, top - TILE_SIZE, top))
             for line, text in enumerate(tile.caption.splitlines()):
-                _write(
-                    panel,
-                    left,
-                    top - INCH - 0.15 * (1 + line),
-                    truncate(text),
-                    has_chinese_font,
-                    fontsize=7.5,
-                    color=GRAY,
-                )
+                bottom = top - TILE_SIZE - 0.15 * (1 + line)
+                _write(panel, left, bottom, truncate(text), has_chinese_font, fontsize=7.5, color=GRAY)
     panel.set_xlim(0, size[0])
     panel.set_ylim(0, size[1])
     save_figure(figure, path)
@@ -78,23 +71,23 @@ def _draw_tile(panel: Axes, tile: Tile, extent: tuple[float, float, float, float
     pixels = tile.pixels if tile.pixels.shape[2] == 3 else tile.pixels.repeat(3, axis=2)
     panel.imshow(pixels, extent=extent, interpolation="nearest", aspect="auto")
     if tile.heatmap is not None:
-        most = float(tile.heatmap.max()) or 1.0
-        looks: dict[str, Any] = {"cmap": "inferno", "vmin": 0, "vmax": most, "alpha": 0.65}
-        panel.imshow(tile.heatmap, extent=extent, interpolation="bilinear", aspect="auto", **looks)
+        max_weight = float(tile.heatmap.max()) or 1.0
+        style: dict[str, Any] = {"cmap": "inferno", "vmin": 0, "vmax": max_weight, "alpha": 0.65}
+        panel.imshow(tile.heatmap, extent=extent, interpolation="bilinear", aspect="auto", **style)
 
 
-def _write(panel: Axes, left: float, floor: float, text: str, has_chinese_font: bool, **looks: Any) -> None:
-    """A line of text; a dollar sign is a dollar sign, and what no font can write becomes question marks."""
-    said = label_text(text, has_chinese_font)
-    if not fonts_have(said, has_chinese_font):
-        said = said.encode("ascii", "replace").decode()
-    panel.text(left, floor, said, va="bottom", ha="left", parse_math=False, **looks)
+def _write(panel: Axes, left: float, bottom: float, text: str, has_chinese_font: bool, **style: Any) -> None:
+    """Draw a line of text without formulas; if no font has one of its letters, non-ASCII letters become "?"."""
+    label = label_text(text, has_chinese_font)
+    if not fonts_have(label, has_chinese_font):
+        label = label.encode("ascii", "replace").decode()
+    panel.text(left, bottom, label, va="bottom", ha="left", parse_math=False, **style)
 
 
 def truncate(text: str) -> str:
-    """The beginning of a long text.
+    """Shorten a text to `MAX_CAPTION_LENGTH` letters.
 
-    >>> shortened("a very long label indeed → 0.93")
+    >>> truncate("a very long label indeed → 0.93")
     'a very long labe…'
     """
     return text if len(text) <= MAX_CAPTION_LENGTH else text[: MAX_CAPTION_LENGTH - 1] + "…"

@@ -1,7 +1,7 @@
-"""Who suffers from long sentences: a score by the length of the source, one line for each system.
+"""The plot of a score by source length, one line for each system.
 
-Bands show the lowest and the highest of the seeds. The group sizes stand below the lengths, because a
-score on few sentences says little.
+Bands show the minimum and the maximum over the seeds. The axis labels contain the number of sentences in each group,
+because a score on few sentences is not reliable.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from seq2see.inspection.fonts import use_chinese_font
 from seq2see.inspection.plotting import DPI, PALETTE, label_line_ends, label_text, save_figure
 
 GROUP = ("words", "pairs")
-"""What a row says of its group of sentences; every other key is a system with one score for each seed."""
+"""The keys of a row that describe its group of sentences; every other key is a system with one score for each seed."""
 
 
 def draw_lengths(rows: Sequence[dict[str, Any]], path: Path, description: str = "") -> None:
-    """Draw rows such as {"words": "9–10", "pairs": 238, "gru": [31.2, 30.9], ...}; `description` is kept in the file."""
+    """Draw rows such as {"words": "9–10", "pairs": 238, "gru": [31.2, 30.9], ...}; `description` goes into the file."""
     has_chinese_font = use_chinese_font()
     figure = Figure(figsize=(11, 6), dpi=DPI)
     panel = figure.add_axes((0.07, 0.15, 0.68, 0.75))
-    places = np.arange(len(rows))
+    positions = np.arange(len(rows))
     panel.set_title(label_text("bleu_by_length", has_chinese_font), loc="left", fontsize=16)
     panel.set_xlabel(label_text("source_words", has_chinese_font), fontsize=13)
-    panel.set_xticks(places, [f"{row['words']}\n({row['pairs']:,})" for row in rows], fontsize=12)
+    panel.set_xticks(positions, [f"{row['words']}\n({row['pairs']:,})" for row in rows], fontsize=12)
     panel.set_xlim(-0.15, len(rows) - 0.8)
     panel.tick_params(labelsize=12)
     panel.grid(color="#DDDDDD", linewidth=0.8)
@@ -48,10 +48,10 @@ def _systems(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _draw(panel: Axes, scores: Sequence[Sequence[float]], color: str) -> float:
-    """One system; gives the height at which its line ends."""
-    places, means = np.arange(len(scores)), [float(np.mean(seeds)) for seeds in scores]
+    """Draw one system; returns the last value of its line."""
+    positions, means = np.arange(len(scores)), [float(np.mean(seeds)) for seeds in scores]
     panel.fill_between(
-        places, [min(seeds) for seeds in scores], [max(seeds) for seeds in scores], color=color, alpha=0.15
+        positions, [min(seeds) for seeds in scores], [max(seeds) for seeds in scores], color=color, alpha=0.15
     )
-    panel.plot(places, means, "o-", color=color, linewidth=2.5, markersize=7)
+    panel.plot(positions, means, "o-", color=color, linewidth=2.5, markersize=7)
     return means[-1]

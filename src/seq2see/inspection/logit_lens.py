@@ -1,4 +1,4 @@
-"""What a model would say if it ended earlier: every layer's vectors through the norm and the head of the last."""
+"""The logit lens: the predictions of every layer, by the final norm and the head of the model."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from seq2see.models.classifier import Classifier
 
 @torch.inference_mode()
 def logit_lens(module: nn.Module, record: ActivationRecord) -> NDArray[np.float32]:
-    """(layer, time, answer): log-probabilities if the model ended after each layer, from a record with its stream.
+    """(layer, time, class): log-probabilities of each layer's residual stream, from a record with kind "stream".
 
-    Each layer's vectors go through what the last one's go through: the norm that ends the stack, and the head ("logit
-    lens", nostalgebraist 2020). The first layer is what enters, the last gives what the model says.
+    The vectors of each layer pass through the final norm of the stack and the head, as those of the last layer do
+    ("logit lens", nostalgebraist 2020). The first layer is the embedding; the last is the prediction of the model.
     """
     model: Any = module
     side: Side = "target" if hasattr(model, "decoder") else "source"
@@ -27,12 +27,12 @@ def logit_lens(module: nn.Module, record: ActivationRecord) -> NDArray[np.float3
     layers = [*record.of("embedding", side), *record.of("stream", side)]
     if isinstance(model, Classifier) or not hasattr(body, "blocks") or len(layers) < 2:
         raise UserError(
-            "Only a stack of blocks that answers at every place can be read layer by layer.",
-            hint="Take a Transformer, a GPT or a BERT.",
+            "The logit lens needs a stack of blocks with a prediction at every position.",
+            hint="Use a Transformer, a GPT or a BERT.",
         )
     stream = torch.from_numpy(np.stack([each.values for each in layers])).to(next(model.parameters()).device)
     mask = torch.ones(stream.shape[:2], dtype=torch.bool, device=stream.device)
     vectors = stream if body.final_norm is None else body.final_norm(stream, mask)
-    if hasattr(model, "transform"):  # BERT thinks over what it has read once more
+    if hasattr(model, "transform"):  # BERT's transform of the prediction head
         vectors = model.transform(vectors)
     return model.head(vectors).float().log_softmax(-1).cpu().numpy()

@@ -1,6 +1,6 @@
-"""A model as nested blocks: which parts it has, what shapes pass through them, how large they are, what they cost.
+"""A model as a tree of modules, with the shapes, the number of parameters and the multiply-adds of each module.
 
-Nothing is said that was not seen: one real example goes through the model, and every part is watched while it does.
+All values are measured: one example passes through the model, and every module records its inputs and outputs.
 """
 
 from __future__ import annotations
@@ -20,101 +20,111 @@ from seq2see.core.batch import Batch, Images, Sequences
 from seq2see.layers.attention import CrossAttention, SelfAttention
 from seq2see.layers.gru_lstm import ResetBeforeGRUCell
 from seq2see.layers.recurrent_attention import AdditiveAttention, MemoryAttention
+from seq2see.layers.recurrent_cells import RecurrentCell
+from seq2see.layers.recurrent_stack import StackedRNN
+from seq2see.layers.relative_positions import RelativePositions
+from seq2see.models.decoder_attention import DecoderAttention
 from seq2see.models.heads import TiedHead
 
 LOCK = threading.Lock()
-"""Models are shared, and methods are wrapped for a moment: one watcher at a time."""
+"""Models are shared, and a summary wraps their methods for a moment: only one summary runs at a time."""
 Shape = tuple[int, ...]
 MacCounter = Callable[[Any, tuple[Any, ...], Any], int]
 
-ENTRY_METHODS = ("read", "attend", "turn")
-"""Methods by which parts are entered that are not entered by `forward`: cells, attention to a memory, rotation."""
+ENTRY_METHODS: dict[type, str] = {
+    RecurrentCell: "unroll",
+    StackedRNN: "unroll",
+    DecoderAttention: "unroll",
+    MemoryAttention: "attend",
+    RelativePositions: "rotate",
+}
+"""The method that is called in place of `forward`, for modules that have no `forward` or are not called by it."""
 
 
 @dataclass
 class ModuleSummary:
-    """One part of a model, and what was seen of it while one example passed."""
+    """One module of a model, and what was measured while one example passed through it."""
 
     name: str
     kind: str
-    """Its class."""
+    """The name of its class."""
     input_shapes: list[Shape] = field(default_factory=list)
     output_shapes: list[Shape] = field(default_factory=list)
     calls: int = 0
     parameters: int = 0
-    """Numbers that are learned, of this part and all parts in it; those that are used twice are counted once."""
+    """The number of learned parameters of this module and its submodules; shared parameters count once."""
     shared: bool = False
-    """Whether some of its numbers were counted in a part before it."""
+    """Whether some of its own parameters also belong to a module before it."""
     macs: int = 0
-    """Multiply-adds of products, convolutions and attention, in this part and all parts in it."""
+    """Multiply-adds of linear layers, convolutions and attention, in this module and its submodules."""
     children: list[ModuleSummary] = field(default_factory=list)
 
 
 def summarize_modules(model: nn.Module, batch: Batch) -> ModuleSummary:
-    """What the parts of a model do with one batch."""
-    names = {
-        name: ModuleSummary(name, type(part).__name__) for name, part in model.named_modules(remove_duplicate=False)
+    """Summarize the modules of a model for one batch: the root of the tree."""
+    summaries = {
+        name: ModuleSummary(name, type(module).__name__) for name, module in model.named_modules(remove_duplicate=False)
     }
-    with LOCK, torch.inference_mode(), _hooked(model, names):
+    with LOCK, torch.inference_mode(), _hooked(model, summaries):
         model(batch)
-    seen: set[int] = set()
-    for name, part in model.named_modules(remove_duplicate=False):
-        own = {id(each): each.numel() for each in part.parameters()}
-        direct = {id(each) for each in part.parameters(recurse=False)}
-        names[name].parameters, names[name].shared = sum(own.values()), bool(direct & seen)
-        seen |= direct
-    for name in reversed(names):  # parts come behind what they are parts of
+    counted: set[int] = set()
+    for name, module in model.named_modules(remove_duplicate=False):
+        sizes = {id(each): each.numel() for each in module.parameters()}
+        direct = {id(each) for each in module.parameters(recurse=False)}
+        summaries[name].parameters, summaries[name].shared = sum(sizes.values()), bool(direct & counted)
+        counted |= direct
+    for name in reversed(summaries):  # submodules follow their parents
         if name:
-            above = names[name.rpartition(".")[0]]
-            above.children.insert(0, names[name])
-            above.macs += names[name].macs
-    return names[""]
+            parent = summaries[name.rpartition(".")[0]]
+            parent.children.insert(0, summaries[name])
+            parent.macs += summaries[name].macs
+    return summaries[""]
 
 
 @contextlib.contextmanager
-def _hooked(model: nn.Module, blocks: dict[str, ModuleSummary]) -> Iterator[None]:
-    """Let each part tell its block what passes; outputs are those of an unwatched model."""
-    with contextlib.ExitStack() as until:
-        for name, part in model.named_modules():  # a part with two names is watched under its first
-            observe = _observer(part, blocks[name])
-            method_name = next((each for each in ENTRY_METHODS if hasattr(part, each)), None)
+def _hooked(model: nn.Module, summaries: dict[str, ModuleSummary]) -> Iterator[None]:
+    """Attach a hook to each module that fills its summary; the outputs of the model do not change."""
+    with contextlib.ExitStack() as cleanup:
+        for name, module in model.named_modules():  # a module with two names is hooked under its first name
+            hook = _summary_hook(module, summaries[name])
+            method_name = next((method for kind, method in ENTRY_METHODS.items() if isinstance(module, kind)), None)
             if method_name:
-                _wrap(part, method_name, observe)
-                until.callback(delattr, part, method_name)
+                _wrap(module, method_name, hook)
+                cleanup.callback(delattr, module, method_name)
             else:
-                until.callback(part.register_forward_hook(observe).remove)
+                cleanup.callback(module.register_forward_hook(hook).remove)
         yield
 
 
-def _observer(part: nn.Module, block: ModuleSummary) -> Callable[[Any, tuple[Any, ...], Any], None]:
-    count = next((count for kind, count in MACS.items() if isinstance(part, kind)), None)
-    watching = threading.get_ident()
+def _summary_hook(module: nn.Module, summary: ModuleSummary) -> Callable[[Any, tuple[Any, ...], Any], None]:
+    count = next((count for kind, count in MACS.items() if isinstance(module, kind)), None)
+    thread = threading.get_ident()
 
-    def observe(part: Any, given: tuple[Any, ...], gives: Any) -> None:
-        if threading.get_ident() != watching:  # somebody else uses the model meanwhile
+    def hook(module: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        if threading.get_ident() != thread:  # another thread uses the model at the same time
             return
-        if not block.calls:
-            block.input_shapes, block.output_shapes = shapes(given), shapes(gives)
-        block.calls += 1
-        block.macs += count(part, given, gives) if count else 0
+        if not summary.calls:
+            summary.input_shapes, summary.output_shapes = shapes(inputs), shapes(output)
+        summary.calls += 1
+        summary.macs += count(module, inputs, output) if count else 0
 
-    return observe
+    return hook
 
 
-def _wrap(part: Any, method_name: str, observe: Callable[[Any, tuple[Any, ...], Any], None]) -> None:
-    method = getattr(part, method_name)
+def _wrap(module: Any, method_name: str, hook: Callable[[Any, tuple[Any, ...], Any], None]) -> None:
+    method = getattr(module, method_name)
 
     @wraps(method)
-    def wrapped(*given: Any) -> Any:
-        gives = method(*given)
-        observe(part, given, gives)
-        return gives
+    def wrapped(*inputs: Any) -> Any:
+        output = method(*inputs)
+        hook(module, inputs, output)
+        return output
 
-    setattr(part, method_name, wrapped)
+    setattr(module, method_name, wrapped)
 
 
 def shapes(value: Any) -> list[Shape]:
-    """The shapes of the tensors that a value is made of, as far as a reader wants to know them.
+    """The shapes of the tensors in a value; of sequences and batches, those of their values only.
 
     >>> shapes((torch.zeros(2, 3), None, Sequences.of([[1, 2]])))
     [(2, 3), (1, 2)]
@@ -130,53 +140,49 @@ def shapes(value: Any) -> list[Shape]:
     return []
 
 
-def _product(part: nn.Linear, given: tuple[Any, ...], gives: Tensor) -> int:
-    return gives.numel() * part.in_features
+def _linear_macs(module: nn.Linear, inputs: tuple[Any, ...], output: Tensor) -> int:
+    return output.numel() * module.in_features
 
 
-def _convolution(part: nn.Conv1d | nn.Conv2d, given: tuple[Any, ...], gives: Tensor) -> int:
-    return gives.numel() * part.weight[0].numel()
+def _convolution_macs(module: nn.Conv1d | nn.Conv2d, inputs: tuple[Any, ...], output: Tensor) -> int:
+    return output.numel() * module.weight[0].numel()
 
 
-def _recurrent(part: nn.RNNBase, given: tuple[Any, ...], gives: Any) -> int:
-    """Both matrices, of the input and of the state, once for each time."""
-    return prod(given[0].shape[:2]) * sum(each.numel() for each in part.parameters() if each.dim() == 2)
+def _recurrent_macs(module: nn.RNNBase | ResetBeforeGRUCell, inputs: tuple[Any, ...], output: Any) -> int:
+    """Both weight matrices, of the input and of the state, once per time step."""
+    return prod(inputs[0].shape[:2]) * sum(each.numel() for each in module.parameters() if each.dim() == 2)
 
 
-def _gru_recurrent(part: ResetBeforeGRUCell, given: tuple[Any, ...], gives: Any) -> int:
-    return prod(given[0].shape[:2]) * sum(each.numel() for each in part.parameters() if each.dim() == 2)
+def _self_attention_macs(module: SelfAttention, inputs: tuple[Any, ...], output: Tensor) -> int:
+    """Q Kᵀ, and the weights times V, for every pair of query and key; masked pairs count too."""
+    return 2 * output.numel() * output.shape[1]
 
 
-def _self_attention(part: SelfAttention, given: tuple[Any, ...], gives: Tensor) -> int:
-    """Q Kᵀ, and the weights times V: every query with every key, whether it may look there or not."""
-    return 2 * gives.numel() * gives.shape[1]
+def _cross_attention_macs(module: CrossAttention, inputs: tuple[Any, ...], output: Tensor) -> int:
+    return 2 * output.numel() * inputs[1][0].shape[2]
 
 
-def _cross_attention(part: CrossAttention, given: tuple[Any, ...], gives: Tensor) -> int:
-    return 2 * gives.numel() * given[1][0].shape[2]
-
-
-def _memory_attention(part: MemoryAttention, given: tuple[Any, ...], gives: tuple[Tensor, Tensor]) -> int:
-    """Scores of every query with every key, unless a matrix of its own gives them, and the weighted sum."""
-    query, keys, memory = given
+def _memory_attention_macs(module: MemoryAttention, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> int:
+    """The scores of every pair of query and key, except additive ones (a linear layer counts them), and the sum."""
+    query, keys, memory = inputs
     pairs = query.shape[0] * query.shape[1] * keys.shape[1]
-    scores = 0 if isinstance(part, AdditiveAttention) else pairs * keys.shape[2]
+    scores = 0 if isinstance(module, AdditiveAttention) else pairs * keys.shape[2]
     return scores + pairs * memory.values.shape[2]
 
 
-def _tied(part: TiedHead, given: tuple[Any, ...], gives: Tensor) -> int:
-    return gives.numel() * part.table.embedding_dim
+def _tied_head_macs(module: TiedHead, inputs: tuple[Any, ...], output: Tensor) -> int:
+    return output.numel() * module.table.embedding_dim
 
 
 MACS: dict[type, MacCounter] = {
-    nn.Linear: _product,
-    nn.Conv1d: _convolution,
-    nn.Conv2d: _convolution,
-    nn.RNNBase: _recurrent,
-    ResetBeforeGRUCell: _gru_recurrent,
-    SelfAttention: _self_attention,
-    CrossAttention: _cross_attention,
-    MemoryAttention: _memory_attention,
-    TiedHead: _tied,
+    nn.Linear: _linear_macs,
+    nn.Conv1d: _convolution_macs,
+    nn.Conv2d: _convolution_macs,
+    nn.RNNBase: _recurrent_macs,
+    ResetBeforeGRUCell: _recurrent_macs,
+    SelfAttention: _self_attention_macs,
+    CrossAttention: _cross_attention_macs,
+    MemoryAttention: _memory_attention_macs,
+    TiedHead: _tied_head_macs,
 }
-"""What a part costs by itself, without the parts in it. Norms, sums and look-ups are cheap, and not counted."""
+"""The multiply-adds of a module itself, without its submodules. Norms, sums and embedding lookups are not counted."""

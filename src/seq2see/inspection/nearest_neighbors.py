@@ -1,7 +1,4 @@
-"""Looking at vectors of words: which are near each other, and what sums and differences of them lead to.
-
-Near is what points the same way: cosine similarity, 1 for the same direction, 0 for nothing in common.
-"""
+"""Nearest neighbors in an embedding table, by cosine similarity: 1 for equal directions, 0 for orthogonal vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ Vector = Float[Tensor, "width"]
 
 @dataclass(frozen=True)
 class Neighbor:
-    """A piece, and how near it is: the cosine."""
+    """A token and its cosine similarity to the query vector."""
 
     token: str
     cosine: float
@@ -26,20 +23,19 @@ class Neighbor:
 
 @dataclass(frozen=True)
 class Embeddings:
-    """A vector for each piece that a model knows."""
+    """An embedding table: one vector for each token of a vocabulary."""
 
-    vectors: Float[Tensor, "piece width"]
-    pieces: Sequence[str]
+    vectors: Float[Tensor, "token width"]
+    tokens: Sequence[str]
 
     def nearest(self, vector: Vector, count: int, exclude: Collection[int] = ()) -> list[Neighbor]:
-        """The pieces whose vectors are nearest to this one, less those that are left out."""
+        """The tokens with the vectors nearest to this one, without the excluded token ids."""
         cosines = normalize(self.vectors, dim=-1) @ normalize(vector, dim=-1)
         cosines[sorted(exclude)] = -torch.inf
-        values, numbers = cosines.topk(min(count, len(self.pieces) - len(set(exclude))))
-        rows = zip(numbers.tolist(), values.tolist(), strict=True)
-        return [Neighbor(self.pieces[number], value) for number, value in rows]
+        values, ids = cosines.topk(min(count, len(self.tokens) - len(set(exclude))))
+        return [Neighbor(self.tokens[id], value) for id, value in zip(ids.tolist(), values.tolist(), strict=True)]
 
 
 def cosine(first: Vector, second: Vector) -> float:
-    """How much two vectors point the same way."""
+    """The cosine similarity of two vectors."""
     return float(cosine_similarity(first, second, dim=0))

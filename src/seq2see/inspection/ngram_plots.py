@@ -1,4 +1,4 @@
-"""What counting found, in two images: perplexity by order, and frequency by rank."""
+"""Two plots of n-gram models: perplexity by order, and frequency by rank (Zipf's law)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ COLORS = (BLUE, GREEN, ORANGE)
 
 
 def draw_orders(metrics: Sequence[Mapping[str, Any]], unit: str, path: Path) -> None:
-    """The rows of a counting run's `metrics.jsonl`: how surprising and how new the validation text is, by order."""
+    """Draw the perplexity and the share of unseen n-grams of the validation text by order, from `metrics.jsonl`."""
     has_chinese_font = use_chinese_font()
     figure = Figure(figsize=(14, 6), dpi=DPI, layout="constrained")
     left, right = figure.subplots(1, 2)
-    orders = [note["step"] for note in metrics]
-    perplexities = np.exp([note["valid_loss"] for note in metrics])
+    orders = [row["step"] for row in metrics]
+    perplexities = np.exp([row["valid_loss"] for row in metrics])
     left.semilogy(orders, perplexities, "o-", color=ORANGE, linewidth=2.5)
-    right.plot(orders, [note["unseen"] for note in metrics], "o-", color=BLUE, linewidth=2.5)
+    right.plot(orders, [note["unseen_ngrams"] for note in metrics], "o-", color=BLUE, linewidth=2.5)
     for order, perplexity, note in zip(orders, perplexities, metrics, strict=True):
         _name(left, order, perplexity, f"{perplexity:.4g}", ORANGE)
-        _name(right, order, note["unseen"], f"{note['unseen']:.1%}", BLUE)
+        _name(right, order, note["unseen_ngrams"], f"{note['unseen_ngrams']:.1%}", BLUE)
     left.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     left.yaxis.set_minor_formatter(NullFormatter())
@@ -43,12 +43,12 @@ def draw_orders(metrics: Sequence[Mapping[str, Any]], unit: str, path: Path) -> 
 
 
 def draw_zipf(frequencies: Mapping[str, Mapping[str, Sequence[int]]], path: Path) -> None:
-    """Frequency over rank, on two logarithmic axes: for each order the counts there are, and how many have each."""
+    """Draw frequency over rank on logarithmic axes, from the distinct counts of each order and how often each occurs."""
     has_chinese_font = use_chinese_font()
     figure = Figure(figsize=(10, 7), dpi=DPI, layout="constrained")
     panel = figure.subplots()
     for color, (order, found) in zip(COLORS, frequencies.items(), strict=False):
-        counts, times = found["counts"], found["times"]
+        counts, times = found["counts"], found["frequencies"]
         first, last = rank_ranges(counts, times)
         ranks = np.stack([first, last], axis=1).flatten()
         name = f"{order}  ({label_text('slope', has_chinese_font)} {zipf_slope(counts, times):.2f})"
@@ -59,9 +59,9 @@ def draw_zipf(frequencies: Mapping[str, Mapping[str, Sequence[int]]], path: Path
     save_figure(figure, path)
 
 
-def _name(panel: Axes, order: int, value: float, text: str, color: str) -> None:
-    place = {"xytext": (0, 9), "textcoords": "offset points", "ha": "center"}
-    panel.annotate(text, (order, value), fontsize=11, color=color, **place)  # type: ignore[arg-type]
+def _annotate(panel: Axes, order: int, value: float, text: str, color: str) -> None:
+    offset = {"xytext": (0, 9), "textcoords": "offset points", "ha": "center"}
+    panel.annotate(text, (order, value), fontsize=11, color=color, **offset)  # type: ignore[arg-type]
 
 
 def _style_axes(panel: Axes, title: str, x_label: str) -> None:

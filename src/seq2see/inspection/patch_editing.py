@@ -1,4 +1,4 @@
-"""Images whose patches are moved or covered: what a model makes of them tells what it looks at."""
+"""Editing the patches of an image: reorder or mask them, to see what a prediction depends on."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from seq2see.core.errors import UserError
 Pixels = NDArray[np.uint8]
 """(height, width, channel)"""
 MASK_VALUE = 128
-"""What a covered patch is painted with: in the middle between black and white, so that it says nothing."""
+"""The gray value of masked patches, in the middle between black and white."""
 
 
 def reorder_patches(pixels: Pixels, order: Sequence[int], size: int) -> Pixels:
-    """The same patches of `size` x `size` pixels, number `order[i]` at place i; no order: all where they are.
+    """Put patch number `order[i]` of `size` x `size` pixels at index i; an empty order changes nothing.
 
-    >>> moved(np.array([[[1], [2]]], dtype=np.uint8), [1, 0], 1).flatten().tolist()
+    >>> reorder_patches(np.array([[[1], [2]]], dtype=np.uint8), [1, 0], 1).flatten().tolist()
     [2, 1]
     """
-    count, across = _grid(pixels, size)
+    count, columns = _patch_counts(pixels, size)
     if not order:
         return pixels
     if sorted(order) != list(range(count)):
-        raise UserError(f"An order of these {count} patches names each of them once.", location="order")
+        raise UserError(f"The order must contain each of the {count} patches once.", location="order")
     result = pixels.copy()
-    for place, patch in enumerate(order):
-        result[_square(place, across, size)] = pixels[_square(patch, across, size)]
+    for index, patch in enumerate(order):
+        result[_patch_slices(index, columns, size)] = pixels[_patch_slices(patch, columns, size)]
     return result
 
 
-def mask_patches(pixels: Pixels, places: Sequence[int], size: int) -> Pixels:
-    """The image with the patches at some places painted over.
+def mask_patches(pixels: Pixels, indices: Sequence[int], size: int) -> Pixels:
+    """Fill the patches with these indices with gray.
 
-    >>> covered(np.array([[[1], [2]]], dtype=np.uint8), [1], 1).flatten().tolist()
+    >>> mask_patches(np.array([[[1], [2]]], dtype=np.uint8), [1], 1).flatten().tolist()
     [1, 128]
     """
-    count, across = _grid(pixels, size)
-    if any(place >= count for place in places):
+    count, columns = _patch_counts(pixels, size)
+    if any(index >= count for index in indices):
         raise UserError(f"There are {count} patches.", location="cover", hint="They are counted from 0.")
     result = pixels.copy()
-    for place in places:
-        result[_square(place, across, size)] = MASK_VALUE
+    for index in indices:
+        result[_patch_slices(index, columns, size)] = MASK_VALUE
     return result
 
 
-def _grid(pixels: Pixels, size: int) -> tuple[int, int]:
-    """How many patches there are, and how many of them from left to right."""
+def _patch_counts(pixels: Pixels, size: int) -> tuple[int, int]:
+    """The number of patches, and the number of patches in a row."""
     height, width, _ = pixels.shape
     return (height // size) * (width // size), width // size
 
 
-def _square(place: int, across: int, size: int) -> tuple[slice, slice]:
-    row, column = divmod(place, across)
+def _patch_slices(index: int, columns: int, size: int) -> tuple[slice, slice]:
+    row, column = divmod(index, columns)
     return slice(row * size, (row + 1) * size), slice(column * size, (column + 1) * size)

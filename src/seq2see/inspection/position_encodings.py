@@ -1,7 +1,7 @@
-"""How a model is told where its tokens stand, as numbers to look at; and the same model when it is not told.
+"""Position encodings as arrays, their similarity, and a model without position encodings.
 
-What is added to vectors is a table (time, width), what attention turns is a table of angles (time, pair), what is added
-to its scores a table (query, key). Two times can be compared in all of them: how alike they look to the model.
+Absolute positions are a table (position, width) that is added to the embeddings. Rotary positions are a table of angles
+(position, pair). ALiBi is an attention bias (query, key). The similarity of two positions is defined for all of them.
 """
 
 from __future__ import annotations
@@ -42,31 +42,31 @@ KINDS: dict[type, str] = {
 
 @dataclass(frozen=True)
 class PositionEncoding:
-    """The way in which one side of a model is told positions: a word, the part that tells, and who shall hear it."""
+    """The position encoding of one side of a model: its kind and its module."""
 
     kind: str
-    """A word of `KINDS`, or "none"."""
+    """A value of `KINDS`, or "none"."""
     module: Any = None
 
     @property
     def max_positions(self) -> int | None:
-        """How many places have something of their own, if that has an end."""
+        """The number of learned position vectors; None if the positions are not limited."""
         return self.module.max_positions if isinstance(self.module, LearnedPositions) else None
 
     @property
     def grid(self) -> Grid | None:
-        """Of an image, the grid that was learned."""
+        """The learned grid, if the positions are learned ones of an image."""
         return self.module.grid if isinstance(self.module, LearnedPositions2d) else None
 
     @property
     def heads(self) -> int:
-        """How many heads are told differently."""
+        """The number of heads with different encodings: 1 unless ALiBi has a slope for each."""
         return len(self.module.slopes) if isinstance(self.module, AlibiPositions) else 1
 
 
-def find_position_encoding(frontend: nn.Module, body: nn.Module) -> PositionEncoding:
+def find_position_encoding(embedding: nn.Module, body: nn.Module) -> PositionEncoding:
     """How a frontend, or the attention of the body behind it, tells positions."""
-    adding = getattr(frontend, "positions", None)
+    adding = getattr(embedding, "positions", None)
     tellers = [adding, *(each.relative_positions for each in body.modules() if isinstance(each, SelfAttention))]
     return next(
         (PositionEncoding(KINDS[type(each)], each) for each in tellers if type(each) in KINDS), PositionEncoding("none")
@@ -75,55 +75,52 @@ def find_position_encoding(frontend: nn.Module, body: nn.Module) -> PositionEnco
 
 @torch.inference_mode()
 def position_table(encoding: PositionEncoding, length: int, head: int = 0) -> Table:
-    """What there is to see: vectors (time, width), angles (time, pair) from 0 to 2π, or what a head adds (query, key).
+    """Vectors (position, width), angles (position, pair) in [0, 2π), or the attention bias (query, key) of a head.
 
-    Of an image `length` is ignored where the grid was learned, else it is the number of lines and of columns.
+    Of an image, `length` is the number of rows and of columns; it is ignored if the grid is learned.
     """
-    times, module = torch.arange(length)[None], encoding.module
+    positions, module = torch.arange(length)[None], encoding.module
     if isinstance(module, RotaryPositions):
-        return (times[0, :, None] * module.frequencies.cpu() % math.context).numpy()
+        return (positions[0, :, None] * module.frequencies.cpu() % math.tau).numpy()
     if isinstance(module, AlibiPositions):
-        there = times.to(module.slopes.device)
-        return module.attention_bias(there, there)[0, head].cpu().numpy()
+        positions = positions.to(module.slopes.device)
+        return module.attention_bias(positions, positions)[0, head].cpu().numpy()
     if isinstance(module, LearnedPositions2d | SinusoidalPositions2d):
         return module(encoding.grid or (length, length))[0].float().cpu().numpy()
     if module is None:
         return np.zeros((length, 1), np.float32)
-    there = times.to(next(iter([*module.parameters(), *module.buffers()])).device)
-    return module(there)[0].float().cpu().numpy()
+    positions = positions.to(next(iter([*module.parameters(), *module.buffers()])).device)
+    return module(positions)[0].float().cpu().numpy()
 
 
 def position_similarity(encoding: PositionEncoding, length: int, head: int = 0) -> Table:
-    """(place, place): how alike two places look.
+    """(position, position): the similarity of each pair of positions.
 
-    Of vectors it is their cosine. Rotary turns a query at t and a key at s to t - s: the mean cosine of these angles is
-    what the product of two equal vectors keeps. ALiBi says it itself.
+    Of vectors it is the cosine similarity. RoPE rotates the dot product of a query at t and a key at s by t - s: the
+    mean cosine of these angles is the factor for two equal vectors. Of ALiBi it is the bias itself.
     """
     table = position_table(encoding, length, head)
     if encoding.kind == "alibi":
         return table
     if encoding.kind == "rotary":
         return np.cos(table[:, None] - table[None]).mean(-1)
-    lengths = np.linalg.norm(table, axis=1, keepdims=True)
-    unit = table / np.where(lengths == 0, 1, lengths)
+    norms = np.linalg.norm(table, axis=1, keepdims=True)
+    unit = table / np.where(norms == 0, 1, norms)
     return np.asarray(unit @ unit.T, np.float32)
 
 
 def remove_positions(model: nn.Module) -> nn.Module:
-    """The same model, weights shared, that is told nothing of where its tokens or patches stand.
-
-    The model itself stays as it is: only the frame is copied.
-    """
+    """A copy of the model without position encodings. The copy shares all parameters; the model does not change."""
     shared = {id(each): each for each in [*model.parameters(), *model.buffers()]}
     ablated = copy.deepcopy(model, shared)
-    for part in ablated.modules():
-        positions = getattr(part, "positions", None)
+    for module in ablated.modules():
+        positions = getattr(module, "positions", None)
         if isinstance(positions, SinusoidalPositions | LearnedPositions):
-            part.positions = NoPositions(_width(positions))
+            module.positions = NoPositions(_width(positions))
         if isinstance(positions, SinusoidalPositions2d | LearnedPositions2d):
-            part.positions = NoPositions2d(_width(positions)).to(next(model.parameters()).device)
-        if isinstance(part, SelfAttention):
-            part.relative_positions = None
+            module.positions = NoPositions2d(_width(positions)).to(next(model.parameters()).device)
+        if isinstance(module, SelfAttention):
+            module.relative_positions = None
     return ablated.eval()
 
 
@@ -133,4 +130,4 @@ def _width(positions: nn.Module) -> int:
     if isinstance(positions, SinusoidalPositions):
         return 2 * len(positions.frequencies)
     assert isinstance(positions, LearnedPositions | LearnedPositions2d)
-    return positions.table.embedding_dim
+    return positions.embedding.embedding_dim

@@ -1,11 +1,11 @@
-"""How much each place of the input has reached the end, through all layers: attention rollout.
+"""Attention rollout: how much each input position contributes to each output position, through all layers.
 
-One layer's attention says where it looked, but what stood there came from elsewhere already. Rollout follows it back:
-R = Aᴸ ⋯ A², A¹ with A = (mean of the heads + I) / 2, where I is the stream that runs past the attention (Abnar &
+The attention of one layer mixes vectors that the layers before it have mixed already. Rollout multiplies the maps:
+R = Aᴸ ⋯ A² A¹ with A = (mean of the heads + I) / 2, where I is the residual connection around the attention (Abnar &
 Zuidema 2020, section 3; for ViT Dosovitskiy et al. 2021, appendix D.7).
 
-Heads disagree, and small weights add up over many layers to an even haze. So the heads can also be fused by their
-smallest or largest weight instead of their mean, and the smallest weights of each layer be discarded (both from
+Heads differ, and small weights add up over many layers to a uniform map. So the heads can also be fused by their
+minimum or maximum instead of their mean, and the smallest weights of each layer can be discarded (both from
 Gildenblat 2020, "Exploring explainability for Vision Transformers").
 """
 
@@ -23,14 +23,14 @@ HEAD_FUSIONS: dict[str, Callable[[Weights], Weights]] = {
     "min": lambda heads: heads.min(axis=0),
     "max": lambda heads: heads.max(axis=0),
 }
-"""From all heads of a layer (head, query, key) to one matrix."""
+"""Functions that fuse all heads of a layer (head, query, key) into one matrix."""
 
 
 def rollout(layers: Sequence[Weights], head_fusion: str = "mean", discard_ratio: float = 0.0) -> Weights:
-    """(place, place): how much of each input place is in each output place; rows sum to 1.
+    """(output position, input position): the contribution of each input position to each output; rows sum to 1.
 
-    `layers` are (head, query, key), the first layer first; `discard_ratio` is the share of each layer's fused weights, the
-    smallest, that is left out.
+    `layers` are (head, query, key), the first layer first. `discard_ratio` is the share of each layer's fused weights
+    that is set to zero, the smallest first.
 
     >>> even, first = np.full((1, 2, 2), 0.5), np.array([[[1.0, 0.0], [1.0, 0.0]]])
     >>> rollout([even, first]).tolist()
@@ -45,11 +45,11 @@ def rollout(layers: Sequence[Weights], head_fusion: str = "mean", discard_ratio:
 
 
 def discard_smallest(weights: Weights, share: float) -> Weights:
-    """The same with zeros in place of this share of the weights, the smallest of all.
+    """Set this share of the weights to zero, the smallest first.
 
-    >>> without_smallest(np.array([[0.1, 0.9], [0.4, 0.6]]), 0.5).tolist()
+    >>> discard_smallest(np.array([[0.1, 0.9], [0.4, 0.6]]), 0.5).tolist()
     [[0.0, 0.9], [0.0, 0.6]]
     """
-    kept = weights.flatten()
-    kept[kept.argsort(kind="stable")[: int(share * kept.size)]] = 0
-    return kept.reshape(weights.shape)
+    flat = weights.flatten()
+    flat[flat.argsort(kind="stable")[: int(share * flat.size)]] = 0
+    return flat.reshape(weights.shape)

@@ -197,9 +197,9 @@ def _stream_points(model: nn.Module) -> Iterator[tuple[RecordedSignal, nn.Module
     """Where vectors enter a model, pass from block to block, and leave it as scores."""
     pairs: tuple[tuple[Side, str], ...] = (("source", "encoder"), ("target", "decoder"))
     for side, name in pairs:
-        if (frontend := getattr(model, side, None)) is None:
+        if (embedding := getattr(model, side, None)) is None:
             continue
-        yield RecordedSignal(side, "embedding", side), frontend
+        yield RecordedSignal(side, "embedding", side), embedding
         body: Any = getattr(model, name)
         blocks = {f"{name}.blocks.{number}": block for number, block in enumerate(getattr(body, "blocks", []))}
         for each, block in (blocks or {name: body}).items():

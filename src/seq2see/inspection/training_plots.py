@@ -1,6 +1,6 @@
-"""How training went, in one image: loss, accuracy, learning rate, gradient norm and speed.
+"""The plot of a training run: loss, accuracy, learning rate, gradient norm and speed.
 
-Lines are named where they end; what each panel ends with stands in its corner.
+The lines of a panel are labeled at their right ends; the last value of each panel is in its corner.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from seq2see.inspection.plotting import BLUE, DPI, GRAY, GREEN, ORANGE, label_li
 
 Row = dict[str, Any]
 Series = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Steps, and the value noted at each."""
+"""Steps, and the value of a metric at each."""
 
 TEXT_BOX = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
-"""What makes words on top of a line readable."""
-WIDE_SPAN = 8
-"""Values whose largest is this many times their smallest get a logarithmic axis."""
+"""The background of text that is drawn over a line."""
+LOG_SCALE_RATIO = 8
+"""The axis is logarithmic if the largest value is at least this many times the smallest."""
 
 
 def draw_curves(metrics: list[Row], timing: list[Row], path: Path, clip: float = 0.0, unit: str = "tokens") -> None:
-    """Draw the rows of `metrics.jsonl` and `timing.jsonl` as one PNG; gradients longer than `clip` were shortened.
+    """Draw the rows of `metrics.jsonl` and `timing.jsonl` as one PNG file; `clip` is the maximum gradient norm.
 
-    `unit` is what a step asks for: tokens, or answers of another kind.
+    `unit` is the unit of the speed: tokens or answers.
     """
     has_chinese_font = use_chinese_font()
     figure = Figure(figsize=(14, 7), dpi=DPI)
@@ -45,9 +45,9 @@ def draw_curves(metrics: list[Row], timing: list[Row], path: Path, clip: float =
         wspace=0.34,
         hspace=0.36,
     )
-    places = {"loss": grid[:, 0], "valid_accuracy": grid[0, 1], "learning_rate": grid[0, 2]}
-    places |= {"grad_norm": grid[1, 1], "tokens_per_second": grid[1, 2]}
-    panels = {name: figure.add_subplot(place) for name, place in places.items()}
+    cells = {"loss": grid[:, 0], "valid_accuracy": grid[0, 1], "learning_rate": grid[0, 2]}
+    cells |= {"grad_norm": grid[1, 1], "tokens_per_second": grid[1, 2]}
+    panels = {name: figure.add_subplot(cell) for name, cell in cells.items()}
     last = max((row["step"] for row in [*metrics, *timing]), default=1)
     for name, panel in panels.items():
         title = f"{unit}_per_second" if name == "tokens_per_second" else name
@@ -59,7 +59,7 @@ def draw_curves(metrics: list[Row], timing: list[Row], path: Path, clip: float =
     _draw_norm(panels["grad_norm"], _series(metrics, "grad_norm"), clip, label_text("clipped", has_chinese_font))
     speed = _series(timing, "tokens_per_second")
     _draw_line(panels["tokens_per_second"], speed, GREEN, "o-", "{:,.0f}")
-    # "99.5%" and "99%" are two ticks, but not if both are rounded to whole per cents.
+    # Rounded to whole per cents, the ticks "99.5%" and "99%" would be equal.
     panels["valid_accuracy"].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g}%"))
     panels["tokens_per_second"].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     panels["tokens_per_second"].set_ylim(0, 1.15 * speed[1].max(initial=1))
@@ -81,7 +81,7 @@ def _draw_loss(panel: Axes, train: Series, valid: Series) -> None:
 
 
 def _draw_norm(panel: Axes, series: Series, clip: float, clipped: str) -> None:
-    """The gradient norm as it was before clipping, the clip as a line, and how many steps were above it."""
+    """Draw the gradient norm before clipping, the maximum norm as a line, and the share of clipped steps."""
     smooth = _draw_smoothed(panel, series, GREEN)
     if not clip or not len(smooth):
         return
@@ -93,7 +93,7 @@ def _draw_norm(panel: Axes, series: Series, clip: float, clipped: str) -> None:
 
 
 def _draw_smoothed(panel: Axes, series: Series, color: str) -> NDArray[np.float64]:
-    """The raw line faintly, its moving average on top; gives the average."""
+    """Draw the raw values as a faint line and their moving average over it; returns the average."""
     steps, values = series
     smooth = moving_average(values)
     panel.plot(steps, values, "-", color=color, linewidth=0.8, alpha=0.25)
@@ -106,7 +106,7 @@ def _draw_smoothed(panel: Axes, series: Series, color: str) -> NDArray[np.float6
 
 
 def _draw_line(panel: Axes, series: Series, color: str, style: str, form: str) -> None:
-    """One line, with its last value in the corner."""
+    """Draw one line, with its last value in the corner of the panel."""
     steps, values = series
     panel.plot(steps, values, style, color=color, linewidth=2.2, markersize=5)
     if len(values):
@@ -115,30 +115,30 @@ def _draw_line(panel: Axes, series: Series, color: str, style: str, form: str) -
 
 
 def _series(rows: list[Row], name: str) -> Series:
-    """Steps and values of the rows that note this figure."""
-    noted = [(row["step"], row[name]) for row in rows if row.get(name) is not None]
-    table = np.array(noted, dtype=np.float64).reshape(-1, 2)
+    """Steps and values of the rows that contain this metric."""
+    pairs = [(row["step"], row[name]) for row in rows if row.get(name) is not None]
+    table = np.array(pairs, dtype=np.float64).reshape(-1, 2)
     return table[:, 0], table[:, 1]
 
 
 def moving_average(values: NDArray[np.float64], percent: float = 2) -> NDArray[np.float64]:
-    """The mean of each value's neighborhood, so many percent of the run wide; it does not lag behind.
+    """The centered moving average; the window is this percentage of the run. It has no lag.
 
-    >>> smoothed(np.array([0.0, 3.0, 6.0, 0.0]), 50).tolist()
+    >>> moving_average(np.array([0.0, 3.0, 6.0, 0.0]), 50).tolist()
     [1.5, 3.0, 3.0, 3.0]
     """
     if len(values) == 0:
         return values
     window = np.ones(2 * int(len(values) * percent / 200) + 1)
-    # Near the ends the neighborhood is smaller: the second product counts how many values it has.
-    found = np.convolve(values, window, "full") / np.convolve(np.ones(len(values)), window, "full")
-    return found[len(window) // 2 :][: len(values)]
+    # Near the ends the window has fewer values: the second convolution counts them.
+    means = np.convolve(values, window, "full") / np.convolve(np.ones(len(values)), window, "full")
+    return means[len(window) // 2 :][: len(values)]
 
 
 def _scale(panel: Axes, values: NDArray[np.float64]) -> None:
-    """A logarithmic axis where the values span much, so that the end of a run is not a flat line."""
+    """Use a logarithmic axis for values of a wide range, so that the end of a run is not a flat line."""
     values = values[np.isfinite(values)]
-    if len(values) == 0 or values.min() <= 0 or values.max() < WIDE_SPAN * values.min():
+    if len(values) == 0 or values.min() <= 0 or values.max() < LOG_SCALE_RATIO * values.min():
         return
     panel.set_yscale("log")
     panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -164,4 +164,4 @@ def _corner(panel: Axes, text: str, color: str) -> None:
 
 def _mark_if_empty(panel: Axes, series: Series) -> None:
     if len(series[0]) == 0:
-        panel.text(0.5, 0.5, "nothing noted yet", transform=panel.transAxes, ha="center", color=GRAY)
+        panel.text(0.5, 0.5, "no values yet", transform=panel.transAxes, ha="center", color=GRAY)

@@ -41,17 +41,17 @@ def bert_settings(config: JsonConfig, folder: Path) -> ModelSettings:
         "width": width,
         "depth": config.positive_int("num_hidden_layers"),
         "heads": config.positive_int("num_attention_heads"),
-        "expansion": config.positive_int("intermediate_size") / width,
-        "epsilon": config.get("layer_norm_eps", 1e-12),
-        "order": "post",
-        "think": HF_ACTIVATIONS[activation],
+        "mlp_ratio": config.positive_int("intermediate_size") / width,
+        "norm_eps": config.get("layer_norm_eps", 1e-12),
+        "norm_order": "post",
+        "activation": HF_ACTIVATIONS[activation],
         "dropout": config.get("hidden_dropout_prob", 0.1),
     }
     target = _target(config, folder)
     source = {
-        "tokenizer": {"kind": "given"},
-        "frontend": {"kind": "sentences", "longest": max_positions},
-        "longest": min(max_positions, _max_seq_length(folder) or max_positions)
+        "tokenizer": {"kind": "pretrained"},
+        "embedding": {"kind": "bert", "max_positions": max_positions},
+        "max_tokens": min(max_positions, _max_seq_length(folder) or max_positions)
         - num_special_tokens(ARCHITECTURES[_architecture(config)]),
     }
     return read_tree(ModelSettings, {"source": source, "target": target, "encoder": encoder}, location=config.location)
@@ -70,13 +70,13 @@ def _target(config: JsonConfig, folder: Path) -> dict[str, Any]:
     name = _architecture(config)
     kind = ARCHITECTURES[name].model_fields["kind"].default
     if ARCHITECTURES[name] is EmbeddingTarget:
-        return {"kind": kind, "summary": _pooling(folder)}
+        return {"kind": kind, "pooling": _pooling(folder)}
     if name == "BertForSequenceClassification":
         problem = config.get("problem_type", "single_label_classification")
         if problem != "single_label_classification":
             raise config.unsupported("problem_type", problem, "a text has one label here")
-        return {"kind": kind, "summary": "first"}
-    return {"kind": kind, "word": "first"} if name == "BertForTokenClassification" else {"kind": kind}
+        return {"kind": kind, "pooling": "cls"}
+    return {"kind": kind, "word_pooling": "first"} if name == "BertForTokenClassification" else {"kind": kind}
 
 
 def _pooling(folder: Path) -> str:
@@ -127,4 +127,4 @@ def bert_token_ids(config: JsonConfig, vocabulary: dict[str, int], size: int) ->
             raise UserError(f"The tokenizer has no {name}.", location=config.location, hint=hint)
     padding, unk, first, last = (vocabulary[name] for name in names)
     mask = vocabulary.get(MASK_TEXT)
-    return TokenIdMap.of(size, bos_id=first, end=last, padding=padding, unknown_name=unk, mask_id=mask)
+    return TokenIdMap.of(size, bos_id=first, eos_id=last, padding=padding, unk_id=unk, mask=mask)

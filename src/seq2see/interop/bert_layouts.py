@@ -66,8 +66,8 @@ def bert_mappings(settings: ModelSettings, size: int, num_labels: int) -> Iterat
 def _frontend(settings: ModelSettings, size: int) -> Iterator[WeightMapping]:
     width, prefix = encoder_settings_of(settings).width, f"{BASE_MODEL_PREFIX}embeddings"
     assert settings.source is not None
-    assert isinstance(settings.source.frontend, BertEmbeddingSettings)
-    words, max_positions = f"{prefix}.word_embeddings.weight", settings.source.frontend.max_positions
+    assert isinstance(settings.source.embedding, BertEmbeddingSettings)
+    words, max_positions = f"{prefix}.word_embeddings.weight", settings.source.embedding.max_positions
     yield WeightMapping("source.table.weight", (words,), ((size, width),), is_vocabulary_table=True)
     yield WeightMapping(
         "source.positions.table.weight", (f"{prefix}.position_embeddings.weight",), ((max_positions, width),)

@@ -83,14 +83,14 @@ def gpt2_settings(config: JsonConfig, suppress_tokens: tuple[int, ...]) -> Model
         "width": width,
         "depth": config.positive_int("n_layer"),
         "heads": config.positive_int("n_head"),
-        "expansion": config.positive_int("n_inner", 4 * width) / width,
-        "epsilon": config.get("layer_norm_epsilon", 1e-5),
-        "think": HF_ACTIVATIONS[activation],
+        "mlp_ratio": config.positive_int("n_inner", 4 * width) / width,
+        "norm_eps": config.get("layer_norm_epsilon", 1e-5),
+        "activation": HF_ACTIVATIONS[activation],
         "dropout": config.get("resid_pdrop", 0.1),
     }
-    frontend = {"positions": "learned", "longest": longest, "vectors": "plain"}
+    embedding = {"positions": "learned", "max_positions": longest, "scale": False}
     return _settings(
-        config, frontend, longest, decoder, suppress_tokens, tied=config.boolean("tie_word_embeddings", True)
+        config, embedding, longest, decoder, suppress_tokens, tied=config.boolean("tie_word_embeddings", True)
     )
 
 
@@ -106,18 +106,18 @@ def llama_settings(config: JsonConfig, suppress_tokens: tuple[int, ...]) -> Mode
         "width": width,
         "depth": config.positive_int("num_hidden_layers"),
         "heads": heads,
-        "key_heads": 0 if groups == heads else groups,
-        "expansion": config.positive_int("intermediate_size") / width,
+        "kv_heads": 0 if groups == heads else groups,
+        "mlp_ratio": config.positive_int("intermediate_size") / width,
         "norm": "rms",
-        "epsilon": config.get("rms_norm_eps", 1e-6),
-        "think": "swiglu",
-        "matrices": "biased" if config.boolean("attention_bias", False) else "plain",
-        "rotary_base": _rope_theta(config),
+        "norm_eps": config.get("rms_norm_eps", 1e-6),
+        "activation": "swiglu",
+        "bias": config.boolean("attention_bias", False),
+        "rope_theta": _rope_theta(config),
         "dropout": 0.0,
     }
     longest = config.positive_int("max_position_embeddings")
     tied = config.boolean("tie_word_embeddings", False)
-    return _settings(config, {"positions": "rotary", "vectors": "plain"}, longest, decoder, suppress_tokens, tied)
+    return _settings(config, {"positions": "rotary", "scale": False}, longest, decoder, suppress_tokens, tied)
 
 
 def _rope_theta(config: JsonConfig) -> float:
@@ -131,18 +131,18 @@ def _rope_theta(config: JsonConfig) -> float:
 
 def _settings(
     config: JsonConfig,
-    frontend: dict[str, Any],
+    embedding: dict[str, Any],
     longest: int,
     decoder: dict[str, Any],
     suppress_tokens: tuple[int, ...],
     tied: bool,
 ) -> ModelSettings:
     target = {
-        "tokenizer": {"kind": "given"},
-        "frontend": frontend,
-        "longest": longest,
-        "head": "tied" if tied else "plain",
-        "missing": suppress_tokens,
+        "tokenizer": {"kind": "pretrained"},
+        "embedding": embedding,
+        "max_tokens": longest,
+        "head": "tied" if tied else "untied-no-bias",
+        "suppress_tokens": suppress_tokens,
     }
     return read_tree(ModelSettings, {"target": target, "decoder": decoder}, location=config.location)
 

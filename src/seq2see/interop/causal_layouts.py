@@ -39,8 +39,8 @@ class WeightMapping:
 
     def to_external(self, tensor: Tensor) -> dict[str, Tensor]:
         """Theirs, of ours."""
-        into, tensor = -1 if self.transpose else 0, tensor.flip(0) if self.flip else tensor
-        chunks = tensor.split([shape[into] for shape in self.shapes])
+        dim, tensor = -1 if self.transpose else 0, tensor.flip(0) if self.flip else tensor
+        chunks = tensor.split([shape[dim] for shape in self.shapes])
         return {
             name: (chunk.T if self.transpose else chunk).contiguous()
             for name, chunk in zip(self.external, chunks, strict=True)
@@ -52,20 +52,20 @@ def gpt2_mappings(settings: ModelSettings, size: int) -> Iterator[WeightMapping]
     stack = decoder_settings_of(settings)
     width, hidden = stack.width, stack.feed_forward_width
     yield from _embedding_mappings(settings, size, "transformer.wte.weight")
-    positions = settings.target_text.frontend.max_positions
+    positions = settings.target_text.embedding.max_positions
     yield WeightMapping("target.positions.table.weight", ("transformer.wpe.weight",), ((positions, width),))
     for number in range(stack.depth):
         key, external = f"decoder.blocks.{number}", f"transformer.h.{number}"
         yield from norm_mappings(f"{key}.self_attention_residual.norm", f"{external}.ln_1", width)
         yield from norm_mappings(f"{key}.feed_forward_residual.norm", f"{external}.ln_2", width)
-        for part, name, out_features, into in (
+        for part, name, out_features, in_features in (
             ("look.qkv_proj", "attn.c_attn", 3 * width, width),
             ("look.output", "attn.c_proj", width, width),
-            ("mlp.widen", "mlp.c_fc", hidden, width),
-            ("mlp.narrow", "mlp.c_proj", width, hidden),
+            ("feed_forward.fc1", "mlp.c_fc", hidden, width),
+            ("feed_forward.fc2", "mlp.c_proj", width, hidden),
         ):
             yield WeightMapping(
-                f"{key}.{part}.weight", (f"{external}.{name}.weight",), ((into, out_features),), transpose=True
+                f"{key}.{part}.weight", (f"{external}.{name}.weight",), ((in_features, out_features),), transpose=True
             )
             yield WeightMapping(f"{key}.{part}.bias", (f"{external}.{name}.bias",), ((out_features,),))
     yield from norm_mappings("decoder.ending", "transformer.ln_f", width)
@@ -93,11 +93,11 @@ def llama_mappings(settings: ModelSettings, size: int) -> Iterator[WeightMapping
         for part, names, shapes in (
             ("look.qkv_proj", projections, tuple((out_features, width) for out_features in outs)),
             ("look.output", (f"{attention}.o_proj",), ((width, width),)),
-            ("mlp.widen", (f"{mlp}.gate_proj", f"{mlp}.up_proj"), ((hidden, width), (hidden, width))),
-            ("mlp.narrow", (f"{mlp}.down_proj",), ((width, hidden),)),
+            ("feed_forward.fc1", (f"{mlp}.gate_proj", f"{mlp}.up_proj"), ((hidden, width), (hidden, width))),
+            ("feed_forward.fc2", (f"{mlp}.down_proj",), ((width, hidden),)),
         ):
             yield WeightMapping(f"{key}.{part}.weight", tuple(f"{name}.weight" for name in names), shapes)
-            if stack.matrices == "biased" and part.startswith("look"):
+            if stack.bias and part.startswith("look"):
                 biases = tuple(f"{name}.bias" for name in names)
                 yield WeightMapping(f"{key}.{part}.bias", biases, tuple(shape[:1] for shape in shapes))
     yield WeightMapping("decoder.ending.weight", ("model.norm.weight",), ((width,),))
@@ -113,7 +113,7 @@ def _embedding_mappings(settings: ModelSettings, size: int, name: str) -> Iterat
     """The table of tokens, and the head if it has a matrix of its own."""
     shapes = ((size, decoder_settings_of(settings).width),)
     yield WeightMapping("target.table.weight", (name,), shapes, is_vocabulary_table=True)
-    if settings.target_text.head == "plain":
+    if settings.target_text.head == "untied-no-bias":
         inner = "head.head" if settings.target_text.suppress_tokens else "head"
         yield WeightMapping(f"{inner}.project.weight", ("lm_head.weight",), shapes, is_vocabulary_table=True)
 
@@ -145,7 +145,7 @@ LAYOUTS = {
 def format_shape(shape: tuple[int, ...] | list[int]) -> str:
     """A shape as people write it.
 
-    >>> shown((3, 4))
+    >>> format_shape((3, 4))
     '3 x 4'
     """
-    return " x ".from_external(map(str, shape)) if prod(shape) and shape else str(tuple(shape))
+    return " x ".join(map(str, shape)) if prod(shape) and shape else str(tuple(shape))

@@ -99,9 +99,9 @@ def _shape(part: TransformerSettings) -> dict[str, Any]:
     return {"pre_norm": part.norm_order == "pre", "rms_norm": part.norm == "rms"}
 
 
-def _frontend(embeddings: Any, half: Any, frontend: TokenEmbedding, rows: int) -> None:
-    embeddings.weight = _array(frontend.table.weight)
-    half.position_encodings.encodings = _array(position_table(frontend, rows))
+def _frontend(embeddings: Any, half: Any, embedding: TokenEmbedding, rows: int) -> None:
+    embeddings.weight = _array(embedding.table.weight)
+    half.position_encodings.encodings = _array(position_table(embedding, rows))
 
 
 def _self_attention(spec: Any, part: SelfAttention, norm: nn.Module) -> None:

@@ -99,21 +99,26 @@ def require_transformers(settings: ModelSettings, engine: str) -> tuple[Transfor
     assert isinstance(settings.encoder, TransformerSettings)
     assert isinstance(settings.decoder, TransformerSettings)
     for side, part in (("encoder", settings.encoder), ("decoder", settings.decoder)):
-        for name, paper in (("think", "relu"), ("matrices", "biased"), ("key_heads", 0), ("epsilon", EPSILON)):
+        for name, paper in (("activation", "relu"), ("bias", True), ("kv_heads", 0), ("norm_eps", EPSILON)):
             if getattr(part, name) != paper:
                 raise unsupported(
-                    engine, f"{side}.{name}={getattr(part, name)}", "only the paper's parts can go there yet"
+                    engine, f"{side}.{name}={setting_text(getattr(part, name))}", "only the paper's parts can go there yet"
                 )
     for side, text in (("source", settings.source), ("target", settings.target_text)):
-        if text is not None and text.frontend.positions in ("rotary", "alibi"):
-            setting = f"{side}.frontend.positions={text.frontend.positions}"
+        if text is not None and text.embedding.positions in ("rotary", "alibi"):
+            setting = f"{side}.embedding.positions={text.embedding.positions}"
             raise unsupported(engine, setting, "positions must be added to the vectors there")
-        if text is not None and isinstance(text.frontend, TokenEmbeddingSettings) and text.frontend.vectors != "scaled":
-            setting = f"{side}.frontend.vectors={text.frontend.vectors}"
+        if text is not None and isinstance(text.embedding, TokenEmbeddingSettings) and not text.embedding.scale:
+            setting = f"{side}.embedding.scale=false"
             raise unsupported(engine, setting, "vectors are taken times √width there")
-    if settings.target_text.head == "plain":
-        raise unsupported(engine, "target.head=plain", "the head is tied or has a bias there")
+    if settings.target_text.head == "untied-no-bias":
+        raise unsupported(engine, "target.head=untied-no-bias", "the head is tied or has a bias there")
     return settings.encoder, settings.decoder
+
+
+def setting_text(value: Any) -> str:
+    """A value as a recipe spells it: booleans in lower case."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def unsupported(engine: str, setting: str, reason: str, hint: str = "") -> UserError:

@@ -61,7 +61,7 @@ def _ct2_notes(stored: ExportableModel) -> list[str]:
     try:
         translate_options(stored.config.decoding)
     except UserError as error:
-        return [f"{error.what} The folder's own settings are CTranslate2's."]
+        return [f"{error.message} The folder's own settings are CTranslate2's."]
     return []
 
 
@@ -106,7 +106,7 @@ print(model.config.id2label[scores.argmax().item()])"""
 
 def _bert_example(stored: ExportableModel, folder: Path) -> str:
     architecture, text = bert_layout(stored.config.model), "your text"
-    if stored.config.model.target.kind.startswith("blanks"):
+    if stored.config.model.target.kind.startswith("masked-tokens"):
         text = "your [MASK]"
     return f"""\
 from transformers import AutoTokenizer, {architecture}
@@ -150,8 +150,8 @@ def _causal_notes(stored: ExportableModel) -> list[str]:
     )
     if layout_settings.target_text.head != settings.target_text.head:
         found.append("Vectors are taken times √width here and not there, so the head became a matrix of its own.")
-    if layout_settings.target_text.frontend.positions != settings.target_text.frontend.positions:
-        rows = layout_settings.target_text.frontend.max_positions
+    if layout_settings.target_text.embedding.positions != settings.target_text.embedding.positions:
+        rows = layout_settings.target_text.embedding.max_positions
         found.append(f"Positions became a table of {rows:,} rows: texts cannot be longer there.")
     return found + _decoding_notes(stored.config.decoding)
 
@@ -168,8 +168,8 @@ def _onnx_example(stored: ExportableModel, folder: Path) -> str:
         return f"""\
 import json, numpy, onnxruntime
 from PIL import Image, ImageOps
-image = ImageOps.fit(Image.open("your image.png").convert("{form}"), ({image.side}, {image.side}))
-pixels = numpy.asarray(image).reshape({image.side}, {image.side}, {image.channels}).transpose(2, 0, 1)[None]
+image = ImageOps.fit(Image.open("your image.png").convert("{form}"), ({image.image_size}, {image.image_size}))
+pixels = numpy.asarray(image).reshape({image.image_size}, {image.image_size}, {image.channels}).transpose(2, 0, 1)[None]
 scores = onnxruntime.InferenceSession("{folder / "classifier.onnx"}").run(None, {{"pixels": pixels}})[0]
 print(json.load(open("{folder / "model.json"}"))["labels"][scores.argmax()])"""
     return f"""\

@@ -122,7 +122,7 @@ def _hugging_face_name(name: str) -> str:
 
 
 def _config(path: Path, metadata: dict[str, Any], tensors: GgufTensors) -> JsonConfig:
-    tree = {name: metadata.get(f"llama.{gguf_key}") for name, theirs in CONFIG_KEYS.items()}
+    tree = {name: metadata.get(f"llama.{gguf_key}") for name, gguf_key in CONFIG_KEYS.items()}
     tree |= {f"{name}_token_id": metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos")}
     tree |= {
         "pad_token_id": metadata.get("tokenizer.ggml.padding_token_id"),

@@ -24,7 +24,7 @@ from seq2see.interop.bert_layouts import (
     num_special_tokens,
 )
 from seq2see.interop.causal_configs import HF_ACTIVATIONS
-from seq2see.interop.exportable import ExportableModel, unsupported
+from seq2see.interop.exportable import ExportableModel, setting_text, unsupported
 from seq2see.interop.folders import atomic_folder
 from seq2see.interop.hugging_face_causal import identity_ids
 from seq2see.interop.hugging_face_config import ENGINE, labels_json, stack_json
@@ -37,11 +37,11 @@ from seq2see.sequences.tokenizers import BOS, BOS_TEXT, EOS, EOS_TEXT, MASK_TEXT
 # What the layout has, and how a run gets it; a setting with another value is refused.
 SUPPORTED: dict[str, tuple[tuple[Any, ...], str]] = {
     "encoder.kind": (("transformer",), ""),
-    "source.embedding.kind": (("sentences",), "The recipe fill-bert has it so."),
+    "source.embedding.kind": (("bert",), "The recipe fill-bert has it so."),
     "encoder.norm_order": (("post",), "The recipe fill-bert has it so."),
     "encoder.norm": (("layer",), ""),
     "encoder.activation": (tuple(dict.fromkeys(HF_ACTIVATIONS.values())), ""),
-    "encoder.bias": (("biased",), ""),
+    "encoder.bias": ((True,), ""),
     "encoder.kv_heads": ((0,), ""),
 }
 
@@ -52,7 +52,7 @@ def bert_layout(settings: ModelSettings) -> str:
     if settings.encoder is None:
         raise unsupported(ENGINE, "numbers in place of tokens", "there is no layout for series")
     if isinstance(settings.target, Label):
-        supported["target.pooling"] = (("first",), "Train it with `--set target.pooling=first`.")
+        supported["target.pooling"] = (("first",), "Train it with `--set target.pooling=cls`.")
     if isinstance(settings.target, Tags):
         supported["target.word_pooling"] = (("first",), "Train it with `--set target.word_pooling=first`.")
     for path, (values, hint) in supported.items():
@@ -60,7 +60,7 @@ def bert_layout(settings: ModelSettings) -> str:
         for name in path.split("."):
             value = getattr(value, name)
         if value not in values:
-            raise unsupported(ENGINE, f"{path}={value}", f"it is {' or '.join(map(str, values))} in BERT", hint)
+            raise unsupported(ENGINE, f"{path}={setting_text(value)}", f"it is {' or '.join(map(setting_text, values))} in BERT", hint)
     return next(name for name, target in ARCHITECTURES.items() if type(settings.target) is target)
 
 
@@ -69,22 +69,22 @@ def write_bert(stored: ExportableModel, folder: Path) -> None:
     settings = stored.config.model
     architecture, text = bert_layout(settings), stored.tokenizers.source
     labels = stored.tokenizers.labels
-    numbers = text.numbers if isinstance(text, PretrainedTokenizer) else identity_ids(len(text))
+    numbers = text.id_map if isinstance(text, PretrainedTokenizer) else identity_ids(len(text))
     if numbers.missing:
         raise UserError("A vocabulary without <pad>, <bos>, <eos> or <unk> cannot go into the layout of BERT.")
     layout_settings = _with_all_positions(settings)
     with atomic_folder(folder) as temporary:
-        padding = {"pad_token_id": numbers.exported[PAD], "architectures": [architecture]}
+        padding = {"pad_token_id": numbers.original_ids[PAD], "architectures": [architecture]}
         write_json(temporary / "config.json", _config(layout_settings, len(text), labels) | padding)
         _write_tokenizer(text, temporary, _max_positions(layout_settings))
         weights = _weights(stored.module, layout_settings)
         exported: dict[str, Tensor] = {}
         for mapping in bert_mappings(layout_settings, len(text), len(labels)):
             ours = weights[mapping.key]
-            theirs |= mapping.to_external(numbers.restore_rows(ours) if mapping.is_vocabulary_table else ours)
+            exported |= mapping.to_external(numbers.restore_rows(ours) if mapping.is_vocabulary_table else ours)
         if architecture == "BertModel":  # a body alone is called by the names of its parts
-            theirs = {name.removeprefix(BASE_MODEL_PREFIX): tensor for name, tensor in theirs.items()}
-        write_bytes(temporary / "model.safetensors", save(theirs, metadata={"format": "pt"}))
+            exported = {name.removeprefix(BASE_MODEL_PREFIX): tensor for name, tensor in exported.items()}
+        write_bytes(temporary / "model.safetensors", save(exported, metadata={"format": "pt"}))
 
 
 def _with_all_positions(settings: ModelSettings) -> ModelSettings:
@@ -95,8 +95,8 @@ def _with_all_positions(settings: ModelSettings) -> ModelSettings:
 
 def _max_positions(settings: ModelSettings) -> int:
     assert settings.source is not None
-    assert isinstance(settings.source.frontend, BertEmbeddingSettings)
-    return settings.source.frontend.max_positions
+    assert isinstance(settings.source.embedding, BertEmbeddingSettings)
+    return settings.source.embedding.max_positions
 
 
 @torch.no_grad()
@@ -144,11 +144,11 @@ def _special_ids(text: Tokenizer) -> list[int]:
     ours = (PAD, BOS, EOS, UNK)
     if not isinstance(text, PretrainedTokenizer):
         return list(ours)
-    return [number for number in (text.numbers.exported[each] for each in ours) if number is not None]
+    return [number for number in (text.id_map.original_ids[each] for each in ours) if number is not None]
 
 
 def _with_mask(document: dict[str, Any], text: Tokenizer) -> dict[str, Any]:
-    """What finds [MASK] in a text, with the space before it where pieces begin with theirs."""
+    """What finds [MASK] in a text, with the space before it where pieces begin with exported."""
     if not text.has_mask:
         return {}
     flags = {"single_word": False, "lstrip": text.mask_lstrip, "rstrip": False, "normalized": False}

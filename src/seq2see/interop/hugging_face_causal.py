@@ -18,7 +18,7 @@ from torch import Tensor
 from seq2see.core.files import write_bytes, write_json
 from seq2see.interop.causal_configs import HF_ACTIVATIONS
 from seq2see.interop.causal_layouts import LAYOUTS, decoder_settings_of
-from seq2see.interop.exportable import ExportableModel, require_language_model, unsupported
+from seq2see.interop.exportable import ExportableModel, require_language_model, setting_text, unsupported
 from seq2see.interop.folders import atomic_folder
 from seq2see.interop.hugging_face_config import ENGINE, decoding_json
 from seq2see.interop.hugging_face_tokenizer import write_causal_tokenizer
@@ -36,14 +36,14 @@ SUPPORTED: dict[str, dict[str, tuple[Any, ...]]] = {
         "target.embedding.positions": ("learned", "sinusoidal", "none"),
         "decoder.activation": tuple(HF_ACTIVATIONS.values()),
         "decoder.kv_heads": (0,),
-        "decoder.order": ("pre",),
-        "target.head": ("tied", "plain"),
+        "decoder.norm_order": ("pre",),
+        "target.head": ("tied", "untied-no-bias"),
     },
     "llama": {
         "target.embedding.positions": ("rotary",),
         "decoder.activation": ("swiglu",),
-        "decoder.order": ("pre",),
-        "target.head": ("tied", "plain"),
+        "decoder.norm_order": ("pre",),
+        "target.head": ("tied", "untied-no-bias"),
     },
 }
 
@@ -64,10 +64,10 @@ def causal_layout(settings: ModelSettings) -> str:
         for name in path.split("."):
             value = getattr(value, name)
         if value not in values:
-            meant = " or ".join(dict.fromkeys(map(str, values)))
+            meant = " or ".join(dict.fromkeys(map(setting_text, values)))
             architecture = LAYOUTS[layout].architecture
             raise unsupported(
-                ENGINE, f"{path}={value}", f"with decoder.norm={decoder.norm} it is {meant} in {architecture}"
+                ENGINE, f"{path}={setting_text(value)}", f"with decoder.norm={decoder.norm} it is {meant} in {architecture}"
             )
     return layout
 
@@ -77,43 +77,43 @@ def write_causal(stored: ExportableModel, folder: Path) -> None:
     layout = causal_layout(stored.config.model)
     module: Any = require_language_model(stored, ENGINE)
     text = stored.tokenizers.target
-    numbers = text.numbers if isinstance(text, PretrainedTokenizer) else identity_ids(len(text))
-    if numbers.missing != stored.config.model.target_text.missing:
-        setting = f"target.suppress_tokens={list(stored.config.model.target_text.missing)}"
+    numbers = text.id_map if isinstance(text, PretrainedTokenizer) else identity_ids(len(text))
+    if numbers.missing != stored.config.model.target_text.suppress_tokens:
+        setting = f"target.suppress_tokens={list(stored.config.model.target_text.suppress_tokens)}"
         raise unsupported(ENGINE, setting, "every number of a vocabulary of ours names a token there")
     layout_settings = to_layout_settings(stored.config.model)
-    size = len(numbers.exported) - len(numbers.missing)
+    size = len(numbers.original_ids) - len(numbers.missing)
     with atomic_folder(folder) as temporary:
         specials = _special_ids(numbers)
         write_json(
             temporary / "config.json",
             _CONFIGS[layout](layout_settings) | _head(layout, layout_settings, size) | specials,
         )
-        suppress_tokens = [number for number in (numbers.exported[PAD], numbers.exported[BOS]) if number is not None]
+        suppress_tokens = [number for number in (numbers.original_ids[PAD], numbers.original_ids[BOS]) if number is not None]
         answers = decoding_json(stored.config.decoding, suppress_tokens, layout_settings.max_prompt_tokens)
         write_json(temporary / "generation_config.json", answers | specials)
         write_causal_tokenizer(text, temporary, layout_settings.target_text.max_tokens, specials)
         weights = _weights(module, stored.config.model, layout_settings)
         exported: dict[str, Tensor] = {}
-        for mapping in LAYOUTS[layout].places(layout_settings, size):
+        for mapping in LAYOUTS[layout].mappings(layout_settings, size):
             ours = weights[mapping.key]
-            theirs |= mapping.to_external(numbers.restore_rows(ours) if mapping.is_vocabulary_table else ours)
-        write_bytes(temporary / "model.safetensors", save(theirs, metadata={"format": "pt"}))
+            exported |= mapping.to_external(numbers.restore_rows(ours) if mapping.is_vocabulary_table else ours)
+        write_bytes(temporary / "model.safetensors", save(exported, metadata={"format": "pt"}))
 
 
 def to_layout_settings(settings: ModelSettings) -> ModelSettings:
     """Settings of the same model as the layout says them: plain vectors, and positions in a table or in attention."""
     target = settings.target_text
-    changes: dict[str, Any] = {"target.embedding.scale": "plain"}
-    if target.embedding.scale == "scaled" and target.head == "tied":
-        changes["target.head"] = "plain"
+    changes: dict[str, Any] = {"target.embedding.scale": False}
+    if target.embedding.scale and target.head == "tied":
+        changes["target.head"] = "untied-no-bias"
     if target.embedding.positions != "rotary":
         learned = target.embedding.max_positions if target.embedding.positions == "learned" else 1
         changes |= {
             "target.embedding.positions": "learned",
             "target.embedding.max_positions": max(target.max_tokens, learned),
         }
-        changes |= {"decoder.bias": "biased"}
+        changes |= {"decoder.bias": True}
     return settings.with_(**changes)
 
 
@@ -126,8 +126,8 @@ def _weights(module: Any, settings: ModelSettings, layout_settings: ModelSetting
         inner = "head.head" if settings.target_text.suppress_tokens else "head"
         weights[f"{inner}.project.weight"] = table.clone()
     table *= module.target.scale
-    if layout_settings.target_text.frontend.positions == "learned":
-        rows = layout_settings.target_text.frontend.max_positions
+    if layout_settings.target_text.embedding.positions == "learned":
+        rows = layout_settings.target_text.embedding.max_positions
         weights["target.positions.table.weight"] = position_table(module.target, rows)
     if layout_settings.decoder != settings.decoder:
         for number in range(decoder_settings_of(layout_settings).depth):
@@ -138,14 +138,14 @@ def _weights(module: Any, settings: ModelSettings, layout_settings: ModelSetting
 
 def identity_ids(size: int) -> TokenIdMap:
     """Our own numbers, which nobody has to change."""
-    return TokenIdMap.of(size, bos_id=BOS, end=EOS, padding=PAD, unknown=UNK)
+    return TokenIdMap.of(size, bos_id=BOS, eos_id=EOS, padding=PAD, unk_id=UNK)
 
 
 def _special_ids(numbers: TokenIdMap) -> dict[str, Any]:
     return {
         "bos_token_id": numbers.bos_id,
-        "eos_token_id": numbers.exported[EOS],
-        "pad_token_id": numbers.exported[PAD],
+        "eos_token_id": numbers.original_ids[EOS],
+        "pad_token_id": numbers.original_ids[PAD],
     }
 
 
@@ -164,7 +164,7 @@ def _gpt2_config(settings: ModelSettings) -> dict[str, Any]:
     assert isinstance(stack, TransformerSettings)
     activation = {"gelu-tanh": "gelu_new"}.get(stack.activation, stack.activation)
     return {
-        "n_positions": settings.target_text.frontend.max_positions,
+        "n_positions": settings.target_text.embedding.max_positions,
         "n_embd": stack.width,
         "n_layer": stack.depth,
         "n_head": stack.heads,
@@ -189,7 +189,7 @@ def _llama_config(settings: ModelSettings) -> dict[str, Any]:
         "intermediate_size": stack.feed_forward_width,
         "hidden_act": "silu",
         "rms_norm_eps": stack.norm_eps,
-        "attention_bias": stack.matrices == "biased",
+        "attention_bias": stack.bias,
         # Newer versions of the library look for the table, older ones for the number.
         "rope_parameters": {"rope_type": "default", "rope_theta": stack.rope_theta},
         "rope_theta": stack.rope_theta,

@@ -47,17 +47,17 @@ def seq2seq_layout(settings: ModelSettings) -> str:
             raise unsupported(
                 ENGINE, f"{side}.norm={part.norm}", "its encoder-decoders of this form have layer norm only"
             )
-    for name in ("width", "order"):
+    for name in ("width", "norm_order"):
         if getattr(encoder, name) != getattr(decoder, name):
             setting = f"encoder.{name}={getattr(encoder, name)} and decoder.{name}={getattr(decoder, name)}"
             raise unsupported(ENGINE, setting, f"both halves have the same {name} there")
     assert settings.source is not None  # as there is an encoder
-    positions = {"source": settings.source.frontend.positions, "target": settings.target_text.frontend.positions}
+    positions = {"source": settings.source.embedding.positions, "target": settings.target_text.embedding.positions}
     other = next((side for side, kind in positions.items() if kind != "sinusoidal"), None)
     if other is None:
         return "pegasus" if encoder.norm_order == "pre" else "marian"
     if encoder.norm_order == "post":
-        setting = f"encoder.norm_order=post and {other}.frontend.positions={positions[other]}"
+        setting = f"encoder.norm_order=post and {other}.embedding.positions={positions[other]}"
         raise unsupported(ENGINE, setting, "its post-norm layout has sinusoidal positions", "Export it to ct2 or onnx.")
     return "blenderbot"
 
@@ -116,11 +116,11 @@ class WeightExporter:
     def weights(self, module: Any, rows: int) -> Weights:
         """Everything but the tables of tokens and the head."""
         weights: Weights = {}
-        for half, frontend, stack in (
+        for half, embedding, stack in (
             ("model.encoder", module.source, module.encoder),
             ("model.decoder", module.target, module.decoder),
         ):
-            weights[f"{half}.embed_positions.weight"] = position_table(frontend, rows)[:, self.permutation]
+            weights[f"{half}.embed_positions.weight"] = position_table(embedding, rows)[:, self.permutation]
             if stack.final_norm is not None:
                 weights |= self._norm(f"{half}.layer_norm", stack.final_norm)
         for number, block in enumerate(module.encoder.blocks):
@@ -146,7 +146,7 @@ class WeightExporter:
 
     def _cross_attention(self, name: str, part: Any, norm: nn.Module) -> Weights:
         keys, values = _split(part.kv_proj, 2)
-        queries = (part.queries.weight, part.queries.bias)
+        queries = (part.q_proj.weight, part.q_proj.bias)
         return self._attention(name, {"q": queries, "k": keys, "v": values}, part.out_proj, norm)
 
     def _attention(self, name: str, projections: dict[str, Any], output: nn.Linear, norm: nn.Module) -> Weights:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from seq2see.core.files import write_bytes, write_json
 from seq2see.interop.causal_configs import HF_ACTIVATIONS
-from seq2see.interop.exportable import ExportableModel, unsupported
+from seq2see.interop.exportable import ExportableModel, setting_text, unsupported
 from seq2see.interop.folders import atomic_folder
 from seq2see.interop.hugging_face_config import ENGINE, labels_json, stack_json
 from seq2see.interop.vit_layouts import hugging_face_names, vit_mappings
@@ -28,11 +28,11 @@ from seq2see.models.transformer import TransformerSettings
 SUPPORTED: dict[str, tuple[Any, ...]] = {
     "encoder.kind": ("transformer",),
     "source.embedding.kind": ("patches",),
-    "target.pooling": ("class-token", "distilled"),
+    "target.pooling": ("cls", "distilled"),
     "encoder.norm_order": ("pre",),
     "encoder.norm": ("layer",),
     "encoder.activation": tuple(dict.fromkeys(HF_ACTIVATIONS.values())),
-    "encoder.bias": ("biased",),
+    "encoder.bias": (True,),
     "encoder.kv_heads": (0,),
 }
 ARCHITECTURES = {1: "ViTForImageClassification", 2: "DeiTForImageClassificationWithTeacher"}
@@ -48,7 +48,7 @@ def vit_layout(settings: ModelSettings) -> str:
         for name in path.split("."):
             value = getattr(value, name)
         if value not in values:
-            raise unsupported(ENGINE, f"{path}={value}", f"it is {' or '.join(map(str, values))} in ViT")
+            raise unsupported(ENGINE, f"{path}={setting_text(value)}", f"it is {' or '.join(map(setting_text, values))} in ViT")
     return ARCHITECTURES[settings.prefix_tokens]
 
 
@@ -60,7 +60,7 @@ def write_vit(stored: ExportableModel, folder: Path) -> None:
     module: Any = stored.module
     image = image_settings_of(settings)
     ours = {name: tensor.float().cpu().clone() for name, tensor in named_tensors(module).items()}
-    grid = (image.image_size // image.frontend.size,) * 2
+    grid = (image.image_size // image.embedding.size,) * 2
     table = module.source.positions(grid)[0]  # written out, if it is a formula
     ours["source.positions.table.weight"] = table.expand(patch_count(settings), -1).float().cpu().clone()
     found = split_external(ours, settings)
@@ -68,18 +68,18 @@ def write_vit(stored: ExportableModel, folder: Path) -> None:
     count = patch_count(settings) + settings.prefix_tokens
     exported: dict[str, Tensor] = {}
     for mapping in vit_mappings(names, settings, count, len(labels)):
-        theirs |= mapping.to_external(found[mapping.key])
+        exported |= mapping.to_external(found[mapping.key])
     with atomic_folder(folder) as temporary:
         kind = {"model_type": "deit" if distilled else "vit", "architectures": [architecture]}
         write_json(temporary / "config.json", kind | _config(settings, labels))
         write_json(temporary / "preprocessor_config.json", _preprocessor(settings, distilled))
-        write_bytes(temporary / "model.safetensors", save(theirs, metadata={"format": "pt"}))
+        write_bytes(temporary / "model.safetensors", save(exported, metadata={"format": "pt"}))
 
 
 def _config(settings: ModelSettings, labels: tuple[str, ...]) -> dict[str, Any]:
     stack, image = settings.encoder, image_settings_of(settings)
     assert isinstance(stack, TransformerSettings)
-    size = {"image_size": image.image_size, "patch_size": image.frontend.size, "num_channels": image.channels}
+    size = {"image_size": image.image_size, "patch_size": image.embedding.size, "num_channels": image.channels}
     return {**stack_json(stack), "qkv_bias": True, **size, **labels_json(labels)}
 
 

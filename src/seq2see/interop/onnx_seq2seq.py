@@ -25,7 +25,7 @@ from seq2see.core.batch import Sequences
 from seq2see.core.files import sync_folder, write_json
 from seq2see.interop.exportable import ExportableModel, require_seq2seq, require_transformers
 from seq2see.interop.folders import atomic_folder, require_packages
-from seq2see.layers.masks import MayLook
+from seq2see.layers.masks import AttentionMask
 from seq2see.models.seq2seq import Seq2Seq
 from seq2see.models.settings import ModelSettings
 from seq2see.sequences.tokenizers import BOS, EOS, PAD
@@ -67,8 +67,8 @@ class StepGraph(nn.Module):
         past_length, new = past[0].size(2), tokens.size(1)
         positions = past_length + torch.arange(new)
         source_positions = torch.arange(memory[0].size(2))
-        cross_attention_mask = MayLook((source_positions < lengths[:, None])[:, None, None, :])
-        attention_mask = MayLook((torch.arange(past_length + new) <= positions[:, None])[None, None])
+        cross_attention_mask = AttentionMask((source_positions < lengths[:, None])[:, None, None, :])
+        attention_mask = AttentionMask((torch.arange(past_length + new) <= positions[:, None])[None, None])
         hidden_states = self.model.target.embed_at(tokens, positions[None])
         valid = torch.ones_like(tokens, dtype=torch.bool)
         present: list[Tensor] = []

@@ -21,11 +21,11 @@ def positions_needed(stored: ExportableModel) -> int:
 
 
 @torch.no_grad()
-def position_table(frontend: TokenEmbedding, rows: int) -> Tensor:
+def position_table(embedding: TokenEmbedding, rows: int) -> Tensor:
     """(time, width): what the frontend adds to a token at each time.
 
     Learned positions repeat their last vector beyond what was learned, as the model itself does.
     """
-    times = torch.arange(rows, device=frontend.table.weight.device)[None]
-    table = frontend.positions(times)[0]
+    times = torch.arange(rows, device=embedding.table.weight.device)[None]
+    table = embedding.positions(times)[0]
     return table.expand(rows, -1).float().cpu().contiguous()

@@ -39,7 +39,7 @@ VITS = ("vit", "deit")
 END_OF_TEXT = "<|endoftext|>"
 DEFAULT_MAX_NEW_TOKENS = 64
 """New tokens, if nobody says how many."""
-DEFAULT_TOP_K = {"blanks": 5, "blanks-and-pairs": 5, "tags": 1}
+DEFAULT_TOP_K = {"masked-tokens": 5, "masked-tokens-nsp": 5, "tags": 1}
 """How many likely answers are told by a model that only reads, if it does not tell all."""
 
 
@@ -63,10 +63,10 @@ def read_pretrained(folder: Path) -> PretrainedModel:
         raise UserError(what, location=config.location, hint=hint)
     if is_timm(config.tree):
         return _vit(timm_vit(config, SafetensorsFiles(folder)))
-    kind, known = config.require("model_type"), (*LAYOUTS, "bert", *VITS)
-    if kind not in known:
+    kind, model_types = config.require("model_type"), (*LAYOUTS, "bert", *VITS)
+    if kind not in model_types:
         # No likeness of names: RoBERTa, DistilBERT and GPT-J are no BERT and no GPT-2, whatever they are called.
-        what = f"We have no layers for the model_type '{kind}'; there are {', '.from_external(known)}."
+        what = f"We have no layers for the model_type '{kind}'; there are {', '.join(model_types)}."
         raise UserError(what, location=config.location, hint="Give a folder of one of these.")
     weights = SafetensorsFiles(folder)
     if kind in VITS:
@@ -91,7 +91,7 @@ def _bert(folder: Path, config: JsonConfig, weights: TensorReader, tokenizer: di
     settings, size, known = bert_settings(config, folder), config.positive_int("vocab_size"), _vocabulary(tokenizer)
     _check_size(config, known, size)
     numbers, labels = bert_token_ids(config, known, size), tuple[str, ...]()
-    if settings.target.kind.startswith("blanks") and numbers.mask_id is None:
+    if settings.target.kind.startswith("masked-tokens") and numbers.mask_id is None:
         hint = "Put the tokenizer of this model beside its weights."
         what = f"The tokenizer has no {MASK_TEXT}, so nothing can be asked for."
         raise UserError(what, location=config.location, hint=hint)
@@ -132,7 +132,7 @@ def _load_weights(
     ours = {}
     for mapping in mappings:
         joined = mapping.from_external([weights.read(names[name]) for name in mapping.external])
-        ours[mapping.key] = numbers.key(joined) if mapping.is_vocabulary_table else joined
+        ours[mapping.key] = numbers.reorder_rows(joined) if mapping.is_vocabulary_table else joined
     load_named_tensors(module, ours)
 
 
@@ -162,7 +162,7 @@ def _token_ids(config: JsonConfig, tokenizer: dict[str, Any]) -> TokenIdMap:
         )
     model = tokenizer["model"]  # a unigram model names its unknown piece by number
     unk = model["unk_id"] if "unk_id" in model else known.get(str(model.get("unk_token")))
-    return TokenIdMap.of(size, bos_id=bos_id, end=end, padding=padding, unknown=unk)
+    return TokenIdMap.of(size, bos_id=bos_id, eos_id=end, padding=padding, unk_id=unk)
 
 
 def _check_size(config: JsonConfig, known: dict[str, int], size: int) -> None:

@@ -23,7 +23,7 @@ from seq2see.sequences.pretrained_tokenizer import DOWNLOAD_AGAIN
 # What we have no part for, and the value with which it does nothing; also what is meant where it is not said.
 REQUIRED_VALUES = {"qkv_bias": True}
 POOLING_BY_ARCHITECTURE = {
-    "ViTForImageClassification": "class-token",
+    "ViTForImageClassification": "cls",
     "DeiTForImageClassification": "distilled",
     "DeiTForImageClassificationWithTeacher": "distilled",
     "ViTModel": "",
@@ -57,9 +57,9 @@ def hugging_face_vit(folder: Path, config: JsonConfig, weights: TensorReader) ->
         "width": width,
         "depth": config.positive_int("num_hidden_layers", 12),
         "heads": config.positive_int("num_attention_heads", 12),
-        "expansion": config.positive_int("intermediate_size", 3072) / width,
-        "epsilon": config.get("layer_norm_eps", 1e-12),
-        "think": HF_ACTIVATIONS[activation],
+        "mlp_ratio": config.positive_int("intermediate_size", 3072) / width,
+        "norm_eps": config.get("layer_norm_eps", 1e-12),
+        "activation": HF_ACTIVATIONS[activation],
         "dropout": config.get("hidden_dropout_prob", 0.0),
     }
     side, size, channels = (
@@ -115,11 +115,11 @@ def timm_vit(config: JsonConfig, weights: TensorReader) -> ViTCheckpoint:
     width, channels, size, _ = _shape(shapes, "patch_embed.proj.weight", 4, config.location)
     encoder = _stack(shapes, r"blocks\.(\d+)\.", "blocks.0.mlp.fc1.bias", width, config.location) | {
         "heads": width // next((wide for word, wide in HEAD_DIMS.items() if word in name), 64),
-        "think": "gelu",
+        "activation": "gelu",
     }
     heads = config_values.get("num_heads", None)
     encoder |= {"heads": heads} if heads else {}
-    pooling = "distilled" if "dist_token" in shapes else "class-token"
+    pooling = "distilled" if "dist_token" in shapes else "cls"
     side, mean, std = _timm_normalization(config_values, channels)
     settings = vit_settings((side, size, channels), encoder, pooling, config.location)
     named = config_values.get("label_names", None)
@@ -165,7 +165,7 @@ def google_vit(path: Path) -> ViTCheckpoint:
     first = names.block.format(0)
     _, heads, _ = _shape(shapes, f"{first}{names.look[0]}/kernel", 3, location)
     encoder = _stack(shapes, r"encoderblock_(\d+)/", f"{first}{names.fc1}/bias", width, location)
-    encoder |= {"heads": heads, "think": "gelu-tanh"}
+    encoder |= {"heads": heads, "activation": "gelu-tanh"}
     pooling = _pooling(names, shapes)
     grid = isqrt(positions)  # one that is no square has a class token among them
     settings = vit_settings((grid * size, size, channels), encoder, pooling, location)
@@ -182,7 +182,7 @@ def _pooling(names: LayoutNames, shapes: Mapping[str, tuple[int, ...]]) -> str:
         return "attention"
     if "cls" not in shapes:
         return "mean"
-    return "pre-logits" if f"{names.pre_logits}/kernel" in shapes else "class-token"
+    return "pre-logits" if f"{names.pre_logits}/kernel" in shapes else "cls"
 
 
 def _shape(shapes: Mapping[str, tuple[int, ...]], name: str, axes: int, location: str) -> tuple[int, ...]:
@@ -200,13 +200,13 @@ def _stack(
     """The shape of the blocks, as the names and shapes of their weights tell it."""
     numbers = {int(found[1]) for name in shapes if (found := re.search(block, name))}
     mlp_ratio = _shape(shapes, hidden, 1, location)[0] / width
-    return {"width": width, "depth": len(numbers), "expansion": mlp_ratio, "epsilon": FLAX_NORM_EPS, "dropout": 0.0}
+    return {"width": width, "depth": len(numbers), "mlp_ratio": mlp_ratio, "norm_eps": FLAX_NORM_EPS, "dropout": 0.0}
 
 
 def vit_settings(image: tuple[int, int, int], encoder: Mapping[str, Any], pooling: str, location: str) -> ModelSettings:
     """The settings of a ViT; `image` is its side, that of a patch, and the channels of a pixel."""
     side, size, channels = image
-    target = {"kind": "image-label", "summary": pooling} if pooling else {"kind": "vector", "summary": "first"}
-    source = {"kind": "image", "side": side, "channels": channels, "frontend": {"kind": "patches", "size": size}}
+    target = {"kind": "image-label", "pooling": pooling} if pooling else {"kind": "embedding", "pooling": "cls"}
+    source = {"kind": "image", "image_size": side, "channels": channels, "embedding": {"kind": "patches", "size": size}}
     tree = {"source": source, "target": target, "encoder": {"kind": "transformer", **encoder}}
     return read_tree(ModelSettings, tree, location=location)

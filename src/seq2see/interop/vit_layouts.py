@@ -139,7 +139,7 @@ def vit_mappings(
 ) -> Iterator[WeightMapping]:
     """All weights of a ViT with so many positions, and so many labels if it has any."""
     image, stack, target = _vit_settings(settings)
-    width, size = stack.width, image.frontend.size
+    width, size = stack.width, image.embedding.size
     into = image.channels * size * size
     shape = (size, size, image.channels, width) if names.transpose else (width, image.channels, size, size)
     weight, bias = (names.patch_embedding + names.suffixes[part] for part in ("weight", "bias"))
@@ -158,7 +158,7 @@ def vit_mappings(
         return
     if target.pooling == "pre-logits":
         yield from _linear(names, "map_head.pre_logits", (names.pre_logits,), width, width)
-    if target.pooling == "attention":
+    if target.pooling == "map":
         yield from _attention_pooling(names, stack)
     for key, external in list(zip(HEADS, names.heads, strict=False))[: 2 if target.pooling == "distilled" else 1]:
         yield from _linear(names, key, (external,), num_labels, width)
@@ -186,8 +186,8 @@ def _attention_pooling(names: LayoutNames, stack: TransformerSettings) -> Iterat
     width, prefix = stack.width, names.map_head
     attention = f"{prefix}MultiHeadDotProductAttention_0"
     yield PermutedMapping("map_head.question", (f"{prefix}probe",), ((1, 1, width),), own_shape=(1, width))
-    yield from _head_projections(names, "map_head.look.queries", (f"{attention}/query",), stack)
-    yield from _head_projections(names, "map_head.look.keys_values", (f"{attention}/key", f"{attention}/value"), stack)
+    yield from _head_projections(names, "map_head.look.q_proj", (f"{attention}/query",), stack)
+    yield from _head_projections(names, "map_head.look.kv_proj", (f"{attention}/key", f"{attention}/value"), stack)
     yield from _output_projection(names, "map_head.look.output", f"{attention}/out", stack)
     yield from _norm(names, "map_head.norm", f"{prefix}LayerNorm_0", width)
     yield from _linear(names, "map_head.think.fc1", (f"{prefix}MlpBlock_0/Dense_0",), stack.feed_forward_width, width)

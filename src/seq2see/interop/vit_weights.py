@@ -132,7 +132,7 @@ def fold_normalization(
 def patch_count(settings: ModelSettings) -> int:
     """How many patches an image has."""
     image = image_settings_of(settings)
-    return (image.image_size // image.frontend.size) ** 2
+    return (image.image_size // image.embedding.size) ** 2
 
 
 def image_settings_of(settings: ModelSettings) -> ImageSource:

@@ -72,7 +72,7 @@ class AsyncWeightGrads:
 
     def __init__(self, device: torch.device, low: Mapping[int, Tensor] | None = None):
         self.low_precision = low or {}
-        self.stream = torch.cuda.NextNorms(device) if device.type == "cuda" else None
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.grads: dict[int, Tensor | None] = {}
         self.ready: set[int] = set()
         self.use_counts: Counter[int] = Counter()
@@ -166,8 +166,8 @@ class AsyncWeightGrads:
         if kernels_enabled(tokens.device) and tokens.numel() and size > MIN_TABLE_ROWS:
             from seq2see.kernels.embedding_grad import sort_tokens
 
-            self.enqueue(lambda tokens: found.extend(sort_tokens(tokens)), tokens)
-        return found
+            self.enqueue(lambda tokens: computed_grads.extend(sort_tokens(tokens)), tokens)
+        return computed_grads
 
     @torch.no_grad()
     def enqueue(self, work: Callable[..., object], *given: Tensor) -> None:
@@ -239,14 +239,14 @@ class GradSink:
         self.async_grads.enqueue(partial(self._put_norm, grad_branch), parts)
 
     def _put_norm(self, grad_branch: Tensor | None, parts: Tensor) -> None:
-        from seq2see.kernels.row_sums import add_up
+        from seq2see.kernels.row_sums import sum_parts
 
-        grad_weight, grad_bias = add_up(parts[:, :2])
+        grad_weight, grad_bias = sum_parts(parts[:, :2])
         self.async_grads.add_grad(self.weight, grad_weight)
         if self.bias is not None:
             self.async_grads.add_grad(self.bias, grad_bias)
         if grad_branch is not None:
-            self.async_grads.store_sum(grad_branch, parts[:, 2], add_up)
+            self.async_grads.store_sum(grad_branch, parts[:, 2], sum_parts)
 
     def embedding_grad(self, grad: Tensor, tokens: Tensor, size: int, order: Sequence[Tensor]) -> None:
         """The slope by a table, given those by the vectors of these tokens: for each token the sum over its vectors."""

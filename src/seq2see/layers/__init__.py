@@ -1,1 +1,1 @@
-"""Building blocks, tensors in and tensors out: masks, positions, attention, cells, norms, feed-forward."""
+"""Layers: masks, position encodings, attention, recurrent cells, norms, feed-forward, convolutions, pooling."""

@@ -1,7 +1,7 @@
-"""Reading through a window: a convolution over time, as an encoder's alternative to recurrence.
+"""The gated convolutional block: a convolution over time, as an alternative to recurrence in an encoder.
 
-A convolution of width k sees k neighbors at once, all places in parallel; d of them on top of each other
-see d·(k − 1) + 1 places.
+A convolution with a kernel of size k covers k positions, and computes all positions in parallel. A stack of d such
+convolutions has a receptive field of d·(k − 1) + 1 positions.
 """
 
 from __future__ import annotations
@@ -15,25 +15,24 @@ from seq2see.layers.padding import zero_padding
 
 
 class ConvolutionBlock(nn.Module):
-    """A convolution over time, a gate, and a way around both; Gehring et al. 2017, section 3.2.
+    """A convolution over time, a gated linear unit, and a residual connection (Gehring et al. 2017, section 3.2).
 
-    The convolution gives two vectors for each place; the gated linear unit lets the first through as far
-    as the sigmoid of the second allows: a ⊙ σ(b). The sum with the input is divided by √2, which
-    keeps its variance.
+    The convolution computes two vectors a and b for each position; the gated linear unit is a ⊙ σ(b). The sum with the
+    input is divided by √2, so that its variance stays the same.
     """
 
     def __init__(self, width: int, kernel: int, dropout: float = 0.0):
         super().__init__()
         if kernel % 2 == 0:
-            raise UserError(f"A window of {kernel} places has no middle.", hint=f"Make the kernel {kernel + 1}.")
+            raise UserError(f"A kernel of size {kernel} has no center.", hint=f"Make the kernel {kernel + 1}.")
         self.dropout = nn.Dropout(dropout)
         self.convolution = nn.Conv1d(width, 2 * width, kernel, padding=kernel // 2)
 
     def forward(self, vectors: Sequences) -> Sequences:
-        """The same number of vectors, each informed by its neighbors; zeros at the padding."""
-        # The convolution looks across the end of a row: what stands there must be the same zeros as
-        # beyond the edge of the tensor, or the amount of padding would matter.
+        """One vector for each position, computed from its neighbors as well; zeros at padded positions."""
+        # The kernel reaches past the end of a row. The padding there must be zero, as it is past the edge of the
+        # tensor, or the output would depend on the amount of padding.
         vectors = zero_padding(vectors)
-        windows = self.convolution(self.dropout(vectors.values).mT).mT
-        gated = functional.glu(windows, dim=-1)
+        outputs = self.convolution(self.dropout(vectors.values).mT).mT
+        gated = functional.glu(outputs, dim=-1)
         return zero_padding(Sequences((vectors.values + gated) * 0.5**0.5, vectors.lengths))

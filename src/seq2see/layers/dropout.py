@@ -1,6 +1,7 @@
-"""Dropout: numbers fall out at random while training, so that nothing relies on one of them alone.
+"""Dropout and its variants: variational dropout, embedding dropout, drop path.
 
-Srivastava et al. 2014. What remains is scaled up by 1 / (1 - p), so that sums stay what they were.
+In training, dropout zeroes elements at random, so that no unit relies on a single other one (Srivastava et al. 2014).
+The other elements are multiplied by 1 / (1 - p), so that the expected sum stays the same.
 """
 
 from __future__ import annotations
@@ -11,49 +12,49 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 RANDOM_BITS = 16
-"""Random bits that decide about one number: its chance is exact to 1 / 65,536."""
+"""The number of random bits for each element, so that the probability is exact to 1 / 65,536."""
 
 
 class Dropout(nn.Dropout):
-    """torch's dropout, with cheaper coins on a CPU.
+    """torch's dropout, with cheaper random numbers on a CPU.
 
-    There torch draws a coin for each number, one after another, which takes longer than many a layer. A 64-bit
-    draw costs the same and is cut into four coins.
+    On a CPU, torch draws one random number for each element, one after another, which takes longer than many layers. A
+    64-bit draw takes the same time, and serves four elements.
     """
 
     def forward(self, inputs: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """The numbers with a share p of them set to zero, in training."""
+        """In training, zero each element with probability p."""
         if not self.training or self.p == 0 or inputs.device.type != "cpu" or torch.compiler.is_compiling():
             return super().forward(inputs)
         return inputs * self._scales(inputs)
 
     def _scales(self, like: Tensor) -> Tensor:
-        """0 for a number that falls out, 1 / (1 - p) for one that stays."""
+        """The factor of each element: 0 if it is dropped, else 1 / (1 - p)."""
         draws = torch.empty(-(-like.numel() * RANDOM_BITS // 64), dtype=torch.int64)
-        coins = draws.random_(-(2**63), None).view(torch.int16)[: like.numel()].view(like.shape)
-        stays = coins >= round(self.p * 2**RANDOM_BITS) - 2 ** (RANDOM_BITS - 1)
-        return stays.to(like.dtype).mul_(1 / (1 - self.p))
+        random_bits = draws.random_(-(2**63), None).view(torch.int16)[: like.numel()].view(like.shape)
+        mask = random_bits >= round(self.p * 2**RANDOM_BITS) - 2 ** (RANDOM_BITS - 1)
+        return mask.to(like.dtype).mul_(1 / (1 - self.p))
 
 
 class VariationalDropout(Dropout):
-    """Dropout whose choice holds for all times of a row: y_t = m ⊙ x_t, with one mask m for each row.
+    """Dropout with the same mask at all time steps of a row: y_t = m ⊙ x_t, with one mask m for each row.
 
-    Gal & Ghahramani 2016, section 4.1 ("variational"); Merity et al. 2018, section 4.2 ("locked"). Were it drawn anew
-    at every time, a recurrent layer above would see a number flicker, and learn to average over time instead.
+    Gal & Ghahramani 2016, section 4.1 ("variational"); Merity et al. 2018, section 4.2 ("locked"). With a new mask at
+    every time step, a recurrent layer above would learn to average over time instead.
     """
 
     def forward(self, inputs: Float[Tensor, "row time width"]) -> Float[Tensor, "row time width"]:
-        """The numbers with a share p of each row's columns set to zero, in training."""
+        """In training, zero each feature of a row with probability p, at all time steps of the row."""
         if not self.training or self.p == 0:
             return inputs
         return inputs * super().forward(torch.ones_like(inputs[:, :1]))
 
 
 class EmbeddingDropout(nn.Module):
-    """Whole words fall out: wherever one of them stands in the batch, its vector is zero.
+    """Dropout of whole tokens of the vocabulary: the embedding of a dropped token is zero wherever it occurs.
 
-    Gal & Ghahramani 2016, section 4.2; Merity et al. 2018, section 4.3. It is dropout on the rows of the table, drawn
-    once a step, so words that stay are scaled by 1 / (1 - p). A head that shares the table is not touched.
+    Gal & Ghahramani 2016, section 4.2; Merity et al. 2018, section 4.3. It is dropout on the rows of the embedding
+    matrix, drawn once a step; embeddings of other tokens are multiplied by 1 / (1 - p). A tied head is not affected.
     """
 
     def __init__(self, p: float):
@@ -63,22 +64,22 @@ class EmbeddingDropout(nn.Module):
     def forward(
         self, vectors: Float[Tensor, "row time width"], tokens: Int[Tensor, "row time"], vocab_size: int
     ) -> Float[Tensor, "row time width"]:
-        """The vectors of these tokens, out of so many words, less those of the words that fall out."""
+        """In training, zero the embeddings of the tokens that are dropped from a vocabulary of `vocab_size`."""
         if not self.training or self.dropout.p == 0:
             return vectors
         return vectors * functional.embedding(tokens, self.dropout(vectors.new_ones(vocab_size, 1)))
 
 
 class DropPath(Dropout):
-    """What a part adds to the stream falls out for whole rows: these go around the part, and the stack is less deep.
+    """Drop path: the output of a sublayer is zeroed for whole rows, so that they skip the sublayer.
 
-    Stochastic depth (Huang et al. 2016, eq. 2). They toss one coin for the batch and scale at the end; here each row
-    has its own, and what stays is scaled up at once, as in all dropout. Rows of different length that lie on one line
-    (`layers/unpadding.py`) share a coin.
+    Stochastic depth (Huang et al. 2016, eq. 2). The paper makes one random decision for a batch and scales in
+    evaluation. Here the decision is made for each row, and rows that are kept are scaled in training, as in all
+    dropout. Rows of different length that are unpadded to one line (`layers/unpadding.py`) share one decision.
     """
 
     def forward(self, inputs: Float[Tensor, "row time width"]) -> Float[Tensor, "row time width"]:
-        """The numbers with a share p of the rows set to zero, in training."""
+        """In training, zero each row with probability p."""
         if not self.training or self.p == 0:
             return inputs
         return inputs * super().forward(inputs.new_ones(len(inputs), 1, 1))

@@ -1,4 +1,4 @@
-"""Thinking: the same small network applied to every position on its own."""
+"""Feed-forward layers: two linear layers with an activation between them, applied to every position by itself."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
     "gelu-tanh": partial(functional.gelu, approximate="tanh"),
 }
-"""What those without a gate do between their two products, by itself."""
+"""The activation functions of feed-forward layers without a gate."""
 
 
 class FeedForward(nn.Module):
-    """max(0, x W₁ + b₁) W₂ + b₂ (Vaswani et al. 2017, eq. 2): widen, keep what is positive, narrow again."""
+    """max(0, x W₁ + b₁) W₂ + b₂ (Vaswani et al. 2017, eq. 2): linear layer, ReLU, linear layer."""
 
     activation = "relu"
 
@@ -36,24 +36,24 @@ class FeedForward(nn.Module):
         self.down_proj = nn.Linear(hidden, width)
 
     def forward(self, vectors: Vectors) -> Vectors:
-        """Each position by itself; nothing passes between positions here."""
+        """Transform each position by itself; no information passes between positions."""
         if not can_use_kernels(vectors):
             return self.down_proj(ACTIVATIONS[self.activation](self.up_proj(vectors)))
         from seq2see.kernels.fused_feed_forward import FusedFeedForward
 
         weights = (self.up_proj.weight, self.up_proj.bias, self.down_proj.weight, self.down_proj.bias)
-        found: Tensor = FusedFeedForward.apply(*(each.bfloat16() for each in (vectors, *weights)), self.activation)
-        return found
+        output: Tensor = FusedFeedForward.apply(*(each.bfloat16() for each in (vectors, *weights)), self.activation)
+        return output
 
 
 class GeluFeedForward(FeedForward):
-    """The same with x Φ(x) instead of max(0, x), Φ the normal distribution (GELU, Hendrycks & Gimpel 2016, eq. 1)."""
+    """Feed-forward with GELU, x Φ(x) with Φ the normal distribution function (Hendrycks & Gimpel 2016, eq. 1)."""
 
     activation = "gelu"
 
 
 class GeluTanhFeedForward(FeedForward):
-    """GELU with Φ approximated by a tanh (their section 2), as GPT-2 has it."""
+    """Feed-forward with GELU whose Φ is approximated by a tanh (Hendrycks & Gimpel 2016, section 2), as in GPT-2."""
 
     activation = "gelu-tanh"
 
@@ -63,17 +63,17 @@ Hidden = Float[Tensor, "row time hidden"]
 
 
 def swiglu(projected: GateAndValues) -> Hidden:
-    """silu(a) ⊙ b, of vectors whose first half is a and whose second half is b; silu(a) = a σ(a)."""
+    """silu(a) ⊙ b, where a is the first half of each vector, b the second half, and silu(a) = a σ(a)."""
     gate, values = projected.chunk(2, dim=-1)
     return functional.silu(gate) * values
 
 
 class SwiGLUFunction(torch.autograd.Function):
-    """The same, whose slopes are written to where they belong: autograd would put the halves together in the end."""
+    """`swiglu` whose backward pass writes both halves of the gradient into one tensor; autograd would concatenate."""
 
     @staticmethod
     def forward(ctx: Any, projected: GateAndValues) -> Hidden:
-        """As `swiglu`, and keep how far the gate was open."""
+        """Compute `swiglu`; silu(a) is stored for the backward pass."""
         gate, values = projected.chunk(2, dim=-1)
         activated = functional.silu(gate)
         ctx.save_for_backward(projected, activated)
@@ -82,7 +82,7 @@ class SwiGLUFunction(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Hidden) -> GateAndValues:
-        """By a: slope ⊙ b ⊙ silu'(a); by b: slope ⊙ silu(a)."""
+        """The gradient by a is grad_output ⊙ b ⊙ silu'(a); the gradient by b is grad_output ⊙ silu(a)."""
         projected, activated = ctx.saved_tensors
         gate, values = projected.chunk(2, dim=-1)
         grad_input = torch.empty_like(projected)
@@ -94,9 +94,9 @@ class SwiGLUFunction(torch.autograd.Function):
 
 
 class GatedFeedForward(nn.Module):
-    """(silu(x W) ⊙ x V) W₂: SwiGLU (Shazeer 2020, eq. 6; Llama). One half opens a gate for the other.
+    """(silu(x W) ⊙ x V) W₂: SwiGLU (Shazeer 2020, eq. 6; Llama). One half is the gate of the other half.
 
-    Like its paper it has no biases. `up_proj` holds both W and V.
+    As in the paper, there are no biases. `up_proj` holds both W and V.
     """
 
     def __init__(self, width: int, hidden: int):
@@ -105,9 +105,9 @@ class GatedFeedForward(nn.Module):
         self.down_proj = nn.Linear(hidden, width, bias=False)
 
     def forward(self, vectors: Vectors) -> Vectors:
-        """Each position by itself."""
+        """Transform each position by itself."""
         projected = self.up_proj(vectors)
-        # A compiler puts everything where it belongs by itself.
+        # torch.compile finds a backward pass without a concatenation by itself.
         gated = swiglu(projected) if torch.compiler.is_compiling() else SwiGLUFunction.apply(projected)
         return self.down_proj(gated)
 

@@ -1,8 +1,8 @@
-"""Who may look at whom.
+"""Attention masks: which query may attend to which key.
 
-One convention everywhere: True means *may look*. A mask is a sentence made of small words joined by
-`&`: `causal_mask() & padding_mask(memory)`. The causal word stays a description until it reaches the attention
-kernel, because fused kernels have a faster way to be causal than reading a table.
+One convention everywhere: True means that the query *may attend* to the key. Masks are combined with `&`:
+`causal_mask() & padding_mask(memory)`. A causal mask is a flag and no tensor until it reaches the attention kernel,
+because fused kernels compute causal attention faster from a flag than from a dense mask.
 """
 
 from __future__ import annotations
@@ -18,83 +18,83 @@ from seq2see.core.batch import DenseSequences, PackedSequences, Sequences
 
 
 @dataclass(frozen=True)
-class MayLook:
-    """A table of who may look at whom (None: everyone at everyone), and whether the future is hidden."""
+class AttentionMask:
+    """A boolean mask of queries and keys (None: no key is hidden), and whether later keys are hidden as well."""
 
     mask: Bool[Tensor, "#row 1 #query key"] | None = None
-    causal_mask: bool = False
+    causal: bool = False
     additive: Float[Tensor, "#row 1 #query key"] | None = None
-    """The table as numbers to add to scores: nothing, or very much less (see `with_additive_mask`)."""
+    """The mask as numbers that are added to the scores: 0, or a very negative number (see `with_additive_mask`)."""
     attention_bias: Float[Tensor, "#row head #query key"] | None = None
-    """What is added to the scores of each head, where attention is told how far away a key stands."""
+    """A bias that is added to the scores of each head, such as the distance penalty of ALiBi."""
 
-    def __and__(self, other: MayLook) -> MayLook:
-        tables = [mask.mask for mask in (self, other) if mask.mask is not None]
-        joined = reduce(torch.logical_and, tables) if tables else None
-        return MayLook(joined, self.causal_mask or other.causal_mask)
+    def __and__(self, other: AttentionMask) -> AttentionMask:
+        masks = [each.mask for each in (self, other) if each.mask is not None]
+        combined = reduce(torch.logical_and, masks) if masks else None
+        return AttentionMask(combined, self.causal or other.causal)
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing is hidden from anyone."""
-        return self.mask is None and not self.causal_mask
+        """Whether every query may attend to every key."""
+        return self.mask is None and not self.causal
 
     def to_dense(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "#row 1 query key"]:
-        """The whole table, written out."""
+        """The boolean mask of all queries and keys, with the causal part written out."""
         full_mask = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=device)
-        if self.causal_mask:
+        if self.causal:
             full_mask = full_mask.tril()
         return full_mask if self.mask is None else full_mask & self.mask
 
 
-def with_additive_mask(attention_mask: MayLook, vectors: Float[Tensor, "..."]) -> MayLook:
-    """The same with its table as numbers, which is what a GPU's kernels add: made once for a whole stack of layers."""
-    if not vectors.is_cuda or attention_mask.mask is None or attention_mask.causal_mask:
+def with_additive_mask(attention_mask: AttentionMask, vectors: Float[Tensor, "..."]) -> AttentionMask:
+    """The mask with its additive form, which GPU kernels need: computed once for all layers of a stack."""
+    if not vectors.is_cuda or attention_mask.mask is None or attention_mask.causal:
         return attention_mask
     dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else vectors.dtype
-    # Half of the most negative number, so that adding a score to it cannot make it infinite.
+    # Half of the most negative number, so that the sum with a score cannot become infinite.
     additive = torch.zeros_like(attention_mask.mask, dtype=dtype).masked_fill(
         ~attention_mask.mask, torch.finfo(dtype).min / 2
     )
     return replace(attention_mask, additive=additive)
 
 
-def full_mask() -> MayLook:
-    """All may look at all."""
-    return MayLook()
+def full_mask() -> AttentionMask:
+    """Every query may attend to every key."""
+    return AttentionMask()
 
 
-def causal_mask() -> MayLook:
-    """A query at time t may look at keys up to time t, itself included.
+def causal_mask() -> AttentionMask:
+    """A query at position t may attend to keys up to position t, its own included.
 
-    The notes forbid time t itself; with inputs shifted right by <bos> that would leave the first row
-    with nothing to look at.
+    The course notes exclude position t itself. Here the inputs are shifted right by <bos>, so that the first position
+    would have no key to attend to.
     """
-    return MayLook(causal_mask=True)
+    return AttentionMask(causal=True)
 
 
-def document_mask(queries: PackedSequences, keys: PackedSequences) -> MayLook:
-    """Where several texts lie on a line: only at the text with the same number; padding may look anywhere."""
-    own, other = queries.document_ids[:, :, None], keys.document_ids[:, None, :]
-    return MayLook(((own == other) | (own == 0))[:, None])
+def document_mask(queries: PackedSequences, keys: PackedSequences) -> AttentionMask:
+    """In packed rows: a query may attend to keys of the same document; padding may attend to every key."""
+    query_ids, key_ids = queries.document_ids[:, :, None], keys.document_ids[:, None, :]
+    return AttentionMask(((query_ids == key_ids) | (query_ids == 0))[:, None])
 
 
-def causal_document_mask(line: PackedSequences) -> MayLook:
-    """Where several texts lie on a line: only at one's own text, up to oneself."""
-    same = line.document_ids[:, :, None] == line.document_ids[:, None, :]
-    return MayLook((same & (line.position_ids[:, None, :] <= line.position_ids[:, :, None]))[:, None])
+def causal_document_mask(packed: PackedSequences) -> AttentionMask:
+    """In packed rows: a query may attend to keys of the same document, up to its own position."""
+    same = packed.document_ids[:, :, None] == packed.document_ids[:, None, :]
+    return AttentionMask((same & (packed.position_ids[:, None, :] <= packed.position_ids[:, :, None]))[:, None])
 
 
-def padding_mask(sequences: Sequences) -> MayLook:
-    """Only at keys that are data, not padding: at all of them, if the rows are known to be whole."""
-    return full_mask() if isinstance(sequences, DenseSequences) else MayLook(sequences.padding_mask[:, None, None, :])
+def padding_mask(sequences: Sequences) -> AttentionMask:
+    """Only keys that are data may be attended to, not padding; `DenseSequences` have no padding to hide."""
+    return full_mask() if isinstance(sequences, DenseSequences) else AttentionMask(sequences.valid[:, None, None, :])
 
 
 def next_position_ids(first: Int[Tensor, "row"], count: int) -> Int[Tensor, "row count"]:
-    """Each row's next `count` times; the first alone is there already."""
+    """The next `count` position ids of each row, from `first` on."""
     return first[:, None] if count == 1 else first[:, None] + torch.arange(count, device=first.device)
 
 
-def cache_mask(position_ids: Int[Tensor, "row query"], max_length: int) -> MayLook:
-    """Each query stands at its own time in a cache with `max_length` places and sees what lies up to it."""
-    places = torch.arange(max_length, device=position_ids.device)
-    return MayLook((places <= position_ids[:, :, None])[:, None])
+def cache_mask(position_ids: Int[Tensor, "row query"], max_length: int) -> AttentionMask:
+    """Each query may attend to the positions of a cache of `max_length` up to its own position id."""
+    cache_positions = torch.arange(max_length, device=position_ids.device)
+    return AttentionMask((cache_positions <= position_ids[:, :, None])[:, None])

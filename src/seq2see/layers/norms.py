@@ -1,15 +1,15 @@
-"""Norms: keeping vectors at a steady scale, and over which axis the statistics run.
+"""Normalization layers: LayerNorm, RMSNorm, BatchNorm with padding, PowerNorm.
 
-All but RMSNorm and PowerNorm are (x - mean) / √(variance + ε), times a learned scale, plus a learned shift.
-Of vectors (row, time, width) the means are (row, time, 1) for LayerNorm, one for each token, and
-(1, 1, width) for BatchNorm. A mean for each row, (row, 1, 1), as the notes have it, would tell a token
-of those that come after it.
+All but RMSNorm and PowerNorm compute (x - mean) / √(variance + ε), times a learned scale, plus a learned shift. They
+differ in the axes of their statistics. For vectors (row, time, width), the means are (row, time, 1) for LayerNorm, one
+for each token, and (1, 1, width) for BatchNorm. One mean for each row, (row, 1, 1), as in the course notes, would leak
+information of later tokens to earlier ones.
 
-Every norm is called as `norm(vectors, valid)`. LayerNorm and RMSNorm look at one position alone, so
-padding cannot touch them. BatchNorm and PowerNorm look at one coordinate over all positions of the
-batch; there padding would spoil the statistics, so they take only what `valid` marks. Comparing them
-answers why the Transformer uses LayerNorm: sentences of different length and content make the
-statistics of a batch jump from step to step.
+Every norm is called as `norm(vectors, valid)`. LayerNorm and RMSNorm use the statistics of one position, so padding
+has no influence on them. BatchNorm and PowerNorm use the statistics of one coordinate over all positions of the batch;
+padding would distort them, so they include only the positions that `valid` marks. A comparison of these norms shows why
+the Transformer uses LayerNorm: sentences of different length and content make the statistics of a batch vary strongly
+from step to step.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch.nn import functional as F
 from seq2see.kernels.async_weight_grad import precomputed_norm
 
 EPSILON = 1e-5
-"""Added under the root, so that a constant vector is not divided by zero."""
+"""The number added to the variance, so that a constant vector is not divided by zero."""
 
 
 def plain_layer_norm(
@@ -34,16 +34,16 @@ def plain_layer_norm(
     bias: Float[Tensor, "width"],
     eps: float = EPSILON,
 ) -> Float[Tensor, "row time width"]:
-    """Layer normalization written out: mean 0 and variance 1 within each vector (Ba et al. 2016, eq. 4)."""
+    """Layer normalization as its equation: mean 0 and variance 1 within each vector (Ba et al. 2016, eq. 4)."""
     mean = vectors.mean(-1, keepdim=True)
     variance = (vectors - mean).square().mean(-1, keepdim=True)
     return (vectors - mean) / (variance + eps).sqrt() * weight + bias
 
 
 class LayerNorm(nn.Module):
-    """Each vector gets mean 0 and variance 1 over its own width, then a learned scale and shift.
+    """Normalize each vector to mean 0 and variance 1 over its width, then apply a learned scale and shift.
 
-    The fused kernel of `plain_layer_norm`.
+    It runs torch's fused kernel; `plain_layer_norm` is the definition.
     """
 
     def __init__(self, width: int, eps: float = EPSILON) -> None:
@@ -54,7 +54,7 @@ class LayerNorm(nn.Module):
     def forward(
         self, vectors: Float[Tensor, "row time width"], valid: Bool[Tensor, "row time"]
     ) -> Float[Tensor, "row time width"]:
-        """Normalize each position by itself; `valid` is not needed."""
+        """Normalize each position by itself; `valid` is not used."""
         precomputed = precomputed_norm(self, vectors)
         return (
             F.layer_norm(vectors, self.weight.shape, self.weight, self.bias, self.eps)
@@ -66,14 +66,14 @@ class LayerNorm(nn.Module):
 def plain_rms_norm(
     vectors: Float[Tensor, "row time width"], weight: Float[Tensor, "width"], eps: float = EPSILON
 ) -> Float[Tensor, "row time width"]:
-    """Root-mean-square normalization written out (Zhang & Sennrich 2019, eq. 4): no mean is taken away."""
+    """Root-mean-square normalization as its equation (Zhang & Sennrich 2019, eq. 4): no mean is subtracted."""
     return vectors / (vectors.square().mean(-1, keepdim=True) + eps).sqrt() * weight
 
 
 class RMSNorm(nn.Module):
-    """LayerNorm without the mean and without the shift: only the length of a vector is made steady.
+    """LayerNorm without the mean and without the shift: only the length of each vector is normalized.
 
-    The fused kernel of `plain_rms_norm`.
+    It runs torch's fused kernel; `plain_rms_norm` is the definition.
     """
 
     def __init__(self, width: int, eps: float = EPSILON) -> None:
@@ -84,7 +84,7 @@ class RMSNorm(nn.Module):
     def forward(
         self, vectors: Float[Tensor, "row time width"], valid: Bool[Tensor, "row time"]
     ) -> Float[Tensor, "row time width"]:
-        """Normalize each position by itself; `valid` is not needed."""
+        """Normalize each position by itself; `valid` is not used."""
         precomputed = precomputed_norm(self, vectors)
         return F.rms_norm(vectors, self.weight.shape, self.weight, self.eps) if precomputed is None else precomputed
 
@@ -92,16 +92,16 @@ class RMSNorm(nn.Module):
 def masked_batch_mean(
     values: Float[Tensor, "row time width"], valid: Bool[Tensor, "row time"]
 ) -> Float[Tensor, "width"]:
-    """The mean of each coordinate over all real positions of the batch; 0 where there are none."""
-    # Filling, not multiplying by 0: a NaN in the padding times 0 is still NaN.
+    """The mean of each coordinate over all valid positions of the batch; 0 if there are none."""
+    # `masked_fill` and not a product with 0: a NaN in the padding times 0 is still NaN.
     return values.masked_fill(~valid[..., None], 0).sum((0, 1)) / valid.sum().clamp(min=1)
 
 
 class MaskedBatchNorm(nn.Module):
-    """Each coordinate gets mean 0 and variance 1 over the real positions of the batch (Ioffe & Szegedy 2015).
+    """Normalize each coordinate to mean 0 and variance 1 over the valid positions of a batch (Ioffe & Szegedy 2015).
 
-    Training uses the statistics of the batch at hand; evaluation uses running averages of them
-    (10 % new each step), so that the answer to one sentence does not depend on its neighbors.
+    Training uses the statistics of the current batch. Evaluation uses running averages of them (momentum 0.1), so that
+    the output for one sentence does not depend on the other sentences of its batch.
     """
 
     running_mean: Float[Tensor, "width"]
@@ -112,12 +112,12 @@ class MaskedBatchNorm(nn.Module):
         self.eps, self.momentum = eps, momentum
         self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
         self.register_buffer("running_mean", torch.zeros(width))
-        self.register_buffer("running_variance", torch.ones(width))
+        self.register_buffer("running_var", torch.ones(width))
 
     def forward(
         self, vectors: Float[Tensor, "row time width"], valid: Bool[Tensor, "row time"]
     ) -> Float[Tensor, "row time width"]:
-        """Normalize each coordinate over the batch; padded positions come out as the plain shift."""
+        """Normalize each coordinate over the batch; at padded positions the output is the bias."""
         padded = ~valid[..., None]
         wide = _at_least_float32(vectors).masked_fill(padded, 0)
         mean, variance = self.running_mean, self.running_var
@@ -131,7 +131,7 @@ class MaskedBatchNorm(nn.Module):
     def _update_running_stats(
         self, mean: Float[Tensor, "width"], variance: Float[Tensor, "width"], count: Int[Tensor, ""]
     ) -> None:
-        # A batch of n estimates the population's variance with n - 1; nothing is learned from an empty batch.
+        # The unbiased variance of n positions divides by n - 1; an empty batch changes no running statistic.
         unbiased = variance * count / (count - 1).clamp(min=1)
         momentum = self.momentum * (count > 0)
         self.running_mean += momentum * (mean - self.running_mean)
@@ -139,10 +139,10 @@ class MaskedBatchNorm(nn.Module):
 
 
 class _PowerNormFunction(torch.autograd.Function):
-    """Divide by a given quadratic mean; the backward pass is the one of Shen et al. (2020).
+    """Division by a given quadratic mean, with the backward pass of Shen et al. (2020).
 
-    Both passes use a statistic of the batch that may be swapped for a running one. With the batch's own
-    in both places this is PN-V and the gradient is exact; with running ones it is PN and approximate.
+    Each of the two passes uses a statistic of the batch or a running average of it. With the statistics of the batch
+    this is PN-V, and the gradient is exact; with running averages it is PN, and the gradient is approximate.
     """
 
     @staticmethod
@@ -161,26 +161,25 @@ class _PowerNormFunction(torch.autograd.Function):
         return normal
 
     @staticmethod
-    def backward(ctx: Any, gradient: Float[Tensor, "row time width"]) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad_output: Float[Tensor, "row time width"]) -> tuple[Tensor | None, ...]:
         normal, valid, root, momentum, warming_up = ctx.saved_tensors
-        ours, running = masked_batch_mean(gradient * normal, valid), ctx.running_grad
-        part = torch.where(warming_up, ours, running)  # Lambda of this batch, or nu of the past ones
-        corrected = (gradient - part * normal) / root
+        batch_mean, running_grad = masked_batch_mean(grad_output * normal, valid), ctx.running_grad
+        mean = torch.where(warming_up, batch_mean, running_grad)  # Lambda of this batch, or nu of the past ones
+        grad_input = (grad_output - mean * normal) / root
         # nu <- nu (1 - (1 - alpha) Gamma) + (1 - alpha) Lambda, with Gamma the mean square of `normal`
-        running += momentum * (ours - running * masked_batch_mean(normal.square(), valid))
-        return corrected, None, None, None, None, None
+        running_grad += momentum * (batch_mean - running_grad * masked_batch_mean(normal.square(), valid))
+        return grad_input, None, None, None, None, None
 
 
 class PowerNorm(nn.Module):
-    """BatchNorm for text: no mean is taken away, and a running quadratic mean divides (Shen et al. 2020).
+    """BatchNorm for text: no mean is subtracted, and the divisor is a running quadratic mean (Shen et al. 2020).
 
-    Which form this is: the paper's PN. In training the vectors of step t are divided by psi(t-1), the root
-    of a running average of the batches' mean squares, and the backward pass takes the part that would go
-    through that statistic from a running average nu(t-1) of past gradients. The first `warm_up` training
-    steps are the paper's PN-V (the batch's own quadratic mean, exact gradient) while both averages settle.
-    Evaluation divides by psi. The extra scaling of each vector that the authors' program puts in front
-    (their "layer scale") is left out. Both averages change once for each training pass, the second one
-    during the backward pass, so recomputing a forward pass in training would count a batch twice.
+    This is the paper's PN. In training, the vectors of step t are divided by psi(t-1), the root of a running average of
+    the mean squares of batches. The backward pass replaces the gradient through that statistic by a running average
+    nu(t-1) of past gradients. The first `warm_up` training steps are the paper's PN-V (the quadratic mean of the batch,
+    exact gradient), until both averages are stable. Evaluation divides by psi. The authors' program scales each vector
+    before the norm (their "layer scale"); this is left out. Both averages are updated once for each training pass, the
+    second one in the backward pass, so that recomputing a forward pass in training would count a batch twice.
     """
 
     running_square: Float[Tensor, "width"]
@@ -189,16 +188,16 @@ class PowerNorm(nn.Module):
 
     def __init__(self, width: int, eps: float = EPSILON, momentum: float = 0.1, warm_up: int = 1000) -> None:
         super().__init__()
-        self.eps, self.momentum, self.warm_up = eps, momentum, warm_up  # newness is 1 - alpha
+        self.eps, self.momentum, self.warm_up = eps, momentum, warm_up  # momentum is 1 - alpha
         self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
         self.register_buffer("running_square", torch.ones(width))
-        self.register_buffer("running_gradient", torch.zeros(width))
+        self.register_buffer("running_grad", torch.zeros(width))
         self.register_buffer("steps", torch.zeros((), dtype=torch.long))
 
     def forward(
         self, vectors: Float[Tensor, "row time width"], valid: Bool[Tensor, "row time"]
     ) -> Float[Tensor, "row time width"]:
-        """Divide each coordinate by a quadratic mean; padded positions come out as the plain shift."""
+        """Divide each coordinate by a quadratic mean; at padded positions the output is the bias."""
         wide = _at_least_float32(vectors).masked_fill(~valid[..., None], 0)
         normal = self._normalize_in_training(wide, valid) if self.training else wide / self._root(self.running_square)
         return (normal * self.weight + self.bias).to(vectors.dtype)
@@ -209,7 +208,7 @@ class PowerNorm(nn.Module):
         square = masked_batch_mean(vectors.detach().square(), valid)
         warming_up = self.steps < self.warm_up
         root = self._root(torch.where(warming_up, square, self.running_square))
-        momentum = self.momentum * valid.any().to(square.dtype)  # nothing is learned from an empty batch
+        momentum = self.momentum * valid.any().to(square.dtype)  # an empty batch changes no running statistic
         self.running_square += momentum * (square - self.running_square)
         self.steps += 1
         return _PowerNormFunction.apply(vectors, valid, root, self.running_grad, momentum, warming_up)
@@ -219,7 +218,7 @@ class PowerNorm(nn.Module):
 
 
 def _at_least_float32(vectors: Float[Tensor, "row time width"]) -> Float[Tensor, "row time width"]:
-    """At least float32: sums over a whole batch would lose too much in 16 bits."""
+    """Cast 16-bit vectors to float32, because sums over a whole batch would lose too much precision."""
     return vectors.to(torch.promote_types(vectors.dtype, torch.float32))
 
 

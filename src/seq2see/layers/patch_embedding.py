@@ -1,4 +1,4 @@
-"""From pixels to a sequence: cut an image into patches, as a text is cut into tokens."""
+"""From an image to a sequence: pixel normalization, and patches that are embedded like tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Pixels = Shaped[Tensor, "row channel height width"]
 
 
 class PixelNormalization(nn.Module):
-    """(x / 255 - mean) / spread: pixels as numbers around 0, which is what layers begin with."""
+    """(x / 255 - mean) / std: pixels as numbers around 0, the scale that layers expect."""
 
     mean: Tensor
     std: Tensor
@@ -18,30 +18,30 @@ class PixelNormalization(nn.Module):
     def __init__(self, mean: float = 0.5, std: float = 0.5):
         super().__init__()
         self.register_buffer("mean", torch.tensor(mean), persistent=False)
-        self.register_buffer("spread", torch.tensor(std), persistent=False)
+        self.register_buffer("std", torch.tensor(std), persistent=False)
 
     def forward(self, pixels: Pixels) -> Float[Tensor, "row channel height width"]:
-        """The same images in fractions."""
+        """Normalize the pixels of a batch of images."""
         return (pixels / 255 - self.mean) / self.std
 
 
 def patchify(pixels: Float[Tensor, "row channel height width"], size: int) -> Float[Tensor, "row down across patch"]:
-    """Square patches of size x size pixels, in the order in which one reads; both sides must be multiples of `size`.
+    """Square patches of size x size pixels, left to right, top to bottom; both sides must be multiples of `size`.
 
-    Each patch becomes one vector: its rows of pixels one after another, first all of the first channel.
+    Each patch becomes one vector: its rows of pixels one after another, all rows of the first channel first.
 
-    >>> cut(torch.arange(8.0).view(1, 1, 2, 4), 2).tolist()
+    >>> patchify(torch.arange(8.0).view(1, 1, 2, 4), 2).tolist()
     [[[[0.0, 1.0, 4.0, 5.0], [2.0, 3.0, 6.0, 7.0]]]]
     """
-    squares = pixels.unflatten(3, (-1, size)).unflatten(2, (-1, size))  # row channel down y across x
-    return squares.permute(0, 2, 4, 1, 3, 5).flatten(3)
+    patches = pixels.unflatten(3, (-1, size)).unflatten(2, (-1, size))  # row channel down y across x
+    return patches.permute(0, 2, 4, 1, 3, 5).flatten(3)
 
 
 class PatchEmbedding(nn.Module):
-    """Cut into patches and project each: v = patch W + b (Dosovitskiy et al. 2021, eq. 1).
+    """Split an image into patches, and project each patch: v = patch W + b (Dosovitskiy et al. 2021, eq. 1).
 
-    The same numbers come out of a convolution whose kernel is as large as its stride; a product is quicker on a CPU
-    and says more plainly what happens.
+    A convolution whose kernel size equals its stride computes the same numbers; a linear layer is faster on a CPU, and
+    closer to the equation.
     """
 
     def __init__(self, channels: int, size: int, width: int):
@@ -50,5 +50,5 @@ class PatchEmbedding(nn.Module):
         self.projection = nn.Linear(channels * size * size, width)
 
     def forward(self, pixels: Float[Tensor, "row channel height width"]) -> Float[Tensor, "row filter down across"]:
-        """A vector for each patch, as the channels of a map."""
+        """The embedding of each patch, as the channels of a feature map."""
         return self.projection(patchify(pixels, self.size)).permute(0, 3, 1, 2)

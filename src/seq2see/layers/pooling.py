@@ -1,4 +1,4 @@
-"""From the vectors of all places to one: how an image, or a text, is summed up."""
+"""Pooling: from the vectors of all positions of an image or a text to one vector."""
 
 from __future__ import annotations
 
@@ -14,43 +14,44 @@ from seq2see.layers.padding import masked_mean, zero_padding
 
 
 class PrefixTokens(nn.Module):
-    """Vectors that are of no place, put in front of every row: what they come to know is of all places.
+    """Learned vectors that are prepended to every row, such as a class token; they attend to all positions.
 
-    One is the class token of BERT and ViT (Dosovitskiy et al. 2021, eq. 1); DeiT has a second, taught by another model
-    (Touvron et al. 2021, section 4). Being of no place they need no position: with one added, each would be another
-    such vector.
+    One is the class token of BERT and ViT (Dosovitskiy et al. 2021, eq. 1); DeiT has a second one, the distillation
+    token, which learns from another model (Touvron et al. 2021, section 4). They have no position embedding: its sum
+    with a learned vector would be another learned vector.
     """
 
     def __init__(self, width: int, count: int = 1):
         super().__init__()
-        self.vector_count = nn.Parameter(torch.randn(count, width) * width**-0.5)
+        self.embeddings = nn.Parameter(torch.randn(count, width) * width**-0.5)
 
     def forward(self, sequences: Sequences) -> Sequences:
-        """The same rows, each longer by these vectors."""
-        first = self.vector_count.to(sequences.values.dtype).expand(len(sequences.values), -1, -1)
-        kind = DenseSequences if isinstance(sequences, DenseSequences) else Sequences
-        return kind(torch.cat([first, sequences.values], dim=1), sequences.lengths + len(self.vector_count))
+        """Prepend the learned vectors to each row."""
+        prefix = self.embeddings.to(sequences.values.dtype).expand(len(sequences.values), -1, -1)
+        cls = DenseSequences if isinstance(sequences, DenseSequences) else Sequences
+        return cls(torch.cat([prefix, sequences.values], dim=1), sequences.lengths + len(self.embeddings))
 
 
 class Pooling(nn.Module):
-    """What all of them share: how many vectors they put side by side."""
+    """The base class of all poolings."""
 
-    vectors = 1
+    vector_count = 1
+    """The number of vectors that are concatenated."""
 
 
 class ClsPooling(Pooling):
-    """What the first place has come to know: the class token, if one was put there."""
+    """The vector of the first position: the class token, if there is one."""
 
     def forward(self, sequences: Sequences) -> Float[Tensor, "row width"]:
-        """One vector a row."""
+        """One vector for each row."""
         return sequences.values[:, 0]
 
 
 class TanhClsPooling(Pooling):
-    """What the class token has come to know, thought over once more: tanh(h W + b).
+    """The vector of the class token after a linear layer and tanh: tanh(h W + b).
 
-    So it is in BERT, and in ViT while it learns from very much (Dosovitskiy et al. 2021, section 3.1: the head is a
-    network with one hidden layer then); Google's files call it pre_logits.
+    This is the pooler of BERT, and of ViT in pre-training on large datasets (Dosovitskiy et al. 2021, section 3.1: the
+    head is then a network with one hidden layer); Google's files call it pre_logits.
     """
 
     def __init__(self, width: int):
@@ -58,36 +59,37 @@ class TanhClsPooling(Pooling):
         self.dense = nn.Linear(width, width)
 
     def forward(self, sequences: Sequences) -> Float[Tensor, "row width"]:
-        """One vector a row."""
+        """One vector for each row."""
         return self.dense(sequences.values[:, 0]).tanh()
 
 
 class ClsDistillationPooling(Pooling):
-    """Two tokens side by side: what one has learned from labels, and the other from another model.
+    """The vectors of the class token and the distillation token, concatenated.
 
-    DeiT (Touvron et al. 2021, section 4) has a head for each and takes the mean of both; that is one head on both.
+    DeiT (Touvron et al. 2021, section 4) has a head for each token, and averages their logits. One head on the
+    concatenated vectors computes the same.
     """
 
-    vectors = 2
+    vector_count = 2
 
     def forward(self, sequences: Sequences) -> Float[Tensor, "row both"]:
-        """One vector a row, twice as wide."""
+        """One vector for each row, of twice the width."""
         return sequences.values[:, :2].flatten(1)
 
 
 class MeanPooling(Pooling):
-    """The mean of all places: each has a say, and all the same one."""
+    """The mean of the vectors of all valid positions."""
 
     def forward(self, sequences: Sequences) -> Float[Tensor, "row width"]:
-        """One vector a row."""
+        """One vector for each row."""
         return masked_mean(sequences)
 
 
 class AttentionPooling(Pooling):
-    """A learned question looks at all places, and thinks about what it found: y + think(norm(y)).
+    """Multi-head attention pooling: y + feed_forward(norm(y)), where y is the attention of a learned query.
 
-    Multihead attention pooling (Lee et al. 2019, eq. 11, with one seed), as in Zhai et al. 2022, section 3.2: each head
-    decides which places have how much of a say. The question is not added to what it finds.
+    Lee et al. 2019, eq. 11, with one seed; as in Zhai et al. 2022, section 3.2. The query attends to all positions, and
+    each head has its own weights. There is no residual connection around the attention: the query is not added to y.
     """
 
     def __init__(self, width: int, heads: int, feed_forward: nn.Module, eps: float = EPSILON):
@@ -97,11 +99,11 @@ class AttentionPooling(Pooling):
         self.norm, self.feed_forward = LayerNorm(width, eps), feed_forward
 
     def forward(self, sequences: Sequences) -> Float[Tensor, "row width"]:
-        """One vector a row."""
-        places = zero_padding(sequences).values
-        query = self.query.to(places.dtype).expand(len(places), 1, -1)
-        found = self.attention(
-            query, self.attention.project_memory(places), with_additive_mask(padding_mask(sequences), places)
+        """One vector for each row."""
+        memory = zero_padding(sequences).values
+        query = self.query.to(memory.dtype).expand(len(memory), 1, -1)
+        output = self.attention(
+            query, self.attention.project_memory(memory), with_additive_mask(padding_mask(sequences), memory)
         )
-        valid = torch.ones(found.shape[:2], dtype=torch.bool, device=found.device)
-        return (found + self.feed_forward(self.norm(found, valid)))[:, 0]
+        valid = torch.ones(output.shape[:2], dtype=torch.bool, device=output.device)
+        return (output + self.feed_forward(self.norm(output, valid)))[:, 0]

@@ -1,4 +1,4 @@
-"""Where a token stands: attention alone cannot tell, so positions are added to the vectors."""
+"""Absolute position encodings, which are added to the embeddings: attention itself does not depend on the order."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from seq2see.core.errors import UserError
 
 PositionIds = Int[Tensor, "row time"]
 Grid = tuple[int, int]
-"""How many places an image has from top to bottom, and how many from left to right."""
+"""The number of patches of an image from top to bottom, and from left to right."""
 
 
 class SinusoidalPositions(nn.Module):
     """Sines and cosines of wavelengths from 2π to 10000·2π (Vaswani et al. 2017, section 3.5).
 
-    PE(t, 2i) = sin(t / 10000^(2i/width)), PE(t, 2i+1) = cos of the same. The vector of t + k is a
-    rotation of the vector of t, whatever t is; and it exists for lengths never seen in training.
+    PE(t, 2i) = sin(t / 10000^(2i/width)), PE(t, 2i+1) = cos of the same. The vector of t + k is a rotation of the
+    vector of t that depends on k alone. The vectors also exist for lengths that do not occur in training.
     """
 
     frequencies: Tensor
@@ -29,22 +29,22 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         if width % 2:
             raise UserError(
-                f"A width of {width} cannot be filled with pairs of a sine and a cosine.",
-                hint="Make the width even, or set frontend.positions=learned.",
+                f"The width {width} is odd, but sinusoidal positions are pairs of a sine and a cosine.",
+                hint="Make the width even, or set embedding.positions=learned.",
             )
         exponents = torch.arange(0, width, 2) / width
         self.register_buffer("frequencies", torch.exp(-math.log(10000.0) * exponents), persistent=False)
 
     def forward(self, position_ids: PositionIds) -> Float[Tensor, "row time width"]:
-        """The position vectors of these times."""
+        """The position encodings of these position ids."""
         angles = position_ids[..., None] * self.frequencies
         return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
 
 
 class LearnedPositions(nn.Module):
-    """One learned vector for each time up to `max_positions` (Gehring et al. 2017; BERT, GPT-2, ViT).
+    """One learned vector for each position up to `max_positions` (Gehring et al. 2017; BERT, GPT-2, ViT).
 
-    Times beyond the longest share the last vector: there is none that was learned for them.
+    Later positions share the last vector, since no vector is learned for them.
     """
 
     def __init__(self, width: int, max_positions: int = 512):
@@ -53,12 +53,12 @@ class LearnedPositions(nn.Module):
         self.embedding = nn.Embedding(max_positions, width)
 
     def forward(self, position_ids: PositionIds) -> Float[Tensor, "row time width"]:
-        """The position vectors of these times."""
+        """The position encodings of these position ids."""
         return self.embedding(position_ids.clamp(max=self.max_positions - 1))
 
 
 class NoPositions(nn.Module):
-    """Nothing is added: a recurrent network knows the order by reading in order."""
+    """Zeros: for recurrent networks, which process positions in order, and for relative positions."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -72,44 +72,44 @@ class NoPositions(nn.Module):
 POSITIONS: dict[str, type[nn.Module]] = {
     "sinusoidal": SinusoidalPositions,
     "learned": LearnedPositions,
-    "rotary": NoPositions,  # these two are told to attention: see `relative_positions`
+    "rotary": NoPositions,  # rotary and ALiBi act in attention: see `relative_positions`
     "alibi": NoPositions,
     "none": NoPositions,
 }
 
 
 class SinusoidalPositions2d(nn.Module):
-    """Where a place stands in an image: half of the width says how far down, the other half how far to the right.
+    """Sinusoidal positions of the patches of an image: half of the width encodes the row, the other half the column.
 
-    Each half is the sinusoidal vector of one number, as in Vaswani et al. 2017; so has it Chen et al. 2021 (MoCo v3,
-    section 5). It exists for images of any size.
+    Each half is the sinusoidal encoding of one number, as in Vaswani et al. 2017. Chen et al. 2021 (MoCo v3, section 5)
+    use the same encoding. It exists for images of any size.
     """
 
     def __init__(self, width: int):
         super().__init__()
         if width % 4:
             raise UserError(
-                f"A width of {width} cannot be filled with sines and cosines of two directions.",
-                hint="Make the width a multiple of four, or set frontend.positions=learned.",
+                f"The width {width} is no multiple of four, as sines and cosines of two directions need.",
+                hint="Make the width a multiple of four, or set embedding.positions=learned.",
             )
         self.axis_positions = SinusoidalPositions(width // 2)
 
     def forward(self, grid: Grid) -> Float[Tensor, "1 place width"]:
-        """The position vectors of all places, line after line from the top left."""
-        down, right = (
+        """The position encodings of all patches, row by row from the top left."""
+        y_positions, x_positions = (
             self.axis_positions(torch.arange(size, device=self.axis_positions.frequencies.device)[None])[0]
             for size in grid
         )
-        lines = down[:, None].expand(-1, grid[1], -1)
-        columns = right[None].expand(grid[0], -1, -1)
-        return torch.cat([lines, columns], dim=-1).flatten(0, 1)[None]
+        rows = y_positions[:, None].expand(-1, grid[1], -1)
+        columns = x_positions[None].expand(grid[0], -1, -1)
+        return torch.cat([rows, columns], dim=-1).flatten(0, 1)[None]
 
 
 class LearnedPositions2d(nn.Module):
-    """One learned vector for each place of an image (Dosovitskiy et al. 2021, section 3.1).
+    """One learned vector for each patch of an image (Dosovitskiy et al. 2021, section 3.1).
 
-    An image of another size has another grid. Its vectors are read off between those that were learned (section 3.2,
-    "2D interpolation"), by cubic curves through the four nearest in each direction.
+    An image of another size has another grid. Its vectors are interpolated from the learned vectors (section 3.2,
+    "2D interpolation") with bicubic interpolation.
     """
 
     def __init__(self, width: int, grid: Grid):
@@ -118,20 +118,22 @@ class LearnedPositions2d(nn.Module):
         self.embedding = nn.Embedding(grid[0] * grid[1], width)
 
     def forward(self, grid: Grid) -> Float[Tensor, "1 place width"]:
-        """The position vectors of all places, line after line from the top left."""
+        """The position embeddings of all patches, row by row from the top left."""
         return interpolate_positions(self.embedding.weight, self.grid, grid)[None]
 
 
-def interpolate_positions(table: Float[Tensor, "old width"], learned: Grid, grid: Grid) -> Float[Tensor, "new width"]:
-    """The vectors of one grid read off for another; its corners' outer edges stay where they were."""
-    if learned == grid:
-        return table
-    image = table.mT.unflatten(-1, learned)[None]
+def interpolate_positions(
+    embeddings: Float[Tensor, "old width"], learned_grid: Grid, grid: Grid
+) -> Float[Tensor, "new width"]:
+    """Interpolate the position embeddings of one grid for another grid over the same image area."""
+    if learned_grid == grid:
+        return embeddings
+    image = embeddings.mT.unflatten(-1, learned_grid)[None]
     return functional.interpolate(image, size=grid, mode="bicubic", align_corners=False)[0].flatten(1).mT
 
 
 class NoPositions2d(nn.Module):
-    """Nothing is added: an image whose places may be shuffled, or whose frontend has told them already."""
+    """Zeros: the patches of an image are a set without order, or a convolutional stem has encoded the positions."""
 
     zero: Tensor
 

@@ -1,4 +1,4 @@
-"""What recurrent parts show to whoever watches them (`inspection/trace.py`); attention shows `Looked`."""
+"""The records that recurrent layers pass to their hooks (`inspection/trace.py`); see `AttentionRecord` as well."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class CellRecord:
-    """What a cell did at each of some times."""
+    """The gates and states of a recurrent cell at each time step."""
 
     gates: dict[str, Tensor]
-    """By name (row, time, width), computed again as the equations say; a fused kernel shows none."""
+    """The gates by name (row, time, width), computed again by the equations, since a fused kernel returns none."""
     hidden: Float[Tensor, "row time width"]
-    """The states that the cell gave."""
+    """The hidden states that the cell returned."""
     cell: Float[Tensor, "row time width"] | None
-    """What an LSTM also keeps to itself, computed again with the gates."""
+    """The memory cells of an LSTM, computed again with the gates."""
 
 
 @dataclass(frozen=True)
 class MemoryAttentionRecord:
-    """All that goes into looks at one memory; as if there were many heads, with one (axis 1)."""
+    """The weights and inputs of attention over one memory, with a head axis of size 1, as in multi-head attention."""
 
     weights: Float[Tensor, "row 1 query key"]
     queries: Float[Tensor, "row 1 query size"]

@@ -1,7 +1,7 @@
-"""Looking back at one memory: how a recurrent decoder attends to what the encoder said.
+"""Attention of a recurrent decoder over the encoder output (the memory): additive, dot, scaled dot and bilinear.
 
-Each class scores every place of the memory against a query in its own way; the scores become weights
-that sum to one, and the context is the weighted mean of the memory's vectors.
+Each class has its own scoring function for a query and the keys of the memory. A softmax turns the scores into weights,
+and the context vector is the weighted mean of the vectors of the memory.
 """
 
 from __future__ import annotations
@@ -23,44 +23,44 @@ Hook = Callable[[MemoryAttentionRecord], None]
 def masked_softmax(
     scores: Float[Tensor, "row query key"], valid: Bool[Tensor, "row key"]
 ) -> Float[Tensor, "row query key"]:
-    """Softmax over the places that are data: exactly zero elsewhere, all zero if there are none.
+    """Softmax over the valid positions: exactly zero at padded positions, all zeros if a row has no valid position.
 
-    The lowest finite number stands for minus infinity: a softmax over nothing but minus infinity is NaN,
-    and even where it is taken away afterwards, it alarms whoever hunts for NaN.
+    Masked scores are the lowest finite number, not minus infinity: a softmax over nothing but minus infinity is NaN,
+    and even if the NaN is replaced afterwards, tools that detect NaN (anomaly detection) report it.
     """
-    nothing_there = ~valid[:, None]
-    scores = scores.masked_fill(nothing_there, torch.finfo(scores.dtype).min)
-    return scores.softmax(dim=-1).masked_fill(nothing_there, 0)
+    padded = ~valid[:, None]
+    scores = scores.masked_fill(padded, torch.finfo(scores.dtype).min)
+    return scores.softmax(dim=-1).masked_fill(padded, 0)
 
 
 class MemoryAttention(nn.Module):
-    """Attention over one memory; the classes below say how a query and a key are scored.
+    """Attention over one memory: the base class; subclasses define the scoring function.
 
-    Set `hook` to a function to watch: it is called with the weights, and with what they were made of.
+    If `hook` is set, it is called with the weights and with the inputs that they were computed from.
     """
 
     formula = "dot"
-    """How what `project_query` and `project_keys` give is scored."""
+    """The scoring function of the outputs of `project_query` and `project_keys`."""
     hook: Hook | None = None
 
     def project_query(self, query: Float[Tensor, "row query width"]) -> Float[Tensor, "row query size"]:
-        """What of a query meets the keys: itself, unless a class says otherwise."""
+        """The projection of the query that is scored against the keys: by default the query itself."""
         return query
 
     def project_keys(self, memory: Sequences) -> Float[Tensor, "row key size"]:
-        """The keys: all that can be computed from the memory alone, once for the whole sentence."""
+        """The keys: the part of the scores that depends on the memory alone, computed once for each source."""
         raise NotImplementedError
 
     def score(
         self, query: Float[Tensor, "row query width"], keys: Float[Tensor, "row key size"]
     ) -> Float[Tensor, "row query key"]:
-        """How well each query fits each key."""
+        """The score of each query and each key."""
         raise NotImplementedError
 
     def attend(
         self, query: Float[Tensor, "row query width"], keys: Float[Tensor, "row key size"], memory: Sequences
     ) -> tuple[Float[Tensor, "row query context"], Float[Tensor, "row query key"]]:
-        """The context and the weights, unwatched, from a memory whose padding was made blank before."""
+        """The context vector and the weights, without the hook; the padding of the memory must already be zero."""
         weights = masked_softmax(self.score(query, keys), memory.valid)
         return weights @ memory.values, weights
 
@@ -73,7 +73,7 @@ class MemoryAttention(nn.Module):
         memory: Sequences,
         weights: Float[Tensor, "row query key"],
     ) -> None:
-        """Let a probe see the weights, and what they were made of."""
+        """Call the hook with the weights and their inputs."""
         mask = memory.valid[:, None, None].expand_as(weights[:, None])
         queries, values = self.project_query(query), zero_padding(memory).values
         hook(MemoryAttentionRecord(weights[:, None], queries[:, None], keys[:, None], values[:, None], mask))
@@ -81,7 +81,7 @@ class MemoryAttention(nn.Module):
     def forward(
         self, query: Float[Tensor, "row query width"], keys: Float[Tensor, "row key size"], memory: Sequences
     ) -> tuple[Float[Tensor, "row query context"], Float[Tensor, "row query key"]]:
-        """The context and the weights."""
+        """The context vector and the weights."""
         context, weights = self.attend(query, keys, zero_padding(memory))
         if self.hook is not None:
             self.call_hook(self.hook, query, keys, memory, weights)
@@ -89,10 +89,10 @@ class MemoryAttention(nn.Module):
 
 
 class AdditiveAttention(MemoryAttention):
-    """Score each place with a small network: v · tanh(W q + U k).
+    """Additive attention: the score is a small network, v · tanh(W q + U k).
 
-    Bahdanau, Cho & Bengio 2015, appendix A.1.2. Query and key may have different widths. It costs a tanh for each pair
-    of query and key, and for each unit of the hidden layer, where a dot product costs one matrix product for all.
+    Bahdanau, Cho & Bengio 2015, appendix A.1.2. Query and key may have different widths. It needs a tanh for each pair
+    of query and key and for each unit of the hidden layer, where dot-product attention needs one matmul for all pairs.
     """
 
     formula = "additive"
@@ -105,7 +105,7 @@ class AdditiveAttention(MemoryAttention):
         self.score_proj = nn.Linear(size, 1, bias=False)
 
     def project_keys(self, memory: Sequences) -> Float[Tensor, "row key size"]:
-        """U k for every place."""
+        """U k for every position of the memory."""
         return self.key(zero_padding(memory).values)
 
     def project_query(self, query: Float[Tensor, "row query width"]) -> Float[Tensor, "row query size"]:
@@ -115,39 +115,39 @@ class AdditiveAttention(MemoryAttention):
     def score(
         self, query: Float[Tensor, "row query width"], keys: Float[Tensor, "row key size"]
     ) -> Float[Tensor, "row query key"]:
-        """v · tanh(W q + U k) for every pair."""
-        together = torch.tanh(self.project_query(query)[:, :, None] + keys[:, None])
-        return self.score_proj(together).squeeze(-1)
+        """v · tanh(W q + U k) for every pair of query and key."""
+        hidden = torch.tanh(self.project_query(query)[:, :, None] + keys[:, None])
+        return self.score_proj(hidden).squeeze(-1)
 
 
 class DotAttention(MemoryAttention):
-    """Score each place by q · k: no parameters at all; Luong, Pham & Manning 2015, eq. 8, "dot"."""
+    """Dot-product attention without parameters: the score is q · k (Luong, Pham & Manning 2015, eq. 8, "dot")."""
 
     def __init__(self, query_width: int, memory_width: int):
         super().__init__()
         if query_width != memory_width:
             raise UserError(
-                f"A dot product needs vectors of one width, but the decoder's is {query_width} "
-                f"and the memory's is {memory_width}.",
-                hint="Give both the same width, or look by 'bilinear' or 'additive'.",
+                f"Dot-product attention needs vectors of the same width, but the width of the decoder is {query_width} "
+                f"and the width of the encoder output is {memory_width}.",
+                hint="Set both to the same width, or use 'bilinear' or 'additive' attention.",
             )
 
     def project_keys(self, memory: Sequences) -> Float[Tensor, "row key size"]:
-        """The memory's vectors themselves."""
+        """The vectors of the memory themselves."""
         return zero_padding(memory).values
 
     def score(
         self, query: Float[Tensor, "row query width"], keys: Float[Tensor, "row key size"]
     ) -> Float[Tensor, "row query key"]:
-        """q · k for every pair."""
+        """q · k for every pair of query and key."""
         return query @ keys.mT
 
 
 class ScaledDotAttention(DotAttention):
-    """Score each place by q · k / √width; Vaswani et al. 2017, eq. 1.
+    """Scaled dot-product attention: the score is q · k / √width (Vaswani et al. 2017, eq. 1).
 
-    The dot product of two vectors of independent numbers with variance 1 has variance `width`; the
-    division brings it back to 1, so that the softmax does not begin saturated.
+    The dot product of two vectors of independent numbers with variance 1 has variance `width`. The division makes the
+    variance 1 again, so that the softmax is not saturated at the beginning of training.
     """
 
     formula = "scaled-dot"
@@ -155,15 +155,15 @@ class ScaledDotAttention(DotAttention):
     def score(
         self, query: Float[Tensor, "row query width"], keys: Float[Tensor, "row key size"]
     ) -> Float[Tensor, "row query key"]:
-        """q · k / √width for every pair."""
+        """q · k / √width for every pair of query and key."""
         return super().score(query, keys) * query.size(-1) ** -0.5
 
 
 class BilinearAttention(MemoryAttention):
-    """Score each place by q · W k: a dot product that is free of equal widths.
+    """Bilinear attention: the score is q · W k, so that query and key may have different widths.
 
-    Luong, Pham & Manning 2015, eq. 8, "general". W k does not depend on the query, so it is computed
-    once, in `project_keys`.
+    Luong, Pham & Manning 2015, eq. 8, "general". W k does not depend on the query, so it is computed once, in
+    `project_keys`.
     """
 
     def __init__(self, query_width: int, memory_width: int):
@@ -171,11 +171,11 @@ class BilinearAttention(MemoryAttention):
         self.key = nn.Linear(memory_width, query_width, bias=False)
 
     def project_keys(self, memory: Sequences) -> Float[Tensor, "row key size"]:
-        """W k for every place."""
+        """W k for every position of the memory."""
         return self.key(zero_padding(memory).values)
 
     def score(
         self, query: Float[Tensor, "row query width"], keys: Float[Tensor, "row key size"]
     ) -> Float[Tensor, "row query key"]:
-        """q · W k for every pair."""
+        """q · W k for every pair of query and key."""
         return query @ keys.mT

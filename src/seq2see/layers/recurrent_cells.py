@@ -1,9 +1,8 @@
-"""Remembering: plain recurrent cells, their equations written out, and the fused kernels that run them.
+"""Recurrent cells: the base classes, and the vanilla RNN cells; `gru_lstm.py` holds the gated cells.
 
-A cell reads one vector at a time and carries a state along. Each cell here says its mathematics in
-two small methods: `gates` (what is let through) and `next_state` (the new state). That is the definition. Where
-a fused kernel computes the same thing, `read` uses it for whole sequences, on the very same parameters.
-Cells with gates are next door, in `gated.py`.
+A cell computes a new state from one input vector and the old state. Two small methods define it: `gates` (the gates and
+the candidate) and `next_state` (the new state). Where torch has a fused kernel for the same equations, `unroll` uses it
+for whole sequences, with the same parameters.
 """
 
 from __future__ import annotations
@@ -25,25 +24,25 @@ Hook = Callable[[CellRecord], None]
 
 @dataclass(frozen=True)
 class CellState:
-    """What a cell carries from one time to the next, for one layer or for a stack of layers.
+    """The state of a recurrent cell between two time steps, for one layer or for a stack of layers.
 
-    `hidden` is what the cell shows to others; `cell` is what an LSTM also keeps to itself.
+    `hidden` is the hidden state, which is also the output; `cell` is the memory cell of an LSTM.
     """
 
     hidden: Float[Tensor, "row *layer width"]
     cell: Float[Tensor, "row *layer width"] | None = None
 
-    def layer(self, place: int, width: int) -> CellState:
-        """The state of one layer of a stack, which is so wide."""
-        cell = None if self.cell is None else self.cell[:, place, :width]
-        return CellState(self.hidden[:, place, :width], cell)
+    def layer(self, index: int, width: int) -> CellState:
+        """The state of one layer of a stack, whose width is `width`."""
+        cell = None if self.cell is None else self.cell[:, index, :width]
+        return CellState(self.hidden[:, index, :width], cell)
 
     @staticmethod
     def stack(layers: Sequence[CellState]) -> CellState:
-        """The state of a stack, (row, layer, width), from those of its layers; zeros fill up what is narrower."""
-        widest = max(layer.hidden.size(-1) for layer in layers)
-        hidden = [_pad_width(layer.hidden, widest) for layer in layers]
-        cells = [_pad_width(layer.cell, widest) for layer in layers if layer.cell is not None]
+        """The state of a stack, (row, layer, width), from the states of its layers; narrower states are zero-padded."""
+        max_width = max(layer.hidden.size(-1) for layer in layers)
+        hidden = [_pad_width(layer.hidden, max_width) for layer in layers]
+        cells = [_pad_width(layer.cell, max_width) for layer in layers if layer.cell is not None]
         return CellState(torch.stack(hidden, dim=1), torch.stack(cells, dim=1) if cells else None)
 
 
@@ -53,14 +52,14 @@ def _pad_width(vectors: Float[Tensor, "row own"], width: int) -> Float[Tensor, "
 
 
 class RecurrentCell(nn.Module):
-    """One recurrent cell: `state = cell(inputs, state)`, and `read` for many times in a row.
+    """One recurrent cell: `state = cell(inputs, state)` is one time step; `unroll` computes all time steps.
 
-    Set `hook` to a function to watch: it is called with the gates and the states at all times. Watching computes
-    gates a second time and changes no output.
+    If `hook` is set, it is called with the gates and states of all time steps. The gates are then computed a second
+    time; the output does not change.
     """
 
-    parts = 1
-    """How many vectors a state consists of."""
+    state_count = 1
+    """The number of vectors in a state: 2 for an LSTM."""
     hook: Hook | None = None
 
     def __init__(self, input_width: int, width: int):
@@ -68,7 +67,7 @@ class RecurrentCell(nn.Module):
         self.input_width, self.width = input_width, width
 
     def project_inputs(self, inputs: Float[Tensor, "... input"]) -> Float[Tensor, "... gates"]:
-        """The inputs' share of every gate. It needs no state, so all times can be done at once."""
+        """The part of every gate that depends on the inputs alone, computed for all time steps at once."""
         raise NotImplementedError
 
     def gates(self, projected: Float[Tensor, "row gates"], state: CellState) -> dict[str, Tensor]:
@@ -80,16 +79,16 @@ class RecurrentCell(nn.Module):
         raise NotImplementedError
 
     def forward(self, inputs: Float[Tensor, "row input"], state: CellState) -> CellState:
-        """One step of time, as the equations say it."""
-        new = self.next_state(self.gates(self.project_inputs(inputs), state), state)
+        """Compute one time step by the equations."""
+        new_state = self.next_state(self.gates(self.project_inputs(inputs), state), state)
         if self.hook is not None:
-            self.call_hook(self.hook, inputs[:, None], state, new.hidden[:, None])
-        return new
+            self.call_hook(self.hook, inputs[:, None], state, new_state.hidden[:, None])
+        return new_state
 
     def unroll(
         self, inputs: Float[Tensor, "row time input"], state: CellState
     ) -> tuple[Float[Tensor, "row time width"], CellState]:
-        """All times in order: the hidden state after each, and the state after the last."""
+        """Compute all time steps: the hidden state after each step, and the state after the last step."""
         hidden, last = self.unroll_eagerly(inputs, state)
         if self.hook is not None:
             self.call_hook(self.hook, inputs, state, hidden)
@@ -98,7 +97,7 @@ class RecurrentCell(nn.Module):
     def unroll_eagerly(
         self, inputs: Float[Tensor, "row time input"], state: CellState
     ) -> tuple[Float[Tensor, "row time width"], CellState]:
-        """Reading as a loop over time: what every `read` must agree with."""
+        """Compute all time steps with a loop over the equations: the definition of `unroll`."""
         hidden = []
         for projected in self.project_inputs(inputs).unbind(dim=1):
             state = self.next_state(self.gates(projected, state), state)
@@ -113,35 +112,35 @@ class RecurrentCell(nn.Module):
         state: CellState,
         hidden: Float[Tensor, "row time width"],
     ) -> None:
-        """Let a probe see the gates at all times, and the states that were given."""
-        seen, kept = [], []
+        """Call the hook with the gates of all time steps and the hidden states."""
+        gates_by_step, cells = [], []
         for projected in self.project_inputs(inputs).unbind(dim=1):
-            seen.append(self.gates(projected, state))
-            state = self.next_state(seen[-1], state)
-            kept += [] if state.cell is None else [state.cell]
-        gates = {name: torch.stack([each[name] for each in seen], dim=1) for name in seen[0]}
-        hook(CellRecord(gates, hidden, torch.stack(kept, dim=1) if kept else None))
+            gates_by_step.append(self.gates(projected, state))
+            state = self.next_state(gates_by_step[-1], state)
+            cells += [] if state.cell is None else [state.cell]
+        gates = {name: torch.stack([each[name] for each in gates_by_step], dim=1) for name in gates_by_step[0]}
+        hook(CellRecord(gates, hidden, torch.stack(cells, dim=1) if cells else None))
 
     def initial_state(self, rows: int, like: Tensor) -> CellState:
-        """The state before anything was read: zeros."""
+        """The state before the first time step: zeros."""
         zeros = like.new_zeros(rows, self.width)
         return CellState(zeros, zeros if self.state_count == 2 else None)
 
 
 class FusedCell(RecurrentCell):
-    """A cell whose parameters live in one of torch's recurrent modules, whose kernel reads sequences.
+    """A cell whose parameters are those of a recurrent module of torch, whose fused kernel unrolls sequences.
 
-    With `weight_dropout` a share of the numbers in W_h falls out while training, drawn once for each sequence that is
-    read (DropConnect, Wan et al. 2013; on W_h Merity et al. 2018, section 2): what a state hands on to the next is
-    thinned out, yet the same at all times, and the kernel runs as it would.
+    In training, `weight_dropout` zeroes elements of W_h with this probability, drawn once for each sequence (DropConnect,
+    Wan et al. 2013; on W_h Merity et al. 2018, section 2). The mask is the same at all time steps, so that the fused
+    kernel can be used.
     """
 
     rnn_class: type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]
     rnn_options: ClassVar[dict[str, str]] = {}
-    """What that class is told besides the widths."""
+    """The arguments of that class, apart from the widths."""
     rnn_function: Callable[..., tuple[Tensor, ...]]
-    """What that class calls: input, first state, weights, whether there are biases, layers, dropout between them,
-    whether gradients are wanted, whether both directions, whether rows come first.
+    """The function that this class calls. Its arguments are: input, initial state, weights, whether there are biases,
+    the number of layers, the dropout between them, whether it is training, bidirectional, and batch-first.
     """
 
     def __init__(self, input_width: int, width: int, weight_dropout: float = 0.0):
@@ -150,7 +149,7 @@ class FusedCell(RecurrentCell):
         self.weight_dropout = Dropout(weight_dropout)
 
     def project_inputs(self, inputs: Float[Tensor, "... input"]) -> Float[Tensor, "... gates"]:
-        """W_x x + b_x for every gate, one below the other in a single matrix."""
+        """W_x x + b_x for every gate: the weights of all gates are stacked in one matrix."""
         weight, _, bias, _ = self.rnn.all_weights[0]
         return functional.linear(inputs, weight, bias)
 
@@ -162,48 +161,48 @@ class FusedCell(RecurrentCell):
     def unroll(
         self, inputs: Float[Tensor, "row time input"], state: CellState
     ) -> tuple[Float[Tensor, "row time width"], CellState]:
-        """All times by the fused kernel, which computes what `unroll_eagerly` says."""
-        first = tuple(part[None].contiguous() for part in (state.hidden, state.cell) if part is not None)
-        hidden, *last = (
-            self.run_with_weight_dropout(inputs, first)
+        """Compute all time steps with the fused kernel; `unroll_eagerly` is the definition."""
+        initial = tuple(part[None].contiguous() for part in (state.hidden, state.cell) if part is not None)
+        hidden, *final = (
+            self.run_with_weight_dropout(inputs, initial)
             if self.training and self.weight_dropout.p
-            else self.run_fused(inputs, first)
+            else self.run_fused(inputs, initial)
         )
         if self.hook is not None:
             self.call_hook(self.hook, inputs, state, hidden)
-        return hidden, CellState(*(part[0] for part in last))
+        return hidden, CellState(*(part[0] for part in final))
 
-    def run_fused(self, inputs: Tensor, first: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """The kernel with all its weights. It puts layers before rows; ours is a layer of its own, so there is one."""
-        hidden, last = self.rnn(inputs, first if self.state_count == 2 else first[0])
-        return hidden, *(last if self.state_count == 2 else (last,))
+    def run_fused(self, inputs: Tensor, initial: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Run the fused kernel. The first axis of its states is the layer; each cell is a module with one layer."""
+        hidden, final = self.rnn(inputs, initial if self.state_count == 2 else initial[0])
+        return hidden, *(final if self.state_count == 2 else (final,))
 
-    def run_with_weight_dropout(self, inputs: Tensor, first: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """The same kernel with W_h thinned out.
+    def run_with_weight_dropout(self, inputs: Tensor, initial: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Run the fused kernel with dropout on W_h.
 
-        A GPU wants all weights in one piece of memory, in this order; so they are put there, once for all times.
+        On a GPU, all weights must be in one contiguous buffer, in this order. They are copied once for each sequence.
         """
-        weight, back, bias, bias_back = self.rnn.all_weights[0]
-        parts = (weight, self.weight_dropout(back), bias, bias_back)
-        flat = torch.cat([part.flatten() for part in parts]).split([part.numel() for part in parts])
-        weights = [some.view_as(part) for some, part in zip(flat, parts, strict=True)]
+        input_weight, hidden_weight, input_bias, hidden_bias = self.rnn.all_weights[0]
+        parts = (input_weight, self.weight_dropout(hidden_weight), input_bias, hidden_bias)
+        buffer = torch.cat([part.flatten() for part in parts]).split([part.numel() for part in parts])
+        weights = [flat.view_as(part) for flat, part in zip(buffer, parts, strict=True)]
         return self.rnn_function(
-            inputs, first if self.state_count == 2 else first[0], weights, True, 1, 0.0, True, False, True
+            inputs, initial if self.state_count == 2 else initial[0], weights, True, 1, 0.0, True, False, True
         )
 
 
 class RNNCell(FusedCell):
-    """The simple recurrent network: the new state is a squashed sum of input and old state.
+    """The vanilla RNN (Elman 1990): h' = tanh(W_x x + b_x + W_h h + b_h).
 
-    h' = tanh(W_x x + b_x + W_h h + b_h); Elman 1990. (The notes have one bias where torch's kernel has two.) Every
-    step passes through W_h and tanh, so what happened long ago fades or explodes: that is why others have gates.
+    The course notes have one bias where torch's kernel has two. Every step multiplies by W_h and applies tanh, so the
+    influence of early inputs vanishes or explodes; gated cells avoid this.
     """
 
     rnn_class = nn.RNN
     rnn_function = staticmethod(torch.rnn_tanh)
 
     def gates(self, projected: Float[Tensor, "row gates"], state: CellState) -> dict[str, Tensor]:
-        """No gate at all: only the candidate."""
+        """The candidate; there is no gate."""
         return {"candidate": torch.tanh(projected + self.project_hidden(state.hidden))}
 
     def next_state(self, gates: dict[str, Tensor], state: CellState) -> CellState:
@@ -212,15 +211,15 @@ class RNNCell(FusedCell):
 
 
 class ReluRNNCell(RNNCell):
-    """The same with a ReLU instead of tanh: h' = max(0, W_x x + b_x + W_h h + b_h); Le, Jaitly & Hinton 2015.
+    """The vanilla RNN with ReLU: h' = max(0, W_x x + b_x + W_h h + b_h) (Le, Jaitly & Hinton 2015).
 
-    A slope passes a ReLU unchanged or not at all, so it no longer fades there; nor does anything hold a state back that
-    grows from step to step.
+    A gradient passes a ReLU unchanged or not at all, so it does not vanish there; but nothing bounds a state that grows
+    from step to step.
     """
 
     rnn_options: ClassVar[dict[str, str]] = {"nonlinearity": "relu"}
     rnn_function = staticmethod(torch.rnn_relu)
 
     def gates(self, projected: Float[Tensor, "row gates"], state: CellState) -> dict[str, Tensor]:
-        """No gate here either."""
+        """The candidate; there is no gate."""
         return {"candidate": torch.relu(projected + self.project_hidden(state.hidden))}

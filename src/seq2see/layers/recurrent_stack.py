@@ -1,8 +1,7 @@
-"""Reading whole sequences with recurrent cells: in stacks, in one direction or in both.
+"""Recurrent networks of several layers, unidirectional or bidirectional.
 
-A cell reads one direction; depth comes from letting a second cell read what the first one said (Graves
-2013), both directions from a second cell that reads the row from its last real vector to its first
-(Schuster & Paliwal 1997).
+In a stack, the input of each layer is the output of the layer below (Graves 2013). In a bidirectional layer, a second
+cell processes each row from its last valid vector to its first (Schuster & Paliwal 1997).
 """
 
 from __future__ import annotations
@@ -21,37 +20,39 @@ from seq2see.layers.recurrent_cells import CellState, RecurrentCell
 
 
 class StackedRNN(nn.Module):
-    """Cells on top of each other, read with a state that goes in and comes out: a decoder's engine.
+    """A stack of recurrent cells with an explicit state as input and output, for decoders.
 
-    Dropout acts between the layers and on what the top layer gives away, never inside the recurrence
-    (Zaremba et al. 2014).
+    Dropout is applied between the layers and to the output of the top layer, never inside the recurrence (Zaremba et
+    al. 2014).
     """
 
     def __init__(self, cells: Sequence[RecurrentCell], dropout: float = 0.0):
         super().__init__()
-        self.cells = cast("Sequence[Cell]", nn.ModuleList(cells))
+        self.cells = cast("Sequence[RecurrentCell]", nn.ModuleList(cells))
         self.layer_dropout: nn.Module = nn.Dropout(dropout)
         self.output_dropout: nn.Module = nn.Dropout(dropout)
 
     def unroll(
         self, inputs: Float[Tensor, "row time input"], state: CellState
     ) -> tuple[Float[Tensor, "row time width"], CellState]:
-        """Read all times, layer by layer; the state is that of all layers, (row, layer, width)."""
-        layers = []
-        for place, cell in enumerate(self.cells):
-            inputs, last = cell.unroll(self.layer_dropout(inputs) if place else inputs, state.layer(place, cell.width))
-            layers.append(last)
-        return self.output_dropout(inputs), CellState.stack(layers)
+        """Compute all time steps, layer by layer; the state is that of all layers, (row, layer, width)."""
+        states = []
+        for index, cell in enumerate(self.cells):
+            inputs, final_state = cell.unroll(
+                self.layer_dropout(inputs) if index else inputs, state.layer(index, cell.width)
+            )
+            states.append(final_state)
+        return self.output_dropout(inputs), CellState.stack(states)
 
     def initial_state(self, rows: int, like: Tensor) -> CellState:
-        """The state of all layers before anything was read: zeros."""
+        """The state of all layers before the first time step: zeros."""
         return CellState.stack([cell.initial_state(rows, like) for cell in self.cells])
 
 
 class VariationalStackedRNN(StackedRNN):
-    """The same with masks that hold for all times (`VariationalDropout`), between the layers.
+    """A stack of recurrent cells with `VariationalDropout` between the layers.
 
-    What the top layer gives away is left whole: its user drops out as much of it as the head shall miss.
+    The output of the top layer has no dropout here: the decoder applies its own before the head.
     """
 
     def __init__(self, cells: Sequence[RecurrentCell], dropout: float = 0.0):
@@ -60,57 +61,57 @@ class VariationalStackedRNN(StackedRNN):
 
 
 class UnidirectionalRNN(nn.Module):
-    """Each vector out knows everything up to its place.
+    """A unidirectional recurrent encoder: each output vector depends on the inputs up to its own position.
 
-    Gives the sequences read, zeros at the padding, and what sums each row up: the state after its
-    last real vector.
+    It returns the outputs, with zeros at padded positions, and the final state of each row: the output at its last
+    valid position.
     """
 
     def __init__(self, cells: Sequence[RecurrentCell], dropout: float = 0.0):
         super().__init__()
-        self.cells = cast("Sequence[Cell]", nn.ModuleList(cells))
+        self.cells = cast("Sequence[RecurrentCell]", nn.ModuleList(cells))
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, vectors: Sequences) -> tuple[Sequences, Float[Tensor, "row width"]]:
-        """Read every row from its first vector to its last."""
+        """Process every row from its first vector to its last."""
         vectors = zero_padding(vectors)
-        for place, cell in enumerate(self.cells):
-            inputs = self.dropout(vectors.values) if place else vectors.values
+        for index, cell in enumerate(self.cells):
+            inputs = self.dropout(vectors.values) if index else vectors.values
             hidden, _ = cell.unroll(inputs, cell.initial_state(len(inputs), inputs))
             vectors = zero_padding(Sequences(hidden, vectors.lengths))
         return Sequences(self.dropout(vectors.values), vectors.lengths), last_valid(vectors)
 
 
 class BidirectionalRNN(nn.Module):
-    """Each vector out knows the whole row: one half what comes before its place, the other what comes after.
+    """A bidirectional recurrent encoder: each output is the concatenation of a forward and a backward hidden state.
 
-    Both halves of a layer are read by both halves of the next. What sums a row up is the forward half at
-    its last real vector beside the backward half at its first: each where it has read everything.
+    Both cells of a layer take the concatenated output of the layer below. The final state of a row is the forward
+    state at its last valid position, concatenated with the backward state at its first: both depend on the whole row.
     """
 
     def __init__(
         self, forward_cells: Sequence[RecurrentCell], backward_cells: Sequence[RecurrentCell], dropout: float = 0.0
     ):
         super().__init__()
-        self.forward_cells = cast("Sequence[Cell]", nn.ModuleList(forward_cells))
-        self.backward_cells = cast("Sequence[Cell]", nn.ModuleList(backward_cells))
+        self.forward_cells = cast("Sequence[RecurrentCell]", nn.ModuleList(forward_cells))
+        self.backward_cells = cast("Sequence[RecurrentCell]", nn.ModuleList(backward_cells))
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, vectors: Sequences) -> tuple[Sequences, Float[Tensor, "row width"]]:
-        """Read every row in both directions."""
+        """Process every row in both directions."""
         vectors = zero_padding(vectors)
-        for place, (forward_cells, backward_cells) in enumerate(
+        for index, (forward_cell, backward_cell) in enumerate(
             zip(self.forward_cells, self.backward_cells, strict=True)
         ):
-            if place:
+            if index:
                 vectors = Sequences(self.dropout(vectors.values), vectors.lengths)
-            forwards = self._read(forward_cells, vectors)
-            # Reversed by its own length, a row begins with its last real vector, never with padding.
-            backwards = reverse_sequences(self._read(backward_cells, reverse_sequences(vectors)))
-            vectors = Sequences(torch.cat([forwards.values, backwards.values], dim=-1), vectors.lengths)
-        final_state = torch.cat([last_valid(forwards), backwards.values[:, 0]], dim=-1)
+            forward_output = self._unroll(forward_cell, vectors)
+            # Each row is reversed by its own length, so that it begins with its last valid vector, never with padding.
+            backward_output = reverse_sequences(self._unroll(backward_cell, reverse_sequences(vectors)))
+            vectors = Sequences(torch.cat([forward_output.values, backward_output.values], dim=-1), vectors.lengths)
+        final_state = torch.cat([last_valid(forward_output), backward_output.values[:, 0]], dim=-1)
         return Sequences(self.dropout(vectors.values), vectors.lengths), final_state
 
-    def _read(self, cell: RecurrentCell, vectors: Sequences) -> Sequences:
+    def _unroll(self, cell: RecurrentCell, vectors: Sequences) -> Sequences:
         hidden, _ = cell.unroll(vectors.values, cell.initial_state(len(vectors.values), vectors.values))
         return zero_padding(Sequences(hidden, vectors.lengths))

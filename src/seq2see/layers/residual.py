@@ -1,7 +1,7 @@
-"""Adding what a layer found to what was known, and where the norm stands in it.
+"""Residual connections with the norm after the sum (post-norm) or before the sublayer (pre-norm).
 
-`plain` is the definition; on a GPU a training step in bf16 takes kernels of our own that do the same in one go
-(kernels/add_norm_kernels.py). Tests say they agree.
+In bf16 training on a GPU, dropout, sum and norm are one fused kernel (kernels/add_norm_kernels.py). Otherwise they are
+computed one after another, and that is the definition; tests compare both.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from seq2see.layers.norms import LayerNorm, RMSNorm
 Vectors = Float[Tensor, "row time width"]
 
 MAX_WIDTH = 4096
-"""Numbers of a vector that the kernels can hold."""
+"""The largest width that the fused kernels support."""
 
 
 class PostNorm(nn.Module):
-    """norm(x + f(x)), as in Vaswani et al. 2017: the stream itself is normalized after every part.
+    """norm(x + f(x)), as in Vaswani et al. 2017: the residual stream is normalized after every sublayer.
 
-    In training, numbers of f(x) fall out by `dropout`, and the whole of it, row by row, by `drop_path`.
+    In training, `dropout` zeroes elements of f(x), and `drop_path` zeroes f(x) for whole rows.
     """
 
     def __init__(self, norm: nn.Module, dropout: float, drop_path: float = 0.0):
@@ -37,38 +37,38 @@ class PostNorm(nn.Module):
     def forward(
         self, vectors: Vectors, valid: Bool[Tensor, "row time"], sublayer: Callable[[Tensor], Tensor]
     ) -> Vectors:
-        """Apply one part (attention or feed-forward) and add its answer."""
+        """Apply one sublayer (attention or feed-forward), add its output, and normalize the sum."""
         async_grads = current_async_grads()
         output = sublayer(vectors if async_grads is None else async_grads.duplicate_of(vectors))
         if not can_fuse(self.norm, vectors) or self.drop_path.p > 0:
             return self.norm(vectors + self.drop_path(self.dropout(output)), valid)
         from seq2see.kernels.add_norm import AddNorm, AddNormDuplicate
 
-        given = (vectors, output, self.norm.weight, bias_of(self.norm), self.dropout_p, self.norm.eps)
+        inputs = (vectors, output, self.norm.weight, bias_of(self.norm), self.dropout_p, self.norm.eps)
         if async_grads is None:
-            return AddNorm.apply(*given)
-        normalized, duplicate = AddNormDuplicate.apply(*given)
+            return AddNorm.apply(*inputs)
+        normalized, duplicate = AddNormDuplicate.apply(*inputs)
         async_grads.store_duplicate(normalized, duplicate)
         return normalized
 
     @property
     def dropout_p(self) -> float:
-        """Of what a part found, the share that falls out now."""
+        """The dropout probability: 0 in evaluation."""
         return self.dropout.p if self.training else 0.0
 
     @staticmethod
     def final_norm(norm: nn.Module) -> nn.Module | None:
-        """Nothing is left to do after the last block."""
+        """A stack of post-norm blocks needs no norm at the end: its output is normalized."""
         return None
 
 
 class PreNorm(PostNorm):
-    """x + f(norm(x)) (Xiong et al. 2020): the stream runs through untouched, so deep stacks train easily."""
+    """x + f(norm(x)) (Xiong et al. 2020): the residual stream itself has no norm, so deep stacks train easily."""
 
     def forward(
         self, vectors: Vectors, valid: Bool[Tensor, "row time"], sublayer: Callable[[Tensor], Tensor]
     ) -> Vectors:
-        """Apply one part to the normalized stream and add its answer to the stream."""
+        """Apply one sublayer to the normalized stream, and add its output to the stream."""
         if not can_fuse(self.norm, vectors):
             return vectors + self.drop_path(self.dropout(sublayer(self.norm(vectors, valid))))
         from seq2see.kernels.add_norm import NormWithResidual
@@ -79,33 +79,33 @@ class PreNorm(PostNorm):
         output = sublayer(normalized)
         if async_grads is None or self.drop_path.p > 0:
             return vectors + self.drop_path(self.dropout(output))
-        return async_grads.next_norms.write(self._add(vectors, output, async_grads.next_norms), self)
+        return async_grads.next_norms.record_output(self._add(vectors, output, async_grads.next_norms), self)
 
-    def _add(self, vectors: Vectors, output: Vectors, stream: NextNorms) -> Vectors:
-        """x + f(norm(x)), and in the same walk what the next norm makes of it, if that norm is known."""
-        next_norm = stream.norm_after.get(self)
+    def _add(self, vectors: Vectors, output: Vectors, next_norms: NextNorms) -> Vectors:
+        """x + f(norm(x)), and in the same kernel the next norm of that sum, if the next norm is already known."""
+        next_norm = next_norms.norm_after.get(self)
         if next_norm is None or not can_fuse(next_norm, vectors):
             return vectors + self.dropout(output)
         from seq2see.kernels.add_norm import AddThenNorm
 
-        given = (next_norm.weight, bias_of(next_norm), self.dropout_p, next_norm.eps)
-        total, normalized = AddThenNorm.apply(vectors, output, *given)
-        stream.store_norm(total, next_norm, normalized)
+        norm_inputs = (next_norm.weight, bias_of(next_norm), self.dropout_p, next_norm.eps)
+        total, normalized = AddThenNorm.apply(vectors, output, *norm_inputs)
+        next_norms.store_norm(total, next_norm, normalized)
         return total
 
     @staticmethod
     def final_norm(norm: nn.Module) -> nn.Module | None:
-        """The stream was never normalized, so the stack ends with a norm."""
+        """The residual stream has no norm of its own, so a stack of pre-norm blocks ends with one."""
         return norm
 
 
 def can_fuse(norm: nn.Module, vectors: Tensor) -> bool:
-    """Whether there is a kernel for this norm around these vectors."""
+    """Whether a fused kernel exists for this norm, and for vectors of this width, dtype and device."""
     return can_use_kernels(vectors) and isinstance(norm, LayerNorm | RMSNorm) and vectors.size(-1) <= MAX_WIDTH
 
 
 def bias_of(norm: nn.Module) -> Tensor | None:
-    """What a norm adds in the end; RMSNorm adds nothing."""
+    """The bias of a norm; RMSNorm has none."""
     return norm.bias if isinstance(norm, LayerNorm) else None
 
 

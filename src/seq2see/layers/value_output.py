@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seq2see.layers.attention import SelfAttention, attention_weights
-from seq2see.layers.masks import MayLook
+from seq2see.layers.masks import AttentionMask
 
 
 def value_output_matrices(attention: SelfAttention) -> Float[Tensor, "head width size"]:
@@ -20,7 +20,7 @@ def value_output_matrices(attention: SelfAttention) -> Float[Tensor, "head width
 
 
 def head_contributions(
-    attention: SelfAttention, vectors: Float[Tensor, "row time width"], attention_mask: MayLook
+    attention: SelfAttention, vectors: Float[Tensor, "row time width"], attention_mask: AttentionMask
 ) -> Float[Tensor, "head row time width"]:
     """What each head alone adds to the stream; with the output bias, their sum is the layer's answer."""
     queries, keys_values = attention.project(vectors)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from jaxtyping import Int
 from torch import Tensor
 
-from seq2see.core.batch import NOT_ASKED
+from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.errors import UserError
 from seq2see.metrics.checks import check_same_length
 
@@ -46,7 +46,7 @@ def token_accuracy(predictions: Int[Tensor, "row ..."], labels: Int[Tensor, "row
     """How many labels were predicted, the real past given at each step (teacher forcing)."""
     if predictions.shape != labels.shape:
         raise ValueError(f"predictions {tuple(predictions.shape)} but labels {tuple(labels.shape)}")
-    total = labels != NOT_ASKED
+    total = labels != IGNORE_INDEX
     correct = (predictions == labels) & total
     return Accuracy(int(correct.sum()), int(total.sum()))
 

@@ -49,13 +49,13 @@ def brevity_penalty(label_length: int, prediction_length: int) -> float:
 
 
 def d2l_bleu(prediction: Tokens, label: Tokens, orders: int = 2) -> float:
-    """The notes' BLEU of one sentence, between 0 and 1: brevity · Π_{n=1..k} p_n^(1/2ⁿ).
+    """The BLEU of d2l of one sentence, between 0 and 1: brevity · Π_{n=1..k} p_n^(1/2ⁿ).
 
     Differs from the standard: one sentence instead of a corpus, and weights 1/2, 1/4, ... that give
     longer n-grams less say and do not sum to 1. A prediction of two words has no 3-grams (0 / 0), so
     the product stops at its length.
 
-    >>> notes_bleu("a b c".split(), "a b c".split())
+    >>> d2l_bleu("a b c".split(), "a b c".split())
     1.0
     """
     score = brevity_penalty(len(label), len(prediction))

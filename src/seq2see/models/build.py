@@ -82,8 +82,8 @@ ENCODERS: dict[type, Callable[[Any, str], nn.Module]] = {
 }
 PATCH_EMBEDDINGS: dict[str, Callable[[Any, int, int], nn.Module]] = {  # from pixels to a map of vectors
     "patches": lambda options, channels, width: PatchEmbedding(channels, options.size, width),
-    "stem": lambda options, channels, width: ConvolutionalStem(channels, width, options.depth),
-    "features": lambda options, channels, width: ResNetStem(channels, width, options.depth, options.stages),
+    "conv-stem": lambda options, channels, width: ConvolutionalStem(channels, width, options.depth),
+    "resnet-stem": lambda options, channels, width: ResNetStem(channels, width, options.depth, options.stages),
     "pixels": lambda options, channels, width: conv2d(channels, width, 3),
 }
 DECODERS: dict[type, Callable[[Any, int, str], nn.Module]] = {
@@ -136,12 +136,12 @@ def _encoder_model(settings: ModelSettings, source_size: int, classes: int) -> E
     source: nn.Module
     if isinstance(text, ImageSource):
         source = _image_embedding(settings, text, encoder)
-    elif isinstance(text.frontend, NgramEmbeddingSettings):
-        options = text.frontend
+    elif isinstance(text.embedding, NgramEmbeddingSettings):
+        options = text.embedding
         source = NgramEmbedding(options.buckets, encoder.width, options.max_n, options.word_dropout, encoder.dropout)
     else:
         source = _token_embedding(text, nn.Embedding(source_size, encoder.width), encoder.dropout, _norm_eps(encoder))
-    body = ENCODERS[type(encoder)](encoder, text.frontend.positions)
+    body = ENCODERS[type(encoder)](encoder, text.embedding.positions)
     return ENCODER_MODELS[type(settings.target)](source, body, settings, classes)
 
 
@@ -156,7 +156,7 @@ def build_generative_model(settings: ModelSettings, source_size: int, target_siz
     if isinstance(decoder, RecurrentDecoderSettings) and decoder.awd:
         target.set_awd_dropout(decoder.awd.embedding_dropout, decoder.awd.input_dropout)
     if encoder is None or settings.source is None:
-        return LanguageModel(target, DECODERS_WITHOUT_MEMORY[type(decoder)](decoder, text.frontend.positions), head)
+        return LanguageModel(target, DECODERS_WITHOUT_MEMORY[type(decoder)](decoder, text.embedding.positions), head)
     source: nn.Module
     if isinstance(settings.source, ImageSource):
         source = _image_embedding(settings, settings.source, encoder)
@@ -166,9 +166,9 @@ def build_generative_model(settings: ModelSettings, source_size: int, target_siz
         source = _token_embedding(settings.source_text, source_table, encoder.dropout)
     return Seq2Seq(
         source=source,
-        encoder=ENCODERS[type(encoder)](encoder, settings.source.frontend.positions),
+        encoder=ENCODERS[type(encoder)](encoder, settings.source.embedding.positions),
         target=target,
-        decoder=DECODERS[type(decoder)](decoder, encoder.width, text.frontend.positions),
+        decoder=DECODERS[type(decoder)](decoder, encoder.width, text.embedding.positions),
         head=head,
     )
 
@@ -194,20 +194,20 @@ def _norm_eps(encoder: EncoderSettings) -> float:
 
 
 def _token_embedding(text: Text, table: nn.Embedding, dropout: float, eps: float = EPSILON) -> TokenEmbedding:
-    frontend, width = text.frontend, table.embedding_dim
-    if isinstance(frontend, BertEmbeddingSettings):
-        return BertEmbedding(table, LearnedPositions(width, frontend.max_positions), dropout, eps)
-    assert isinstance(frontend, TokenEmbeddingSettings)
-    learned = frontend.positions == "learned"
-    positions = LearnedPositions(width, frontend.max_positions) if learned else POSITIONS[frontend.positions](width)
-    return TOKEN_EMBEDDINGS[frontend.vectors](table, positions, dropout)
+    embedding, width = text.embedding, table.embedding_dim
+    if isinstance(embedding, BertEmbeddingSettings):
+        return BertEmbedding(table, LearnedPositions(width, embedding.max_positions), dropout, eps)
+    assert isinstance(embedding, TokenEmbeddingSettings)
+    learned = embedding.positions == "learned"
+    positions = LearnedPositions(width, embedding.max_positions) if learned else POSITIONS[embedding.positions](width)
+    return TOKEN_EMBEDDINGS[embedding.scale](table, positions, dropout)
 
 
 def _image_embedding(
     settings: ModelSettings, image: ImageSource, encoder: EncoderSettings
 ) -> ImageEmbedding | VideoEmbedding:
     """What makes a sequence of an image; whoever reads a class token needs one in front."""
-    options, width = image.frontend, encoder.enters if isinstance(encoder, ResNetSettings) else encoder.width
+    options, width = image.embedding, encoder.enters if isinstance(encoder, ResNetSettings) else encoder.width
     grid = (image.image_size // options.size, image.image_size // options.size)
     positions = (
         LearnedPositions2d(width, grid) if options.positions == "learned" else POSITIONS_2D[options.positions](width)
@@ -215,8 +215,8 @@ def _image_embedding(
     patches = PATCH_EMBEDDINGS[options.kind](options, image.channels, width)
     count = settings.prefix_tokens
     prefix_tokens = PrefixTokens(width, count) if count else nn.Identity()
-    frontend = ImageEmbedding(patches, positions, prefix_tokens, encoder.dropout)
-    return VideoEmbedding(frontend, grid[0] * grid[1], width) if isinstance(image, VideoSource) else frontend
+    embedding = ImageEmbedding(patches, positions, prefix_tokens, encoder.dropout)
+    return VideoEmbedding(embedding, grid[0] * grid[1], width) if isinstance(image, VideoSource) else embedding
 
 
 def _pooling(settings: ModelSettings) -> Pooling:
@@ -224,11 +224,11 @@ def _pooling(settings: ModelSettings) -> Pooling:
     assert isinstance(settings.target, ImageLabel)
     body: Any = settings.encoder
     pools: dict[str, Callable[[], Pooling]] = {
-        "class-token": ClsPooling,
+        "cls": ClsPooling,
         "distilled": ClsDistillationPooling,
         "mean": MeanPooling,
         "pre-logits": lambda: TanhClsPooling(body.width),
-        "attention": lambda: AttentionPooling(
+        "map": lambda: AttentionPooling(
             body.width, body.heads, FEED_FORWARDS[body.activation](body.width, body.feed_forward_width), body.norm_eps
         ),
     }
@@ -240,7 +240,7 @@ def _tagger(settings: ModelSettings) -> type[Tagger]:
     assert isinstance(settings.target, Tags)
     return (
         WordTagger
-        if isinstance(settings.source_text.frontend, NgramEmbeddingSettings)
+        if isinstance(settings.source_text.embedding, NgramEmbeddingSettings)
         else TAGGERS[settings.target.word_pooling]
     )
 

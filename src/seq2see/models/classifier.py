@@ -48,4 +48,4 @@ class ClsClassifier(Classifier):
         return self.pooler(self.encode(source).values[:, 0]).tanh()
 
 
-CLASSIFIERS = {"encoder": Classifier, "first": ClsClassifier}
+CLASSIFIERS = {"encoder": Classifier, "cls": ClsClassifier}

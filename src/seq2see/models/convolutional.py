@@ -23,7 +23,7 @@ KERNEL_SIZE = 3
 class GatedCNNSettings(Settings):
     """An encoder of gated convolutions on top of each other."""
 
-    kind: Literal["convolutional"] = "convolutional"
+    kind: Literal["gated-cnn"] = "gated-cnn"
     width: PositiveInt = 256
     """Numbers in each vector."""
     depth: PositiveInt = 4
@@ -35,7 +35,7 @@ class GatedCNNSettings(Settings):
 class TextCNNSettings(Settings):
     """An encoder of windows of three widths side by side, which looks for the best place of each pattern."""
 
-    kind: Literal["windows"] = "windows"
+    kind: Literal["text-cnn"] = "text-cnn"
     width: Annotated[int, Field(ge=3)] = 300
     """Numbers in each vector: patterns that are looked for, a third of them with each width of window."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.5

@@ -41,4 +41,4 @@ class ClsEmbeddingModel(EmbeddingModel):
         return self.encode(source).values[:, 0]
 
 
-EMBEDDING_MODELS = {"mean": EmbeddingModel, "first": ClsEmbeddingModel}
+EMBEDDING_MODELS = {"mean": EmbeddingModel, "cls": ClsEmbeddingModel}

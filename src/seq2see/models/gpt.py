@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from seq2see.core.batch import PackedSequences, Sequences
 from seq2see.layers.attention import KeyValueCache
 from seq2see.layers.masks import (
-    MayLook,
+    AttentionMask,
     cache_mask,
     causal_document_mask,
     causal_mask,
@@ -38,7 +38,7 @@ class GPTBlock(EncoderBlock):
         past: KeyValueCache,
         position_ids: Int[Tensor, "row new"],
         valid: Bool[Tensor, "row new"],
-        self_attention_mask: MayLook,
+        self_attention_mask: AttentionMask,
     ) -> Vectors:
         """One block, for new times only; the past is in the cache, which takes them in."""
         vectors = self.self_attention_residual(

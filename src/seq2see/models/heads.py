@@ -7,7 +7,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seq2see.layers.matrices import Product
 
 HiddenStates = Float[Tensor, "... width"]
 Logits = Float[Tensor, "... vocab"]
@@ -54,7 +53,7 @@ class UntiedNoBiasHead(nn.Module):
 
     def __init__(self, table: nn.Embedding):
         super().__init__()
-        self.project = Product(table.embedding_dim, table.num_embeddings)
+        self.project = nn.Linear(table.embedding_dim, table.num_embeddings, bias=False)
 
     def forward(self, hidden: HiddenStates) -> Logits:
         """A score for each token of the vocabulary."""
@@ -79,7 +78,7 @@ class SuppressTokensHead(nn.Module):
         self.head = head
         # Not minus infinity, which times 0 is no number.
         self.register_buffer(
-            "never", torch.zeros(size).index_fill(0, torch.tensor(suppress_tokens), -1e9), persistent=False
+            "suppress_bias", torch.zeros(size).index_fill(0, torch.tensor(suppress_tokens), -1e9), persistent=False
         )
 
     def forward(self, hidden: HiddenStates) -> Logits:
@@ -94,8 +93,8 @@ class SuppressTokensHead(nn.Module):
 
 HEADS: dict[str, type[TiedHead] | type[UntiedHead] | type[UntiedNoBiasHead]] = {
     "tied": TiedHead,
-    "free": UntiedHead,
-    "plain": UntiedNoBiasHead,
+    "untied": UntiedHead,
+    "untied-no-bias": UntiedNoBiasHead,
 }
 
 

@@ -22,8 +22,8 @@ class PatchEmbeddingSettings(Settings):
 
 PATCH_STRIDE_SETTING = {
     "patches": "source.embedding.size",
-    "stem": "2^source.embedding.depth =",
-    "features": "2^(source.embedding.stages - 1) =",
+    "conv-stem": "2^source.embedding.depth =",
+    "resnet-stem": "2^(source.embedding.stages - 1) =",
 }
 """What decides how many pixels stand from one patch to the next, in the words of a recipe; pixels are one apart."""
 
@@ -36,7 +36,7 @@ class ImageSource(Settings):
     """Pixels on each side: what a model learns from has this size, or is brought to it."""
     channels: Literal[1, 3] = 3
     """Numbers of a pixel: 3 are red, green and blue, 1 is gray."""
-    frontend: Annotated[
+    embedding: Annotated[
         PatchEmbeddingSettings | ConvStemSettings | ResNetStemSettings | PixelEmbeddingSettings,
         Field(discriminator="kind"),
         default_kind("patches"),
@@ -45,7 +45,7 @@ class ImageSource(Settings):
 
     def nearest_image_size(self, image_size: int) -> int:
         """The number of pixels nearest to this that is whole patches."""
-        return max(1, round(image_size / self.frontend.size)) * self.frontend.size
+        return max(1, round(image_size / self.embedding.size)) * self.embedding.size
 
 
 class VideoSource(ImageSource):

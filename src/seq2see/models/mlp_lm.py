@@ -23,7 +23,7 @@ from seq2see.core.settings import Settings
 class MLPDecoderSettings(Settings):
     """A window over the last few vectors, and layers that see nothing else."""
 
-    kind: Literal["window"] = "window"
+    kind: Literal["mlp"] = "mlp"
     width: int = Field(256, ge=1)
     """Numbers in each vector, of a token and of what is guessed from them."""
     context: int = Field(4, ge=1)

@@ -30,7 +30,7 @@ MAX_ORDER = 7
 class NgramSettings(Settings):
     """Counts of n-grams: no vectors, no layers, nothing that is trained step by step."""
 
-    kind: Literal["counting"] = "counting"
+    kind: Literal["ngram"] = "ngram"
     order: int = Field(5, ge=1, le=MAX_ORDER)
     """Tokens in the longest n-grams: each token is guessed from the order - 1 before it."""
     smoothing: Literal["back-off", "kneser-ney", "modified-kneser-ney"] = "modified-kneser-ney"
@@ -120,7 +120,7 @@ class NgramDecoder(nn.Module):
     def __init__(self, settings: NgramSettings, vocabulary: int):
         super().__init__()
         self.order = settings.order
-        self.register_buffer("single", torch.full((vocabulary,), 1 / vocabulary))
+        self.register_buffer("unigrams", torch.full((vocabulary,), 1 / vocabulary))
         self.tables: Any = nn.ModuleList(NgramTable(vocabulary) for _ in range(2, settings.order + 1))
 
     def forward(self, target: Sequences, memory: None = None) -> Float[Tensor, "row time vocab"]:

@@ -38,20 +38,20 @@ from seq2see.models.decoder_attention import (
 from seq2see.models.encoder_output import EncoderOutput
 from seq2see.models.recurrent_state import Bridge, DenseBridge, RecurrentState
 
-CellName = Literal["elman", "elman-relu", "gru", "lstm", "notes-gru"]
-AttentionName = Literal["first-state", "every-step", "additive", "dot", "bilinear", "scaled-dot"]
+CellName = Literal["rnn", "rnn-relu", "gru", "lstm", "gru-reset-before"]
+AttentionName = Literal["none", "context-vector", "additive", "dot", "bilinear", "scaled-dot"]
 
 CELLS: dict[str, type[RecurrentCell]] = {
-    "elman": RNNCell,
-    "elman-relu": ReluRNNCell,
+    "rnn": RNNCell,
+    "rnn-relu": ReluRNNCell,
     "gru": GRUCell,
     "lstm": LSTMCell,
-    "notes-gru": ResetBeforeGRUCell,
+    "gru-reset-before": ResetBeforeGRUCell,
 }
 
 ATTENTIONS: dict[str, Callable[[int, int], DecoderAttention]] = {  # from the decoder's width and the memory's
-    "first-state": lambda width, memory: NoAttention(),
-    "every-step": lambda width, memory: ContextVectorAttention(memory),
+    "none": lambda width, memory: NoAttention(),
+    "context-vector": lambda width, memory: ContextVectorAttention(memory),
     "additive": lambda width, memory: BahdanauAttention(AdditiveAttention(width, memory), memory),
     "dot": lambda width, memory: LuongAttention(DotAttention(width, memory), width, memory),
     "bilinear": lambda width, memory: LuongAttention(BilinearAttention(width, memory), width, memory),
@@ -69,7 +69,7 @@ class RecurrentEncoderSettings(Settings):
     """Layers of cells on top of each other."""
     cell: CellName = "gru"
     """Which cell: elman or elman-relu (no gates), gru, lstm, or notes-gru (reset before the product; slower)."""
-    direction: Literal["forward", "both"] = "both"
+    bidirectional: bool = True
     """Read the source forwards only, or in both directions."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """Share of the numbers that is set to zero after each layer while training."""
@@ -109,7 +109,7 @@ class RecurrentDecoderSettings(Settings):
     """Dropout whose masks hold for all times; without it, each number falls out by itself."""
     embedding_width: PositiveInt | None = None
     """Numbers in a token's vector, if not `width`; what the cells give is brought to so many."""
-    projection: Literal["matrix", "layer"] = "matrix"
+    projection: Literal["linear", "last-layer"] = "linear"
     """How that is done: by a matrix behind the cells, or by a last layer of cells that is only so wide."""
 
 
@@ -153,14 +153,14 @@ class RecurrentEncoder(nn.Module):
         """The encoder that the settings describe; its input has the same width, unless told otherwise."""
         word, width, depth = settings.cell, settings.width, settings.depth
         input_width = input_width or width
-        if settings.direction == "forward":
+        if not settings.bidirectional:
             return RecurrentEncoder(
                 UnidirectionalRNN(build_cells(word, input_width, width, width, depth), settings.dropout)
             )
         if width % 2:
             raise UserError(
                 f"A width of {width} cannot be shared between two directions.",
-                hint="Make encoder.width even, or set encoder.bidirectional=forward.",
+                hint="Make encoder.width even, or set encoder.bidirectional=false.",
             )
         forward_cells = build_cells(word, input_width, width, width // 2, depth)
         backward_cells = build_cells(word, input_width, width, width // 2, depth)
@@ -199,20 +199,20 @@ class RecurrentDecoder(nn.Module):
     ) -> RecurrentDecoder:
         """The decoder that the settings describe; without an encoder `memory_width` is None."""
         word, width, depth = settings.cell, settings.width, settings.depth
-        if memory_width is None and settings.attention != "first-state":
+        if memory_width is None and settings.attention != "none":
             raise UserError(
-                f"Without an encoder there is nothing to look at by '{settings.look}'.",
-                hint="Set decoder.attention=first-state.",
+                f"Without an encoder there is nothing to look at by '{settings.attention}'.",
+                hint="Set decoder.attention=none.",
             )
         if memory_width is not None and settings.awd:
             raise UserError(  # who looks before each token reads one at a time, and would draw a mask for each
                 "Masks that hold for all times are for language models.", hint="Leave out decoder.awd."
             )
-        last = settings.embedding_width if settings.projection == "layer" else None
+        last = settings.embedding_width if settings.projection == "last-layer" else None
         if memory_width is not None and last:
             raise UserError(  # what looks at the source does so with vectors as wide as the state
                 "A last layer as wide as a token's vector is for language models.",
-                hint="Set decoder.projection=matrix.",
+                hint="Set decoder.projection=linear.",
             )
         cross_attention, awd = ATTENTIONS[settings.attention](width, memory_width or 0), settings.awd
         input_width = (input_width or settings.embedding_width or width) + cross_attention.context_width
@@ -247,8 +247,8 @@ class RecurrentDecoder(nn.Module):
 
 def _output_projection(settings: RecurrentDecoderSettings) -> nn.Sequential:
     """What stands between the cells and the head."""
-    state_count: list[nn.Module] = []
-    if settings.embedding_width and settings.projection == "matrix":
+    parts: list[nn.Module] = []
+    if settings.embedding_width and settings.projection == "linear":
         parts.append(nn.Linear(settings.width, settings.embedding_width, bias=False))
     if settings.awd:
         parts.append(VariationalDropout(settings.awd.output_dropout))

@@ -21,7 +21,7 @@ from seq2see.models.encoder_output import EncoderOutput
 class ConvStemSettings(Settings):
     """Images are cut into patches that overlap, by a few convolutions (Hassani et al. 2021)."""
 
-    kind: Literal["stem"] = "stem"
+    kind: Literal["conv-stem"] = "conv-stem"
     depth: PositiveInt = 2
     """Convolutions on top of each other; each halves the sides of the map: patches stand 2^depth pixels apart."""
     positions: Literal["learned", "sinusoidal", "none"] = "learned"
@@ -36,7 +36,7 @@ class ConvStemSettings(Settings):
 class ResNetStemSettings(Settings):
     """A CNN looks first, and each place of its coarse map is a patch (Dosovitskiy et al. 2021, section 3.1: hybrid)."""
 
-    kind: Literal["features"] = "features"
+    kind: Literal["resnet-stem"] = "resnet-stem"
     depth: PositiveInt = 2
     """Residual blocks a stage."""
     stages: PositiveInt = 4

@@ -35,14 +35,14 @@ class TokenEmbeddingSettings(Settings):
     """How a model is told where a token stands; rotary and alibi are for Transformers, recurrent ones need none."""
     max_positions: int = Field(512, ge=1)
     """Learned positions: how many there are; all times beyond share the last."""
-    scale: Literal["scaled", "plain"] = "scaled"
+    scale: bool = True
     """Whether the table's vectors are taken times √width, as in the paper, or as they are, as in GPT-2."""
 
 
 class BertEmbeddingSettings(Settings):
     """Tokens become vectors as BERT's do: learned ones for token, place and sentence, added up and normalized."""
 
-    kind: Literal["sentences"] = "sentences"
+    kind: Literal["bert"] = "bert"
     max_positions: int = Field(512, ge=1)
     """How many places have a vector of their own; all places beyond share the last."""
 
@@ -75,7 +75,7 @@ class Text(Settings):
     kind: Literal["text"] = "text"
     tokenizer: TokenizerSettings = BPE()
     """How text is cut into tokens."""
-    frontend: Annotated[
+    embedding: Annotated[
         TokenEmbeddingSettings | BertEmbeddingSettings | NgramEmbeddingSettings,
         Field(discriminator="kind"),
         default_kind("tokens"),
@@ -88,11 +88,11 @@ class Text(Settings):
 class TextTarget(Text):
     """Text that is written."""
 
-    frontend: TokenEmbeddingSettings = TokenEmbeddingSettings()
+    embedding: TokenEmbeddingSettings = TokenEmbeddingSettings()
     """How tokens become vectors."""
     vocabulary: Literal["separate", "shared"] = "separate"
     """Whether source and target have one vocabulary and one table of vectors, or one each."""
-    head: Literal["tied", "free", "plain"] = "tied"
+    head: Literal["tied", "untied", "untied-no-bias"] = "tied"
     """What scores tokens: the table of their input vectors, a matrix of its own with a bias, or one without."""
     suppress_tokens: tuple[int, ...] = ()
     """Numbers that name no token and are never probable: real weights may have no <pad>, say."""
@@ -101,20 +101,20 @@ class TextTarget(Text):
 class MaskedTokensTarget(Settings):
     """The tokens that were hidden in what is read."""
 
-    kind: Literal["blanks"] = "blanks"
+    kind: Literal["masked-tokens"] = "masked-tokens"
 
 
 class MaskedTokensNSPTarget(Settings):
     """The tokens that were hidden in two texts, and whether the second follows the first."""
 
-    kind: Literal["blanks-and-pairs"] = "blanks-and-pairs"
+    kind: Literal["masked-tokens-nsp"] = "masked-tokens-nsp"
 
 
 class Label(Settings):
     """One of a few labels for the whole text; which there are, the training examples say."""
 
     kind: Literal["label"] = "label"
-    pooling: Literal["encoder", "first"] = "encoder"
+    pooling: Literal["encoder", "cls"] = "encoder"
     """What the label is told from: the encoder's own summary of the text, or what it made of <bos>, as in BERT."""
 
 
@@ -122,13 +122,13 @@ class ImageLabel(Settings):
     """One of a few labels for the whole image; which there are, the training examples say."""
 
     kind: Literal["image-label"] = "image-label"
-    pooling: Literal["class-token", "mean", "attention", "pre-logits", "distilled"] = "class-token"
+    pooling: Literal["cls", "mean", "map", "pre-logits", "distilled"] = "cls"
     """What the label is told from: a class token, the mean, what a question finds; or as real weights have it."""
 
     @property
     def prefix_tokens(self) -> int:
         """How many learned vectors stand in front of the patches."""
-        return {"mean": 0, "attention": 0, "distilled": 2}.get(self.pooling, 1)
+        return {"mean": 0, "map": 0, "distilled": 2}.get(self.pooling, 1)
 
 
 class Tags(Settings):
@@ -142,8 +142,8 @@ class Tags(Settings):
 class EmbeddingTarget(Settings):
     """A vector for the whole text: real weights without a head give no more."""
 
-    kind: Literal["vector"] = "vector"
-    pooling: Literal["mean", "first"] = "mean"
+    kind: Literal["embedding"] = "embedding"
+    pooling: Literal["mean", "cls"] = "mean"
     """What the vector is: the mean of all places, or what the encoder made of <bos>."""
 
 
@@ -208,7 +208,7 @@ class ModelSettings(Settings):
 
         A recurrent one whose tokens have no numbered places has no window: its state takes in any text.
         """
-        endless = isinstance(self.decoder, RecurrentDecoderSettings) and self.target_text.frontend.positions == "none"
+        endless = isinstance(self.decoder, RecurrentDecoderSettings) and self.target_text.embedding.positions == "none"
         return sys.maxsize if endless else self.target_text.max_tokens // 2
 
     @model_validator(mode="after")
@@ -216,7 +216,7 @@ class ModelSettings(Settings):
         """N-grams are those of words, and only taggers are told which letters are a word."""
         if (
             isinstance(self.source, Text)
-            and isinstance(self.source.frontend, NgramEmbeddingSettings)
+            and isinstance(self.source.embedding, NgramEmbeddingSettings)
             and self.target != Tags()
         ):
             raise ValueError("source.embedding.kind=ngrams needs target.kind=tags and target.word_pooling=mean")
@@ -227,21 +227,21 @@ class ModelSettings(Settings):
         """An image must be whole patches, and what is said of images is not said of texts."""
         looks = isinstance(self.source, ImageSource)
         answered = self.generates or self.target == EmbeddingTarget(
-            pooling="first"
+            pooling="cls"
         )  # words, or real weights without a head
         if looks != isinstance(self.target, ImageLabel) and not (looks and answered):
             raise ValueError("source.kind=image and target.kind=image-label go together")
         if looks and self.generates and self.target_text.vocabulary == "shared":
             raise ValueError("images have no vocabulary that could be shared: set target.vocabulary=separate")
-        if isinstance(self.source, ImageSource) and self.source.image_size % self.source.frontend.size:
-            apart = f"{PATCH_STRIDE_SETTING[self.source.frontend.kind]} {self.source.frontend.size}"
+        if isinstance(self.source, ImageSource) and self.source.image_size % self.source.embedding.size:
+            apart = f"{PATCH_STRIDE_SETTING[self.source.embedding.kind]} {self.source.embedding.size}"
             raise ValueError(f"source.image_size {self.source.image_size} must be a multiple of {apart}")
         if isinstance(self.source, VideoSource) and not (
             self.generates and isinstance(self.encoder, RecurrentEncoderSettings)
         ):
             raise ValueError("source.kind=video needs encoder.kind=recurrent, which knows what came first, and a text")
-        if self.target == ImageLabel(pooling="attention") and not isinstance(self.encoder, TransformerSettings):
-            raise ValueError("target.pooling=attention needs encoder.kind=transformer, whose heads it takes")
+        if self.target == ImageLabel(pooling="map") and not isinstance(self.encoder, TransformerSettings):
+            raise ValueError("target.pooling=map needs encoder.kind=transformer, whose heads it takes")
         if isinstance(self.encoder, ResNetSettings):
             if self.target != ImageLabel(pooling="mean"):
                 raise ValueError("encoder.kind=resnet needs target.kind=image-label and target.pooling=mean")
@@ -262,7 +262,7 @@ class ModelSettings(Settings):
             if isinstance(part, TransformerSettings) and part.width % (2 * part.heads):
                 raise ValueError(f"{name}.width {part.width} must be a multiple of twice its {part.heads} heads")
             if isinstance(part, TransformerSettings) and part.kv_heads and part.heads % part.kv_heads:
-                raise ValueError(f"{name}.key_heads {part.kv_heads} must divide its {part.heads} heads")
+                raise ValueError(f"{name}.kv_heads {part.kv_heads} must divide its {part.heads} heads")
         goes_on = self.generates or isinstance(self.target, Series)
         if goes_on != (self.decoder is not None):
             verb = "needs" if goes_on else "has no"
@@ -273,8 +273,8 @@ class ModelSettings(Settings):
             raise ValueError(f"a recipe with target.kind={self.target.kind} needs [source] and [encoder]")
         if self.source is None or self.encoder is None or self.decoder is None:
             return self
-        if isinstance(self.source.frontend, BertEmbeddingSettings):
-            raise ValueError("frontend.kind=sentences is for models that only read")
+        if isinstance(self.source.embedding, BertEmbeddingSettings):
+            raise ValueError("embedding.kind=bert is for models that only read")
         if self.target_text.vocabulary == "shared":
             assert not isinstance(self.decoder, NgramSettings)
             otherwise = "or set target.vocabulary=separate"

@@ -25,7 +25,7 @@ class TokenEmbedding(nn.Module):
         super().__init__()
         self.table = table
         self.positions = positions
-        self.word_dropout, self.dropout = EmbeddingDropout(0.0), Dropout(dropout)
+        self.embedding_dropout, self.dropout = EmbeddingDropout(0.0), Dropout(dropout)
         self.scale = table.embedding_dim**0.5
 
     def set_awd_dropout(self, embedding_dropout: float, input_dropout: float) -> None:
@@ -43,7 +43,7 @@ class TokenEmbedding(nn.Module):
         self, tokens: Int[Tensor, "row time"], position_ids: Int[Tensor, "#row time"]
     ) -> Float[Tensor, "row time width"]:
         """Vectors for tokens that stand at given times."""
-        vectors = self.word_dropout(self.table(tokens), tokens, self.table.num_embeddings)
+        vectors = self.embedding_dropout(self.table(tokens), tokens, self.table.num_embeddings)
         if self.scale != 1:  # to multiply by 1 takes as long as by any other number
             vectors = vectors * self.scale
         return self.dropout(vectors + self.positions(position_ids).to(vectors.dtype))
@@ -78,4 +78,4 @@ class BertEmbedding(TokenEmbedding):
         return Sequences(self.dropout(self.norm(vectors, tokens.valid)), tokens.lengths)
 
 
-TOKEN_EMBEDDINGS = {"scaled": TokenEmbedding, "plain": UnscaledTokenEmbedding}
+TOKEN_EMBEDDINGS = {True: TokenEmbedding, False: UnscaledTokenEmbedding}

@@ -17,16 +17,15 @@ from seq2see.core.settings import Settings
 from seq2see.layers.attention import PADDED, CrossAttention, GroupedSelfAttention, KeyValueCache, SelfAttention
 from seq2see.layers.feed_forward import FEED_FORWARDS
 from seq2see.layers.masks import (
-    MayLook,
+    AttentionMask,
     cache_mask,
     causal_document_mask,
     causal_mask,
     document_mask,
     next_position_ids,
-    real,
+    padding_mask,
     with_additive_mask,
 )
-from seq2see.layers.matrices import MATRICES
 from seq2see.layers.norms import EPSILON, NORMS
 from seq2see.layers.padding import masked_mean
 from seq2see.layers.relative_positions import build_relative_positions
@@ -61,7 +60,7 @@ class TransformerSettings(Settings):
     """Norm before each part (trains easily) or after it (the paper's)."""
     activation: Literal["relu", "gelu", "gelu-tanh", "swiglu"] = "relu"
     """What the feed-forward part does between its two products: the paper's, BERT's, GPT-2's or Llama's."""
-    bias: Literal["biased", "plain"] = "biased"
+    bias: bool = True
     """Whether something is added behind the products of self-attention (biased) or not (plain), as in Llama."""
     kv_heads: int = Field(0, ge=0)
     """Heads that have keys of their own, several heads asking each; 0: as many as there are heads."""
@@ -93,10 +92,10 @@ class BlockFactory:
         """A fresh part that looks."""
         width, heads, groups = self.settings.width, self.settings.heads, self.settings.kv_heads
         relative_positions = build_relative_positions(self.positions, width, heads, self.settings.rope_theta)
-        matrix = MATRICES[self.settings.bias]
+        bias = self.settings.bias
         if groups:
-            return GroupedSelfAttention(width, heads, groups, relative_positions, matrix)
-        return SelfAttention(width, heads, relative_positions, matrix)
+            return GroupedSelfAttention(width, heads, groups, relative_positions, bias)
+        return SelfAttention(width, heads, relative_positions, bias)
 
     def feed_forward(self) -> nn.Module:
         """A fresh part that thinks."""
@@ -127,7 +126,7 @@ class EncoderBlock(nn.Module):
         self.self_attention_residual, self.feed_forward_residual = factory.residual(), factory.residual()
 
     def forward(
-        self, vectors: Vectors, valid: Bool[Tensor, "row time"], attention_mask: MayLook, layout: PaddedLayout
+        self, vectors: Vectors, valid: Bool[Tensor, "row time"], attention_mask: AttentionMask, layout: PaddedLayout
     ) -> Vectors:
         """One block of the encoder."""
         vectors = self.self_attention_residual(vectors, valid, lambda x: self.self_attention(x, attention_mask, layout))
@@ -146,7 +145,7 @@ class TransformerEncoder(nn.Module):
     def forward(self, source: Sequences) -> EncoderOutput:
         """Read the source; the context vector is the mean of its positions."""
         layout = choose_layout(source)
-        self_attention_mask = document_mask(source, source) if isinstance(source, PackedSequences) else real(source)
+        self_attention_mask = document_mask(source, source) if isinstance(source, PackedSequences) else padding_mask(source)
         vectors, valid = layout.from_sequences(source)
         self_attention_mask = with_additive_mask(self_attention_mask, vectors)
         for block in self.blocks:
@@ -162,7 +161,7 @@ class EncodedSource:
 
     embeddings: Vectors
     layout: PaddedLayout
-    attention_mask: MayLook
+    attention_mask: AttentionMask
 
 
 class DecoderBlock(nn.Module):
@@ -182,7 +181,7 @@ class DecoderBlock(nn.Module):
         vectors: Vectors,
         valid: Bool[Tensor, "row time"],
         source: EncodedSource,
-        self_attention_mask: MayLook,
+        self_attention_mask: AttentionMask,
         layout: PaddedLayout,
     ) -> Vectors:
         """One block of the decoder, all times at once."""
@@ -206,7 +205,7 @@ class DecoderBlock(nn.Module):
         vectors: Vectors,
         valid: Bool[Tensor, "row time"],
         memory: tuple[Tensor, Tensor],
-        cross_attention_mask: MayLook,
+        cross_attention_mask: AttentionMask,
         layout: PaddedLayout,
     ) -> Vectors:
         vectors = self.cross_attention_residual(
@@ -221,8 +220,8 @@ class StepContext:
 
     position_ids: Int[Tensor, "row time"]
     valid: Bool[Tensor, "row time"]  # all of them
-    self_attention_mask: MayLook
-    cross_attention_mask: MayLook
+    self_attention_mask: AttentionMask
+    cross_attention_mask: AttentionMask
 
 
 @dataclass(frozen=True)
@@ -239,7 +238,7 @@ class TransformerState:
 
     blocks: tuple[BlockState, ...]
     cache_lengths: Int[Tensor, "row"]  # how many tokens each row has taken in
-    cross_attention_mask: MayLook = field(metadata=INPUT_ONLY)
+    cross_attention_mask: AttentionMask = field(metadata=INPUT_ONLY)
 
 
 class TransformerDecoder(nn.Module):
@@ -257,7 +256,7 @@ class TransformerDecoder(nn.Module):
         self_attention_mask = causal_document_mask(target) if isinstance(target, PackedSequences) else causal_mask()
         vectors, valid = layout.from_sequences(target)
         self_attention_mask = with_additive_mask(self_attention_mask, vectors)
-        memory_layout, cross_attention_mask = choose_layout(memory), real(memory)
+        memory_layout, cross_attention_mask = choose_layout(memory), padding_mask(memory)
         if isinstance(target, PackedSequences) and memory.packed_source is not None:
             cross_attention_mask = document_mask(target, memory.packed_source)
         encoder_states, _ = memory_layout.from_sequences(memory)
@@ -278,7 +277,7 @@ class TransformerDecoder(nn.Module):
             for block in self.blocks
         )
         return TransformerState(
-            blocks, torch.zeros_like(memory.lengths), with_additive_mask(real(memory), encoder_states)
+            blocks, torch.zeros_like(memory.lengths), with_additive_mask(padding_mask(memory), encoder_states)
         )
 
     def step(self, vectors: Vectors, state: TransformerState) -> tuple[Vectors, TransformerState]:

@@ -49,8 +49,8 @@ class ViT(Classifier):
     def __init__(self, source: nn.Module, encoder: nn.Module, settings: Any, classes: int, pooling: Pooling):
         super().__init__(source, encoder, settings, classes)
         self.pooling = pooling
-        if pooling.vectors > 1:
-            self.head = ClassificationHead(pooling.vectors * settings.width, classes)
+        if pooling.vector_count > 1:
+            self.head = ClassificationHead(pooling.vector_count * settings.width, classes)
 
     def pooled(self, source: Sequences | Images) -> Float[Tensor, "row width"]:
         """What the class token has come to know, or all patches together."""

@@ -23,17 +23,17 @@ def caption() -> Recipe:
     return Recipe(
         name="caption",
         corpus=ShapesCorpus(annotation="caption"),
-        source=ImageSource(image_size=32, frontend=PatchEmbeddingSettings(size=8)),
+        source=ImageSource(image_size=32, embedding=PatchEmbeddingSettings(size=8)),
         target=TextTarget(tokenizer=WordLevel(), max_tokens=64),
         augmentation=Augmentation(),
         encoder=TransformerSettings(width=96, depth=3, heads=4, dropout=0.0, activation="gelu"),
         decoder=TransformerSettings(width=96, depth=2, heads=4, dropout=0.0, activation="gelu"),
         objective=NextToken(),
         training=Training(
-            steps=1500, learning_rate=1.5e-3, batch_tokens=64, evaluate_every=250, schedule=Cosine(warmup=50)
+            steps=1500, learning_rate=1.5e-3, batch_size=64, evaluate_every=250, schedule=Cosine(warmup=50)
         ),
         decoding=Decoding(max_new_tokens=24),
-        metrics=("bleu", "exact"),
+        metrics=("bleu", "exact_match"),
     )
 
 
@@ -42,7 +42,7 @@ def flickr8k() -> Recipe:
     return Recipe(
         name="flickr8k",
         corpus=CatalogueImages(name="flickr8k-small"),
-        source=ImageSource(image_size=64, frontend=ConvStemSettings(depth=3)),
+        source=ImageSource(image_size=64, embedding=ConvStemSettings(depth=3)),
         target=TextTarget(tokenizer=WordLevel(min_count=3), max_tokens=40),
         augmentation=Augmentation(shift=6, flip=True),
         encoder=TransformerSettings(width=256, depth=4, heads=8, dropout=0.2, drop_path=0.1, activation="gelu"),
@@ -51,7 +51,7 @@ def flickr8k() -> Recipe:
         training=Training(
             steps=6000,
             learning_rate=5e-4,
-            batch_tokens=256,
+            batch_size=256,
             evaluate_every=500,
             patience=4,
             schedule=Cosine(warmup=500),
@@ -67,14 +67,14 @@ def caption_video() -> Recipe:
     return Recipe(
         name="caption-video",
         corpus=MovingShapesCorpus(),
-        source=VideoSource(image_size=24, frames=8, frontend=ConvStemSettings(depth=3, positions="none")),
-        target=TextTarget(tokenizer=WordLevel(), max_tokens=64, frontend=TokenEmbeddingSettings(positions="none")),
-        encoder=RecurrentEncoderSettings(width=64, cell="gru", direction="both", dropout=0.0),
+        source=VideoSource(image_size=24, frames=8, embedding=ConvStemSettings(depth=3, positions="none")),
+        target=TextTarget(tokenizer=WordLevel(), max_tokens=64, embedding=TokenEmbeddingSettings(positions="none")),
+        encoder=RecurrentEncoderSettings(width=64, cell="gru", bidirectional=True, dropout=0.0),
         decoder=RecurrentDecoderSettings(width=64, cell="gru", attention="bilinear", dropout=0.0),
         objective=NextToken(),
         training=Training(
-            steps=2500, learning_rate=3e-3, batch_tokens=32, evaluate_every=250, schedule=Cosine(warmup=50)
+            steps=2500, learning_rate=3e-3, batch_size=32, evaluate_every=250, schedule=Cosine(warmup=50)
         ),
         decoding=Decoding(max_new_tokens=24),
-        metrics=("bleu", "exact"),
+        metrics=("bleu", "exact_match"),
     )

@@ -23,7 +23,7 @@ def classify_text() -> Recipe:
     return Recipe(
         name="classify-text",
         corpus=PocketTense(),
-        source=Text(tokenizer=BPE(vocab_size=4000), frontend=TokenEmbeddingSettings(positions="rotary")),
+        source=Text(tokenizer=BPE(vocab_size=4000), embedding=TokenEmbeddingSettings(positions="rotary")),
         target=Label(),
         encoder=TransformerSettings(width=128, depth=2, heads=4, dropout=0.2),
         objective=Classification(label_smoothing=0.1),
@@ -69,11 +69,11 @@ def sst2_transformer() -> Recipe:
 
 
 def sst2_minilm() -> Recipe:
-    """The same reviews by MiniLM, which has read much before; `--set start=FOLDER` names its folder."""
+    """The same reviews by MiniLM, which has read much before; `--set pretrained=FOLDER` names its folder."""
     encoder = TransformerSettings(
         width=384, depth=6, heads=12, dropout=0.1, norm_eps=1e-12, norm_order="post", activation="gelu"
     )  # as all-MiniLM-L6-v2 is (Wang et al. 2020; Reimers & Gurevych 2019)
-    text = Text(tokenizer=Pretrained(), frontend=BertEmbeddingSettings(), max_tokens=254)
+    text = Text(tokenizer=Pretrained(), embedding=BertEmbeddingSettings(), max_tokens=254)
     base = _reviews("sst2-minilm", "sst2", encoder).model_copy(update={"source": text})
     return base.with_(
         **{
@@ -103,5 +103,5 @@ def _sst2(name: str, encoder: Any) -> Recipe:
 
 
 def _with(base: Recipe, name: str, encoder: Any) -> Recipe:
-    text = Text(tokenizer=base.source_text.tokenizer, frontend=TokenEmbeddingSettings(positions="none"))
+    text = Text(tokenizer=base.source_text.tokenizer, embedding=TokenEmbeddingSettings(positions="none"))
     return base.model_copy(update={"name": name, "encoder": encoder, "source": text})

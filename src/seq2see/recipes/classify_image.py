@@ -22,13 +22,13 @@ def classify_image() -> Recipe:
     return Recipe(
         name="classify-image",
         corpus=ShapesCorpus(),
-        source=ImageSource(image_size=32, frontend=PatchEmbeddingSettings(size=8)),
+        source=ImageSource(image_size=32, embedding=PatchEmbeddingSettings(size=8)),
         target=ImageLabel(),
         augmentation=Augmentation(shift=2),
         encoder=TransformerSettings(width=96, depth=3, heads=4, dropout=0.0, activation="gelu"),
         objective=Classification(),
         training=Training(
-            steps=1500, learning_rate=1.5e-3, batch_tokens=64, evaluate_every=250, schedule=Cosine(warmup=50)
+            steps=1500, learning_rate=1.5e-3, batch_size=64, evaluate_every=250, schedule=Cosine(warmup=50)
         ),
         decoding=Decoding(max_new_tokens=1),
         metrics=(),
@@ -46,7 +46,7 @@ def cifar10_vit() -> Recipe:
     return Recipe(
         name="cifar10-vit",
         corpus=CatalogueImages(),
-        source=ImageSource(image_size=32, frontend=PatchEmbeddingSettings(size=4)),
+        source=ImageSource(image_size=32, embedding=PatchEmbeddingSettings(size=4)),
         target=ImageLabel(pooling="mean"),
         augmentation=Augmentation(shift=4, flip=True, rand_augment=2, magnitude=0.5, cutout=8, mixup=0.8, cutmix=1.0),
         encoder=TransformerSettings(width=256, depth=8, heads=4, dropout=0.0, drop_path=0.1, activation="gelu"),
@@ -54,7 +54,7 @@ def cifar10_vit() -> Recipe:
         training=Training(
             steps=40_000,
             learning_rate=1e-3,
-            batch_tokens=512,
+            batch_size=512,
             evaluate_every=8000,
             schedule=Cosine(warmup=1000),
             optimizer=Muon(weight_decay=0.1),
@@ -68,8 +68,8 @@ def cifar10_vit() -> Recipe:
 
 def classify_image_hybrid() -> Recipe:
     """The same Transformer behind convolutions: patches overlap, and need no positions (Hassani et al. 2021)."""
-    frontend = ConvStemSettings(depth=3, positions="none")
-    return classify_image().with_(**{"name": "classify-image-hybrid", "source.embedding": frontend})
+    embedding = ConvStemSettings(depth=3, positions="none")
+    return classify_image().with_(**{"name": "classify-image-hybrid", "source.embedding": embedding})
 
 
 def classify_image_resnet() -> Recipe:
@@ -91,7 +91,7 @@ def cifar10_hybrid() -> Recipe:
             "name": "cifar10-hybrid",
             "source.embedding": ResNetStemSettings(depth=1, stages=3),
             "encoder.depth": 6,
-            "views": Augmentation(shift=4, flip=True, rand_augment=2, cutout=8, cutmix=1.0),
+            "augmentation": Augmentation(shift=4, flip=True, rand_augment=2, cutout=8, cutmix=1.0),
             "training.steps": 16_000,
             "training.learning_rate": 2e-3,
         }

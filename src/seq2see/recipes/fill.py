@@ -25,7 +25,7 @@ def fill() -> Recipe:
         name="fill",
         corpus=PythonLibrary(),
         source=Text(
-            tokenizer=BPE(vocab_size=4000), frontend=TokenEmbeddingSettings(positions="rotary"), max_tokens=128
+            tokenizer=BPE(vocab_size=4000), embedding=TokenEmbeddingSettings(positions="rotary"), max_tokens=128
         ),
         target=MaskedTokensTarget(),
         encoder=TransformerSettings(width=128, depth=4, heads=4, dropout=0.0, activation="gelu-tanh"),

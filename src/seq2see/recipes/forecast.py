@@ -16,7 +16,7 @@ from seq2see.training.settings import Training
 def forecast() -> Recipe:
     """An MLP over the last four values of your own series: `seq2see train forecast my.csv`; without a file, of a sine."""
     return Recipe(
-        name="waves",
+        name="forecast",
         corpus=NoisySine(),
         target=Series(context_length=32),
         decoder=MLPDecoderSettings(width=4, context=4, hidden=16, dropout=0.0),
@@ -36,5 +36,5 @@ def forecast_autoregressive() -> Recipe:
 
 def forecast_gru() -> Recipe:
     """The same series by gated cells, which sum up the past in a state."""
-    cells = RecurrentDecoderSettings(width=16, cell="gru", attention="first-state", dropout=0.0)
+    cells = RecurrentDecoderSettings(width=16, cell="gru", attention="none", dropout=0.0)
     return forecast().model_copy(update={"name": "forecast-gru", "decoder": cells})

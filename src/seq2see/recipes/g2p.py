@@ -48,10 +48,10 @@ def g2p_gru() -> Recipe:
     return base.model_copy(
         update={
             "name": "g2p-gru",
-            "source": Text(tokenizer=Characters(), frontend=no_positions, max_tokens=64),
-            "target": TextTarget(tokenizer=WordLevel(), frontend=no_positions, max_tokens=64),
+            "source": Text(tokenizer=Characters(), embedding=no_positions, max_tokens=64),
+            "target": TextTarget(tokenizer=WordLevel(), embedding=no_positions, max_tokens=64),
             "encoder": RecurrentEncoderSettings(width=512, depth=2, cell="gru", dropout=0.3),
             "decoder": RecurrentDecoderSettings(width=512, cell="gru", attention="additive", dropout=0.3),
-            "training": base.training.with_(batches="buckets", compile=False),
+            "training": base.training.with_(batches="bucketed", compile=False),
         }
     )

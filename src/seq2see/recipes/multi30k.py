@@ -36,18 +36,18 @@ def multi30k_transformer() -> Recipe:
             schedule=InverseSquareRoot(warmup=1000), average=ExponentialMovingAverage(decay=0.999),
         ),
         decoding=Decoding(max_new_tokens=100, num_beams=5, length_penalty=Average()),
-        metrics=("bleu", "bleu-tokenized", "chrf", "exact"),
+        metrics=("bleu", "bleu-tokenized", "chrf", "exact_match"),
     )  # fmt: skip
 
 
 def multi30k_rnn() -> Recipe:
     """Plain recurrent cells on Multi30k: one context vector carries the whole sentence."""
-    return _recurrent("multi30k-rnn", "elman", "every-step")
+    return _recurrent("multi30k-rnn", "rnn", "context-vector")
 
 
 def multi30k_gru() -> Recipe:
     """Gated cells on Multi30k, and still one context vector."""
-    return _recurrent("multi30k-gru", "gru", "every-step")
+    return _recurrent("multi30k-gru", "gru", "context-vector")
 
 
 def multi30k_gru_attention() -> Recipe:
@@ -66,11 +66,11 @@ def _recurrent(name: str, cell: CellName, attention: AttentionName) -> Recipe:
     return base.model_copy(
         update={
             "name": name,
-            "source": Text(tokenizer=base.target_text.tokenizer, frontend=no_positions),
-            "target": TextTarget(tokenizer=base.target_text.tokenizer, frontend=no_positions, vocabulary="shared"),
+            "source": Text(tokenizer=base.target_text.tokenizer, embedding=no_positions),
+            "target": TextTarget(tokenizer=base.target_text.tokenizer, embedding=no_positions, vocabulary="shared"),
             "encoder": RecurrentEncoderSettings(cell=cell, width=512, dropout=0.4),
             "decoder": RecurrentDecoderSettings(cell=cell, attention=attention, width=512, dropout=0.4),
             "objective": NextToken(label_smoothing=0.1, r_drop=1.0),
-            "training": base.training.with_(learning_rate=2e-3, batches="buckets", compile=False),
+            "training": base.training.with_(learning_rate=2e-3, batches="bucketed", compile=False),
         }
     )

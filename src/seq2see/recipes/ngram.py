@@ -14,7 +14,7 @@ from seq2see.sources.texts import PythonLibrary
 def ngram() -> Recipe:
     """Characters by the six before them, in your own text: `seq2see train ngram book.txt`; counted in seconds."""
     return Recipe(
-        name="count",
+        name="ngram",
         corpus=PythonLibrary(),
         target=TextTarget(tokenizer=Characters(min_count=2)),
         decoder=NgramSettings(order=7),

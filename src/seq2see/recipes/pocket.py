@@ -22,8 +22,8 @@ from seq2see.training.scheduled_sampling import FreeRunning, ScheduledSampling
 from seq2see.training.schedules import Constant, Cosine
 from seq2see.training.settings import Training
 
-SCORES: tuple[Metric, ...] = ("bleu", "chrf", "exact", "notes-bleu", "alignment")
-WITHOUT_ATTENTION: tuple[Metric, ...] = ("bleu", "chrf", "exact", "notes-bleu")
+SCORES: tuple[Metric, ...] = ("bleu", "chrf", "exact_match", "d2l-bleu", "alignment")
+WITHOUT_ATTENTION: tuple[Metric, ...] = ("bleu", "chrf", "exact_match", "d2l-bleu")
 
 
 def pocket_transformer() -> Recipe:
@@ -56,24 +56,24 @@ def pocket_rnn() -> Recipe:
         optimizer=SGD(momentum=0.9),
         schedule=Constant(),
     )
-    return _recurrent("pocket-rnn", "elman", "first-state", direction="forward").model_copy(
+    return _recurrent("pocket-rnn", "rnn", "none", bidirectional=False).model_copy(
         update={"training": training}
     )
 
 
 def pocket_gru() -> Recipe:
     """Gated cells, and the context vector at every step; still one vector for the whole source."""
-    return _recurrent("pocket-gru", "gru", "every-step", direction="forward")
+    return _recurrent("pocket-gru", "gru", "context-vector", bidirectional=False)
 
 
 def pocket_gru_reset_before() -> Recipe:
     """The GRU as the course notes write it: the reset gate acts before the matrix product."""
-    return _recurrent("pocket-gru-reset-before", "notes-gru", "every-step", direction="forward")
+    return _recurrent("pocket-gru-reset-before", "gru-reset-before", "context-vector", bidirectional=False)
 
 
 def pocket_lstm() -> Recipe:
     """LSTM cells in two layers, and the context vector as first state (Sutskever et al. 2014)."""
-    return _recurrent("pocket-lstm", "lstm", "first-state", direction="forward").with_(
+    return _recurrent("pocket-lstm", "lstm", "none", bidirectional=False).with_(
         **{"encoder.depth": 2, "decoder.depth": 2}
     )
 
@@ -92,7 +92,7 @@ def pocket_gated_cnn() -> Recipe:
     """A convolutional encoder and a recurrent decoder: any encoder goes with any decoder."""
     base = _recurrent("pocket-gated-cnn", "gru", "scaled-dot")
     encoder = GatedCNNSettings(width=128, depth=3, dropout=0.1)
-    learned = Text(tokenizer=Characters(), frontend=TokenEmbeddingSettings(positions="learned"))
+    learned = Text(tokenizer=Characters(), embedding=TokenEmbeddingSettings(positions="learned"))
     return base.model_copy(update={"encoder": encoder, "source": learned})
 
 
@@ -112,7 +112,7 @@ def pocket_post_norm() -> Recipe:
         **{
             "name": "pocket-post-norm",
             "encoder.norm_order": "post",
-            "decoder.order": "post",
+            "decoder.norm_order": "post",
             "training.learning_rate": 1e-3,
         }
     )
@@ -156,18 +156,18 @@ def pocket_en_zh() -> Recipe:
     )
 
 
-def _recurrent(name: str, cell: CellName, attention: AttentionName, direction: Any = "both") -> Recipe:
+def _recurrent(name: str, cell: CellName, attention: AttentionName, bidirectional: bool = True) -> Recipe:
     """The pocket recipe with a recurrent pair in place of the Transformer: lighter steps, twice as many."""
-    without_attention = attention in ("first-state", "every-step")
+    without_attention = attention in ("none", "context-vector")
     base = pocket_transformer().with_(
         **{"training.steps": 2000, "training.learning_rate": 4e-3, "training.evaluate_every": 400}
     )
     return base.model_copy(
         update={
             "name": name,
-            "source": Text(tokenizer=Characters(), frontend=TokenEmbeddingSettings(positions="none")),
-            "target": TextTarget(tokenizer=WordLevel(), frontend=TokenEmbeddingSettings(positions="none"), head="free"),
-            "encoder": RecurrentEncoderSettings(width=128, cell=cell, direction=direction, dropout=0.0),
+            "source": Text(tokenizer=Characters(), embedding=TokenEmbeddingSettings(positions="none")),
+            "target": TextTarget(tokenizer=WordLevel(), embedding=TokenEmbeddingSettings(positions="none"), head="untied"),
+            "encoder": RecurrentEncoderSettings(width=128, cell=cell, bidirectional=bidirectional, dropout=0.0),
             "decoder": RecurrentDecoderSettings(width=128, cell=cell, attention=attention, dropout=0.0),
             "metrics": WITHOUT_ATTENTION if without_attention else SCORES,
         }

@@ -22,19 +22,19 @@ def ptb_lstm() -> Recipe:
         name="ptb-lstm",
         corpus=CatalogueText(name="ptb"),
         target=TextTarget(
-            tokenizer=Whitespace(), frontend=TokenEmbeddingSettings(positions="none", scale="plain"), max_tokens=70
+            tokenizer=Whitespace(), embedding=TokenEmbeddingSettings(positions="none", scale=False), max_tokens=70
         ),
         # Widths are multiples of 128, the state's at most 1024, rows a multiple of 8: so much a GPU keeps in its
         # registers, in 16 bits, and one kernel reads all times of a layer.
         decoder=RecurrentDecoderSettings(
-            cell="lstm", attention="first-state", width=1024, depth=2, embedding_width=384, dropout=0.25,
+            cell="lstm", attention="none", width=1024, depth=2, embedding_width=384, dropout=0.25,
             awd=AWDSettings(embedding_dropout=0.1, input_dropout=0.4, weight_dropout=0.5, output_dropout=0.4),
         ),
         # A change of 0.6 is 1 in the paper, which looks at it before dropout (see `activation_regularization`).
         objective=NextToken(ar=2.0, tar=0.6),
         # 40 streams of 70 words: 332 steps are an epoch.
         training=Training(
-            steps=30_000, learning_rate=4e-3, batch_tokens=2800, max_grad_norm=0.25, evaluate_every=2000, batches="streams", precision="bf16",
+            steps=30_000, learning_rate=4e-3, batch_tokens=2800, max_grad_norm=0.25, evaluate_every=2000, batches="contiguous", precision="bf16",
             optimizer=AdamW(weight_decay=0.05), schedule=Cosine(warmup=500),
         ),
         decoding=Decoding(max_new_tokens=32, do_sample=True),
@@ -45,10 +45,10 @@ def ptb_lstm() -> Recipe:
 def ptb_awd_lstm() -> Recipe:
     """The same, trained as in the paper: SGD, averaged once validation gets no better (Merity et al. 2018)."""
     sgd = Training(
-        steps=332_000, learning_rate=30.0, batch_tokens=1400, max_grad_norm=0.25, evaluate_every=664, batches="streams",
+        steps=332_000, learning_rate=30.0, batch_tokens=1400, max_grad_norm=0.25, evaluate_every=664, batches="contiguous",
         optimizer=SGD(weight_decay=1.2e-6), schedule=Constant(), average=NTASGD(),
     )  # fmt: skip
-    shape = {"decoder.width": 1150, "decoder.depth": 3, "decoder.embedding_width": 400, "decoder.projection": "layer"}
+    shape = {"decoder.width": 1150, "decoder.depth": 3, "decoder.embedding_width": 400, "decoder.projection": "last-layer"}
     return ptb_lstm().model_copy(update={"name": "ptb-awd-lstm", "training": sgd}).with_(**shape)
 
 

@@ -39,6 +39,6 @@ def _puzzle(name: Literal["copy", "reverse", "sort", "add"]) -> Recipe:
             "corpus": PuzzleCorpus(puzzle=name),
             "source": Text(tokenizer=tokenizer),
             "target": TextTarget(tokenizer=tokenizer, vocabulary="shared"),
-            "metrics": ("exact", "bleu"),
+            "metrics": ("exact_match", "bleu"),
         }
     )

@@ -19,7 +19,7 @@ def tag() -> Recipe:
     return Recipe(
         name="tag",
         corpus=PocketCorpus(source="en", target="zh", size=4000),
-        source=Text(tokenizer=BPE(vocab_size=4000), frontend=TokenEmbeddingSettings(positions="none")),
+        source=Text(tokenizer=BPE(vocab_size=4000), embedding=TokenEmbeddingSettings(positions="none")),
         target=Tags(),
         encoder=RecurrentEncoderSettings(cell="lstm", width=192, dropout=0.3),
         objective=Classification(),
@@ -42,7 +42,7 @@ def ud_english_ewt() -> Recipe:
     """Parts of speech of English on the web (Universal Dependencies), from whole words and their n-grams."""
     text = Text(
         tokenizer=Characters(min_count=2),
-        frontend=NgramEmbeddingSettings(max_n=4, buckets=131_072, word_dropout=0.25),
+        embedding=NgramEmbeddingSettings(max_n=4, buckets=131_072, word_dropout=0.25),
         max_tokens=1024,
     )
     base = _treebank("ud-english-ewt").model_copy(update={"source": text})

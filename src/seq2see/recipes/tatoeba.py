@@ -36,7 +36,7 @@ def tatoeba_zh_en() -> Recipe:
         objective=NextToken(label_smoothing=0.1),
         training=Training(
             steps=8000, learning_rate=1e-3, batch_tokens=4096, evaluate_every=250, patience=8, precision="bf16", batches="packed",
-            schedule=InverseSquareRoot(warmup=1000), average=ExponentialMovingAverage(weight_decay=0.998),
+            schedule=InverseSquareRoot(warmup=1000), average=ExponentialMovingAverage(decay=0.998),
         ),
         decoding=Decoding(max_new_tokens=100, num_beams=5, length_penalty=Average()),
     )  # fmt: skip
@@ -55,10 +55,10 @@ def tatoeba_zh_en_lstm() -> Recipe:
     return base.model_copy(
         update={
             "name": "tatoeba-zh-en-lstm",
-            "source": Text(tokenizer=Characters(min_count=2), frontend=no_positions),
-            "target": TextTarget(tokenizer=WordLevel(min_count=2), frontend=no_positions),
+            "source": Text(tokenizer=Characters(min_count=2), embedding=no_positions),
+            "target": TextTarget(tokenizer=WordLevel(min_count=2), embedding=no_positions),
             "encoder": RecurrentEncoderSettings(cell="lstm", dropout=0.3),
             "decoder": RecurrentDecoderSettings(cell="lstm", attention="dot", dropout=0.3),
-            "training": base.training.with_(learning_rate=2e-3, batches="buckets", optimizer=AdamW(weight_decay=0.1)),
+            "training": base.training.with_(learning_rate=2e-3, batches="bucketed", optimizer=AdamW(weight_decay=0.1)),
         }
     )

@@ -40,7 +40,7 @@ def shakespeare() -> Recipe:
 def shakespeare_large() -> Recipe:
     """The same plays by 14 million weights, for a GPU: the parts of Llama, and steps along all directions alike."""
     changes = {
-        "name": "shakespeare-large", "target.longest": 1024,
+        "name": "shakespeare-large", "target.max_tokens": 1024,
         "decoder.width": 384, "decoder.depth": 6, "decoder.heads": 8, "decoder.dropout": 0.2,
         "training.batch_tokens": 8192, "training.steps": 1000, "training.evaluate_every": 1000,
         "training.precision": "bf16", "training.custom_kernels": False,
@@ -48,25 +48,25 @@ def shakespeare_large() -> Recipe:
     }  # fmt: skip
     # A table that is also the head begins by betting on the token it has just read; the first steps would unlearn that.
     llama = {
-        "target.embedding.positions": "rotary", "target.head": "plain", "decoder.norm": "rms", "decoder.activation": "swiglu",
+        "target.embedding.positions": "rotary", "target.head": "untied-no-bias", "decoder.norm": "rms", "decoder.activation": "swiglu",
     }  # fmt: skip
     return shakespeare().with_(**changes, **llama)
 
 
 def write_gpt2() -> Recipe:
     """The same in the shape of GPT-2: learned positions, and a smooth feed-forward part (Radford et al. 2019)."""
-    frontend = TokenEmbeddingSettings(positions="learned", max_positions=128, vectors="plain")
-    return _like_write("write-gpt2", frontend, activation="gelu-tanh")
+    embedding = TokenEmbeddingSettings(positions="learned", max_positions=128, scale=False)
+    return _like_write("write-gpt2", embedding, activation="gelu-tanh")
 
 
 def write_llama() -> Recipe:
     """The same in the shape of Llama: rotary positions, keys that heads share, gates (Touvron et al. 2023)."""
-    frontend = TokenEmbeddingSettings(positions="rotary", vectors="plain")
+    embedding = TokenEmbeddingSettings(positions="rotary", scale=False)
     # A gated part has three matrices instead of two: 2/3 of the usual width, and it has as many weights.
-    thinks = {"think": "swiglu", "expansion": 8 / 3}
-    looks = {"matrices": "plain", "key_heads": 2}
-    llama = _like_write("write-llama", frontend, norm="rms", norm_eps=1e-6, **looks, **thinks)
-    return llama.with_(**{"target.head": "plain"})
+    feed_forward = {"activation": "swiglu", "mlp_ratio": 8 / 3}
+    attention = {"bias": False, "kv_heads": 2}
+    llama = _like_write("write-llama", embedding, norm="rms", norm_eps=1e-6, **attention, **feed_forward)
+    return llama.with_(**{"target.head": "untied-no-bias"})
 
 
 def write_alibi() -> Recipe:
@@ -86,19 +86,19 @@ def write_gru() -> Recipe:
 
 def write_rnn() -> Recipe:
     """The same with simple cells, which have no gates (Mikolov et al. 2010)."""
-    return _recurrent("write-rnn", "elman")
+    return _recurrent("write-rnn", "rnn")
 
 
 def write_rnn_relu() -> Recipe:
     """The same with simple cells that have a ReLU instead of tanh (Le, Jaitly & Hinton 2015)."""
-    return _recurrent("write-rnn-relu", "elman-relu")
+    return _recurrent("write-rnn-relu", "rnn-relu")
 
 
 def _recurrent(name: str, cell: CellName) -> Recipe:
     """A recurrent model of running text: a step reads twelve streams on."""
-    cells = RecurrentDecoderSettings(cell=cell, attention="first-state", depth=2, dropout=0.1)
+    cells = RecurrentDecoderSettings(cell=cell, attention="none", depth=2, dropout=0.1)
     like = _like_write(name, TokenEmbeddingSettings(positions="none")).model_copy(update={"decoder": cells})
-    return like.with_(**{"training.batches": "streams"})
+    return like.with_(**{"training.batches": "contiguous"})
 
 
 def write_mlp() -> Recipe:
@@ -112,6 +112,6 @@ def write_linear() -> Recipe:
     return write_mlp().with_(**{"name": "write-linear", "decoder.depth": 0})
 
 
-def _like_write(name: str, frontend: TokenEmbeddingSettings, **decoder: Any) -> Recipe:
+def _like_write(name: str, embedding: TokenEmbeddingSettings, **decoder: Any) -> Recipe:
     changes = {f"decoder.{setting}": value for setting, value in decoder.items()}
-    return write().with_(**{"name": name, "target.embedding": frontend, **changes})
+    return write().with_(**{"name": name, "target.embedding": embedding, **changes})

@@ -1,1 +1,1 @@
-"""The root recipe and the verbs: prepare, train, evaluate, predict, report."""
+"""Training runs: the recipe, data preparation, training, evaluation, prediction and the report."""

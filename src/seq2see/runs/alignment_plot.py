@@ -67,8 +67,8 @@ def _between_words(run: RunFolder, model: Model, example: Example, choice: HeadS
         source=example.source_words[:source],
         target=example.target_words[:target],
         weights=weights,
-        sure_links=example.sure_links,
-        possible_links=example.possible_links,
+        links=example.sure_links,
+        possible=example.possible_links,
     )
 
 

@@ -92,7 +92,7 @@ def predict_lines(
     One bad image in many stops nothing: it is told, and its answer is empty.
     """
     many = False
-    for window in line_windows(lines.each):
+    for window in line_windows(lines.texts):
         # Decided by the first window, which is read again after a kill: so the same is decided then.
         many = many or len(window.texts) == FIRST_WINDOW
         if not output_writer.is_pending(window):
@@ -157,11 +157,11 @@ def format_output(text: str, prediction: Prediction | None, options: InferenceOp
     if options.as_json:
         found: dict[str, Any] = {
             "source": text,
-            "answers": [_output_json(each) for each in answers],
+            "outputs": [_output_json(each) for each in answers],
         }
         candidates = prediction.candidates if prediction else ()
         if candidates:
-            found["guesses"] = [[asdict(choice) for choice in guess] for guess in candidates]
+            found["candidates"] = [[asdict(choice) for choice in guess] for guess in candidates]
         return json.dumps(found, ensure_ascii=False)
     texts = [one_line(each.text + format_candidates(prediction)) for each in answers]
     return "\n".join([*texts, *[""] * (options.lines_per_input - len(texts))])

@@ -25,7 +25,7 @@ from seq2see.sequences.tokenizers import EOS
 from seq2see.sequences.windows import TextDataset
 from seq2see.sources.examples import Example
 from seq2see.sources.image_examples import ImageExamples
-from seq2see.training.loop import Errand, Trainer
+from seq2see.training.loop import Callback, Trainer
 from seq2see.training.metrics_logger import MetricsLogger
 from seq2see.training.signals import CallbackAborted, StopRequest
 
@@ -36,7 +36,7 @@ VALIDATION_STREAMS = 16
 """Places at which a recurrent model begins to read the validation text, while it trains: so it is done sooner."""
 
 
-def validation_callback(prepared: PreparedData, metrics_logger: MetricsLogger, log: Callable[[str], None]) -> Errand:
+def validation_callback(prepared: PreparedData, metrics_logger: MetricsLogger, log: Callable[[str], None]) -> Callback:
     """Validation loss and accuracy, noted in the journal; they also decide when patience ends."""
 
     def callback(trainer: Trainer, stop: StopRequest) -> None:
@@ -56,7 +56,7 @@ def validation_callback(prepared: PreparedData, metrics_logger: MetricsLogger, l
     return callback
 
 
-def sample_callback(recipe: Recipe, prepared: PreparedData, run: RunFolder) -> Errand:
+def sample_callback(recipe: Recipe, prepared: PreparedData, run: RunFolder) -> Callback:
     """The same few validation sentences every time."""
 
     def callback(trainer: Trainer, stop: StopRequest) -> None:

@@ -1,4 +1,4 @@
-"""Using a model that says in words what is to be seen in an image: the same decoder, behind another encoder."""
+"""Prediction with captioning models: an image or video encoder and a text decoder."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from seq2see.sequences.tokenizers import BOS, EOS
 
 
 class Captioner(Model):
-    """A trained model that looks at an image and describes it: `model("photo.jpg").text`."""
+    """A trained captioning model: `model("photo.jpg").text`."""
 
-    def __init__(self, stored: StoredModel, engine: str = "own"):
+    def __init__(self, stored: StoredModel, engine: str = "torch"):
         super().__init__(stored, engine)
         self.stored = stored
 
@@ -37,88 +37,92 @@ class Captioner(Model):
         *,
         prefix: str = "",
         seed: int = 0,
-        numbers: Sequence[int] | None = None,
-        many: bool = False,
+        indices: Sequence[int] | None = None,
+        large_batch: bool = False,
         on_progress: Callable[[int], Any] = lambda count: None,
         **settings: Any,
     ) -> list[Prediction]:
-        """Captions of many images (files, or pixels), in their order; `side` is the size they are seen in."""
-        inputs = self._encode_inputs(texts, settings.pop("side", None), numbers)
+        """Captions of many images (file names or pixels), in their order; `image_size` is the resolution."""
+        inputs = self._encode_inputs(texts, settings.pop("image_size", None), indices)
         decoding, prefix_ids = self.config.decoding.with_(**settings), self.tokenizers.target.encode(prefix)
-        own = range(len(texts)) if numbers is None else numbers
-        found: dict[int, list[Hypothesis]] = {}
-        by_size = sorted(range(len(inputs)), key=lambda place: inputs[place].size)
-        for _, alike in groupby(by_size, key=lambda place: inputs[place].size):
-            places = list(alike)
-            images = [inputs[place].pixels for place in places]
-            asked = GenerationRequest(images, [own[place] for place in places], decoding, prefix_ids, seed, many)
-            found |= zip(places, self.engine.answer(asked, on_progress), strict=True)
-        return [self._caption(each, found[place]) for place, each in enumerate(inputs)]
+        numbers = range(len(texts)) if indices is None else indices
+        results: dict[int, list[Hypothesis]] = {}
+        by_size = sorted(range(len(inputs)), key=lambda index: inputs[index].size)
+        for _, same_size in groupby(by_size, key=lambda index: inputs[index].size):
+            group = list(same_size)
+            images = [inputs[index].pixels for index in group]
+            group_indices = [numbers[index] for index in group]
+            request = GenerationRequest(images, group_indices, decoding, prefix_ids, seed, large_batch)
+            results |= zip(group, self.engine.generate(request, on_progress), strict=True)
+        return [self._caption(each, results[index]) for index, each in enumerate(inputs)]
 
-    def _caption(self, inputs: EncodedInput, found: list[Hypothesis]) -> Prediction:
-        answers = self._outputs(inputs.text, [], found)
+    def _caption(self, inputs: EncodedInput, hypotheses: list[Hypothesis]) -> Prediction:
+        outputs = self._outputs(inputs.text, [], hypotheses)
         return Prediction(
-            inputs.text, answers, False, lambda _, answer: self._attention_of(inputs, answer), warnings=inputs.warnings
+            inputs.text,
+            outputs,
+            False,
+            lambda _, caption: self._caption_attention(inputs, caption),
+            warnings=inputs.warnings,
         )
 
     def _encode_inputs(
-        self, texts: Sequence[Any], side: int | None = None, numbers: Sequence[int] | None = None
+        self, texts: Sequence[Any], image_size: int | None = None, indices: Sequence[int] | None = None
     ) -> list[EncodedInput]:
-        stored, inputs = with_image_size(self.stored, side), []
-        for place, text in enumerate(texts):
-            with error_context(numbers, place):
-                inputs.append(ImageClassification().read(stored, text))
+        stored, inputs = with_image_size(self.stored, image_size), []
+        for index, text in enumerate(texts):
+            with error_context(indices, index):
+                inputs.append(ImageClassification().preprocess(stored, text))
         return inputs
 
     def warnings(self, text: str) -> tuple[str, ...]:
-        """What should be known about an image before the model's answer to it is believed."""
+        """Warnings about an image, for example that it was resized."""
         return self._encode_inputs([text])[0].warnings
 
     def stream(self, text: str, *, seed: int = 0, **settings: Any) -> Iterator[str]:
-        """The caption, in one piece."""
+        """The caption, as a single chunk."""
         yield self.predict([text], seed=seed, **settings)[0].text
 
     def score(self, source: Any, target: str) -> float:
-        """The log-probability of a given caption, its end included."""
-        batch = self._teacher_forced_batch(self._encode_inputs([source])[0], target)
+        """The log-probability of a given caption, <eos> included."""
+        batch = self._caption_batch(self._encode_inputs([source])[0], target)
         with torch.inference_mode():
             scores = self.module(batch).float().log_softmax(-1)
         return float(scores[0].gather(-1, batch.labels[0][:, None]).sum())
 
     def named_batch(self, source: Any, target: str | None) -> NamedBatch:
-        """An image and a caption (its own, if none is given) as the model reads them in one pass."""
+        """An image and a caption (default: the model's own) as a batch of one, with teacher forcing."""
         target = self.predict([source])[0].text if target is None else target
         return self._named_batch(self._encode_inputs([source])[0], target)
 
     def _named_batch(self, inputs: EncodedInput, target: str) -> NamedBatch:
         assert inputs.pixels is not None
-        batch, write = self._teacher_forced_batch(inputs, target), self.tokenizers.target
+        batch, tokenizer = self._caption_batch(inputs, target), self.tokenizers.target
         assert batch.target is not None
-        ids = {"target": (write, batch.target.values[0].tolist()), "labels": (write, batch.labels[0].tolist())}
+        ids = {"target": (tokenizer, batch.target.values[0].tolist()), "labels": (tokenizer, batch.labels[0].tolist())}
         words, image = NamedBatch.of(batch, ids), named_image_batch(self.config.model, inputs.pixels, batch)
         return replace(image, tokens=image.tokens | words.tokens, special=image.special | words.special)
 
-    def _attention_of(self, inputs: EncodedInput, target: str) -> TextAttention:
+    def _caption_attention(self, inputs: EncodedInput, target: str) -> TextAttention:
         return TextAttention.of(trace_batch(self, self._named_batch(inputs, target)))
 
-    def _teacher_forced_batch(self, inputs: EncodedInput, target: str) -> Batch:
+    def _caption_batch(self, inputs: EncodedInput, target: str) -> Batch:
         assert inputs.pixels is not None
-        asked = [*self.tokenizers.target.encode(target), EOS]
+        target_ids = [*self.tokenizers.target.encode(target), EOS]
         return Batch(
             source=Images.of(torch.from_numpy(np.ascontiguousarray(inputs.pixels))[None]),
-            target=Sequences.of([[BOS, *asked[:-1]]]),
-            labels=torch.tensor([asked]),
+            target=Sequences.of([[BOS, *target_ids[:-1]]]),
+            labels=torch.tensor([target_ids]),
             indices=torch.zeros(1, dtype=torch.long),
         ).to(self.device)
 
 
-def region_attention(attention: TextAttention, place: int) -> NDArray[Any]:
-    """(down, across): where the model looked when it wrote one piece, by the last layer, mean of its heads."""
-    taken = attention.matrix[place]
-    patches = taken[-_patches(attention) :]
-    down = int(attention.source[-1].split(",")[0])
-    return patches.reshape(down, -1)
+def region_attention(attention: TextAttention, position: int) -> NDArray[Any]:
+    """(row, column): the attention from one token to the patches, in the last layer, mean of its heads."""
+    weights = attention.matrix[position][-_patch_count(attention) :]
+    rows = int(attention.source[-1].split(",")[0])
+    return weights.reshape(rows, -1)
 
 
-def _patches(attention: TextAttention) -> int:
+def _patch_count(attention: TextAttention) -> int:
     return sum("," in name for name in attention.source)

@@ -58,7 +58,7 @@ def compare_series(first: RunFolder, second: RunFolder) -> str:
 
 def _bits(perplexity: dict[str, Any]) -> str:
     """Bits per character; what the model does not know costs it too few."""
-    unknown = perplexity.get("unknown", 0)
+    unknown = perplexity.get("unknown_rate", 0)
     return f"{perplexity['bits_per_character']:.3f}" + (f" ({unknown:.1f} % unknown: too low)" if unknown else "")
 
 
@@ -96,7 +96,7 @@ class ComparedAnswers:
 
 def compare_answers(first: RunFolder, second: RunFolder) -> ComparedAnswers:
     """Is one run right more often than the other by more than luck? Both must have judged the same examples."""
-    tables = _same_rows(first, second, "test-answers.tsv")
+    tables = _same_rows(first, second, "test-predictions.tsv")
     tags = isinstance(first.recipe().target, Tags)
     right = np.array([[_right(decisions(row[1], row[2], tags)) for row in rows] for rows in tables])
     found = [[*one[:3], other[2]] for one, other in zip(*tables, strict=True)]

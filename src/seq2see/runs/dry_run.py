@@ -53,12 +53,12 @@ def _first_row(batch: Batch, tokenizers: Tokenizers) -> Iterator[str]:
         yield f"sees    {video}{height} x {width} pixels of {channels} numbers each"
     elif batch.source is not None:
         read = batch.source.values[0, : int(batch.source.lengths[0])]
-        yield f"reads   {' '.join(tokenizers.source.pieces(read.tolist()))}"
+        yield f"reads   {' '.join(tokenizers.source.tokens(read.tolist()))}"
     if batch.target is None:
-        asked = batch.labels[0][batch.asked[0]].tolist()
-        names = [tokenizers.labels[each] for each in asked] if tokenizers.labels else tokenizers.target.pieces(asked)
+        asked = batch.labels[0][batch.label_mask[0]].tolist()
+        names = [tokenizers.labels[each] for each in asked] if tokenizers.labels else tokenizers.target.tokens(asked)
         yield f"answers {' '.join(names)}"
         return
     longest = int(batch.target.lengths[0])
-    yield f"is fed  {' '.join(tokenizers.target.pieces(batch.target.values[0, :longest].tolist()))}"
-    yield f"answers {' '.join(tokenizers.target.pieces(batch.labels[0, :longest].tolist()))}"
+    yield f"is fed  {' '.join(tokenizers.target.tokens(batch.target.values[0, :longest].tolist()))}"
+    yield f"answers {' '.join(tokenizers.target.tokens(batch.labels[0, :longest].tolist()))}"

@@ -1,7 +1,7 @@
-"""Who does the decoding: our own loop over the model or its quick twin, or CTranslate2 if the user asks for it.
+"""Decoding engines: our own loop over the model or its optimized copy (`torch`), or CTranslate2 (`ct2`).
 
-An engine takes sources as numbers and gives hypotheses; it knows nothing of texts. Sources of like length
-are decoded side by side, so that little is computed on padding.
+An engine decodes token ids to hypotheses; it does not handle texts. Sources of similar length share a batch, so that
+little is computed on padding.
 """
 
 from __future__ import annotations
@@ -31,98 +31,99 @@ if TYPE_CHECKING:
     from seq2see.decoding.optimize import Precision
 
 BATCH_SIZE = 64
-"""Sources decoded side by side, unless they would need too much memory; a result never depends on its neighbors."""
+"""Sources per batch, unless they need too much memory; a result does not depend on the other sources of its batch."""
 MIN_SOURCES = 32
-"""For fewer sources than this, nothing is built that only pays with use."""
+"""With fewer sources than this, no optimized copy of the model is built."""
 MIN_MEASURED_SOURCES = 1000
-"""For fewer sources than this, no other arrangement of workers is tried than the usual one."""
+"""With fewer sources than this, no thread layout other than the default is tried."""
 
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """What is to be decoded, and how."""
+    """The sources to decode and the decoding settings."""
 
     sources: Sequence[Any]
-    """Ids, each with its <eos>; of a language model, what it goes on from; or pixels, all of one shape."""
+    """Token ids with <eos>; prompts of a language model, without <eos>; or pixels, all of one shape."""
     indices: Sequence[int]
-    """The sources' own numbers, on which samples depend."""
+    """The numbers of the sources in the whole input, on which sampling depends."""
     decoding: Decoding
     prefix_ids: list[int] = field(default_factory=list)
-    """What every answer begins with."""
+    """The tokens that every output starts with."""
     seed: int = 0
     large_batch: bool = False
-    """Whether these are a few of very many, so that what only pays with use is worth preparing."""
+    """Whether the sources are a part of a large input, so that optimizing the model pays off."""
 
 
 ProgressCallback = Callable[[int], Any]
-"""Told how many sources have been answered, again and again."""
+"""Receives the number of sources decoded since the last call."""
 
 
 class Engine(Protocol):
-    """What answers."""
+    """Decodes sources to hypotheses."""
 
-    def generate(self, asked: GenerationRequest, on_progress: ProgressCallback) -> list[list[Hypothesis]]:
-        """For each source its hypotheses, best first."""
+    def generate(self, request: GenerationRequest, on_progress: ProgressCallback) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, best first."""
 
 
 class TorchEngine:
-    """Our own loop, on the model's device, with as many workers as are quickest."""
+    """Our own decoding loop, on the model's device, with the fastest number of workers."""
 
     def __init__(self, module: LanguageModel | Ensemble):
         self.module = module
         self.members = [each for each in members_of(module) if isinstance(each, LanguageModel)]
-        self.has_source = all(isinstance(each, Seq2Seq) for each in self.members)  # whether there is a source
+        self.has_source = all(isinstance(each, Seq2Seq) for each in self.members)
         self.device = device_of(module)
         weights = sum(weight.numel() for weight in module.parameters())
-        self.can_optimize = weights > 0  # what only counts has no matrices that could be made quicker
-        # A GPU is one worker, whatever the processor has.
+        self.can_optimize = weights > 0  # an n-gram model has no weight matrices to optimize
+        # A GPU is used by one worker, whatever the number of CPU cores.
         self.pool = WorkerPool(weights, cores=1 if self.device.type == "cuda" else None)
         self.decoded_count = 0
         self._optimized: dict[tuple[str, int], GenerativeModel] = {}
-        self._weights: tuple[tuple[int, int], ...] = ()  # those the twins were made from
+        # Address and version of each weight when the optimized copies were made.
+        self._weights: tuple[tuple[int, int], ...] = ()
 
-    def generate(self, asked: GenerationRequest, on_progress: ProgressCallback) -> list[list[Hypothesis]]:
-        """For each source its hypotheses, best first."""
-        by_length = sorted(range(len(asked.sources)), key=lambda place: len(asked.sources[place]))
-        rows = min(BATCH_SIZE, MAX_TOKENS // (asked.decoding.width * asked.decoding.max_new_tokens))
-        batches = [by_length[start : start + rows] for start in range(0, len(by_length), rows)]
-        optimized = self.use_optimized(asked)
+    def generate(self, request: GenerationRequest, on_progress: ProgressCallback) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, best first."""
+        by_length = sorted(range(len(request.sources)), key=lambda index: len(request.sources[index]))
+        batch_size = min(BATCH_SIZE, MAX_TOKENS // (request.decoding.width * request.decoding.max_new_tokens))
+        batches = [by_length[start : start + batch_size] for start in range(0, len(by_length), batch_size)]
+        optimized = self.use_optimized(request)
         layout = self.pool.choose_layout(
             len(batches), exact=optimized and len(by_length) >= MIN_MEASURED_SOURCES and self._is_exact()
         )
         model: GenerativeModel = (
-            self.optimized_model(asked.decoding.precision, layout.threads) if optimized else self.module
+            self.optimized_model(request.decoding.precision, layout.threads) if optimized else self.module
         )
         results: dict[int, list[Hypothesis]] = {}
-        answered = self.pool.run(layout, partial(self._decode, model, asked), batches, _tokens)
-        for batch, found in zip(batches, answered, strict=True):
-            results |= zip(batch, found, strict=True)
+        decoded = self.pool.run(layout, partial(self._decode, model, request), batches, _count_tokens)
+        for batch, hypotheses in zip(batches, decoded, strict=True):
+            results |= zip(batch, hypotheses, strict=True)
             on_progress(len(batch))
         self.decoded_count += len(by_length)
-        return [results[place] for place in range(len(by_length))]
+        return [results[index] for index in range(len(by_length))]
 
-    def use_optimized(self, asked: GenerationRequest) -> bool:
-        """Whether the model's quick twin is used, or the plain model.
+    def use_optimized(self, request: GenerationRequest) -> bool:
+        """Whether to decode with the optimized copy of the model.
 
-        To make a twin takes a moment, and the very first one on a machine a compiler and some seconds more. So a few
-        sentences are answered by the plain model; but only in float32, where both give the same answers.
+        Building a copy takes a moment, and the first one on a machine also runs a compiler for some seconds. A few
+        sentences are therefore decoded by the plain model, but only in float32, where both give the same outputs.
         """
         if not self.can_optimize:
-            if asked.decoding.precision != "float32":
-                raise UserError("A model that counts is decoded in float32.", hint="Leave out decoding.precision.")
+            if request.decoding.precision != "float32":
+                raise UserError("An n-gram model is decoded in float32.", hint="Leave out decoding.precision.")
             return False
         return (
-            asked.large_batch
-            or asked.decoding.precision != "float32"
-            or self.decoded_count + len(asked.sources) >= MIN_SOURCES
+            request.large_batch
+            or request.decoding.precision != "float32"
+            or self.decoded_count + len(request.sources) >= MIN_SOURCES
         )
 
     def optimized_model(self, precision: Precision, threads: int) -> GenerativeModel:
-        """The quick twin, made when it is first needed and kept; of an ensemble, the twins of its members."""
+        """The optimized copy, built on first use and cached; for an ensemble, copies of its members."""
         from seq2see.decoding.optimize import optimize_for_inference
 
         weights = tuple((weight.data_ptr(), weight._version) for weight in self.module.parameters())
-        if weights != self._weights:  # somebody has trained the model on, and its twins are no longer like it
+        if weights != self._weights:  # the weights were changed by further training, so the copies are stale
             self._weights = weights
             self._optimized.clear()
         if (precision, threads) not in self._optimized:
@@ -131,30 +132,30 @@ class TorchEngine:
         return self._optimized[precision, threads]
 
     def _is_exact(self) -> bool:
-        """Whether not even the last bit depends on the number of threads: so it is with native twins."""
+        """Whether results are bit-identical for any number of threads, as with native copies of all members."""
         from seq2see.decoding.native import native_unsupported_reason
 
         return self.pool.cores > 1 and all(
             isinstance(each, Seq2Seq) and not native_unsupported_reason(each) for each in self.members
         )
 
-    def _decode(self, model: GenerativeModel, asked: GenerationRequest, batch: list[int]) -> list[list[Hypothesis]]:
-        rows, beginnings = [asked.sources[place] for place in batch], [asked.prefix_ids] * len(batch)
+    def _decode(self, model: GenerativeModel, request: GenerationRequest, batch: list[int]) -> list[list[Hypothesis]]:
+        sources, prefixes = [request.sources[index] for index in batch], [request.prefix_ids] * len(batch)
         if not self.has_source:
-            beginnings = [row + asked.prefix_ids for row in rows]
+            prefixes = [prompt + request.prefix_ids for prompt in sources]
         return decode(
             model,
-            _to_batch(rows).to(self.device) if self.has_source else None,
-            make_sampler(asked.decoding, asked.seed),
-            make_limits(asked.decoding),
-            make_logits_processors(asked.decoding),
-            prefix=Sequences.of(beginnings).to(self.device),
-            indices=torch.tensor([asked.indices[place] for place in batch]),
+            _to_batch(sources).to(self.device) if self.has_source else None,
+            make_sampler(request.decoding, request.seed),
+            make_limits(request.decoding),
+            make_logits_processors(request.decoding),
+            prefix=Sequences.of(prefixes).to(self.device),
+            indices=torch.tensor([request.indices[index] for index in batch]),
         )
 
 
 class CTranslate2Engine:
-    """CTranslate2, for Transformers that it has a form for; it shares out the work by itself."""
+    """CTranslate2, for Transformers that it can represent; it distributes the work over threads itself."""
 
     def __init__(self, stored: Any):
         if find_spec("ctranslate2") is None:
@@ -163,18 +164,20 @@ class CTranslate2Engine:
                 hint='Install it with `pip install "seq2see[ct2]"`, or leave out --engine.',
             )
         if stored.config.members:
-            raise UserError("The engine ct2 takes no ensemble.", hint="Name one of its runs, or leave out --engine.")
+            raise UserError(
+                "The engine ct2 supports no ensembles.", hint="Name one of its runs, or leave out --engine."
+            )
         self.stored = stored
         self._engines: dict[str, Any] = {}
 
-    def generate(self, asked: GenerationRequest, on_progress: ProgressCallback) -> list[list[Hypothesis]]:
-        """For each source its hypotheses, best first."""
-        if asked.prefix_ids:
-            raise UserError("The engine ct2 takes no prefix.", hint="Leave out --prefix or --engine.")
-        engine = self._engine(asked.decoding.precision)
-        found = engine.translate(list(asked.sources), asked.decoding)
-        on_progress(len(found))
-        return found
+    def generate(self, request: GenerationRequest, on_progress: ProgressCallback) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, best first."""
+        if request.prefix_ids:
+            raise UserError("The engine ct2 supports no prefix.", hint="Leave out --prefix or --engine.")
+        engine = self._engine(request.decoding.precision)
+        hypotheses = engine.translate(list(request.sources), request.decoding)
+        on_progress(len(hypotheses))
+        return hypotheses
 
     def _engine(self, precision: str) -> Any:
         if precision not in self._engines:
@@ -185,24 +188,24 @@ class CTranslate2Engine:
 
 
 ENGINES: dict[str, Callable[[Any], Engine]] = {
-    "own": lambda stored: TorchEngine(stored.module),
+    "torch": lambda stored: TorchEngine(stored.module),
     "ct2": CTranslate2Engine,
 }
 
 
 def engine_of(name: str, stored: Any) -> Engine:
-    """The engine of this name, for this model."""
+    """Create the engine with this name for a stored model."""
     if name not in ENGINES:
         raise unknown_name("engine", name, ENGINES)
     return ENGINES[name](stored)
 
 
-def _to_batch(rows: list[Any]) -> Sequences | Images:
-    """What is read, as a batch: texts as numbers, or images."""
-    if isinstance(rows[0], np.ndarray):
-        return Images.of(torch.from_numpy(np.stack(rows)))
-    return Sequences.of(rows)
+def _to_batch(sources: list[Any]) -> Sequences | Images:
+    """Collate token ids or pixels."""
+    if isinstance(sources[0], np.ndarray):
+        return Images.of(torch.from_numpy(np.stack(sources)))
+    return Sequences.of(sources)
 
 
-def _tokens(found: list[list[Hypothesis]]) -> int:
-    return sum(len(each.tokens) + 1 for answers in found for each in answers)
+def _count_tokens(decoded: list[list[Hypothesis]]) -> int:
+    return sum(len(each.tokens) + 1 for hypotheses in decoded for each in hypotheses)

@@ -52,10 +52,10 @@ def evaluate(
     model, recipe = load(str(run.path)), run.recipe()
     scores: dict[str, Any] = {}
     if isinstance(recipe.source, ImageSource) and "side" in settings:
-        scores["seen"] = {
-            "side": recipe.source.nearest_image_size(checked_image_size(recipe.source, settings.pop("side")))
+        scores["image"] = {
+            "size": recipe.source.nearest_image_size(checked_image_size(recipe.source, settings.pop("side")))
         }
-        recipe = recipe.with_(**{"source.image_size": scores["seen"]["side"]})
+        recipe = recipe.with_(**{"source.image_size": scores["image"]["size"]})
     splits, _ = read_corpus(recipe)
     scores |= changed_splits(run, recipe, splits)
     if isinstance(model, Predictor | Forecaster):
@@ -75,7 +75,7 @@ def evaluate(
     if recipe.source is None:
         shown = encode(recipe, model.tokenizers, splits[evaluation_split(splits)])
         assert isinstance(shown, TextDataset)
-        write_json(run.evaluation / "strips.json", token_losses(model.module, shown))
+        write_json(run.evaluation / "token_losses.json", token_losses(model.module, shown))
     chosen = HeadSelection.of(scores["alignment"]["chosen_on_valid"]) if "alignment" in scores else None
     if isinstance(model, Captioner) and isinstance(recipe.source, VideoSource):
         draw_frame_attention(run, model, splits["test"])
@@ -132,7 +132,7 @@ def bleu_tokenize(references: list[str]) -> BleuTokenizer:
 def target_language(recipe: Recipe) -> str:
     """The language that is written, if the corpus says it; English otherwise."""
     if isinstance(recipe.corpus, CatalogueCorpus):
-        return recipe.corpus.pair[1]
+        return recipe.corpus.column_pair[1]
     return getattr(recipe.corpus, "target", None) or "en"
 
 
@@ -150,14 +150,14 @@ def score_outputs(
         scores["bleu-tokenized"] = asdict(corpus_bleu_tokenized(outputs, references, target_language(recipe)))
     if "chrf" in recipe.metrics:
         scores["chrf"] = asdict(corpus_chrf(outputs, references))
-    if "exact" in recipe.metrics:
+    if "exact_match" in recipe.metrics:
         choices = zip(outputs, answers or [(each,) for each in references], strict=True)
         right = [output if output in each else each[0] for output, each in choices]  # any of several will do
-        scores["exact"] = 100 * sentence_accuracy(outputs, right).value
-    if "notes-bleu" in recipe.metrics:
+        scores["exact_match"] = 100 * sentence_accuracy(outputs, right).value
+    if "d2l-bleu" in recipe.metrics:
         pairs = zip(outputs, references, strict=True)
         values = [d2l_bleu(output.split(), reference.split()) for output, reference in pairs]
-        scores["notes-bleu"] = sum(values) / len(values)
+        scores["d2l-bleu"] = sum(values) / len(values)
     if "pronunciation" in recipe.metrics:
         scores["pronunciation"] = pronunciation_errors(outputs, answers or [[reference] for reference in references])
     return scores
@@ -188,7 +188,7 @@ def _perplexity(model: Model, test: EncodedData, split: str, on_progress: Callab
             "per_token": perplexity.value,
             "bits_per_character": perplexity.bits_per_character,
             "token_accuracy": 100 * accuracy.value,
-            "unknown": 100 * test.unknown_rate if isinstance(test, TextDataset) else 0.0,
+            "unknown_rate": 100 * test.unknown_rate if isinstance(test, TextDataset) else 0.0,
         }
     }
 

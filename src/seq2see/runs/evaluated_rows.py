@@ -20,11 +20,11 @@ from seq2see.runs.report_examples import read_table
 from seq2see.runs.run_folder import RunFolder
 from seq2see.sequences.tokenizers import Tokenizer
 
-ENDING = "-answers"
+ENDING = "-predictions"
 """Tables of labels are called by their split and this; tables of texts by their split alone."""
 FORECASTS = "forecasts"
 """The table of a model of numbers: a row for each time, with what was said of it so many steps ahead."""
-TOKEN_LOSSES = "strips"
+TOKEN_LOSSES = "token_losses"
 """The split's name under which running text is listed: it is judged token by token, and not row by row."""
 
 
@@ -51,8 +51,8 @@ class EvaluatedRow:
 SORT_KEYS: dict[str, Callable[[EvaluatedRow], Any]] = {
     "worst": lambda row: (row.quality, -row.confidence, row.number),
     "best": lambda row: (-row.quality, -row.confidence, row.number),
-    "surest": lambda row: (-row.confidence, row.number),
-    "doubtful": lambda row: (row.confidence, row.number),
+    "most-confident": lambda row: (-row.confidence, row.number),
+    "least-confident": lambda row: (row.confidence, row.number),
     "file": lambda row: row.number,
 }
 """What rows can be sorted by. Of equally wrong answers, those the model was surest of are the worst."""
@@ -121,7 +121,7 @@ def _token_losses(windows: Sequence[dict[str, Any]], tokenizer: Tokenizer) -> li
     ids = {piece: number for number, piece in enumerate(tokenizer.tokens(range(len(tokenizer))))}
     found = []
     for number, each in enumerate(windows):
-        tokens, losses = tuple(each["pieces"]), tuple(each["loss"])
+        tokens, losses = tuple(each["tokens"]), tuple(each["losses"])
         mean = sum(losses) / max(len(losses), 1)
         text = tokenizer.decode([ids[piece] for piece in tokens if piece in ids])
         found.append(EvaluatedRow(number, text, "", "", -mean, -mean, tokens, losses))

@@ -49,7 +49,7 @@ def exposure_bias(context: GenerationContext, target: str) -> ExposureBias:
     free_running, own = _free_run(context, len(truth) + (EXTRA if context.model.has_source else 0))
     forced = context.scores([*context.ids, *truth[:-1]])[len(context.ids) :]
     after_own = context.scores([*context.ids, *free_running[:-1]])[len(context.ids) :]
-    pieces = context.tokenizer.pieces
+    pieces = context.tokenizer.tokens
     same = [one == other for one, other in zip(truth, free_running, strict=False)]
     return ExposureBias(
         truth=pieces(truth),
@@ -74,7 +74,7 @@ def target_ids(context: GenerationContext, target: str) -> list[int]:
 def _free_run(context: GenerationContext, max_tokens: int) -> tuple[list[int], list[float]]:
     """What the model writes by itself, the most probable token each time, its end among them; and their log p."""
     module: Any = context.model.module
-    ((answer,),) = decode(module, context.read, GreedySampler(), Limits(max_tokens), prefix=context.prefix)
+    ((answer,),) = decode(module, context.source, GreedySampler(), Limits(max_tokens), prefix=context.prefix)
     known = len(context.ids)
     said = [*answer.tokens[known:], *[EOS] * answer.finished]
     return said, list(answer.token_log_probabilities[known:])

@@ -56,9 +56,9 @@ class Forecasting:
         shown = recipe.decoder.context - 1 if isinstance(recipe.decoder, MLPDecoderSettings) else 0
         return SeriesDataset(examples, tokenizers.source, width, shown)
 
-    def shown(self, dataset: SeriesDataset, count: int) -> list[Example]:
+    def sample_examples(self, dataset: SeriesDataset, count: int) -> list[Example]:
         """Stretches of the series, and what comes after each."""
-        seen = max(dataset.shown + 1, SHOWN)
+        seen = max(dataset.context + 1, SHOWN)
         starts = range(0, len(dataset.ids) - seen - SHOWN, max(1, len(dataset.ids) // count))
         said, ids = dataset.tokenizer.decode, dataset.ids
         return [
@@ -88,14 +88,14 @@ class Forecasting:
                 hint="Give a longer series to test on.",
             )
         std = stored.tokenizers.source.std  # type: ignore[attr-defined]
-        rows = [{"name": "model", "tau": made.context, "errors": rescaled_errors(made, values, std)}]
+        rows = [{"name": "model", "context": made.context, "errors": rescaled_errors(made, values, std)}]
         last = Forecasts.of(values, first, 1, persistence_forecast)
-        rows.append({"name": "last", "tau": 1, "errors": rescaled_errors(last, values, std)})
+        rows.append({"name": "persistence", "context": 1, "errors": rescaled_errors(last, values, std)})
         for context in (context for context in CONTEXTS if 2 * context + 2 <= len(parts["train"])):
             linear = Forecasts.of(values, first, context, LinearAutoregression.of(parts["train"], context))
-            rows.append({"name": "linear", "tau": context, "errors": rescaled_errors(linear, values, std)})
+            rows.append({"name": "linear", "context": context, "errors": rescaled_errors(linear, values, std)})
         write_forecasts(stored, values, first, made, run)
-        return {"series": {"values": len(parts["test"]), "ahead": list(made.predictions), "rows": rows}}
+        return {"series": {"values": len(parts["test"]), "horizons": list(made.predictions), "rows": rows}}
 
 
 def scaled_values(stored: StoredModel, examples: Sequence[Example]) -> list[float]:

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from seq2see.core.batch import NOT_ASKED, Batch, Images, Sequences
+from seq2see.core.batch import IGNORE_INDEX, Batch, Images, Sequences
 from seq2see.core.errors import UserError
 from seq2see.decoding.engine import log_probabilities, suppress_special_tokens
 from seq2see.decoding.search_tree import SearchTree, trace_search
@@ -60,7 +60,7 @@ class GenerationContext:
         """Log-probabilities of what comes at a place, when only what stands before it is written."""
         return suppress_special_tokens(self.scores(self.ids[:place])[-1:])[0]
 
-    def said(self, place: int) -> set[int]:
+    def previous_tokens(self, place: int) -> set[int]:
         """The tokens that were written before this place."""
         return set(self.ids[:place])
 
@@ -92,7 +92,7 @@ class GenerationContext:
 
     def _batch(self, ids: Sequence[int]) -> Batch:
         said = [BOS, *ids]
-        asked = torch.full((1, len(said)), NOT_ASKED)
+        asked = torch.full((1, len(said)), IGNORE_INDEX)
         return Batch(self.source, Sequences.of([said]), asked, torch.zeros(1, dtype=torch.long)).to(self.model.device)
 
 
@@ -110,7 +110,7 @@ def generation_context(model: Model, given: Any, target: str = "", token_ids: Se
 
 def _read(model: Model, text: str, prefix_ids: list[int]) -> GenerationContext:
     """The same of a text."""
-    seen = model.source(text)
+    seen = model.encode(text)
     truncated = len(seen) - model.has_source < len(model.tokenizers.source.encode(text))
     if not model.has_source:
         return GenerationContext(model, None, [*seen, *prefix_ids], truncated)

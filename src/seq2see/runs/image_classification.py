@@ -1,6 +1,6 @@
-"""The question "what is to be seen in this image?": from images in folders to a label.
+"""Image classification: from images in folders to a predicted label.
 
-Compare `classify.py`, which asks the same of texts: only what is read differs.
+Compare `text_classification.py`: only the inputs differ.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from seq2see.runs.text_classification import (
     TextClassification,
     confusion_scores,
     plot_confusion,
-    write_answer_table,
+    write_prediction_table,
 )
 from seq2see.runs.tracing import NamedBatch
 from seq2see.sequences.image_dataset import ImageDataset, ImageProcessor
@@ -41,25 +41,25 @@ if TYPE_CHECKING:
 
 
 class ImageClassification(TextClassification):
-    """Name the label of an image."""
+    """Predict the label of an image."""
 
     def learn_tokenizers(self, recipe: Recipe, train: Sequence[Example]) -> Tokenizers:
-        """The labels in the order of the alphabet."""
+        """Collect the labels, sorted alphabetically."""
         assert isinstance(recipe.source, ImageSource)
         if isinstance(train, CaptionedImages):
-            hint = "Take images with labels: corpus.name=cifar10, or your own."
-            raise UserError("These images have captions, and no labels.", hint=hint)
+            hint = "Use images with labels: corpus.name=cifar10, or your own."
+            raise UserError("These images have captions, but no labels.", hint=hint)
         labels = sorted({example.target for example in train})
         if len(labels) < 2:
             raise UserError(
                 f"All training images have the label {labels[0]!r}.",
-                hint="Give images of other labels too, each in a folder of its own.",
+                hint="Add images of other labels, each label in its own folder.",
             )
-        pixels = ImageProcessor(recipe.source.image_size, recipe.source.channels)
-        return Tokenizers(pixels, pixels, tuple(labels))
+        processor = ImageProcessor(recipe.source.image_size, recipe.source.channels)
+        return Tokenizers(processor, processor, tuple(labels))
 
     def encode(self, recipe: Recipe, tokenizers: Tokenizers, examples: Sequence[Example]) -> Any:
-        """Pixels and the numbers of labels, where the model is."""
+        """Pixels and label indices, on the device of the model."""
         assert isinstance(examples, ImageExamples)
         return ImageDataset(examples, tokenizers.labels, pick_device())
 
@@ -68,26 +68,28 @@ class ImageClassification(TextClassification):
         return dataset.examples[:count]
 
     def preprocess(self, stored: StoredModel, text: Any) -> EncodedInput:
-        """An image file, or pixels (height, width, channel)."""
-        eyes, image = stored.tokenizers.source, stored.config.model.source
-        assert isinstance(eyes, ImageProcessor)
+        """Load and resize an image: a file name, or pixels (height, width, channel)."""
+        processor, image = stored.tokenizers.source, stored.config.model.source
+        assert isinstance(processor, ImageProcessor)
         assert isinstance(image, ImageSource)
-        pixels, warnings = eyes.preprocess(text)
+        pixels, warnings = processor.preprocess(text)
         height, width = pixels.shape[-2:]
-        down, across = image.nearest_image_size(height), image.nearest_image_size(width)
-        if (down, across) != (height, width):
-            pixels = eyes.resize(pixels, down, across)
-            why = "the size that was learned" if isinstance(image, VideoSource) else "which are whole patches"
-            warnings += (f"it is seen in {across} x {down} pixels, {why}, not in {width} x {height}",)
+        new_height, new_width = image.nearest_image_size(height), image.nearest_image_size(width)
+        if (new_height, new_width) != (height, width):
+            pixels = processor.resize(pixels, new_height, new_width)
+            reason = (
+                "the size of the training videos" if isinstance(image, VideoSource) else "a whole number of patches"
+            )
+            warnings += (f"resized from {width} x {height} to {new_width} x {new_height} pixels, {reason}",)
         name = "" if isinstance(text, np.ndarray) else str(text)
         return EncodedInput(name, [], False, warnings=warnings, pixels=pixels)
 
     def evaluate(
         self, stored: StoredModel, recipe: Recipe, splits: Splits, run: RunFolder, on_progress: ProgressCallback
     ) -> dict[str, Any]:
-        """Accuracy, and for each label precision, recall and F1; every answer goes into a table.
+        """Accuracy, and precision, recall and F1 of each label; every prediction is written to a table.
 
-        The recipe may be that of images in another size than the model has learned from.
+        The image size of the recipe may differ from that of training.
         """
         scores: dict[str, Any] = {}
         for name, examples in splits.items():
@@ -97,7 +99,7 @@ class ImageClassification(TextClassification):
             results = predict_all(self, stored, list(examples.pixels), top_k=1, on_progress=on_progress)
             confusion = ConfusionMatrix.of(stored.tokenizers.labels, examples.labels, [each.text for each in results])
             scores[name] = confusion_scores(confusion)
-            write_answer_table(run.evaluation / f"{name}-answers.tsv", examples, results, "file")
+            write_prediction_table(run.evaluation / f"{name}-predictions.tsv", examples, results, "file")
             if name == "test":
                 plot_confusion(confusion, run)
                 draw_mistakes(run, examples, results)
@@ -106,55 +108,54 @@ class ImageClassification(TextClassification):
 
 
 MAX_PATCHES = 128**2
-"""Each is compared with every other: ten times as many take a hundred times as long."""
+"""The cost of attention is quadratic in the number of patches."""
 
 
-def checked_image_size(image: ImageSource, side: Any) -> int:
-    """A size that images can be seen in."""
-    side = image.with_(image_size=side).image_size
-    apart = image.frontend.size
-    if apart > 1 and side > apart * MAX_PATCHES**0.5:
-        what = f"{side} x {side} pixels are more than {MAX_PATCHES:,} patches of {apart} x {apart}."
-        raise UserError(what, hint=f"Take a source.image_size of at most {int(apart * MAX_PATCHES**0.5):,}.")
-    return side
+def checked_image_size(image: ImageSource, image_size: Any) -> int:
+    """Validate an image size."""
+    image_size = image.with_(image_size=image_size).image_size
+    patch = image.embedding.size
+    if patch > 1 and image_size > patch * MAX_PATCHES**0.5:
+        message = f"{image_size} x {image_size} pixels are more than {MAX_PATCHES:,} patches of {patch} x {patch}."
+        raise UserError(message, hint=f"Set source.image_size to at most {int(patch * MAX_PATCHES**0.5):,}.")
+    return image_size
 
 
-def with_image_size(stored: StoredModel, side: int | None) -> StoredModel:
-    """The model, looking at images in another size than it has learned from; None: in its own."""
-    eyes = stored.tokenizers.source
-    if side is None:
+def with_image_size(stored: StoredModel, image_size: int | None) -> StoredModel:
+    """The model with another image size than in training; None: unchanged."""
+    processor = stored.tokenizers.source
+    if image_size is None:
         return stored
-    if not isinstance(eyes, ImageProcessor):
-        raise UserError("Only images have a side.", hint="Leave out source.image_size.")
+    if not isinstance(processor, ImageProcessor):
+        raise UserError("Only image models have an image size.", hint="Leave out source.image_size.")
     image = stored.config.model.source
     assert isinstance(image, ImageSource)
-    return replace(
-        stored, tokenizers=replace(stored.tokenizers, source=eyes.with_size(checked_image_size(image, side)))
-    )
+    resized = processor.with_size(checked_image_size(image, image_size))
+    return replace(stored, tokenizers=replace(stored.tokenizers, source=resized))
 
 
 def patch_names(settings: ModelSettings, pixels: NDArray[np.uint8]) -> list[str]:
-    """What the places of an image's sequence are called: tokens of no place, and "row,column" of each patch.
+    """The names of the tokens of an image: class and distillation token, then "row,column" of each patch.
 
-    A video has frames, called by their numbers.
+    The tokens of a video are its frames, named by their numbers.
     """
     assert isinstance(settings.source, ImageSource)
     if isinstance(settings.source, VideoSource):
-        return [str(number + 1) for number in range(len(pixels))]
-    size = settings.source.frontend.size
-    down, across = (side // size for side in pixels.shape[1:])
-    return ["class", "taught"][: settings.prefix_tokens] + [
-        f"{row + 1},{column + 1}" for row in range(down) for column in range(across)
+        return [str(index + 1) for index in range(len(pixels))]
+    size = settings.source.embedding.size
+    rows, columns = (length // size for length in pixels.shape[1:])
+    return ["class", "distill"][: settings.prefix_tokens] + [
+        f"{row + 1},{column + 1}" for row in range(rows) for column in range(columns)
     ]
 
 
 def named_image_batch(settings: ModelSettings, pixels: NDArray[np.uint8], batch: Batch) -> NamedBatch:
-    """An image, or a video, as a model reads it; only patches have a place in it, and frames lie in one line."""
+    """An image or a video as a batch of one with token names; the grid covers patches, or frames in one row."""
     names = patch_names(settings, pixels)
     if isinstance(settings.source, VideoSource):
         return NamedBatch(batch, {"source": names}, {"source": [False] * len(names)}, (1, len(names)))
     patches = [name for name in names if "," in name]
-    down = int(patches[-1].split(",")[0]) if patches else 0
-    grid = (down, len(patches) // down) if patches else None
+    rows = int(patches[-1].split(",")[0]) if patches else 0
+    grid = (rows, len(patches) // rows) if patches else None
     special = [bool(patches) and "," not in name for name in names]
     return NamedBatch(batch, {"source": names}, {"source": special}, grid)

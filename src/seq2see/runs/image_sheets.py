@@ -47,8 +47,8 @@ def draw_batch(run: RunFolder, batch: Batch, stored: ImageExamples) -> None:
     rows = []
     for start in range(0, len(indices), COLUMNS):
         some = slice(start, start + COLUMNS)
-        rows.append(TileRow("as_stored", [Tile(stored.pixels[index], stored.labels[index]) for index in indices[some]]))
-        rows.append(TileRow("as_seen", [Tile(each) for each in seen[some]]))
+        rows.append(TileRow("original", [Tile(stored.pixels[index], stored.labels[index]) for index in indices[some]]))
+        rows.append(TileRow("model_input", [Tile(each) for each in seen[some]]))
     draw_tiles(rows, run.samples / "batch.png")
 
 
@@ -64,7 +64,7 @@ def draw_mistakes(run: RunFolder, examples: ImageExamples, results: Sequence[Tas
     if not wrong:
         return
     tiles = [_mistake(examples, results, place) for place in wrong[:MISTAKES]]
-    rows = [TileRow("" if start else "surest_mistakes", tiles[start : start + COLUMNS]) for start in _starts(tiles)]
+    rows = [TileRow("" if start else "confident_mistakes", tiles[start : start + COLUMNS]) for start in _starts(tiles)]
     draw_tiles(rows, run.evaluation / "mistakes.png")
     draw_tiles(_confused(examples, results, wrong), run.evaluation / "confused.png")
 
@@ -122,7 +122,7 @@ def patch_attention(stored: StoredModel, results: Sequence[TaskResult]) -> dict[
     average. Nothing if the model has no attention.
     """
     with trace(stored.module) as seen:
-        stored.module(batch_of([each.seen for each in results]).to(device_of(stored.module)))
+        stored.module(batch_of([each.inputs for each in results]).to(device_of(stored.module)))
     layers = [each.values.float().cpu().numpy() for each in seen.of("attention") if not each.is_cross_attention]
     if not layers:
         return {}

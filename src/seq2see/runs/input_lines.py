@@ -110,14 +110,14 @@ def _lines_from(pipe: BufferedReader, name: str) -> Iterator[str]:
 
 
 @contextmanager
-def error_context(numbers: Sequence[int] | None, place: int) -> Iterator[None]:
+def error_context(indices: Sequence[int] | None, place: int) -> Iterator[None]:
     """What is wrong with one of many texts is told with the number of its line, where texts are lines at all."""
     try:
         yield
     except UserError as error:
-        if error.location or numbers is None:  # an image is known by its name
+        if error.location or indices is None:  # an image is known by its name
             raise
-        raise UserError(error.what, location=f"line {numbers[place] + 1}", hint=error.hint) from None
+        raise UserError(error.message, location=f"line {indices[place] + 1}", hint=error.hint) from None
 
 
 def _count(pipe: BufferedReader) -> int | None:

@@ -30,9 +30,9 @@ def unknown_token_warnings(text: str, ids: Sequence[int], tokenizer: Tokenizer) 
 def unspaced_word_warnings(words: Sequence[str]) -> tuple[str, ...]:
     """Says which word is rather a sentence, or a word with the sign behind it, if there is one.
 
-    >>> unspaced(["我有一支笔"])
+    >>> unspaced_word_warnings(["我有一支笔"])
     ("'我有一支笔' is read as one word: put spaces between words and signs",)
-    >>> unspaced("I saw Mr. Smith .".split()), unspaced(["笔", "。"])
+    >>> unspaced_word_warnings("I saw Mr. Smith .".split()), unspaced_word_warnings(["笔", "。"])
     ((), ())
     """
     ends_bare = [words[-1]] if words and re.search(r"\w\.$", words[-1]) else []

@@ -32,7 +32,7 @@ def layer_predictions(context: GenerationContext | MaskedContext, place: int = -
     batch, time = context.batch_at(context.position(place))
     with trace(module, KINDS) as seen:
         module(batch)
-    record, side = seen.record("", {}), "target" if isinstance(context, GenerationContext) else "source"
+    record, side = seen.to_record("", {}), "target" if isinstance(context, GenerationContext) else "source"
     # Of all times one is looked at; the first stays, because some heads treat it in a way of its own.
     times = sorted({0, time})
     signals = tuple(replace(each, values=each.values[times]) for each in record.signals if each.side == side)

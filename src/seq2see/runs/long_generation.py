@@ -1,8 +1,9 @@
-"""Writing on and on: texts longer than the window a language model was trained on, and answers as they come.
+"""Generation beyond the context window of a language model, and streaming of outputs.
 
-A model of running text knows places up to the end of its window. So a long text is written half a window at a time,
-each time from the end of what is there: the model forgets what has slid out of its sight, as it would in training.
-A recurrent model has no window (`ModelSettings.max_prompt_tokens`): its state carries all it has read, and it writes in one go.
+A model of running text has positions up to the end of its context window. A long text is therefore generated in
+segments of half a window, each from the end of the text so far: tokens outside the window have no effect, as in
+training. A recurrent model has no context window (`ModelSettings.max_prompt_tokens`): its state carries the whole text,
+and it generates in one segment.
 """
 
 from __future__ import annotations
@@ -23,67 +24,67 @@ if TYPE_CHECKING:
     from seq2see.runs.model import Model
 
 SEED_STRIDE = 1_000_003
-"""Between the seeds of two stretches, so that they are not drawn alike."""
+"""The difference between the seeds of two segments, so that their samples differ."""
 INCOMPLETE_CHARACTER = "\N{REPLACEMENT CHARACTER}"
-"""What decoding gives for a character some of whose bytes are still to come."""
+"""The tokenizer's output for a character whose last bytes are not generated yet."""
 
 
 def with_prefix(
-    texts: Sequence[str], read: Sequence[list[int]], prefix_ids: list[int], tokenizer: Tokenizer
+    texts: Sequence[str], text_ids: Sequence[list[int]], prefix_ids: list[int], tokenizer: Tokenizer
 ) -> tuple[Sequence[str], list[list[int]]]:
-    """Texts with what every answer begins with, in letters and as numbers: a language model goes on from both.
+    """The prompts of a language model: each text followed by the prefix, as strings and as token ids.
 
-    So both together are cut to what the model sees, and not the text alone.
+    Text and prefix are truncated together to the context window.
     """
     if not prefix_ids:
-        return texts, list(read)
-    decode, both = tokenizer.decode, [[*ids, *prefix_ids] for ids in read]
-    # Whether there is a space between the two is known to the tokenizer.
-    known = [text + decode(all_)[len(decode(ids)) :] for text, ids, all_ in zip(texts, read, both, strict=True)]
-    return known, both
+        return texts, list(text_ids)
+    decode, prompt_ids = tokenizer.decode, [[*ids, *prefix_ids] for ids in text_ids]
+    # The tokenizer decides whether there is a space between text and prefix.
+    rows = zip(texts, text_ids, prompt_ids, strict=True)
+    return [text + decode(all_ids)[len(decode(ids)) :] for text, ids, all_ids in rows], prompt_ids
 
 
 def generate_long(
-    engine: Engine, asked: GenerationRequest, segment: int, on_progress: ProgressCallback
+    engine: Engine, request: GenerationRequest, segment: int, on_progress: ProgressCallback
 ) -> list[list[Hypothesis]]:
-    """What follows each text, however long: stretches of at most `segment` tokens, each seen from the last `segment`."""
-    wanted = asked.decoding.max_new_tokens
-    if wanted <= segment:
-        return engine.answer(asked, on_progress)
-    if asked.decoding.num_return_sequences > 1:
-        what = f"Several answers at once have at most {segment} tokens each, half of what the model sees."
-        raise UserError(what, hint=f"Set decoding.max_new_tokens={segment} or decoding.num_return_sequences=1.")
-    first = replace(asked, decoding=_segment_settings(asked.decoding, 0, segment))
-    generated = [found[0] for found in engine.answer(first, on_progress)]
-    for stretch in range(1, -(-wanted // segment)):
-        unfinished = [place for place, text in enumerate(generated) if not text.finished]
+    """Continuations of any length, in segments of `segment` tokens, each from the last `segment` tokens before it."""
+    max_new_tokens = request.decoding.max_new_tokens
+    if max_new_tokens <= segment:
+        return engine.generate(request, on_progress)
+    if request.decoding.num_return_sequences > 1:
+        message = f"Several outputs per text are limited to {segment} tokens each, half of the context window."
+        raise UserError(message, hint=f"Set decoding.max_new_tokens={segment} or decoding.num_return_sequences=1.")
+    first = replace(request, decoding=_segment_settings(request.decoding, 0, segment))
+    generated = [found[0] for found in engine.generate(first, on_progress)]
+    for number in range(1, -(-max_new_tokens // segment)):
+        unfinished = [index for index, text in enumerate(generated) if not text.finished]
         if not unfinished:
             break
         following = GenerationRequest(
-            [list(generated[place].tokens[-segment:]) for place in unfinished],
-            [asked.indices[place] for place in unfinished],
-            _segment_settings(asked.decoding, stretch * segment, segment),
-            seed=asked.seed + stretch * SEED_STRIDE,
-            large_batch=asked.large_batch,
+            [list(generated[index].tokens[-segment:]) for index in unfinished],
+            [request.indices[index] for index in unfinished],
+            _segment_settings(request.decoding, number * segment, segment),
+            seed=request.seed + number * SEED_STRIDE,
+            large_batch=request.large_batch,
         )
-        for place, found in zip(unfinished, engine.answer(following, lambda count: None), strict=True):
-            generated[place] = _join(generated[place], found[0], segment)
+        for index, found in zip(unfinished, engine.generate(following, lambda count: None), strict=True):
+            generated[index] = _join(generated[index], found[0], segment)
     return [[text] for text in generated]
 
 
 def _segment_settings(decoding: Decoding, generated: int, segment: int) -> Decoding:
-    """How the next tokens of an answer are made, of which so many are written: `segment` of them at most."""
+    """The decoding settings of the next segment, when `generated` tokens exist already."""
     count = min(segment, decoding.max_new_tokens - generated)
-    least = min(max(decoding.min_new_tokens - generated, 0), count)
-    return decoding.with_(max_new_tokens=count, min_new_tokens=least)
+    min_count = min(max(decoding.min_new_tokens - generated, 0), count)
+    return decoding.with_(max_new_tokens=count, min_new_tokens=min_count)
 
 
-def _join(before: Hypothesis, after: Hypothesis, shown: int) -> Hypothesis:
-    """One text of two, of which the second begins with what was shown of the first."""
-    shown = min(shown, len(before.tokens))
-    new = after.token_log_probabilities[shown:]
+def _join(before: Hypothesis, after: Hypothesis, overlap: int) -> Hypothesis:
+    """Join two segments, of which the second starts with the last `overlap` tokens of the first."""
+    overlap = min(overlap, len(before.tokens))
+    new = after.token_log_probabilities[overlap:]
     return Hypothesis(
-        before.tokens + after.tokens[shown:],
+        before.tokens + after.tokens[overlap:],
         before.score + sum(new),
         before.log_probability + sum(new),
         before.token_log_probabilities + new,
@@ -92,43 +93,43 @@ def _join(before: Hypothesis, after: Hypothesis, shown: int) -> Hypothesis:
 
 
 def stream_text(model: Model, text: str, seed: int = 0, prefix: str = "", **settings: Any) -> Iterator[str]:
-    """An answer piece by piece, as it is chosen; by a language model, what follows the text.
+    """Yield an output chunk by chunk, as tokens are generated; of a language model, the continuation.
 
-    Beam search only knows in the end which of its hypotheses it takes: then the answer comes whole. So it does behind
-    a prefix, from another engine, and in other numbers than float32.
+    Beam search selects its hypothesis at the end, so its output is one chunk. The output is also one chunk with a
+    prefix, another engine, or a precision other than float32.
     """
     decoding = model.config.decoding.with_(**settings)
-    searched = decoding.num_beams > 1 or decoding.num_return_sequences > 1
-    if prefix or searched or decoding.precision != "float32" or not isinstance(model.engine, TorchEngine):
-        answer = model.predict([text], seed=seed, prefix=prefix, **settings)[0].text
-        yield answer if model.has_source else answer[len(text) :]
+    beam_search = decoding.num_beams > 1 or decoding.num_return_sequences > 1
+    if prefix or beam_search or decoding.precision != "float32" or not isinstance(model.engine, TorchEngine):
+        output = model.predict([text], seed=seed, prefix=prefix, **settings)[0].text
+        yield output if model.has_source else output[len(text) :]
         return
-    ids, decode = model.read(text), model.tokenizers.target.decode
+    ids, decode = model.encode(text), model.tokenizers.target.decode
     generated = [] if model.has_source else list(ids)
-    said = len(decode(generated))
-    for token in _tokens(model, ids, decoding, seed):
+    streamed = len(decode(generated))
+    for token in _generate_tokens(model, ids, decoding, seed):
         generated.append(token)
-        now = decode(generated)
-        if len(now) > said and not now.endswith(INCOMPLETE_CHARACTER):
-            yield now[said:]
-            said = len(now)
+        output = decode(generated)
+        if len(output) > streamed and not output.endswith(INCOMPLETE_CHARACTER):
+            yield output[streamed:]
+            streamed = len(output)
 
 
-def _tokens(model: Model, ids: list[int], decoding: Decoding, seed: int) -> Iterator[int]:
-    """The tokens of an answer; half a window at a time if a language model with a window writes."""
+def _generate_tokens(model: Model, ids: list[int], decoding: Decoding, seed: int) -> Iterator[int]:
+    """Yield the tokens of an output; a language model with a context window generates half a window at a time."""
     generated, segment = 0, decoding.max_new_tokens if model.has_source else model.config.max_prompt_tokens
     source = Sequences.of([ids]).to(model.device) if model.has_source else None
     while generated < decoding.max_new_tokens:
-        stretch = _segment_settings(decoding, generated, segment)
+        settings = _segment_settings(decoding, generated, segment)
         prompt = None if model.has_source else Sequences.of([ids]).to(model.device)
         for step in stream(
             model.module,  # type: ignore[arg-type]
-            source, make_sampler(stretch, seed), make_limits(stretch), make_logits_processors(stretch), prompt,
+            source, make_sampler(settings, seed), make_limits(settings), make_logits_processors(settings), prompt,
         ):  # fmt: skip
             token = int(step.tokens[0])
             if token in (EOS, PAD):
                 return
             yield token
             ids = [*ids, token]
-        generated += stretch.max_new_tokens
+        generated += settings.max_new_tokens
         ids, seed = ids[-segment:], seed + SEED_STRIDE

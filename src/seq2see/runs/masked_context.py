@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from seq2see.core.batch import NOT_ASKED, Batch, Sequences
+from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.decoding.engine import log_probabilities
 from seq2see.runs.fill_mask import FIRST_TEXT_ID
@@ -71,7 +71,7 @@ class MaskedContext:
         numbers = torch.arange(len(places))
         rows[numbers, torch.tensor(places) + 1] = self.tokenizer.mask_id
         source = Sequences(rows, torch.full((len(places),), rows.size(1)))
-        return Batch(source, None, torch.full_like(rows, NOT_ASKED), numbers).to(self.model.device)
+        return Batch(source, None, torch.full_like(rows, IGNORE_INDEX), numbers).to(self.model.device)
 
     def _masked_scores(self, places: list[int]) -> Float[Tensor, "place vocab"]:
         with torch.no_grad():

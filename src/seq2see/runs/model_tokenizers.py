@@ -47,7 +47,7 @@ class Tokenizers:
         if self.shared:
             self.source.save(folder / self.source.file)
             if isinstance(self.source, PretrainedTokenizer):
-                write_json(folder / "token_ids.json", self.source.numbers.config)
+                write_json(folder / "token_ids.json", self.source.id_map.config)
         elif isinstance(self.source, ImageProcessor):
             self.source.save(folder / self.source.file)
             self.target.save(folder / self.target.file)

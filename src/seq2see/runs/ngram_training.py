@@ -48,12 +48,12 @@ def train_ngram_model(recipe: Recipe, prepared: PreparedData, run: RunFolder, li
             ngrams.append(each)
             module = ngram_model(recipe, ngrams)
             found = ngram_loss(module.decoder, held_out, ngrams[0])
-            figures = {"ngrams": int(np.count_nonzero(each.counts)), "valid_loss": found.loss, "unseen": found.unseen}
+            figures = {"ngrams": int(np.count_nonzero(each.counts)), "valid_loss": found.loss, "unseen_ngrams": found.unseen}
             metrics_logger.log(each.order, **figures, tokens=len(texts.ids))
             metrics_logger.flush(each.order)
             listener.step(each.order, {"tokens": len(texts.ids), "loss": found.loss})
             listener.log(
-                f"order {each.order}   {figures['grams']:>9,} kinds of n-grams   valid perplexity "
+                f"order {each.order}   {figures['ngrams']:>9,} kinds of n-grams   valid perplexity "
                 f"{np.exp(found.loss):.2f} per {held_out.unit}   unseen {found.unseen:.1%}"
             )
             if stop:
@@ -74,7 +74,7 @@ def check_ngram_text(texts: TextDataset, order: int) -> None:
             hint="Give a longer text, or set decoder.order to less.",
         )
     if len(np.unique(texts.ids)) < 2:
-        (only,) = texts.tokenizer.pieces(texts.ids[:1].tolist())
+        (only,) = texts.tokenizer.tokens(texts.ids[:1].tolist())
         raise UserError(
             f"The text consists of nothing but '{only}': there is nothing to guess.",
             location=texts.location,
@@ -105,14 +105,14 @@ def ngram_loss(decoder: NgramDecoder, texts: TextDataset, single: NgramCounts) -
     """How well a model guesses a text, read from its beginning to its end; `single` are the tokens it has counted."""
     ids = torch.from_numpy(texts.ids.astype(np.int64)).to(decoder.unigrams.device)
     probabilities, lengths = decoder.score_text(ids)
-    known = np.location(single.counts[texts.ids] > 0, lengths.cpu().numpy(), 0)
+    known = np.where(single.counts[texts.ids] > 0, lengths.cpu().numpy(), 0)
     return NgramLoss(float(-probabilities.double().log().mean()), float(np.mean(known < decoder.order)))
 
 
 def frequencies(ngrams: NgramCounts) -> dict[str, list[int]]:
     """How often the n-grams of an order were counted: each count there is, and how many have it."""
     counts, times = np.unique(ngrams.counts[ngrams.counts > 0], return_counts=True)
-    return {"counts": counts[::-1].tolist(), "times": times[::-1].tolist()}
+    return {"counts": counts[::-1].tolist(), "frequencies": times[::-1].tolist()}
 
 
 def _settings(recipe: Recipe) -> NgramSettings:

@@ -77,7 +77,7 @@ class OutputFile:
         new = [answer + "\n" for number, answer in enumerate(answers, window.start) if number >= self.output_count]
         rest = memoryview("".join(new).encode("utf-8", "surrogatepass"))
         try:
-            write_json(self.note, {"format": FORMAT, "window": now, "made_by": self.provenance})
+            write_json(self.note, {"format": FORMAT, "window": now, "provenance": self.provenance})
             while rest:
                 rest = rest[self._file.write(rest) :]
             os.fsync(self._file.fileno())
@@ -131,7 +131,7 @@ class OutputFile:
         try:
             note = json.loads(self.note.read_bytes())
             assert note["format"] == FORMAT
-            assert isinstance(note["made_by"], dict)
+            assert isinstance(note["provenance"], dict)
             assert {type(note["window"][key]) for key in ("start", "end")} == {int}
             assert isinstance(note["window"]["sha256"], str)
         except FileNotFoundError:
@@ -147,7 +147,7 @@ class OutputFile:
             self._file.truncate(0)
             return
         self._covered = before["window"]
-        for path, was, now in _differences(before["made_by"], self.provenance):
+        for path, was, now in _differences(before["provenance"], self.provenance):
             raise self._refusal(f"It was begun with {path} = {was}, and now it is {now}.")
         if not self._covered["start"] <= self.output_count <= self._covered["end"]:
             raise self._refusal(f"It was changed: it holds {self.output_count:,} answers, which it cannot.")

@@ -1,4 +1,4 @@
-"""Asking a model that only reads: all its answers come at once, so there is nothing to decode."""
+"""Prediction with encoder-only models: one forward pass gives all outputs, so there is no decoding."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from seq2see.sequences.tokenizers import BOS, EOS, MASK_TEXT
 
 
 class Predictor(Model):
-    """A trained model that reads a text and says something about it: `model("the [MASK] sat").candidates`."""
+    """A trained encoder-only model: `model("the [MASK] sat").candidates`."""
 
-    def __init__(self, stored: StoredModel, engine: str = "own"):
-        if engine != "own":
-            raise UserError(f"The engine {engine} is for models that write.", hint="Leave out --engine.")
+    def __init__(self, stored: StoredModel, engine: str = "torch"):
+        if engine != "torch":
+            raise UserError(f"The engine {engine} is for generative models only.", hint="Leave out --engine.")
         self.config, self.tokenizers, self.module = stored.config, stored.tokenizers, stored.module
         self.device = device_of(stored.module)
         self.stored, self.task = stored, encoder_task_of(stored.config.model)
@@ -40,78 +40,77 @@ class Predictor(Model):
         *,
         prefix: str = "",
         seed: int = 0,
-        numbers: Sequence[int] | None = None,
-        many: bool = False,
+        indices: Sequence[int] | None = None,
+        large_batch: bool = False,
         on_progress: Callable[[int], Any] = lambda count: None,
         **settings: Any,
     ) -> list[Prediction]:
-        """Predictions for many texts, in their order; `top_k` is how many likely answers are told, 0 all of them.
+        """Predictions for many texts, in their order; `top_k` is the number of candidates (0: all classes).
 
-        Where images are looked at, texts are their files, or arrays of pixels; `side` is the size they are seen in.
+        For image models, `texts` are file names or pixel arrays, and `image_size` is the resolution.
         """
-        stored = with_image_size(self.stored, settings.pop("side", None))
-        reject_settings(["top_k", "precision"], prefix, settings, "This model only reads")
+        stored = with_image_size(self.stored, settings.pop("image_size", None))
+        reject_settings(["top_k", "precision"], prefix, settings, "This is an encoder-only model")
         decoding = self.config.decoding.with_(**settings)
         if decoding.precision == "int8":
-            raise UserError("int8 is for models that write.", hint="Set decoding.precision=bf16.")
-        said = predict_all(self.task, stored, texts, decoding.top_k, on_progress, numbers, decoding.precision)
-        return [self._prediction(each) for each in said]
+            raise UserError("int8 is for generative models only.", hint="Set decoding.precision=bf16.")
+        results = predict_all(self.task, stored, texts, decoding.top_k, on_progress, indices, decoding.precision)
+        return [self._result_prediction(each) for each in results]
 
     def stream(self, text: str, *, seed: int = 0, **settings: Any) -> Iterator[str]:
-        """The answer, and what else was likely: it comes in one piece."""
+        """The prediction with its candidates, as a single chunk."""
         prediction = self(text, **settings)
         yield prediction.text + format_candidates(prediction)
 
     def embed(self, texts: Sequence[str], on_progress: Callable[[int], Any] = lambda count: None) -> EmbeddingArray:
-        """(text, width): a vector of length 1 for each text; `embed @ embed.T` tells how alike every two are."""
+        """(text, width): an embedding of length 1 for each text; `e @ e.T` are the cosine similarities."""
         return embed_texts(self.stored, texts, on_progress)
 
     def score(self, source: str, target: str) -> float:
-        """The log-probability of an answer to a text that asks for one."""
+        """The log-probability of a given label or filler, for inputs with one prediction."""
         candidates = self(source, top_k=0).candidates
-        found = [each for guess in candidates for each in guess if target in (each.text, each.text.strip())]
-        if len(candidates) != 1 or not found:
-            raise UserError(f"{target[:40]!r} is not an answer to {source[:40]!r}.")
-        return math.log(max(found[0].probability, sys.float_info.min))
+        matches = [each for some in candidates for each in some if target in (each.text, each.text.strip())]
+        if len(candidates) != 1 or not matches:
+            raise UserError(f"{target[:40]!r} is not a possible prediction for {source[:40]!r}.")
+        return math.log(max(matches[0].probability, sys.float_info.min))
 
     def named_batch(self, source: Any, target: str | None) -> NamedBatch:
-        """A text or an image as the model reads it; it writes nothing, so a target has no meaning."""
-        return self._named_batch(self.inputs(source))
+        """A text or an image as a batch of one; the target is ignored."""
+        return self._named_batch(self.encode_input(source))
 
-    def inputs(self, source: Any) -> EncodedInput:
-        """A text or an image as numbers; where blanks are filled, a text without one can be read all the same."""
+    def encode_input(self, source: Any) -> EncodedInput:
+        """Encode a text or an image; a masked language model also accepts a text without [MASK]."""
         if not isinstance(self.task, FillMask) or MASK_TEXT in source:
-            return self.task.read(self.stored, source)
+            return self.task.preprocess(self.stored, source)
         ids = self.tokenizers.source.encode(source)
-        kept = ids[: self.config.model.source_text.max_tokens]
-        return EncodedInput(source, [BOS, *kept, EOS], len(kept) < len(ids))
+        truncated = ids[: self.config.model.source_text.max_tokens]
+        return EncodedInput(source, [BOS, *truncated, EOS], len(truncated) < len(ids))
 
-    def _named_batch(self, seen: EncodedInput) -> NamedBatch:
-        batch = batch_of([seen]).to(self.device)
-        if seen.pixels is not None:
-            return named_image_batch(self.config.model, seen.pixels, batch)
-        if isinstance(
-            self.config.model.source_text.frontend, NgramEmbeddingSettings
-        ):  # it reads words, behind a beginning that is none
-            words = ["<bos>", *split_words(seen.text)[: max(seen.words)]]
+    def _named_batch(self, inputs: EncodedInput) -> NamedBatch:
+        batch = batch_of([inputs]).to(self.device)
+        if inputs.pixels is not None:
+            return named_image_batch(self.config.model, inputs.pixels, batch)
+        if isinstance(self.config.model.source_text.embedding, NgramEmbeddingSettings):  # inputs are <bos> and words
+            words = ["<bos>", *split_words(inputs.text)[: max(inputs.word_ids)]]
             return NamedBatch(batch, {"source": words}, {"source": [True] + [False] * (len(words) - 1)})
-        return NamedBatch.of(batch, {"source": (self.tokenizers.source, seen.ids)})
+        return NamedBatch.of(batch, {"source": (self.tokenizers.source, inputs.ids)})
 
-    def _attention_of(self, seen: EncodedInput) -> TextAttention:
-        page = self._attention_page(seen.text) if seen.pixels is None else None
-        return TextAttention.of(trace_batch(self, self._named_batch(seen)), page)
+    def _input_attention(self, inputs: EncodedInput) -> TextAttention:
+        page = self._attention_page(inputs.text) if inputs.pixels is None else None
+        return TextAttention.of(trace_batch(self, self._named_batch(inputs)), page)
 
-    def _prediction(self, said: TaskResult) -> Prediction:
-        seen = said.inputs
-        answer = Output(said.text, said.log_probability, said.log_probability, True, len(seen.ids))
-        # Of what was seen, not of what it is called: pixels in memory have no name, and sizes may be others.
-        explain, warnings = (lambda source, text: self._attention_of(seen)), self._warnings(seen)
-        return Prediction(seen.text, (answer,), seen.truncated, explain, said.candidates, warnings)
+    def _result_prediction(self, result: TaskResult) -> Prediction:
+        inputs = result.inputs
+        output = Output(result.text, result.log_probability, result.log_probability, True, len(inputs.ids))
+        # Computed from the encoded input: pixels in memory have no file name, and the image size may differ.
+        attention, warnings = (lambda source, text: self._input_attention(inputs)), self._warnings(inputs)
+        return Prediction(inputs.text, (output,), inputs.truncated, attention, result.candidates, warnings)
 
     def warnings(self, text: str) -> tuple[str, ...]:
-        """What should be known about a text before the model's answer to it is believed."""
-        return self._warnings(self.task.read(self.stored, text))
+        """Warnings about an input of this model, for example unknown characters."""
+        return self._warnings(self.task.preprocess(self.stored, text))
 
-    def _warnings(self, seen: EncodedInput) -> tuple[str, ...]:
-        read = seen.text.replace(MASK_TEXT, " ") if isinstance(self.task, FillMask) else seen.text  # a blank is known
-        return seen.warnings + unknown_token_warnings(read, seen.ids, self.tokenizers.source)
+    def _warnings(self, inputs: EncodedInput) -> tuple[str, ...]:
+        masked = isinstance(self.task, FillMask)  # [MASK] is a known token
+        text = inputs.text.replace(MASK_TEXT, " ") if masked else inputs.text
+        return inputs.warnings + unknown_token_warnings(text, inputs.ids, self.tokenizers.source)

@@ -133,7 +133,7 @@ def prepare(recipe: Recipe, log: Callable[[str], None]) -> PreparedData:
         return _prepare(recipe, log)
     except UserError as error:  # what a set as a whole is blamed for has no line, but it has files
         files = ", ".join(getattr(recipe.corpus, "paths", ()))
-        raise UserError(error.what, location=error.location or files, hint=error.hint) from None
+        raise UserError(error.message, location=error.location or files, hint=error.hint) from None
 
 
 def _prepare(recipe: Recipe, log: Callable[[str], None]) -> PreparedData:
@@ -147,7 +147,7 @@ def _prepare(recipe: Recipe, log: Callable[[str], None]) -> PreparedData:
         for name in splits.keys() - {"train", "valid"}:
             encode(recipe, tokenizers, splits[name])
     log(f"data   {_data_summary(splits, recipe, tokenizers)}")
-    read = [line for report in reports for line in report.summary(shown=1)]
+    read = [line for report in reports for line in report.to_lines(shown=1)]
     for warning in [*read, *train.warnings(), *valid.warnings()]:
         log(f"note   {warning}")
     split_fingerprints, learned = (

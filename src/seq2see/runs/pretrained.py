@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 ENCODER_PREFIXES = ("source.", "encoder.")
 """The beginnings of the names of weights that are taken over."""
-MAY_DIFFER = ("dropout", "skip", "longest", "side")
+MAY_DIFFER = ("dropout", "drop_path", "max_tokens", "max_positions", "image_size")
 """Settings that may be others than those of the model that is started from."""
 
 
 def with_pretrained_encoder(recipe: Recipe) -> Recipe:
     """The recipe with the reading parts of the model that it starts from, which is named by its full path."""
-    if recipe.init_from is None:
+    if recipe.pretrained is None:
         return recipe
-    model = _stored(recipe.init_from).config.model
-    path = Path(recipe.init_from) if is_pretrained(Path(recipe.init_from)) else find_run(recipe.init_from).path
-    update = {"start": str(path.absolute()), "source": model.source, "encoder": model.encoder}
+    model = _stored(recipe.pretrained).config.model
+    path = Path(recipe.pretrained) if is_pretrained(Path(recipe.pretrained)) else find_run(recipe.pretrained).path
+    update = {"pretrained": str(path.absolute()), "source": model.source, "encoder": model.encoder}
     return recipe.model_copy(update=update)
 
 
@@ -48,9 +48,9 @@ def check_pretrained(recipe: Recipe) -> None:
 
     Some settings change no weight's shape (heads, the tokenizer), and would spoil what was learned without a murmur.
     """
-    if recipe.init_from is None:
+    if recipe.pretrained is None:
         return
-    model = _stored(recipe.init_from).config.model
+    model = _stored(recipe.pretrained).config.model
     for slot in ENCODER_PREFIXES:
         mine, theirs = (_compared_settings(getattr(each, slot.rstrip("."))) for each in (recipe, model))
         for name in sorted(mine.keys() | theirs.keys()):
@@ -58,7 +58,7 @@ def check_pretrained(recipe: Recipe) -> None:
                 values = " and ".join(str(each.get(name, "not there")) for each in (mine, theirs))
                 raise UserError(
                     f"{slot}{name} is not the same in this recipe and in the model that it starts from: {values}.",
-                    location=recipe.init_from,
+                    location=recipe.pretrained,
                     hint="Leave [source] and [encoder] as they are there; dropout and side may differ.",
                 )
 
@@ -71,8 +71,8 @@ def _compared_settings(part: Settings | None) -> dict[str, Any]:
 
 def source_tokenizer(recipe: Recipe, texts: Sequence[str]) -> Tokenizer:
     """How the source is cut: as the model that is started from does it, or learned from texts."""
-    if recipe.init_from is not None:
-        return _stored(recipe.init_from).tokenizers.source
+    if recipe.pretrained is not None:
+        return _stored(recipe.pretrained).tokenizers.source
     return train_tokenizer(recipe.source_text.tokenizer, texts)
 
 

@@ -59,7 +59,7 @@ VideoCorpus = MovingShapesCorpus | UserCaptionedVideos
 Corpus = Annotated[
     PairCorpus | TextCorpus | UserSeries | NoisySine | ImageCorpus | VideoCorpus, Field(discriminator="kind")
 ]
-Metric = Literal["bleu", "bleu-tokenized", "chrf", "exact", "notes-bleu", "pronunciation", "alignment"]
+Metric = Literal["bleu", "bleu-tokenized", "chrf", "exact_match", "d2l-bleu", "pronunciation", "alignment"]
 
 
 OBJECTIVES: dict[type, type[Settings]] = {
@@ -88,7 +88,7 @@ class Recipe(ModelSettings):
     """What is asked of the model; it goes with the target."""
     training: Training = Training()
     decoding: Decoding = Decoding(max_new_tokens=100)
-    metrics: tuple[Metric, ...] = ("bleu", "chrf", "exact")
+    metrics: tuple[Metric, ...] = ("bleu", "chrf", "exact_match")
     """What an evaluation reports."""
 
     @property
@@ -101,7 +101,7 @@ class Recipe(ModelSettings):
         """What a model of running text would ignore is refused."""
         if self.is_running_text:
             if self.training.batches == "packed":
-                raise ValueError("windows of running text are full as they are: set training.batches=buckets")
+                raise ValueError("windows of running text are full as they are: set training.batches=bucketed")
             if self.metrics:
                 raise ValueError("running text is judged by perplexity alone: set metrics=[]")
             if isinstance(self.target, Series):
@@ -149,27 +149,27 @@ class Recipe(ModelSettings):
         """Lines with several texts are for models that a mask can keep from walking from one text to the next."""
         if self.training.batches == "packed" and self.encoder is not None:
             if not self.generates:
-                raise ValueError("packed batches are for models that write: set training.batches=buckets")
+                raise ValueError("packed batches are for models that write: set training.batches=bucketed")
             walking = [side for side in ("encoder", "decoder") if getattr(self, side).kind != "transformer"]
             if walking:
-                raise ValueError(f"packed batches need a Transformer as {walking[0]}: set training.batches=buckets")
+                raise ValueError(f"packed batches need a Transformer as {walking[0]}: set training.batches=bucketed")
             if self.objective.feeding.kind != "teacher":
-                raise ValueError("packed batches need objective.feeding.kind=teacher: or set training.batches=buckets")
+                raise ValueError("packed batches need objective.feeding.kind=teacher: or set training.batches=bucketed")
         return self
 
     @model_validator(mode="after")
     def check_contiguous(self) -> Recipe:
         """Streams are for whoever carries a state that does not grow, and is fed the text itself."""
-        if self.training.batches != "streams":
+        if self.training.batches != "contiguous":
             return self
         if not isinstance(self.decoder, RecurrentDecoderSettings) or self.encoder is not None:
-            raise ValueError("streams are for recurrent language models: set training.batches=buckets")
-        if self.target_text.frontend.positions != "none":
+            raise ValueError("contiguous batches are for recurrent language models: set training.batches=bucketed")
+        if self.target_text.embedding.positions != "none":
             raise ValueError("a stream has no end, so its places have no numbers: set target.embedding.positions=none")
         assert isinstance(self.objective, NextToken)
         if self.objective.feeding.kind != "teacher" or self.objective.r_drop:
             raise ValueError(
-                "streams are read once and as they are: set objective.feeding.kind=teacher and objective.r_drop=0"
+                "contiguous batches are read once, unchanged: set objective.feeding.kind=teacher and objective.r_drop=0"
             )
         return self
 
@@ -179,11 +179,11 @@ class Recipe(ModelSettings):
         if isinstance(self.decoder, NgramSettings):
             for name, given, usual in (
                 ("training", self.training, Training()), ("objective", self.objective, NextToken()),
-                ("target.embedding", self.target_text.frontend, TokenEmbeddingSettings()), ("target.head", self.target_text.head, "tied"),
+                ("target.embedding", self.target_text.embedding, TokenEmbeddingSettings()), ("target.head", self.target_text.head, "tied"),
             ):  # fmt: skip
                 if given != usual:
                     raise ValueError(
-                        f"a text is counted in one pass, without vectors: leave {name} as the recipe count has it"
+                        f"a text is counted in one pass, without vectors: leave {name} as the recipe ngram has it"
                     )
         return self
 

@@ -42,7 +42,7 @@ class Reordering:
     @property
     def tokens(self) -> list[str]:
         """What they are called, as the text stands."""
-        return self.model.tokenizers.source.pieces(self.ids)
+        return self.model.tokenizers.source.tokens(self.ids)
 
     @property
     def movable(self) -> list[bool]:
@@ -56,12 +56,12 @@ class Reordering:
         if isinstance(model, Predictor):
             seen = replace(model.encode_input(self.text), ids=turned)
             scores = model.module(batch_of([seen]).to(model.device)).float().log_softmax(-1)[0].cpu()
-            found = model.task.predict(model.stored, seen, scores, TOP_K)
+            found = model.task.postprocess(model.stored, seen, scores, TOP_K)
             return found.text, found.candidates
         max_new_tokens = min(model.config.decoding.max_new_tokens, MAX_NEW_TOKENS)
         given = turned if model.has_source else turned[1:]
         asked = GenerationRequest([given], [0], model.config.decoding.with_(max_new_tokens=max_new_tokens))
-        return model.tokenizers.target.decode(model.engine.predict(asked, lambda count: None)[0][0].tokens), ()
+        return model.tokenizers.target.decode(model.engine.generate(asked, lambda count: None)[0][0].tokens), ()
 
     def distances(self) -> NDArray[np.float32]:
         """(station, token): how far the vector of each token lies from where it lies in the text as it stands."""
@@ -96,4 +96,4 @@ def _ids(model: Model, text: str) -> list[int]:
     """The tokens of a text as its model reads them."""
     if isinstance(model, Predictor):
         return model.encode_input(text).ids
-    return model.read(text) if model.has_source else [BOS, *model.read(text)]
+    return model.encode(text) if model.has_source else [BOS, *model.encode(text)]

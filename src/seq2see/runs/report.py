@@ -24,12 +24,12 @@ Tree = dict[str, Any]
 
 TEACHER_FORCED = (
     ("bits", "bits_per_character", 3),
-    ("right_tokens", "token_accuracy", 1),
+    ("token_accuracy", "token_accuracy", 1),
 )
 ENCODER_SCORES = (
-    ("hidden_right", "hidden", "accuracy", 1),
-    ("hidden_perplexity", "hidden", "perplexity", 3),
-    ("follows_right", "follows", "accuracy", 1),
+    ("masked_accuracy", "masked_tokens", "accuracy", 1),
+    ("masked_perplexity", "masked_tokens", "perplexity", 3),
+    ("next_sentence_accuracy", "next_sentence", "accuracy", 1),
 )
 """What is measured with the truth given: its text, its key in `scores.json`, digits shown; `ENCODER_SCORES` by readers."""
 
@@ -60,9 +60,9 @@ def write_report(run: RunFolder) -> Path:
         "confusion": image_with_note(run.evaluation / "confusion.png", "confusion"),
         "confused": image_with_note(run.evaluation / "confused.png", "confused"),
         "mistakes": image_with_note(run.evaluation / "mistakes.png", "worst_images")
-        or mistakes(run.evaluation / "test-answers.tsv"),
-        "strips": token_loss_section(
-            run.evaluation / "strips.json", "strips_note" if "source" in recipe else "written_strips_note"
+        or mistakes(run.evaluation / "test-predictions.tsv"),
+        "token_losses": token_loss_section(
+            run.evaluation / "token_losses.json", "token_losses_note" if "source" in recipe else "generated_token_losses_note"
         ),
         "forecasts": forecasts(run),
         "attention": attention_images(run),
@@ -84,7 +84,7 @@ def _draw(recipe: Tree, notes: list[Tree], timing: list[Tree], path: Path) -> No
         draw_orders(notes, unit_of(recipe), path)
     else:
         asked = "tokens" if "token" in recipe.get("objective", {}).get("kind", "next-token") else "answers"
-        draw_curves(notes, timing, path, recipe["training"].get("clip", 0.0), asked)
+        draw_curves(notes, timing, path, recipe["training"].get("max_grad_norm", 0.0), asked)
 
 
 def _headline(notes: list[Tree], timing: list[Tree], scores: Tree) -> str:
@@ -92,8 +92,8 @@ def _headline(notes: list[Tree], timing: list[Tree], scores: Tree) -> str:
     test = scores.get("test", {})
     tiles = [(test[key]["name"], f"{test[key]['value']:.1f}") for key in ("bleu", "chrf") if key in test]
     tiles += [(bilingual(f"test_{key}"), f"{test[key]:.1f}") for key in ("accuracy", "macro_f1") if key in test]
-    if "exact" in test:
-        tiles.append((bilingual("exact"), f"{test['exact']:.1f}"))
+    if "exact_match" in test:
+        tiles.append((bilingual("exact_match"), f"{test['exact_match']:.1f}"))
     if "pronunciation" in test:
         tiles += [(bilingual(name), f"{test['pronunciation'][name]:.1f}") for name in PRONUNCIATION[:2]]
     if "alignment" in scores:
@@ -143,13 +143,13 @@ def _scores(scores: Tree) -> str:
         return "".join(classes(name, part) for name, part in evaluated.items())
     splits = {name: part for name, part in scores.items() if "pairs" in part}
     titles = {"bleu": "BLEU", "bleu-tokenized": bilingual("bleu_tokenized"), "chrf": "chrF2"}
-    titles |= {"exact": bilingual("exact"), "notes-bleu": bilingual("notes_bleu")}
+    titles |= {"exact_match": bilingual("exact_match"), "d2l-bleu": bilingual("d2l_bleu")}
     shown = [key for key in titles if any(key in part for part in splits.values())]
     rows = [
         [head(bilingual("split")), head(bilingual("pairs"), "number"), *(head(titles[key], "number") for key in shown)]
     ]
     for name, part in splits.items():
-        row = [_number(part.get(key), 3 if key == "notes-bleu" else 1) for key in shown]
+        row = [_number(part.get(key), 3 if key == "d2l-bleu" else 1) for key in shown]
         rows.append([cell(escape(name)), _number(part["pairs"], 0), *row])
     found = [part[key] for part in splits.values() for key in shown if isinstance(part.get(key), dict)]
     signatures = {score["signature"] for score in found}
@@ -181,8 +181,8 @@ def _teacher_forced_table(scores: Tree) -> str:
     for name, key, digits in TEACHER_FORCED:
         if measured.get(key) is not None:
             rows.append((bilingual(name), f"{measured[key]:.{digits}f}"))
-    if measured.get("unknown"):
-        rows.append((bilingual("unknown"), f"{measured['unknown']:.2g}"))
+    if measured.get("unknown_rate"):
+        rows.append((bilingual("unknown"), f"{measured['unknown_rate']:.2g}"))
     for name, part, key, digits in ENCODER_SCORES:
         if part in scores:
             rows.append((bilingual(name), f"{scores[part][key]:.{digits}f}"))
@@ -251,7 +251,7 @@ def _command(words: list[str]) -> str:
 
 def _data_totals(run: RunFolder) -> str:
     """What the reader of the user's own files counted."""
-    readings = _read_json(run.path / "data_report.json").get("readings", [])
+    readings = _read_json(run.path / "data_report.json").get("reports", [])
     form = "{read:,} = {kept:,} + {skipped:,} + {rejected:,}"
     return "; ".join(form.format(**reading["totals"]) for reading in readings)
 

@@ -64,9 +64,9 @@ def classes(split: str, part: dict[str, Any]) -> str:
         head(bilingual("cases"), "number"),
         *(head(f"{bilingual(name)} %", "number") for name in names),
     ]
-    common = sorted(part["classes"].items(), key=lambda item: -item[1]["count"])
+    common = sorted(part["classes"].items(), key=lambda item: -item[1]["support"])
     rows = [
-        [cell(escape(label)), cell(f"{each['count']:,}", "number")]
+        [cell(escape(label)), cell(f"{each['support']:,}", "number")]
         + [cell(f"{100 * each[name]:.1f}", "number") for name in names]
         for label, each in common
     ]
@@ -92,7 +92,7 @@ def token_loss_section(path: Path, note: str) -> str:
     if not path.exists():
         return ""
     found = json.loads(path.read_text(encoding="utf-8"))
-    shown = [f'<p class="strip">{"".join(map(_token, each["pieces"], each["loss"]))}</p>' for each in found]
+    shown = [f'<p class="strip">{"".join(map(_token, each["tokens"], each["losses"]))}</p>' for each in found]
     return f'<p class="note">{bilingual(note)}</p>{"".join(shown)}'
 
 
@@ -124,7 +124,7 @@ def marked(output: str, reference: str) -> str:
 def diff_parts(output: str, reference: str) -> list[tuple[str, bool]]:
     """An output in parts, each with whether the reference does not say it.
 
-    >>> differing("two red pens", "two blue pens")
+    >>> diff_parts("two red pens", "two blue pens")
     [('two ', False), ('red', True), (' pens', False)]
     """
     pieces, truth = PIECES.findall(output), PIECES.findall(reference)

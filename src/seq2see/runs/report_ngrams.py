@@ -17,7 +17,7 @@ Tree = dict[str, Any]
 
 def is_ngram_model(recipe: Tree) -> bool:
     """Whether a recipe, as TOML has it, counts instead of training step by step."""
-    return bool(recipe.get("decoder", {}).get("kind") == "counting")
+    return bool(recipe.get("decoder", {}).get("kind") == "ngram")
 
 
 def unit_of(recipe: Tree) -> str:
@@ -29,11 +29,11 @@ def orders(recipe: Tree, notes: list[Tree]) -> str:
     """A row for each order: its n-grams, and how it finds the validation text."""
     if not is_ngram_model(recipe):
         return ""
-    titles = ("order", "kinds", "valid_perplexity", "unseen")
+    titles = ("order", "kinds", "valid_perplexity", "unseen_ngrams")
     rows = [[head(bilingual(title), "number") for title in titles]]
     for note in notes:
         perplexity = f"{math.exp(note['valid_loss']):.2f}"
-        shown = (f"{note['step']}", f"{note['grams']:,}", perplexity, f"{note['unseen']:.1%}")
+        shown = (f"{note['step']}", f"{note['ngrams']:,}", perplexity, f"{note['unseen']:.1%}")
         rows.append([cell(figure, "number") for figure in shown])
     return table(rows) + f'<p class="note">{bilingual("orders_note")}</p>'
 
@@ -49,8 +49,8 @@ def frequencies(run: RunFolder) -> str:
     draw_zipf(found, run.path / "zipf.png")
     rows = [[head(bilingual(title), "number") for title in ("order", "kinds", "once", "slope")]]
     for order, each in found.items():
-        kinds, once = sum(each["times"]), each["times"][-1] if each["counts"][-1] == 1 else 0
-        slope = zipf_slope(each["counts"], each["times"])
+        kinds, once = sum(each["frequencies"]), each["frequencies"][-1] if each["counts"][-1] == 1 else 0
+        slope = zipf_slope(each["counts"], each["frequencies"])
         shown = (order, f"{kinds:,}", f"{once / kinds:.1%}", "" if math.isnan(slope) else f"{slope:.2f}")
         rows.append([cell(figure, "number") for figure in shown])
     return image(run.path / "zipf.png", TEXTS["zipf"]) + table(rows) + f'<p class="note">{bilingual("zipf_note")}</p>'

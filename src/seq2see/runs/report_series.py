@@ -17,11 +17,11 @@ def forecast_errors(scores: Tree) -> str:
     if not found:
         return ""
     titles = [head(bilingual("forecast_by")), head("τ", "number")]
-    rows = [titles + [head(bilingual("ahead", steps=str(ahead)), "number") for ahead in found["ahead"]]]
+    rows = [titles + [head(bilingual("ahead", steps=str(ahead)), "number") for ahead in found["horizons"]]]
     for row in found["rows"]:
-        figures = [row["errors"].get(str(ahead)) for ahead in found["ahead"]]
+        figures = [row["errors"].get(str(ahead)) for ahead in found["horizons"]]
         cells = [cell("" if figure is None else f"{figure:.4g}", "number") for figure in figures]
-        rows.append([cell(bilingual(f"forecast_{row['name']}")), cell(str(row["tau"]), "number"), *cells])
+        rows.append([cell(bilingual(f"forecast_{row['name']}")), cell(str(row["context"]), "number"), *cells])
     note = bilingual("errors_note", values=f"{found['values']:,}")
     return table(rows) + f'<p class="note">{note}</p>'
 

@@ -60,7 +60,7 @@ TEXTS = {
     "classes_note": ("{split}: {right} % right, macro F1 {f1} %", "{split}：正确率 {right} %，宏平均 F1 {f1} %"),
     "answered": ("answer", "回答"),
     "probability": ("probability", "概率"),
-    "strips": ("What surprises the model", "模型对什么感到意外"),
+    "token_losses": ("What surprises the model", "模型对什么感到意外"),
     "attention": ("Where the model looks", "模型在看哪里"),
     "zipf": ("How often n-grams occur", "n 元组出现的次数"),
     "forecasts": ("The series and its forecasts", "序列与预测"),
@@ -70,7 +70,7 @@ TEXTS = {
     ),
     "forecast_by": ("forecast by", "预测方法"),
     "forecast_model": ("this model", "本模型"),
-    "forecast_last": ("the last value", "最后一个值"),
+    "forecast_persistence": ("the last value", "最后一个值"),
     "forecast_linear": ("least squares", "最小二乘"),
     "ahead": ("{steps} ahead", "向前 {steps} 步"),
     "errors_note": (
@@ -132,8 +132,8 @@ TEXTS = {
     ),
     "split": ("split", "数据集"),
     "pairs": ("pairs", "句对"),
-    "exact": ("exact %", "完全一致 %"),
-    "notes_bleu": ("notes' BLEU", "讲义版 BLEU"),
+    "exact_match": ("exact match %", "完全一致 %"),
+    "d2l_bleu": ("notes' BLEU", "讲义版 BLEU"),
     "bleu_tokenized": ("BLEU, lower-cased and tokenized", "BLEU（小写、已分词）"),
     "word_error_rate": ("wrong words %", "错误的词 %"),
     "phoneme_error_rate": ("wrong phonemes %", "音素错误率 %"),
@@ -146,7 +146,7 @@ TEXTS = {
         "每字符困惑度（{split}，给定参考文本）",
     ),
     "bits": ("bits per character", "每字符比特数"),
-    "right_tokens": ("right tokens % (truth given)", "词元正确率 %（给定参考文本）"),
+    "token_accuracy": ("right tokens % (truth given)", "词元正确率 %（给定参考文本）"),
     "unknown": (
         "unknown tokens %; guessing <unk> is easy, so these figures are too good",
         "未知词元 %；猜 <unk> 很容易，所以这些数字偏好",
@@ -176,15 +176,15 @@ TEXTS = {
         "Each row shows, for one word being written, how its attention is shared among the source words.",
         "每一行对应一个正在生成的词，颜色表示它的注意力在原文各词上的分配。",
     ),
-    "hidden_right": ("hidden tokens guessed right % (test)", "被遮住的词元猜对的比例 %（测试集）"),
-    "hidden_perplexity": ("perplexity per hidden token (test)", "每个被遮住词元的困惑度（测试集）"),
-    "follows_right": ("right about whether a text follows % (test)", "后文是否相接判断正确的比例 %（测试集）"),
-    "strips_note": (
+    "masked_accuracy": ("hidden tokens guessed right % (test)", "被遮住的词元猜对的比例 %（测试集）"),
+    "masked_perplexity": ("perplexity per hidden token (test)", "每个被遮住词元的困惑度（测试集）"),
+    "next_sentence_accuracy": ("right about whether a text follows % (test)", "后文是否相接判断正确的比例 %（测试集）"),
+    "token_losses_note": (
         "Test text with each token hidden in turn, and nothing else: the darker, the less the model expected it. "
         "The number, −log p, shows when you point at a token.",
         "测试文本：每次只遮住一个词元；颜色越深，模型越没有料到。鼠标指向词元可看到 −log p。",
     ),
-    "written_strips_note": (
+    "generated_token_losses_note": (
         "Test text, each token guessed from those before it in its line here: the darker, the less the model expected "
         "it. The number, −log p, shows when you point at a token.",
         "测试文本：每个词元根据本段中它前面的词元来猜；颜色越深，模型越没有料到。鼠标指向词元可看到 −log p。",

@@ -1,7 +1,7 @@
-"""Texts as vectors: what every model that reads can give, and all that one without a head can.
+"""Sentence embeddings: the pooled encoder output of a text, for every encoder-only model.
 
-Whoever filled blanks, named labels or gave tags has summed texts up in a vector on the way. Texts that mean alike to
-the model have vectors that point alike.
+Models trained on masked tokens, labels or tags compute this vector too. Texts that the model considers similar have
+embeddings with a high cosine similarity.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ EmbeddingArray = NDArray[np.float32]
 
 
 class SentenceEmbedding(TextClassification):
-    """No question at all: the text is read as a classifier reads it, and there is nothing to answer."""
+    """A pretrained encoder without a head: it has the inputs of a classifier, and no labels."""
 
     def learn_tokenizers(self, recipe: Recipe, train: Sequence[Example]) -> Tokenizers:
-        """Nothing teaches it."""
+        """Not available: such a model is not trained."""
         raise _no_head()
 
     def preprocess(self, stored: StoredModel, text: Any) -> EncodedInput:
-        """The text as numbers, or the image as pixels."""
+        """Encode a text or an image."""
         if isinstance(stored.config.model.source, ImageSource):
             return ImageClassification().preprocess(stored, text)
         return super().preprocess(stored, text)
 
     def postprocess(self, stored: StoredModel, inputs: EncodedInput, scores: Tensor, top_k: int) -> TaskResult:
-        """There is nothing to say in words."""
+        """Not available: there are no labels."""
         raise _no_head()
 
     def size(self, splits: Splits) -> int:
-        """Nothing judges it."""
+        """Not available: there are no scores."""
         raise _no_head()
 
 
@@ -61,47 +61,46 @@ class SentenceEmbedding(TextClassification):
 def embed_texts(
     stored: StoredModel, texts: Sequence[str], on_progress: Callable[[int], Any] = lambda count: None
 ) -> EmbeddingArray:
-    """(text, width): the vector of each text, of length 1; an empty text has zeros, so that rows stay rows.
+    """(text, width): the embedding of each text, of length 1; zeros for an empty text.
 
-    Of a model that looks at images, the texts are the names of image files.
+    For an image model, the texts are names of image files.
     """
     if not isinstance(stored.module, EncoderModel):
-        raise UserError("Only a model that reads gives a vector for a text; this one writes.")
-    device, reads = device_of(stored.module), _preprocessor(stored)
-    inputs = {place: reads.preprocess(stored, text) for place, text in enumerate(texts) if not is_blank(text)}
+        raise UserError("Only encoder-only models give sentence embeddings; this is a generative model.")
+    device, task = device_of(stored.module), _input_task(stored)
+    inputs = {index: task.preprocess(stored, text) for index, text in enumerate(texts) if not is_blank(text)}
     assert stored.config.model.encoder is not None
-    side_by_side = getattr(getattr(stored.module, "pool", None), "vectors", 1)
+    side_by_side = getattr(getattr(stored.module, "pooling", None), "vector_count", 1)
     found = np.zeros((len(texts), side_by_side * stored.config.model.encoder.width), np.float32)
-    by_length = sorted(inputs, key=lambda place: len(inputs[place].ids))
+    by_length = sorted(inputs, key=lambda index: len(inputs[index].ids))
     for start in range(0, len(by_length), BATCH_SIZE):
-        places = by_length[start : start + BATCH_SIZE]
-        source = batch_of([inputs[place] for place in places]).to(device).source
+        indices = by_length[start : start + BATCH_SIZE]
+        source = batch_of([inputs[index] for index in indices]).to(device).source
         assert source is not None
-        found[places] = normalized_embedding(stored.module, source).float().cpu().numpy()
-        on_progress(len(places))
-    return found
+        embeddings[indices] = normalized_embedding(stored.module, source).float().cpu().numpy()
+        on_progress(len(indices))
+    return embeddings
 
 
-def _preprocessor(stored: StoredModel) -> TextClassification:
-    """What turns a text, or an image, into what its model reads."""
+def _input_task(stored: StoredModel) -> TextClassification:
+    """The task whose `preprocess` encodes the inputs of a model."""
     if isinstance(stored.config.model.source, ImageSource):
         return ImageClassification()
-    return (
-        TokenClassification() if isinstance(stored.config.model.target, Tags) else TextClassification()
-    )  # who gives tags knows words alone
+    is_tagger = isinstance(stored.config.model.target, Tags)  # its inputs are words
+    return TokenClassification() if is_tagger else TextClassification()
 
 
-def cosine_similarities(vectors: EmbeddingArray) -> EmbeddingArray:
-    """(text, text): the cosine of the angle between every two vectors of length 1.
+def cosine_similarities(embeddings: EmbeddingArray) -> EmbeddingArray:
+    """(text, text): the cosine similarities of embeddings of length 1.
 
-    >>> likeness(np.array([[1, 0], [0.6, 0.8]], np.float32)).round(2).tolist()
+    >>> cosine_similarities(np.array([[1, 0], [0.6, 0.8]], np.float32)).round(2).tolist()
     [[1.0, 0.6000000238418579], [0.6000000238418579, 1.0]]
     """
-    return vectors @ vectors.T
+    return embeddings @ embeddings.T
 
 
 def _no_head() -> UserError:
     return UserError(
-        "This model has no head: it answers nothing, and gives a vector for a text or an image.",
-        hint='Ask for vectors with `seq2see vectors FOLDER "a text" "another text"`, or name images.',
+        "This model has no head: it gives embeddings of texts or images, but no predictions.",
+        hint='Compute embeddings with `seq2see embed FOLDER "a text" "another text"`, or name image files.',
     )

@@ -67,7 +67,7 @@ def write_common_fingerprints(run: RunFolder, members: Sequence[RunFolder]) -> N
 
 
 def changed_splits(run: RunFolder, recipe: Recipe, splits: Splits) -> dict[str, list[str]]:
-    """What there is to say, as "changed", of splits that are judged now and were others then; learned ones are refused.
+    """What there is to say, as "changed_splits", of splits that are judged now and were others then; learned ones are refused.
 
     The training examples are only looked at where something has changed: there may be many. If they are not what they
     were, nobody can tell what was learned. A run that remembers nothing is not asked.
@@ -85,7 +85,7 @@ def changed_splits(run: RunFolder, recipe: Recipe, splits: Splits) -> dict[str, 
             hint = f"Put the data back, or train a new run on these; if you know better, delete {run.splits}."
             raise UserError(f"{what}, and {why}.", location=location, hint=hint)
         told.append(f"{what}: its scores are not those of then. Look at {location}.")
-    return {"changed": told} if told else {}
+    return {"changed_splits": told} if told else {}
 
 
 def _train_overlap(evaluated: Sequence[Example], train: Sequence[Example], then: str) -> str:

@@ -1,8 +1,8 @@
-"""What a model that only reads can be asked: the shape that all such tasks have.
+"""Protocols of the tasks that encoder-only models and forecasters are trained for.
 
-Models that write have one question, "what comes next?", and one way to answer it, decoding. Models that read have many
-questions. All in which these differ stands on one page each (`fill.py`, ...); the training loop, the run folder,
-`predict`, `eval` and the report know no more of them than is written here.
+Generative models share one task, next-token prediction, and one inference algorithm, decoding. Encoder-only models have
+many tasks. Everything that is specific to a task is in one module (`fill_mask.py`, ...); the training loop, the run
+folder, `predict`, `eval` and the report use only the methods defined here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seq2see.core.batch import NOT_ASKED, Batch, Images, Sequences, WordSequences
+from seq2see.core.batch import IGNORE_INDEX, Batch, Images, Sequences, WordSequences
 from seq2see.core.devices import autocast, device_of
 from seq2see.decoding.packed_weights import pack_for_large_batches
 from seq2see.runs.input_lines import error_context
@@ -33,87 +33,87 @@ if TYPE_CHECKING:
 
 Splits = Mapping[str, Sequence[Example]]
 ProgressCallback = Callable[[int], Any]
-"""Told how much was done, again and again."""
+"""Receives the number of examples processed since the last call."""
 
 
 @dataclass(frozen=True)
 class EncodedInput:
-    """A text as a model reads it, or an image."""
+    """A text as token ids, or an image as pixels."""
 
     text: str
     ids: list[int]
-    """With <bos> and <eos>."""
+    """Token ids, including <bos> and <eos>."""
     truncated: bool
     word_ids: list[int] = field(default_factory=list)
-    """Which word each id is part of, where that matters (see `WordSequences`)."""
+    """The word index of each token, for models with word embeddings or tags (see `WordSequences`)."""
     warnings: tuple[str, ...] = ()
-    """What should be known about the text."""
+    """Warnings about the text, for example unknown characters."""
     pixels: NDArray[np.uint8] | None = None
-    """Of an image, whose name is the text: (channel, height, width); of a video, frames of it."""
+    """Image: (channel, height, width), `text` is its file name; video: (frame, channel, height, width)."""
 
     @property
     def size(self) -> tuple[int, ...]:
-        """What decides with whom it can be read side by side: texts with like long ones, images with equal ones."""
+        """The batching key: texts are batched with texts of similar length, images with images of equal size."""
         return (len(self.ids),) if self.pixels is None else self.pixels.shape
 
 
 @dataclass(frozen=True)
 class TaskResult:
-    """The answer to one text, its log-probability, and for each thing that was asked what it may be."""
+    """The prediction for one input, its log-probability, and the candidates at each predicted position."""
 
     inputs: EncodedInput
     text: str
     log_probability: float
     candidates: tuple[tuple[ScoredText, ...], ...]
     labels: tuple[str, ...] = ()
-    """Of a question that has several answers a text: the likeliest of each."""
+    """The best label at each position, for tasks with several labels per text."""
 
 
 BATCH_SIZE = 64
-"""Texts read side by side; an answer never depends on its neighbors."""
+"""Inputs per batch; a prediction does not depend on the other inputs of its batch."""
 
 
 class Task(Protocol):
-    """Something that is learned and is not the writing of texts, from the corpus to the score."""
+    """A task other than text generation, from the corpus to the scores."""
 
     def learn_tokenizers(self, recipe: Recipe, train: Sequence[Example]) -> Tokenizers:
-        """How text is cut into tokens, and which answers there are; from the training examples alone."""
+        """Learn the tokenizers and the label set from the training examples."""
 
     def encode(self, recipe: Recipe, tokenizers: Tokenizers, examples: Sequence[Example]) -> Any:
-        """Examples as numbers: something that gives lengths, batches and warnings."""
+        """Encode examples as a dataset with lengths, batches and warnings."""
 
     def sample_examples(self, dataset: Any, count: int) -> list[Example]:
-        """A few examples as a person would ask them, and their right answers."""
+        """A few examples for the sample tables: inputs as a user types them, and their references."""
 
     def size(self, splits: Splits) -> int:
-        """How much there is to judge, as `evaluate` counts it."""
+        """The total amount of work of `evaluate`, in the units that it reports to `on_progress`."""
 
     def evaluate(
         self, stored: StoredModel, recipe: Recipe, splits: Splits, run: RunFolder, on_progress: ProgressCallback
     ) -> dict[str, Any]:
-        """What an evaluation finds; tables and images go into the run's folder."""
+        """Compute the scores; tables and figures are written to the run folder."""
 
 
 class EncoderTask(Task, Protocol):
-    """One kind of question about a text."""
+    """A task of an encoder-only model."""
 
     def preprocess(self, stored: StoredModel, text: Any) -> EncodedInput:
-        """A text or an image as numbers."""
+        """Encode a text or an image."""
 
     def postprocess(self, stored: StoredModel, inputs: EncodedInput, scores: Tensor, top_k: int) -> TaskResult:
-        """What log-probabilities (place, answer) say; of each thing that was asked, the `top_k` likely answers."""
+        """Convert log-probabilities (position, class) to a prediction and the `top_k` candidates at each position."""
 
 
 def batch_of(inputs: Sequence[EncodedInput]) -> Batch:
-    """Texts or images side by side; nobody knows the answers."""
+    """Collate texts or images into a batch without labels."""
     pixels = [each.pixels for each in inputs if each.pixels is not None]
     if pixels:
         images = Images(torch.from_numpy(np.stack(pixels)))
-        return Batch(images, None, torch.full((len(inputs), 1), NOT_ASKED), torch.arange(len(inputs)))
+        return Batch(images, None, torch.full((len(inputs), 1), IGNORE_INDEX), torch.arange(len(inputs)))
     source = Sequences.of([each.ids for each in inputs], PAD)
     if any(each.word_ids for each in inputs):
         source = WordSequences(source.values, source.lengths, Sequences.of([each.word_ids for each in inputs]).values)
-    return Batch(source, None, torch.full_like(source.values, NOT_ASKED), torch.arange(len(inputs)))
+    return Batch(source, None, torch.full_like(source.values, IGNORE_INDEX), torch.arange(len(inputs)))
 
 
 @torch.inference_mode()
@@ -123,33 +123,33 @@ def predict_all(
     texts: Sequence[Any],
     top_k: int,
     on_progress: ProgressCallback = lambda count: None,
-    numbers: Sequence[int] | None = None,
+    indices: Sequence[int] | None = None,
     precision: str = "float32",
 ) -> list[TaskResult]:
-    """The answers to many texts, in their order; texts of like length are read side by side."""
+    """The predictions for many inputs, in their order; texts of similar length share a batch."""
     device = device_of(stored.module)
-    # To pack matrices pays for a batch and more; its answers differ by rounding.
+    # Packing weights pays off from one full batch on; packed weights change predictions by rounding errors.
     module = pack_for_large_batches(stored.module, precision) if len(texts) > BATCH_SIZE else stored.module
     inputs = []
-    for place, text in enumerate(texts):
-        with error_context(numbers, place):
+    for position, text in enumerate(texts):
+        with error_context(indices, position):
             inputs.append(task.preprocess(stored, text))
-    found = dict[int, TaskResult]()
-    for places in _side_by_side(inputs):
-        batch = batch_of([inputs[place] for place in places]).to(device)
+    results = dict[int, TaskResult]()
+    for positions in _batches(inputs):
+        batch = batch_of([inputs[position] for position in positions]).to(device)
         with autocast(device, precision):
             scores = module(batch).float().log_softmax(-1).cpu()
-        found |= {
-            place: task.postprocess(stored, inputs[place], row, top_k)
-            for place, row in zip(places, scores, strict=True)
+        results |= {
+            position: task.postprocess(stored, inputs[position], row, top_k)
+            for position, row in zip(positions, scores, strict=True)
         }
-        on_progress(len(places))
-    return [found[place] for place in range(len(inputs))]
+        on_progress(len(positions))
+    return [results[position] for position in range(len(inputs))]
 
 
-def _side_by_side(inputs: Sequence[EncodedInput]) -> Iterator[list[int]]:
-    """The places of texts of like length, or of images of the same size."""
-    by_size = sorted(range(len(inputs)), key=lambda place: inputs[place].size)
-    for _, alike in groupby(by_size, key=lambda place: inputs[place].pixels is None or inputs[place].size):
-        group = list(alike)
+def _batches(inputs: Sequence[EncodedInput]) -> Iterator[list[int]]:
+    """Indices of inputs, batch by batch: texts of similar length, or images of equal size."""
+    by_size = sorted(range(len(inputs)), key=lambda position: inputs[position].size)
+    for _, same_size in groupby(by_size, key=lambda position: inputs[position].pixels is None or inputs[position].size):
+        group = list(same_size)
         yield from (group[start : start + BATCH_SIZE] for start in range(0, len(group), BATCH_SIZE))

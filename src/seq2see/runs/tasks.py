@@ -1,4 +1,4 @@
-"""Which task goes with which target, in a table or two."""
+"""The task of each kind of target."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ TASKS: dict[type, Task] = {**ENCODER_TASKS, Series: Forecasting()}
 
 
 def encoder_task_of(settings: ModelSettings) -> EncoderTask:
-    """What a model that only reads is asked."""
+    """The task of an encoder-only model."""
     return ENCODER_TASKS[type(settings.target)]
 
 
 def task_of(settings: ModelSettings) -> Task:
-    """What a model learns that writes no texts."""
+    """The task of a model that does not generate text."""
     return TASKS[type(settings.target)]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from seq2see.core.batch import NOT_ASKED
+from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.devices import device_of
 from seq2see.inspection.trace import trace
 from seq2see.metrics.accuracy import Accuracy, token_accuracy
@@ -54,10 +54,10 @@ def evaluate_teacher_forced(
         check()
         logits, labels = scores[:, places].float(), answers[:, places]
         flat = nn.functional.cross_entropy(
-            logits.flatten(0, 1), labels.flatten(), ignore_index=NOT_ASKED, reduction="sum"
+            logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORE_INDEX, reduction="sum"
         )
         found = token_accuracy(logits.argmax(-1), labels)
-        loss, right, asked = loss + float(flat), right + found.right, asked + found.asked
+        loss, right, asked = loss + float(flat), right + found.correct, asked + found.total
     # A pair's <eos> is guessed too, so a text of so many characters is more than so many guesses.
     unit = pairs.unit if isinstance(pairs, TextDataset) else "token"
     return Perplexity(loss, asked, unit, pairs.characters), Accuracy(right, asked)
@@ -69,14 +69,14 @@ def token_losses(module: nn.Module, texts: TextDataset) -> list[dict[str, Any]]:
     found = []
     for index in range(0, len(texts), max(1, len(texts) // LOSS_WINDOWS))[:LOSS_WINDOWS]:
         batch = texts.batch(np.array([index])).to(device_of(module))
-        asked = batch.labels[0] != NOT_ASKED
+        asked = batch.labels[0] != IGNORE_INDEX
         scores, ids = (
             module(batch)[0][asked][:LOSS_WINDOW_TOKENS].float().log_softmax(-1),
             batch.labels[0][asked][:LOSS_WINDOW_TOKENS],
         )
         lost = -scores.gather(1, ids[:, None])[:, 0]
-        pieces = texts.tokenizer.pieces(ids.tolist())
-        found.append({"pieces": pieces, "loss": [round(each, 3) for each in lost.tolist()]})
+        pieces = texts.tokenizer.tokens(ids.tolist())
+        found.append({"tokens": pieces, "losses": [round(each, 3) for each in lost.tolist()]})
     return found
 
 
@@ -114,7 +114,7 @@ def evaluate_series(module: nn.Module, series: SeriesDataset, check: Callable[[]
     for indices in _in_order(series):
         check()
         batch = series.batch(indices).to(device)
-        apart = (module(batch).squeeze(-1) - batch.labels)[batch.asked].double()
+        apart = (module(batch).squeeze(-1) - batch.labels)[batch.label_mask].double()
         error, asked = error + float((apart**2).sum()), asked + apart.numel()
     return error / asked
 

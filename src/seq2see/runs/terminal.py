@@ -31,7 +31,7 @@ class Terminal:
         self.console = Console(highlight=False, soft_wrap=True)
         self.progress = Progress(
             SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=16), MofNCompleteColumn(),
-            TextColumn("{task.fields[figures]}"), TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[metrics]}"), TimeRemainingColumn(compact=True),
             console=self.console, transient=True, disable=not self.console.is_terminal,
         )  # fmt: skip
         self.total, self.unit = total, unit

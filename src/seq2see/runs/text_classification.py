@@ -1,4 +1,4 @@
-"""The question "which label has this text?": from labeled texts to a label, and to who was taken for whom."""
+"""Text classification: from labeled texts to predicted labels and a confusion matrix."""
 
 from __future__ import annotations
 
@@ -29,93 +29,93 @@ if TYPE_CHECKING:
 
 
 class TextClassification:
-    """Name the label of a text."""
+    """Predict the label of a text."""
 
     def learn_tokenizers(self, recipe: Recipe, train: Sequence[Example]) -> Tokenizers:
-        """A vocabulary, and the labels in the order of the alphabet."""
+        """Learn a vocabulary; the labels are sorted alphabetically."""
         tokenizer = source_tokenizer(recipe, [example.source for example in train])
         labels = sorted({example.target for example in train})
         if len(labels) < 2:
             raise UserError(
                 f"All training texts have the label {labels[0]!r}.",
-                location=train[0].place,
+                location=train[0].location,
                 hint="Give texts of other labels too.",
             )
         return Tokenizers(tokenizer, tokenizer, tuple(labels))
 
     def encode(self, recipe: Recipe, tokenizers: Tokenizers, examples: Sequence[Example]) -> LabeledTextDataset:
-        """Texts and the numbers of their labels."""
+        """Encode texts and their label indices."""
         return LabeledTextDataset(examples, tokenizers.source, tokenizers.labels, recipe.source_text.max_tokens)
 
     def sample_examples(self, dataset: LabeledTextDataset, count: int) -> list[Example]:
         """The first texts."""
         return list(dataset.examples[:count])
 
-    def read(self, stored: StoredModel, text: str) -> EncodedInput:
-        """A text, or its beginning."""
+    def preprocess(self, stored: StoredModel, text: str) -> EncodedInput:
+        """Encode a text, truncated at its end."""
         if is_blank(text):
-            raise UserError("There is nothing to read in an empty text.")
-        ids, longest = stored.tokenizers.source.encode(text), stored.config.model.source_text.max_tokens
-        return EncodedInput(text, [BOS, *ids[:longest], EOS], len(ids) > longest)
+            raise UserError("The text is empty.")
+        ids, max_tokens = stored.tokenizers.source.encode(text), stored.config.model.source_text.max_tokens
+        return EncodedInput(text, [BOS, *ids[:max_tokens], EOS], len(ids) > max_tokens)
 
     def postprocess(self, stored: StoredModel, inputs: EncodedInput, scores: Tensor, top_k: int) -> TaskResult:
-        """The likeliest label, and how likely all are."""
+        """The most probable label, and the probabilities of the `top_k` labels."""
         labels = stored.tokenizers.labels
-        chances, numbers = scores[0].topk(min(top_k or len(labels), len(labels)))
-        rows = zip(numbers.tolist(), chances.tolist(), strict=True)
-        choices = tuple(ScoredText(labels[number], math.exp(chance)) for number, chance in rows)
-        return TaskResult(inputs, choices[0].text, float(chances[0]), (choices,))
+        log_probabilities, indices = scores[0].topk(min(top_k or len(labels), len(labels)))
+        rows = zip(indices.tolist(), log_probabilities.tolist(), strict=True)
+        candidates = tuple(ScoredText(labels[index], math.exp(log)) for index, log in rows)
+        return TaskResult(inputs, candidates[0].text, float(log_probabilities[0]), (candidates,))
 
     def size(self, splits: Splits) -> int:
-        """How many texts are judged."""
+        """The number of texts that are evaluated."""
         return sum(len(examples) for name, examples in splits.items() if name not in DEVELOPMENT_SPLITS)
 
     def evaluate(
         self, stored: StoredModel, recipe: Recipe, splits: Splits, run: RunFolder, on_progress: ProgressCallback
     ) -> dict[str, Any]:
-        """Accuracy, and for each label precision, recall and F1; every answer goes into a table."""
+        """Accuracy, and precision, recall and F1 of each label; every prediction is written to a table."""
         scores: dict[str, Any] = {}
         for name, examples in splits.items():
             if name in DEVELOPMENT_SPLITS or not examples:
                 continue
-            self.encode(recipe, stored.tokenizers, examples)  # a label that was not learned is told
+            self.encode(recipe, stored.tokenizers, examples)  # refuses labels that are not in the training data
             results = predict_all(
                 self, stored, [example.source for example in examples], top_k=1, on_progress=on_progress
             )
-            references, answers = [example.target for example in examples], [each.text for each in results]
-            confusion = ConfusionMatrix.of(stored.tokenizers.labels, references, answers)
+            references, predictions = [example.target for example in examples], [each.text for each in results]
+            confusion = ConfusionMatrix.of(stored.tokenizers.labels, references, predictions)
             scores[name] = confusion_scores(confusion)
-            write_answer_table(run.evaluation / f"{name}-answers.tsv", examples, results)
+            write_prediction_table(run.evaluation / f"{name}-predictions.tsv", examples, results)
             if name == "test":
                 plot_confusion(confusion, run)
         return scores
 
 
 def confusion_scores(confusion: ConfusionMatrix) -> dict[str, Any]:
-    """A confusion as it is stored."""
+    """The scores of a confusion matrix, as stored in `scores.json`."""
     classes = {
-        label: {"precision": each.precision, "recall": each.recall, "f1": each.f1, "count": each.count}
+        label: {"precision": each.precision, "recall": each.recall, "f1": each.f1, "support": each.support}
         for label, each in confusion.scores.items()
     }
-    figures = {"accuracy": 100 * confusion.accuracy, "macro_f1": 100 * confusion.macro_f1, "answers": confusion.total}
-    return {**figures, "classes": classes, "confusion": [list(row) for row in confusion.counts]}
+    totals = {"accuracy": 100 * confusion.accuracy, "macro_f1": 100 * confusion.macro_f1, "examples": confusion.total}
+    return {**totals, "classes": classes, "confusion": [list(row) for row in confusion.counts]}
 
 
 def plot_confusion(confusion: ConfusionMatrix, run: RunFolder) -> None:
-    """An image of who was taken for whom."""
+    """Draw the confusion matrix."""
     from seq2see.inspection.confusion_plot import draw_confusion  # matplotlib only where it is used
 
     draw_confusion(confusion.labels, confusion.counts, run.evaluation / "confusion.png")
 
 
-def write_answer_table(
-    path: Path, examples: Sequence[Example], results: Sequence[TaskResult], asked: str = "text"
+def write_prediction_table(
+    path: Path, examples: Sequence[Example], results: Sequence[TaskResult], input_name: str = "text"
 ) -> None:
-    """Write text, label, answer and its probability, of each text; or of what else was asked about."""
+    """Write a table: input, label, prediction and its probability."""
     rows = [
         (example.source, example.target, each.text, f"{math.exp(each.log_probability):.4f}")
         for example, each in zip(examples, results, strict=True)
     ]
     lines = [[cell.replace("\t", " ").replace("\n", " ").replace("\r", " ") for cell in row] for row in rows]
-    head = [asked, "label", "answer", "probability"]
-    write_text(path, "".join("\t".join(line) + "\n" for line in [head, *lines]))
+    header = [input_name, "label", "prediction", "probability"]
+    write_text(path, "".join("\t".join(line) + "\n" for line in [header, *lines]))

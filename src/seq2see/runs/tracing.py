@@ -35,7 +35,7 @@ class NamedBatch:
     @staticmethod
     def of(batch: Batch, ids: dict[str, tuple[Tokenizer, list[int]]]) -> NamedBatch:
         """A reading of texts: tokenizers know what numbers are called."""
-        tokens = {side: tokenizer.pieces(numbers) for side, (tokenizer, numbers) in ids.items()}
+        tokens = {side: tokenizer.tokens(numbers) for side, (tokenizer, numbers) in ids.items()}
         special = {side: [number in (PAD, BOS, EOS) for number in numbers] for side, (_, numbers) in ids.items()}
         return NamedBatch(batch, tokens, special)
 
@@ -66,5 +66,5 @@ def trace_batch(
     """The same of an example that was prepared before."""
     with torch.inference_mode(), trace(model.module, kinds, part_names) as seen:
         model.module(reading.batch)
-    tokens = {**reading.tokens, "summary": ["Σ"]}
+    tokens = {**reading.tokens, "pooled": ["Σ"]}
     return seen.to_record(type(model.module).__name__, tokens, special=reading.special, grid=reading.grid)

@@ -101,7 +101,7 @@ def batches(recipe: Recipe, prepared: PreparedData, *, full: bool = False) -> Ca
     Batches that are `full` have one shape a bucket, filled up with padding: what a GPU wants.
     """
     if isinstance(prepared.train, TextDataset):
-        plan = ContiguousSampler if recipe.training.batches == "streams" else WindowSampler
+        plan = ContiguousSampler if recipe.training.batches == "contiguous" else WindowSampler
         windows = plan(prepared.train, recipe.training.batch_tokens, recipe.training.seed)
         return lambda number: windows.batch_at(number - 1)
     if isinstance(prepared.train, ImageDataset):
@@ -123,7 +123,7 @@ def batches(recipe: Recipe, prepared: PreparedData, *, full: bool = False) -> Ca
 def image_batches(recipe: Recipe, images: ImageDataset) -> Callable[[int], Batch]:
     """The batch of every step, in views of its own."""
     seed, augmenter = recipe.training.seed, (recipe.augmentation or Augmentation()).augmenter(recipe.training.seed)
-    rounds = ShuffledSampler(len(images), max(1, recipe.training.batch_tokens // augmenter.repeats), seed)
+    rounds = ShuffledSampler(len(images), max(1, recipe.training.batch_size // augmenter.repeats), seed)
     # Hundreds of small kernels change an image; on a GPU they are launched at once.
     look: Callable[..., Batch] = GraphedStep(augmenter) if images.pixels.is_cuda else augmenter
 
@@ -176,8 +176,8 @@ def _with_examples(error: NonFinite, prepared: PreparedData, run: RunFolder) -> 
         unit, named = "windows", "; ".join(f"near {prepared.train.text_at(index)[:40]!r}" for index in first)
     else:
         examples = [prepared.splits["train"][index] for index in first]
-        unit, named = "pairs", "; ".join(f"{each.place or 'example'} {each.source[:40]!r}" for each in examples)
-    what = f"{error.what} The batch holds {len(error.indices)} {unit}, first {named}."
+        unit, named = "pairs", "; ".join(f"{each.location or 'example'} {each.source[:40]!r}" for each in examples)
+    what = f"{error.message} The batch holds {len(error.indices)} {unit}, first {named}."
     return UserError(what, location=str(run), hint=error.hint)
 
 
@@ -197,7 +197,7 @@ def _open_folder(run: RunFolder, recipe: Recipe, prepared: PreparedData) -> None
     write_json(run.path / "env.json", {**machine, "command": sys.argv})
     write_split_fingerprints(run, prepared.split_fingerprints)
     if prepared.reports:
-        write_json(run.path / "data_report.json", {"readings": prepared.reports})
+        write_json(run.path / "data_report.json", {"reports": prepared.reports})
 
 
 def count_weights(model: torch.nn.Module) -> int:

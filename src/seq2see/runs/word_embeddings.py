@@ -39,8 +39,8 @@ class WordEmbeddings:
     def __init__(self, stored: StoredModel):
         self.stored, module = stored, stored.module
         self.has_source = isinstance(stored.config.model.source, Text)
-        self.frontend: Any = getattr(module, "source" if self.has_source else "target", None)
-        if not isinstance(getattr(self.frontend, "table", None), nn.Embedding):
+        self.embedding: Any = getattr(module, "source" if self.has_source else "target", None)
+        if not isinstance(getattr(self.embedding, "table", None), nn.Embedding):
             raise UserError(
                 "This model has no table of vectors to look at.",
                 hint="Models that count have none, nor has an ensemble, nor a model of numbers.",
@@ -94,7 +94,7 @@ class WordEmbeddings:
         if len(kept) < 3:
             raise UserError("There are too few words for a map.")
         found = pca(known.vectors[kept].numpy())
-        return WordMap([known.tokens[number] for number in kept], found.points.astype(np.float32), found.shares)
+        return WordMap([known.tokens[number] for number in kept], found.coordinates.astype(np.float32), found.explained_variance_ratio)
 
     def contexts(self, word: str, sentences: Sequence[str]) -> WordContexts:
         """One word in several sentences: its vector in the table, before the first block, and after each."""
@@ -110,7 +110,7 @@ class WordEmbeddings:
         return WordContexts(word, tuple(sentences), layers)
 
     def _table(self) -> Tensor:
-        return self.frontend.table.weight.detach().float().cpu()
+        return self.embedding.table.weight.detach().float().cpu()
 
     def non_word_ids(self) -> set[int]:
         """Rows of the table that control, or stand for a single byte: no text may ever have had that byte."""

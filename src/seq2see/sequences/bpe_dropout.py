@@ -140,7 +140,7 @@ def bpe_dropout_side(
 ) -> BPEDropoutSide:
     """Find the words of all texts, and draw the pool of each."""
     numbers: dict[str, int] = {}
-    rows = [[numbers.setdefault(word, len(numbers)) for word in tokenizer.words(text)] for text in texts]
+    rows = [[numbers.setdefault(word, len(numbers)) for word in tokenizer.pre_tokenize(text)] for text in texts]
     counts = np.bincount(np.fromiter(chain.from_iterable(rows), dtype=np.int64), minlength=len(numbers))
     merges = BPEMerges(*tokenizer.merges)
     pools: list[list[Segmentation]] = []

@@ -99,7 +99,7 @@ class BucketSampler:
         if len(lengths) == 0:
             raise UserError("There are no examples to make batches of.")
         if batch_tokens < 1:
-            raise UserError(f"A batch cannot hold {batch_tokens} tokens.", hint="Set training.tokens to 1 or more.")
+            raise UserError(f"A batch cannot hold {batch_tokens} tokens.", hint="Set training.batch_tokens to 1 or more.")
         self.lengths, self.batch_tokens, self.seed = lengths, batch_tokens, seed
         self._widths = bucket_widths(lengths)
         counts = zip(*np.unique(self._widths, return_counts=True), strict=True)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from seq2see.core.batch import NOT_ASKED, Batch, Images, Sequences
+from seq2see.core.batch import IGNORE_INDEX, Batch, Images, Sequences
 from seq2see.sequences.buckets import IntArray, padded_width
 from seq2see.sequences.image_dataset import ImageDataset, pixels_on
 from seq2see.sequences.pair_dataset import EncodedTexts, decoder_inputs_and_labels
@@ -50,7 +50,7 @@ class CaptionDataset(ImageDataset):
         )
         room = (0, self.width - labels.size(1))
         target = Sequences(functional.pad(target.values, room, value=PAD), target.lengths)
-        return Batch(images, target, functional.pad(labels, room, value=NOT_ASKED), picked)
+        return Batch(images, target, functional.pad(labels, room, value=IGNORE_INDEX), picked)
 
     @property
     def fingerprint(self) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from seq2see.core.batch import NOT_ASKED, ContiguousBatch, Sequences
+from seq2see.core.batch import IGNORE_INDEX, ContiguousBatch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.seeds import generator, uniform
 from seq2see.sequences.buckets import IntArray
@@ -43,7 +43,7 @@ class ContiguousSampler:
         self.length = len(texts.ids) // self.rows
         if self.length < texts.width:
             # As many tokens as the text has make streams that are just long enough, unless it is shorter than one.
-            few, setting = len(texts.ids), "training.tokens" if len(texts.ids) >= texts.width else texts.setting
+            few, setting = len(texts.ids), "training.batch_tokens" if len(texts.ids) >= texts.width else texts.setting
             raise UserError(
                 f"The text to learn from has {few} tokens: too few for {self.rows} streams of {texts.width} or more.",
                 location=texts.location,
@@ -75,7 +75,7 @@ def segment_ends(length: int, bptt_length: int, seed: int, epoch: int) -> IntArr
     unit = max(1, bptt_length // LENGTH_STD_DIVISOR)
     draws = generator(seed, "stretches", epoch)
     count = -(-4 * length // bptt_length) + LENGTH_STD_DIVISOR  # more than enough: hardly any is shorter than a quarter
-    middle = np.location(draws.random(count) < HALF_LENGTH_PROBABILITY, bptt_length / 2, bptt_length)
+    middle = np.where(draws.random(count) < HALF_LENGTH_PROBABILITY, bptt_length / 2, bptt_length)
     drawn = draws.normal(middle, bptt_length / LENGTH_STD_DIVISOR)
     ends = np.cumsum(np.maximum(1, np.rint(drawn / unit)).astype(np.int64) * unit)
     return ends[ends <= length] if ends[0] <= length else np.array([length])
@@ -91,11 +91,11 @@ def contiguous_batch(texts: TextDataset, starts: IntArray, begin: int, lengths: 
     real = times - begin < lengths[:, None]
     ids = texts.ids.take(places, mode="wrap").astype(np.int64)
     before = texts.ids.take(places - 1, mode="wrap").astype(np.int64)
-    fed = np.location(real, np.location(times == 0, BOS, before), PAD)
+    fed = np.where(real, np.where(times == 0, BOS, before), PAD)
     reset = torch.full((len(starts),), begin == 0)
     windows = torch.from_numpy((starts + begin) % len(texts.ids) // texts.width)
     target = Sequences(torch.from_numpy(fed), torch.from_numpy(lengths))
-    labels = torch.from_numpy(np.location(real, ids, NOT_ASKED))
+    labels = torch.from_numpy(np.where(real, ids, IGNORE_INDEX))
     return ContiguousBatch(None, target, labels, windows, reset, len(times) / texts.width)
 
 

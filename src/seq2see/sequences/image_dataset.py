@@ -115,8 +115,8 @@ class ImageProcessor(Tokenizer):
         """(channel, height, width) of an image file, with remarks, or of pixels (height, width, channel) as given."""
         remarks: tuple[str, ...] = ()
         if isinstance(image, str | Path):
-            seen = decode_with_issues(Path(image), image_size=self.image_size, channels=self.channels)
-            image, remarks = seen.pixels, seen.config
+            seen = decode_with_issues(Path(image), side=self.image_size, channels=self.channels)
+            image, remarks = seen.pixels, seen.told
         if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != self.channels or not image.size:
             raise UserError(
                 f"These pixels are {image.dtype} of shape {image.shape}.",

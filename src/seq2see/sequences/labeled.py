@@ -20,7 +20,7 @@ from seq2see.sources.examples import Example
 class LabeledTextDataset(PairDataset):
     """Pairs whose target is no text but one of a few labels: `<bos> x1 .. xn <eos>`, and the number of the label."""
 
-    before = 1  # <bos>
+    prefix_length = 1  # <bos>
 
     def __init__(self, examples: Sequence[Example], tokenizer: Tokenizer, labels: Sequence[str], max_tokens: int):
         self.examples, self.max_tokens_by_side, self.tokenizers = (
@@ -59,7 +59,7 @@ def label_ids(examples: Sequence[Example], labels: Sequence[str]) -> NDArray[np.
             known = ", ".join(labels[:10]) + (", ..." if len(labels) > 10 else "")
             raise UserError(
                 f"The label {example.target[:40]!r} does not occur in the training examples; there are: {known}.",
-                location=example.place,
+                location=example.location,
                 hint="Add examples with this label to the training data, or correct it.",
             )
     return np.array([numbers[example.target] for example in examples], np.int64)

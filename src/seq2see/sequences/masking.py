@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seq2see.core.batch import NOT_ASKED, Batch, SequencePairs
+from seq2see.core.batch import IGNORE_INDEX, Batch, SequencePairs
 from seq2see.core.errors import UserError
 from seq2see.core.seeds import generator
 from seq2see.sequences.buckets import IntArray
@@ -41,12 +41,12 @@ def mask_tokens(ids: IntArray, uniforms: Uniforms, mask: int) -> tuple[IntArray,
     choose, fate, stand_in = uniforms
     may_hide = ids > UNK
     wanted = np.maximum(1, np.round(MLM_PROBABILITY * may_hide.sum(-1, keepdims=True)))
-    ranks = np.location(may_hide, choose, 1.0).argsort(-1, kind="stable").argsort(-1, kind="stable")
+    ranks = np.where(may_hide, choose, 1.0).argsort(-1, kind="stable").argsort(-1, kind="stable")
     masked = may_hide & (ranks < wanted)
     any_token = UNK + 1 + (stand_in * (mask - UNK - 1)).astype(np.int64)
-    seen = np.location(masked & (fate < MASK_REPLACE_PROBABILITY), mask, ids)
-    seen = np.location(masked & (fate >= 1 - RANDOM_REPLACE_PROBABILITY), any_token, seen)
-    return seen, np.location(masked, ids, NOT_ASKED)
+    seen = np.where(masked & (fate < MASK_REPLACE_PROBABILITY), mask, ids)
+    seen = np.where(masked & (fate >= 1 - RANDOM_REPLACE_PROBABILITY), any_token, seen)
+    return seen, np.where(masked, ids, IGNORE_INDEX)
 
 
 class MaskedTextDataset(TextDataset):
@@ -82,7 +82,7 @@ class MaskedTextDataset(TextDataset):
     def _widths(self, uniforms: Uniforms, short: float) -> IntArray:
         """How many tokens each row takes: all that fit, or of a share of the rows any number of them."""
         some = 1 + (uniforms[:, 1] * self.width).astype(np.int64)
-        return np.location(uniforms[:, 0] < short, some, self.width)
+        return np.where(uniforms[:, 0] < short, some, self.width)
 
     def _mask_rows(
         self, spans: Sequence[Sequence[NDArray[np.int32]]], uniforms: Uniforms
@@ -117,7 +117,7 @@ class MaskedTextPairDataset(MaskedTextDataset):
                 "Pairs of texts are cut at the ends of lines, and there are fewer than three lines to learn from "
                 "or to judge by.",
                 location=self.location,
-                hint="Give a text of more lines, or set target.kind=blanks and objective.kind=masked-token.",
+                hint="Give a text of more lines, or set target.kind=masked-tokens and objective.kind=masked-token.",
             )
 
     @property
@@ -130,7 +130,7 @@ class MaskedTextPairDataset(MaskedTextDataset):
         places = np.searchsorted(self.lines, starts) % len(self.lines)
         other = (uniforms[0][:, 3] * len(self.lines)).astype(np.int64)
         follows = uniforms[0][:, 2] < 0.5
-        first, second = self.lines[places], self.lines[np.location(follows, places, other)]
+        first, second = self.lines[places], self.lines[np.where(follows, places, other)]
         halves = np.maximum(1, self._widths(uniforms[0], short) // 2)
         rows = zip(first, second, halves, strict=True)
         spans = [[self.ids[max(0, end - half) : end], self.ids[start : start + half]] for end, start, half in rows]

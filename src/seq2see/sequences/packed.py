@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seq2see.core.batch import NOT_ASKED, Batch, PackedSequences
+from seq2see.core.batch import IGNORE_INDEX, Batch, PackedSequences
 from seq2see.core.errors import UserError
 from seq2see.core.seeds import permutation
 from seq2see.sequences.buckets import IntArray
@@ -44,7 +44,7 @@ class PackedSampler:
         if self.row_count < 1:
             raise UserError(
                 f"A batch of {batch_tokens} tokens is too small for packed lines of {self.row_length}.",
-                hint=f"Set training.tokens to at least {self.row_length}, or training.batches=buckets.",
+                hint=f"Set training.batch_tokens to at least {self.row_length}, or training.batches=bucketed.",
             )
         self.seed = seed
         self.steps_per_epoch = int(np.ceil(self.sizes.sum() / (FILL_RATIO * self.row_count * self.row_length)))
@@ -80,7 +80,7 @@ class PackedSampler:
         indices, lines = indices[order], lines[order]
         source = _PackedSide.of(pairs.sides["source"], indices, lines, shape)
         target = _PackedSide.of(pairs.sides["target"], indices, lines, shape)
-        labels = target.scatter(target.ids, NOT_ASKED)
+        labels = target.scatter(target.ids, IGNORE_INDEX)
         fed = np.full_like(labels, PAD)
         fed[:, 1:] = labels[:, :-1]
         fed[target.position_ids == 0] = BOS

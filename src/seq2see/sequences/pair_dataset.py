@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seq2see.core.batch import NOT_ASKED, Batch, Images, Sequences, WordSequences
+from seq2see.core.batch import IGNORE_INDEX, Batch, Images, Sequences, WordSequences
 from seq2see.sequences.buckets import IntArray, padded_width
 from seq2see.sequences.tokenizers import BOS, EOS, PAD, UNK, Tokenizer
 from seq2see.sources.examples import Example
@@ -81,7 +81,7 @@ def take_padded(column: NDArray[Any], places: IntArray, real: NDArray[np.bool_],
     Behind a text stands the next one, and behind the last nothing: those places are read and not used.
     """
     values = np.full(real.shape, padding, dtype=np.int64)
-    np.copyto(values, column.take(places, mode="clip"), location=real)
+    np.copyto(values, column.take(places, mode="clip"), where=real)
     return values
 
 
@@ -92,7 +92,7 @@ class PairDataset:
     longer, for <bos> or <eos>. Without a tokenizer for the source (a language model) batches have no source.
     """
 
-    before = 0
+    prefix_length = 0
     """Tokens that stand in front of each text in its row, and are not among those of its side."""
 
     def __init__(
@@ -178,7 +178,7 @@ class PairDataset:
         return found
 
     def _place(self, index: int) -> str:
-        return self.examples[index].place or f"example {index + 1}"
+        return self.examples[index].location or f"example {index + 1}"
 
     def _unknown_symbols(self, name: str) -> list[str]:
         """The commonest texts that became <unk>, with their code points."""
@@ -195,9 +195,9 @@ class PairDataset:
 
 def decoder_inputs_and_labels(side: EncodedTexts, indices: IntArray) -> tuple[Sequences, torch.Tensor]:
     """What a decoder is fed of some texts, `<bos> y1 .. yn`, and what it is asked for, `y1 .. yn <eos>`."""
-    labels, lengths, real = side.gather(indices, NOT_ASKED)
+    labels, lengths, real = side.gather(indices, IGNORE_INDEX)
     fed = np.full_like(labels, PAD)
-    np.copyto(fed[:, 1:], labels[:, :-1], location=real[:, 1:])  # one step behind, so <eos> is never fed
+    np.copyto(fed[:, 1:], labels[:, :-1], where=real[:, 1:])  # one step behind, so <eos> is never fed
     fed[:, 0] = BOS
     return Sequences(torch.from_numpy(fed), torch.from_numpy(lengths)), torch.from_numpy(labels)
 
@@ -211,7 +211,7 @@ def pad_batch(batch: Batch, rows: int, width: int) -> Batch:
     assert not isinstance(batch.source, Images), "images are all alike"
     source = None if batch.source is None else _pad_sequences(batch.source, rows, width, EOS)
     target = None if batch.target is None else _pad_sequences(batch.target, rows, width, BOS)
-    labels = _pad_tensor(batch.labels, (rows, width if batch.labels.size(1) > 1 else 1), NOT_ASKED)
+    labels = _pad_tensor(batch.labels, (rows, width if batch.labels.size(1) > 1 else 1), IGNORE_INDEX)
     return Batch(source, target, labels, _pad_tensor(batch.indices, (rows,), NO_EXAMPLE))
 
 
@@ -221,7 +221,7 @@ def _pad_sequences(side: Sequences, rows: int, width: int, first_token: int) -> 
     values[side.values.size(0) :, 0] = first_token
     lengths = _pad_tensor(side.lengths, (rows,), 1)
     return (
-        WordSequences(values, lengths, _pad_tensor(side.words, (rows, width), 0))
+        WordSequences(values, lengths, _pad_tensor(side.word_ids, (rows, width), 0))
         if isinstance(side, WordSequences)
         else Sequences(values, lengths)
     )

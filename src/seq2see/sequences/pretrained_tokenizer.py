@@ -105,7 +105,7 @@ class PretrainedTokenizer(Tokenizer):
     """A `tokenizer.json` of other people, run by the `tokenizers` library as it stands, under our numbers."""
 
     def __init__(self, content: dict[str, Any], id_map: TokenIdMap):
-        self.kind, self._content, self.id_map = "given", content, id_map
+        self.kind, self._content, self.id_map = "pretrained", content, id_map
         self._library = build(content)
         self._library.no_padding()
         self._library.no_truncation()

@@ -108,6 +108,7 @@ class SeriesDataset(TextDataset):
     as wide as the series is long: training needs room for two.
     """
 
+    setting = "target.context_length"
     ids: Values  # type: ignore[assignment]  # numbers where texts have ids
 
     def __init__(self, examples: Sequence[Example], scale: StandardScaler, width: int, shown: int = 0):
@@ -142,7 +143,7 @@ class SeriesDataset(TextDataset):
         times = np.arange(int(lengths.max()))
         places, asked = starts[:, None] + times, (times < lengths[:, None]) & (times >= self.context)
         fed = torch.from_numpy(self.ids.take(places, mode="clip"))
-        labels = np.location(asked, self.ids.take(places + 1, mode="clip"), np.float32(np.nan))
+        labels = np.where(asked, self.ids.take(places + 1, mode="clip"), np.float32(np.nan))
         indices = np.array(indices, np.int64)
         target = Sequences(fed, torch.from_numpy(lengths))
         return Batch(None, target, torch.from_numpy(labels), torch.from_numpy(indices))

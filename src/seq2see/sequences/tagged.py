@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seq2see.core.batch import NOT_ASKED, Batch, WordSequences
+from seq2see.core.batch import IGNORE_INDEX, Batch, WordSequences
 from seq2see.core.errors import UserError
 from seq2see.sequences.buckets import IntArray
 from seq2see.sequences.pair_dataset import EncodedTexts, PairDataset, take_padded
@@ -44,7 +44,7 @@ def encode_words(words: Sequence[str], tokenizer: Tokenizer, max_tokens: int) ->
 class TaggedTextDataset(PairDataset):
     """Sentences of words: `<bos> token_ids <eos>`; at the first piece of each word its tag is asked for."""
 
-    before = 1  # <bos>
+    prefix_length = 1  # <bos>
 
     def __init__(self, examples: Sequence[Example], tokenizer: Tokenizer, tags: Sequence[str], max_tokens: int):
         self.examples, self.max_tokens_by_side, self.tokenizers = (
@@ -73,7 +73,7 @@ class TaggedTextDataset(PairDataset):
         """These sentences, and the tag of each word."""
         side = self.sides["source"]
         places, real = side.token_indices(indices, self.prefix_length)
-        columns = ((side.ids, PAD), (self.words, 0), (self.tags, NOT_ASKED))
+        columns = ((side.ids, PAD), (self.words, 0), (self.tags, IGNORE_INDEX))
         values, words, labels = (
             torch.from_numpy(take_padded(column, places, real, empty)) for column, empty in columns
         )
@@ -102,12 +102,12 @@ def _tag_ids(
             if tag not in numbers:
                 raise UserError(
                     f"The tag {tag[:40]!r} (of the word {word[:40]!r}) does not occur in the training sentences.",
-                    location=example.place,
+                    location=example.location,
                     hint="Add sentences with this tag to the training data, or correct it.",
                 )
         before = 0
         for place in words:
-            found.append(NOT_ASKED if place == before else numbers[example.source_tags[place - 1]])
+            found.append(IGNORE_INDEX if place == before else numbers[example.source_tags[place - 1]])
             before = place
-        found.append(NOT_ASKED)  # <eos>
+        found.append(IGNORE_INDEX)  # <eos>
     return np.array(found, np.int64)

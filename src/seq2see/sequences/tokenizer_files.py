@@ -78,7 +78,7 @@ _NATURAL = _sequence(_replace("^", " "), {"type": "Fuse"}, _replace(_NO_SPACE, "
 PIPELINES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "characters": ({"type": "FixedLength", "length": 1}, _WORD_LEVEL, {"type": "Fuse"}),
     "words": (_split(_WORD, "Removed", True), _WORD_LEVEL, _NATURAL),
-    "spaces": (_split(_WHITESPACE, "Removed", True), _WORD_LEVEL, _BETWEEN),
+    "whitespace": (_split(_WHITESPACE, "Removed", True), _WORD_LEVEL, _BETWEEN),
     "bpe": (_split(_PRE_TOKEN, "Isolated", False), _BYTE_PAIRS, _FROM_BYTES),
     "unigram": (_split(_PRE_TOKEN, "Isolated", False), _UNIGRAM, _FROM_BYTES),
 }

@@ -30,7 +30,7 @@ def train_tokenizer(
     if isinstance(settings, Pretrained):
         raise UserError(
             "A given vocabulary cannot be learned: it comes with real weights.",
-            hint="Name the folder of these weights with `--set start=FOLDER`, or set tokenizer.kind=bpe, say.",
+            hint="Name the folder of these weights with `--set pretrained=FOLDER`, or set tokenizer.kind=bpe, say.",
         )
     library = build(tokenizer_json(settings.kind, initial_vocabulary(settings.kind)))
     texts = [to_nfc(library, text) for text in texts]

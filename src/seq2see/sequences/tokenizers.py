@@ -4,7 +4,7 @@
 |---|---|---|
 | characters | one character | <unk> |
 | words | a word, a run of signs, or one Chinese or Japanese character | <unk>, the whole word |
-| spaces | what stands between spaces, and the end of a line | <unk>, the whole word |
+| whitespace | what stands between spaces, and the end of a line | <unk>, the whole word |
 | bpe | what merging frequent neighbors gave (Sennrich et al. 2016) | its UTF-8 bytes |
 | unigram | a piece of the likeliest cut (Kudo 2018) | its UTF-8 bytes |
 
@@ -66,7 +66,7 @@ class WordLevel(Settings):
 class Whitespace(Settings):
     """Words as somebody has cut them already: a piece is what stands between spaces, and so is the end of a line."""
 
-    kind: Literal["spaces"] = "spaces"
+    kind: Literal["whitespace"] = "whitespace"
     min_count: int = Field(1, ge=1)
     """A word seen fewer times than this becomes <unk>, as what is written <unk> in the text does anyway."""
 
@@ -92,7 +92,7 @@ class Unigram(Settings):
 class Pretrained(Settings):
     """A vocabulary that came with real weights; it is not learned."""
 
-    kind: Literal["given"] = "given"
+    kind: Literal["pretrained"] = "pretrained"
 
 
 TokenizerSettings = Annotated[

@@ -45,7 +45,7 @@ def train_unigram(words: Mapping[str, int], alphabet: Sequence[str], vocab_size:
             break
         target_size = max(vocab_size, int(SHRINKING_FACTOR * alive.sum()))
         alive = _prune(expected * _pruning_loss(without_itself, probabilities), alive, in_alphabet, target_size)
-        probabilities = np.location(alive, probabilities, 0.0)
+        probabilities = np.where(alive, probabilities, 0.0)
     alive &= in_alphabet | (expected >= 0.5)
     scored = [(tokens[place], round(float(np.log(probabilities[place])), 4)) for place in np.flatnonzero(alive)]
     return sorted(scored, key=lambda entry: (-entry[1], entry[0]))
@@ -134,15 +134,15 @@ def _maximize(
     expected: NDArray[np.float64], alive: NDArray[np.bool_], in_alphabet: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """Chances in proportion to use (the M step); a letter never loses its last chance."""
-    probabilities = np.location(alive, expected, 0.0) / max(expected.sum(), 1.0)
-    return np.location(in_alphabet, np.maximum(probabilities, MIN_PROBABILITY), probabilities)
+    probabilities = np.where(alive, expected, 0.0) / max(expected.sum(), 1.0)
+    return np.where(in_alphabet, np.maximum(probabilities, MIN_PROBABILITY), probabilities)
 
 
 def _pruning_loss(without_itself: Lattice, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     """How much less likely each use of a piece becomes when it must be spelt with the others."""
     replaced = without_itself.likelihoods(probabilities)
     usable = (probabilities > 0) & (replaced > 0)
-    ratio = np.divide(probabilities, replaced, out=np.ones_like(probabilities), location=usable)
+    ratio = np.divide(probabilities, replaced, out=np.ones_like(probabilities), where=usable)
     return np.log(ratio)
 
 
@@ -151,7 +151,7 @@ def _prune(
 ) -> NDArray[np.bool_]:
     """The letters, and of the other pieces those of most value; equals in the candidates' order."""
     # Rounded, so that the last bit of a logarithm, which differs between processors, decides nothing.
-    ranked = np.location(in_alphabet, np.inf, np.location(alive, np.round(value, 6), -np.inf))
+    ranked = np.where(in_alphabet, np.inf, np.where(alive, np.round(value, 6), -np.inf))
     kept = np.zeros_like(alive)
     kept[np.argsort(-ranked, kind="stable")[:target_size]] = True
     return kept & alive

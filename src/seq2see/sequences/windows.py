@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seq2see.core.batch import NOT_ASKED, Batch, Sequences
+from seq2see.core.batch import IGNORE_INDEX, Batch, Sequences
 from seq2see.core.errors import UserError
 from seq2see.core.seeds import permutation, uniform
 from seq2see.sequences.buckets import IntArray
@@ -25,7 +25,7 @@ from seq2see.sequences.tokenizers import BOS, EOS, PAD, UNK, UNK_TEXT, Tokenizer
 from seq2see.sources.examples import Example
 
 Unit = Literal["token", "word", "character"]
-UNITS: dict[str, Unit] = {"characters": "character", "words": "word", "spaces": "word"}
+UNITS: dict[str, Unit] = {"characters": "character", "words": "word", "whitespace": "word"}
 """What the pieces of a tokenizer are called, where people have a name for them."""
 
 
@@ -37,7 +37,7 @@ class TextDataset:
     asked for again: a model that sees no further back is then judged as if the text were never cut.
     """
 
-    setting = "target.longest"
+    setting = "target.max_tokens"
     """What a person sets to make windows wider or narrower."""
 
     def __init__(self, examples: Sequence[Example], tokenizer: Tokenizer, width: int, shown: int = 0):
@@ -94,16 +94,16 @@ class TextDataset:
         real = times < lengths[:, None]
         ids = self.ids.take(starts[:, None] + times, mode="clip").astype(np.int64)
         fed = np.full_like(ids, PAD)
-        np.copyto(fed[:, 1:], ids[:, :-1], location=real[:, 1:])
+        np.copyto(fed[:, 1:], ids[:, :-1], where=real[:, 1:])
         fed[:, 0] = BOS
-        labels = np.location(real & (times >= np.reshape(shown, (-1, 1))), ids, NOT_ASKED)
+        labels = np.where(real & (times >= np.reshape(shown, (-1, 1))), ids, IGNORE_INDEX)
         target = Sequences(torch.from_numpy(fed), torch.from_numpy(lengths))
         return Batch(None, target, torch.from_numpy(labels), torch.from_numpy(np.array(indices, np.int64)))
 
     @property
     def location(self) -> str:
         """The files that the texts are from."""
-        return ", ".join(dict.fromkeys(example.place for example in self.examples if example.place))
+        return ", ".join(dict.fromkeys(example.location for example in self.examples if example.location))
 
     @property
     def fingerprint(self) -> str:
@@ -117,7 +117,7 @@ class TextDataset:
         if batch_tokens < self.width:
             raise UserError(
                 f"A batch of {batch_tokens} tokens is too small for {what} of {self.width}.",
-                hint=f"Set training.tokens to at least {self.width}, or {self.setting} to at most {batch_tokens}.",
+                hint=f"Set training.batch_tokens to at least {self.width}, or {self.setting} to at most {batch_tokens}.",
             )
         return batch_tokens // self.width
 
@@ -132,7 +132,7 @@ class TextDataset:
 
         An <unk> that stands in the text itself, as in the Penn Treebank, is a word like any other.
         """
-        own = sum(each.target.count(UNK_TEXT) for each in self.examples) if self.tokenizer.kind == "spaces" else 0
+        own = sum(each.target.count(UNK_TEXT) for each in self.examples) if self.tokenizer.kind == "whitespace" else 0
         return max(0, int(np.count_nonzero(self.ids == UNK)) - own) / len(self.ids)
 
 

@@ -119,11 +119,11 @@ def find_caption_list(folder: Path) -> Path:
     lists = _caption_lists(folder)
     if len(lists) == 1:
         return lists[0]
-    what = "There is no list of captions in this folder."
+    message = "There is no list of captions in this folder."
     if lists:
-        what = f"There are several lists of captions in this folder: {', '.join(each.name for each in lists)}."
+        message = f"There are several lists of captions in this folder: {', '.join(each.name for each in lists)}."
     hint = f"Put one {CAPTION_LIST}.csv (or .tsv, .jsonl) into it, with the columns file (or video) and caption."
-    raise UserError(what, location=file_name(folder), hint=hint)
+    raise UserError(message, location=file_name(folder), hint=hint)
 
 
 def _caption_lists(folder: Path) -> list[Path]:
@@ -146,4 +146,4 @@ def _count_unlisted(folder: Path, rows: Sequence[ImageItem], report: DataReport)
         if os.path.normpath(each) not in named:
             report.read += 1
             report.skipped += 1
-            report.add_issue("not on the list", Location(file_name(each)), "No line of the list names it.")
+            report.add_issue("unlisted file", Location(file_name(each)), "No line of the list names it.")

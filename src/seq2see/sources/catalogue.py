@@ -56,8 +56,8 @@ class CatalogueCorpus(Settings):
         if entry.languages == ("text",):
             raise UserError(f"{entry.name} is running text, not pairs.", hint="Set corpus.kind=catalogue-text.")
         if entry.languages[0] == "image":
-            what = f"{entry.name} is a set of images, not of texts."
-            raise UserError(what, hint="Set corpus.kind=catalogue-images, in a recipe that looks at images.")
+            message = f"{entry.name} is a set of images, not of texts."
+            raise UserError(message, hint="Set corpus.kind=catalogue-images, in a recipe that looks at images.")
         if self.languages is None:
             return entry.languages[0], entry.languages[1]
         source, dash, target = self.languages.partition("-")
@@ -173,10 +173,10 @@ def read_tatoeba(corpus_files: CorpusFiles, source: str, target: str) -> Splits:
 
 def _swap_languages(example: Example, source: str, table: str, shown: str) -> Example:
     """The example in the asked direction, its place named by the file that the user knows."""
-    place = example.place.replace(table, shown)
+    place = example.location.replace(table, shown)
     if source == "en":
-        return replace(example, place=place)
-    return replace(example, source=example.target, target=example.source, place=place)
+        return replace(example, location=place)
+    return replace(example, source=example.target, target=example.source, location=place)
 
 
 def read_cmudict(corpus_files: CorpusFiles, source: str, target: str) -> Splits:
@@ -187,7 +187,7 @@ def read_cmudict(corpus_files: CorpusFiles, source: str, target: str) -> Splits:
     report = DataReport()
     words = read_dictionary(corpus_files.paths[0], report)
     report.raise_for_errors(ErrorPolicy())
-    odd = report.counts["other signs"]
+    odd = report.counts["unsupported characters"]
     if odd:
         _log(
             f"{corpus_files.paths[0]}: {odd:,} of {report.read:,} words are left out: they have digits or other signs."

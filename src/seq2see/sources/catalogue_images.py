@@ -79,8 +79,8 @@ def read_flickr8k(corpus_files: CorpusFiles, side: int, channels: int, report: D
     for split, names in listed.items():
         for name in names:
             if name not in stored or name not in said:
-                what = f"There is no {'image' if name not in stored else 'caption of'} '{name}'."
-                raise UserError(what, location=str(archive if name not in stored else captions))
+                message = f"There is no {'image' if name not in stored else 'caption of'} '{name}'."
+                raise UserError(message, location=str(archive if name not in stored else captions))
         wanted = [ImageItem(Path(name), said[name][0], name, Location(f"{archive}/{name}")) for name in names]
         found = load_images(wanted, side, channels, report, lambda each: stored[each.name])
         gathered[split] = with_captions(found, said)

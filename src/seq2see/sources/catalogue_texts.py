@@ -32,7 +32,7 @@ def read_tinyshakespeare(paths: list[Path]) -> Splits:
     text, _ = read_text(paths[0])
     cut = int(TRAIN_SHARE * len(text.target))
     parts = {"train": text.target[:cut], "valid": text.target[cut:]}
-    return {name: [Example("", part, place=text.place)] for name, part in parts.items()} | {"test": []}
+    return {name: [Example("", part, location=text.location)] for name, part in parts.items()} | {"test": []}
 
 
 def read_timemachine(paths: list[Path]) -> Splits:

@@ -1,7 +1,7 @@
-"""Plain, .gz and .xz files, opened by what they are rather than by what they are called.
+"""Plain, .gz and .xz files, opened by their content and not by their name.
 
-A file's first bytes (its magic) say how it is packed. Where they disagree with the name, one of the two
-is wrong, and guessing which would train on rubbish: so that is an error.
+The first bytes of a file (its magic number) identify its compression. If they disagree with the suffix, one of the two
+is wrong, and a wrong guess would mean training on garbage: so that is an error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import BinaryIO, cast
 from seq2see.core.errors import UserError
 
 CHUNK_SIZE = 1 << 18
-"""How many bytes are read at a time, so that the size of a file or of a line never matters."""
+"""The number of bytes that are read at a time; memory does not grow with the size of the file."""
 
 MAGIC_BYTES: dict[bytes, str] = {
     b"\x1f\x8b": "gzip",
@@ -31,25 +31,25 @@ SUFFIXES: dict[str, str] = {".gz": "gzip", ".xz": "xz"}
 
 
 def without_compression_suffix(path: Path) -> Path:
-    """The path without the suffix that says how the file is packed.
+    """The path without the suffix of a compression.
 
-    >>> str(bare_name(Path("train.de.gz")))
+    >>> str(without_compression_suffix(Path("train.de.gz")))
     'train.de'
     """
     return path.with_suffix("") if path.suffix.lower() in SUFFIXES else path
 
 
 def detect_compression(start: bytes) -> str:
-    """Which program packed what begins with these bytes; nothing if none did.
+    """The compression or archive format of a file with these first bytes; an empty string if there is none.
 
-    >>> packed_by(b"\\x1f\\x8b\\x08"), packed_by(b"Hello")
+    >>> detect_compression(b"\\x1f\\x8b\\x08"), detect_compression(b"Hello")
     ('gzip', '')
     """
     return next((name for magic, name in MAGIC_BYTES.items() if start.startswith(magic)), "")
 
 
 def read_chunks(path: Path) -> Iterator[bytes]:
-    """The unpacked content of a file, piece by piece; none is empty and memory stays small."""
+    """The decompressed content of a file in chunks, none of which is empty."""
     try:
         with path.open("rb") as raw:
             opened = _open_decompressed(path, raw)
@@ -57,13 +57,13 @@ def read_chunks(path: Path) -> Iterator[bytes]:
                 yield chunk
     except EOFError:
         raise UserError(
-            "The file ends in the middle of its packed data.",
+            "The file ends in the middle of its compressed data.",
             location=str(path),
             hint="Copy or download it again.",
         ) from None
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise UserError(
-            f"The packed data are damaged: {error}.", location=str(path), hint="Copy or download it again."
+            f"The compressed data are damaged: {error}.", location=str(path), hint="Copy or download it again."
         ) from None
     except OSError as error:
         reason = error.strerror or str(error)
@@ -73,25 +73,25 @@ def read_chunks(path: Path) -> Iterator[bytes]:
 def _open_decompressed(path: Path, raw: BinaryIO) -> BinaryIO:
     start = raw.read(8)
     raw.seek(0)
-    found = detect_compression(start) or "plain"
-    promised = SUFFIXES.get(path.suffix.lower(), "plain")
-    if found != promised and (start or promised != "plain"):
-        raise _suffix_mismatch(path, start, found, promised)
-    if found == "gzip":
+    detected = detect_compression(start) or "plain"
+    expected = SUFFIXES.get(path.suffix.lower(), "plain")
+    if detected != expected and (start or expected != "plain"):
+        raise _suffix_mismatch(path, start, detected, expected)
+    if detected == "gzip":
         return cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb"))
-    if found == "xz":
+    if detected == "xz":
         return cast(BinaryIO, lzma.LZMAFile(raw, "rb"))
     return raw
 
 
-def _suffix_mismatch(path: Path, start: bytes, found: str, promised: str) -> UserError:
+def _suffix_mismatch(path: Path, start: bytes, detected: str, expected: str) -> UserError:
     magic = f"begins with the bytes {start[:6].hex(' ')}" if start else "is empty"
-    if promised == "plain":
-        what = f"The file {magic}: it is packed by {found}, but its name does not say so."
-    elif found == "plain":
-        what = f"The file is called {path.suffix} but {magic}, which is not {promised}."
+    if expected == "plain":
+        message = f"The file {magic}: it is compressed with {detected}, but its name has no such suffix."
+    elif detected == "plain":
+        message = f"The file has the suffix {path.suffix} but {magic}, which is not {expected}."
     else:
-        what = f"The file is called {path.suffix} but {magic}, which is {found}."
-    unpack = found not in ("plain", "gzip", "xz")
-    hint = "Unpack it first." if unpack else "Give the file the name that fits its content."
-    return UserError(what, location=str(path), hint=hint)
+        message = f"The file has the suffix {path.suffix} but {magic}, which is {detected}."
+    unsupported = detected not in ("plain", "gzip", "xz")
+    hint = "Decompress it first." if unsupported else "Rename the file to match its content."
+    return UserError(message, location=str(path), hint=hint)

@@ -88,8 +88,8 @@ def _scan(path: Path) -> tuple[list[Example], DataReport]:
     examples = [example for example, words in read if len(example.source_words) == words]
     report.read, report.kept, report.rejected = len(read), len(examples), len(read) - len(examples)
     if not read and report.first_error is None:
-        location, what = Line(report.files[-1], 0, 0, "").place(), "There is not one tagged word in it."
-        report.add_issue("no pairs", location, what, hint="Give a file with a word and its tag on each line.")
+        location, message = Line(report.files[-1], 0, 0, "").location(), "There is not one tagged word in it."
+        report.add_issue("no examples", location, message, hint="Give a file with a word and its tag on each line.")
     return examples, report
 
 
@@ -106,16 +106,16 @@ def _example(lines: Sequence[tuple[Line, list[str]]], columns: int, is_conllu: b
         if not line.is_valid:  # what is wrong with it has been said
             continue
         if len(cells) != columns:
-            what = f"This word has {len(cells)} columns, and {columns} are expected: {meant}."
-            report.add_issue("wrong column count", line.place(), what, text=line.text, hint=hint)
+            message = f"This word has {len(cells)} columns, and {columns} are expected: {meant}."
+            report.add_issue("wrong column count", line.location(), message, text=line.text, hint=hint)
             continue
         word, tag = (cells[WORD], cells[TAG]) if is_conllu else (cells[0], cells[-1])
         if is_blank(word) or is_blank(tag):
-            what = "There is a tag without a word." if is_blank(word) else f"The word {word[:40]!r} has no tag."
-            report.add_issue("empty side", line.place(), what, text=line.text, hint=hint)
+            message = "There is a tag without a word." if is_blank(word) else f"The word {word[:40]!r} has no tag."
+            report.add_issue("empty field", line.location(), message, text=line.text, hint=hint)
             continue
         words.append(word.replace(" ", "\u00a0"))  # a word with a space inside ("1 000") is one word all the same
         tags.append(tag)
     first = lines[0][0]
     place = f"{first.file}:{first.number}"
-    return Example(" ".join(words), " ".join(tags), source_words=tuple(words), source_tags=tuple(tags), place=place)
+    return Example(" ".join(words), " ".join(tags), source_words=tuple(words), source_tags=tuple(tags), location=place)

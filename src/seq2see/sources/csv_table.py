@@ -1,9 +1,9 @@
-"""Pairs of texts from CSV, with every record's own line number.
+"""Pairs of texts from CSV, with the line number of every record.
 
-In CSV a field in quotes may hold commas, doubled quotes and line ends, so a record can run over several
-lines; and a single forgotten quote makes the rest of a file one field. That is why this page reads the
-quotes itself: a record that does not come out right costs its first line only, named with its column, and
-reading goes on at the next line. What is well formed is read as Python's `csv` module reads it.
+In CSV a quoted field may contain commas, doubled quotes and line endings, so a record can extend over several
+lines; and a single missing quote turns the rest of a file into one field. That is why this module parses the
+quotes itself: of an invalid record only the first line is rejected, with its column, and parsing continues at the next
+line. Well-formed records are parsed as by Python's `csv` module.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from seq2see.sources.tables import (
 )
 
 MAX_RECORD_LINES = 1000
-"""The most lines of one record; a quote that is still open then was forgotten."""
+"""The most lines of one record; if its quote is still open then, the closing quote is missing."""
 
-# The plus after a star forbids second thoughts: a doubled quote must not be taken for the end after all.
+# The possessive quantifiers (*+) exclude backtracking, which would end a field at a doubled quote.
 _FIELD = re.compile(r'"[^"]*+(?:""[^"]*+)*+"|[^",]*')
 
 
 class CsvRecord(NamedTuple):
-    """The fields of one record and the line where it begins; no fields where it cannot be used."""
+    """The fields of one record and its first line; `fields` is None if the record cannot be used."""
 
     line: Line
     fields: list[str] | None
     error: tuple[int, str] = (0, "")
-    """Column of, and words about, a quote that is wrong; nothing if another fault was told before."""
+    """Column and message of a quote error; an empty message if another error was reported before."""
 
 
 class _QuoteError(Exception):
-    """A quote where none may stand, or one that is not closed."""
+    """A quote in the middle of a field, or one that is not closed."""
 
     def __init__(self, index: int, is_open: bool):
         super().__init__(index, is_open)
@@ -60,7 +60,7 @@ def split_fields(text: str) -> list[str]:
     fields, start = [], 0
     while True:
         match = _FIELD.match(text, start)
-        assert match is not None  # the second alternative matches nothing at all, so there is always a match
+        assert match is not None  # the second alternative also matches the empty string, so there is always a match
         field, end = match.group(), match.end()
         fields.append(field[1:-1].replace('""', '"') if field.startswith('"') else field)
         if end == len(text):
@@ -71,34 +71,34 @@ def split_fields(text: str) -> list[str]:
 
 
 def records(lines: Iterator[Line]) -> Iterator[CsvRecord]:
-    """Put lines together to records; after a wrong quote go on with the next line."""
-    waiting: deque[Line] = deque()  # lines that were read ahead for a record that came to nothing
-    while (line := _next(waiting, lines)) is not None:
+    """Join lines into records; after a quote error parsing continues at the next line."""
+    pending: deque[Line] = deque()  # lines that were read ahead for an invalid record
+    while (line := _next(pending, lines)) is not None:
         try:
             yield CsvRecord(line, split_fields(line.text) if line.is_valid else None)
-        except _QuoteError as wrong:
-            if not wrong.is_open:
-                yield CsvRecord(line, None, (wrong.index + 1, "A quote stands in the middle of a field."))
+        except _QuoteError as error:
+            if not error.is_open:
+                yield CsvRecord(line, None, (error.index + 1, "There is a quote in the middle of a field."))
                 continue
-            ahead = _lines_to_closing_quote(line, waiting, lines)
+            ahead = _lines_to_closing_quote(line, pending, lines)
             fields = _join(line, ahead)
             if fields is not None:
                 yield CsvRecord(line, fields if all(part.is_valid for part in ahead) else None)
             else:
-                waiting.extendleft(reversed(ahead))
-                yield CsvRecord(line, None, (wrong.index + 1, "The quote that opens here is not closed."))
+                pending.extendleft(reversed(ahead))
+                yield CsvRecord(line, None, (error.index + 1, "The quote that opens here is not closed."))
 
 
-def _next(waiting: deque[Line], lines: Iterator[Line]) -> Line | None:
-    return waiting.popleft() if waiting else next(lines, None)
+def _next(pending: deque[Line], lines: Iterator[Line]) -> Line | None:
+    return pending.popleft() if pending else next(lines, None)
 
 
-def _lines_to_closing_quote(line: Line, waiting: deque[Line], lines: Iterator[Line]) -> list[Line]:
-    """Lines up to the one that makes the number of quotes even, which closes the record."""
+def _lines_to_closing_quote(line: Line, pending: deque[Line], lines: Iterator[Line]) -> list[Line]:
+    """The lines up to the one with which the number of quotes becomes even: it closes the record."""
     ahead: list[Line] = []
     quotes, size = line.text.count('"'), len(line.text)
     while quotes % 2 and len(ahead) < MAX_RECORD_LINES - 1 and size <= MAX_BYTES:
-        following = _next(waiting, lines)
+        following = _next(pending, lines)
         if following is None:
             break
         ahead.append(following)
@@ -115,7 +115,7 @@ def _join(line: Line, ahead: list[Line]) -> list[str] | None:
 
 
 def read_csv(path: Path, collector: PairCollector) -> None:
-    """Source and target by the names in a header row, in any order; without one, the first two columns."""
+    """Add all pairs to the collector; the columns follow from the header, without one they are the first two."""
     rows = records(read_lines(path, collector.report))
     sample = list(islice(rows, SAMPLE_LINES))
     header = _header(sample[0], collector.names) if sample else None
@@ -124,13 +124,13 @@ def read_csv(path: Path, collector: PairCollector) -> None:
         return
     columns = find_columns(header, collector.names) if header else None
     collector.columns = columns or collector.columns
-    source, target = (header.index(side) for side in columns) if header and columns else (0, 1)
+    source, target = (header.index(column) for column in columns) if header and columns else (0, 1)
     for row in chain(sample, rows):
         line, fields = row.line, row.fields
         if fields is None:
-            column, what = row.error
-            if what:
-                collector.report.add_issue("bare quote", line.place(column), what, text=line.text)
+            column, message = row.error
+            if message:
+                collector.report.add_issue("bare quote", line.location(column), message, text=line.text)
             collector.reject()
         elif len(fields) == expected:
             collector.add((fields[source], fields[target]), (line, line), (0, 0))
@@ -147,10 +147,10 @@ def _header(row: CsvRecord, candidates: Iterable[ColumnNames]) -> list[str] | No
 
 
 def _check_header(header: list[str], row: CsvRecord, collector: PairCollector) -> bool:
-    """Two columns of one name leave open which is meant, so nothing can be read."""
-    for side in find_columns(header, collector.names) or ():
-        if header.count(side) > 1:
-            what = f"Two columns are called '{side}'."
-            collector.report.add_issue("ambiguous header", row.line.place(), what, text=row.line.text)
+    """Whether the names of source and target are unique; a duplicate is an error of the whole file."""
+    for column in find_columns(header, collector.names) or ():
+        if header.count(column) > 1:
+            message = f"Two columns are called '{column}'."
+            collector.report.add_issue("duplicate column", row.line.location(), message, text=row.line.text)
             return False
     return True

@@ -24,10 +24,10 @@ from seq2see.sources.user_pairs import UserPairs
 UserData = UserPairs | UserImages | UserSeries | UserTaggedTexts | UserTexts
 CONLL_SUFFIXES = {".conll", ".conllu"}
 KIND_NAMES = {
-    "files": "pairs of texts",
+    "pairs": "pairs of texts",
     "images": "images with labels",
-    "captions": "images with captions",
-    "videos": "videos with captions",
+    "captioned-images": "images with captions",
+    "captioned-videos": "videos with captions",
     "labeled": "texts with labels",
     "tagged": "tagged words",
     "texts": "running text",
@@ -44,9 +44,9 @@ def guess_data_kind(paths: Sequence[Path]) -> UserData:
     if suffixes <= CONLL_SUFFIXES:
         return UserTaggedTexts(paths=names)
     if len(paths) > 2 or (len(paths) == 1 and not suffixes <= set(TABLE_READERS)):
-        what = f"{len(paths)} files can be several things." if len(paths) > 1 else "The name does not say what this is."
-        hint = "Say what for: --for write (running text), tag, classify-text, waves or translate."
-        raise UserError(what, location=", ".join(names), hint=hint)
+        message = f"{len(paths)} files can be several things." if len(paths) > 1 else "The name does not say what this is."
+        hint = "Say what for: --task write (running text), tag, classify-text, forecast or translate."
+        raise UserError(message, location=", ".join(names), hint=hint)
     if len(paths) == 1 and suffixes == {".txt"} and not _has_columns(paths[0]):
         return UserTexts(paths=names)
     return UserPairs(paths=names)

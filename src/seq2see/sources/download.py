@@ -92,8 +92,8 @@ def fetch(download: Download) -> None:
     try:
         download.path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        what = f"This folder cannot be made: {error.strerror}."
-        raise UserError(what, location=str(download.path.parent), hint=download.hint) from None
+        message = f"This folder cannot be made: {error.strerror}."
+        raise UserError(message, location=str(download.path.parent), hint=download.hint) from None
     reason = ""
     for _ in range(MAX_ATTEMPTS):
         try:
@@ -107,8 +107,8 @@ def fetch(download: Download) -> None:
         except urllib.error.HTTPError as error:
             raise UserError(f"{download.url} answers {error.code} {error.reason}.", hint=download.hint) from None
         except urllib.error.URLError as error:
-            what = f"{urllib.parse.urlsplit(download.url).hostname} cannot be reached ({error.reason})."
-            raise UserError(what, hint=download.hint) from None
+            message = f"{urllib.parse.urlsplit(download.url).hostname} cannot be reached ({error.reason})."
+            raise UserError(message, hint=download.hint) from None
     raise UserError(
         f"The download of {download.url} broke {MAX_ATTEMPTS} times ({reason or 'its file keeps changing'}).",
         hint=f"Try again: it continues where it stopped. {download.hint}".strip(),

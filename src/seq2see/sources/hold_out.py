@@ -57,7 +57,7 @@ def check_hold_out(hold: Callable[[], Any], report: DataReport) -> None:
     try:
         hold()
     except UserError as error:
-        report.add_issue("nothing to hold out", Location(report.files[0]), error.what, hint=error.hint)
+        report.add_issue("too small to split", Location(report.files[0]), error.message, hint=error.hint)
 
 
 def hold_out_components(examples: Sequence[Example]) -> Splits:
@@ -177,7 +177,7 @@ def _check_overlap(train: Sequence[Example], test: Sequence[Example]) -> None:
         first = shared[0]
         raise UserError(
             f"{len(shared):,} of {len(test):,} test sources are in the training data too; "
-            f"the first stands at {learned[first.source].place or 'some place'}.",
-            location=first.place,
+            f"the first stands at {learned[first.source].location or 'some place'}.",
+            location=first.location,
             hint="Take them out of one of the two, or set corpus.overlap=allow.",
         )

@@ -84,8 +84,8 @@ EXIF_ORIENTATION = 0x0112
 class ImageError(UserError):
     """An image that cannot be used; `kind` is the kind of the finding."""
 
-    def __init__(self, kind: str, what: str, location: str):
-        super().__init__(what, location=location, hint=ISSUE_KINDS[kind].hint)
+    def __init__(self, kind: str, message: str, location: str):
+        super().__init__(message, location=location, hint=ISSUE_KINDS[kind].hint)
         self.kind = kind
 
 
@@ -109,7 +109,7 @@ class DecodedImage:
     @property
     def told(self) -> tuple[str, ...]:
         """What whoever asks about this image should know; that cameras are turned is nothing new to anybody."""
-        kinds = [kind for kind in self.issues if kind != "turned by EXIF"]
+        kinds = [kind for kind in self.issues if kind != "EXIF rotation"]
         told = [f"{kind}: {ISSUE_KINDS[kind].hint.removeprefix('Nothing to do: ').rstrip('.')}" for kind in kinds]
         return (*told, *([f"{self.small_message.rstrip('.')}, and was enlarged"] if self.small_message else []))
 
@@ -149,15 +149,15 @@ def read_bytes(path: Path, location: str) -> bytes:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):  # reading from a pipe would wait without end
-            what = "This is a folder: name the images in it." if path.is_dir() else "This is no plain file."
-            raise ImageError("unreadable image", what, location)
+            message = "This is a folder: name the images in it." if path.is_dir() else "This is no plain file."
+            raise ImageError("unreadable image", message, location)
         if status.st_size > MAX_BYTES:
-            what = f"The file has {status.st_size:,} bytes, more than {MAX_BYTES:,}."
-            raise ImageError("too many pixels", what, location)
+            message = f"The file has {status.st_size:,} bytes, more than {MAX_BYTES:,}."
+            raise ImageError("too many pixels", message, location)
         return path.read_bytes()
     except OSError as error:
-        what = f"The image cannot be read: {error.strerror or error}."
-        raise ImageError("unreadable image", what, location) from None
+        message = f"The image cannot be read: {error.strerror or error}."
+        raise ImageError("unreadable image", message, location) from None
 
 
 def decode_bytes(content: bytes, location: str, side: int | None = None, channels: int = 3) -> DecodedImage:
@@ -172,7 +172,7 @@ def open_image(content: bytes, location: str) -> Iterator[Image]:
     from PIL import Image as pillow  # takes a while, and most commands need no images
 
     if not content:
-        raise ImageError("broken image", "The file is empty.", location)
+        raise ImageError("corrupt image", "The file is empty.", location)
     try:
         with pillow.open(BytesIO(content), formats=FORMATS) as image:
             yield image
@@ -184,7 +184,7 @@ def open_image(content: bytes, location: str) -> Iterator[Image]:
         raise _unsupported_format(content, location) from None
     except Exception as error:  # what a decoder stumbles over in damaged data has a dozen types
         raise ImageError(
-            "broken image", f"The image is damaged or cut off: {error or type(error)}.", location
+            "corrupt image", f"The image is damaged or cut off: {error or type(error)}.", location
         ) from None
 
 
@@ -193,7 +193,7 @@ def _unsupported_format(content: bytes, location: str) -> ImageError:
     for magic, name in FORMAT_MAGIC_BYTES.items():
         if content.startswith(magic):
             return ImageError(
-                "broken image", f"It begins like {name}, but what follows is damaged or cut off.", location
+                "corrupt image", f"It begins like {name}, but what follows is damaged or cut off.", location
             )
     found = next((name for magic, name in OTHER_FORMATS.items() if content.startswith(magic)), "")
     if content[4:8] == b"ftyp":
@@ -206,21 +206,21 @@ def _unsupported_format(content: bytes, location: str) -> ImageError:
     if not found:
         printable = b"\0" not in content[:1000] and not any(byte < 9 for byte in content[:1000])
         found = "text" if printable else "nothing that is known"
-    what = f"This is no image but {found}." if "image" not in found else f"This is {found}, which is not decoded here."
-    return ImageError("no image", what, location)
+    message = f"This is no image but {found}." if "image" not in found else f"This is {found}, which is not decoded here."
+    return ImageError("not an image", message, location)
 
 
 def decode_frame(image: Image, location: str, side: int | None, channels: int) -> DecodedImage:
     """The frame at which an open image stands."""
     width, height = image.size
     if width * height > MAX_PIXELS:
-        what = f"It has {width:,} x {height:,} pixels, more than {MAX_PIXELS:,}."
-        raise ImageError("too many pixels", what, location)
+        message = f"It has {width:,} x {height:,} pixels, more than {MAX_PIXELS:,}."
+        raise ImageError("too many pixels", message, location)
     issues: list[str] = []
     stored, kept = str(image.format), (width, height)
     # Photos with a preview are one image; and frames are not counted, because there can be a million.
     if stored in ("GIF", "PNG", "WEBP") and getattr(image, "is_animated", False):
-        issues.append("several frames")
+        issues.append("multiple frames")
     if side:
         image.draft(None, (2 * side, 2 * side))  # JPEG can leave out what is shrunk away
     with LARGE_IMAGE_SLOTS if image.size[0] * image.size[1] > LARGE_PIXELS else nullcontext():
@@ -231,7 +231,7 @@ def decode_frame(image: Image, location: str, side: int | None, channels: int) -
             image = center_crop_resize(image, side)
     image = _composite_on_white(image)
     if transpose is not None:
-        issues.append("turned by EXIF")
+        issues.append("EXIF rotation")
         image = image.transpose(transpose)
     pixels = np.array(image.convert("L") if channels == 1 else image)
     return DecodedImage(pixels.reshape(*pixels.shape[:2], channels), tuple(issues), kept, stored.replace("MPO", "JPEG"))
@@ -270,7 +270,7 @@ def _to_supported_mode(image: Image, location: str, issues: list[str]) -> Image:
             issues.append("transparent image")
             return image
     elif image.mode not in ("1", "L", "P", "RGB", "RGBX", "YCbCr"):
-        raise ImageError("no image", f"Images of the mode {image.mode} are not read.", location)
+        raise ImageError("not an image", f"Images of the mode {image.mode} are not read.", location)
     return image.convert("L" if image.mode in ("1", "L") else "RGB")
 
 

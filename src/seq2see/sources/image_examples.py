@@ -40,7 +40,7 @@ class ImageExamples(Sequence[Example]):
     def __getitem__(self, place: int | slice) -> Example | ImageExamples:
         if isinstance(place, slice):
             return ImageExamples(self.pixels[place], self.labels[place], self.names[place])
-        return Example(self.names[place], self.labels[place], place=self.names[place])
+        return Example(self.names[place], self.labels[place], location=self.names[place])
 
     @property
     def classes(self) -> tuple[str, ...]:

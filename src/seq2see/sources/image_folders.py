@@ -59,8 +59,8 @@ def split_folders(folder: Path, report: DataReport) -> dict[str, Path]:
             named[split].append(each) if split else others.append(each)
     held = named["valid"] + named["test"]
     if not named["train"] and held and (not others or (named["valid"] and named["test"])):
-        what = f"Beside {' and '.join(place.name for place in held)} there is no folder train."
-        raise UserError(what, location=file_name(folder), hint="Call the folder to learn from train.")
+        message = f"Beside {' and '.join(place.name for place in held)} there is no folder train."
+        raise UserError(message, location=file_name(folder), hint="Call the folder to learn from train.")
     if not named["train"] or not (held or not others):
         return {"train": folder}
     for split, places in named.items():
@@ -68,8 +68,8 @@ def split_folders(folder: Path, report: DataReport) -> dict[str, Path]:
             both = " and ".join(place.name for place in places)
             raise UserError(f"{both} are both {split}.", location=file_name(folder), hint="Keep one of the two.")
     for each in others:
-        what = f"'{each.name}' is no split: beside {named['train'][0].name} there are valid and test."
-        report.add_issue("other file", Location(file_name(each)), what)
+        message = f"'{each.name}' is no split: beside {named['train'][0].name} there are valid and test."
+        report.add_issue("ignored file", Location(file_name(each)), message)
     return {split: places[0] for split, places in named.items() if places}
 
 
@@ -82,8 +82,8 @@ def _classes(folder: Path, report: DataReport, above: tuple[Identity, ...]) -> l
         if not is_folder(each):
             report.read += 1
             report.rejected += 1
-            what = "It lies beside the folders of the classes, in none of them."
-            report.add_issue("image without a class", Location(file_name(each)), what)
+            message = "It lies beside the folders of the classes, in none of them."
+            report.add_issue("image without a class", Location(file_name(each)), message)
             continue
         label = unicodedata.normalize("NFC", file_name(Path(each.name)))  # one name, on whatever system it was written
         inside = [
@@ -109,7 +109,7 @@ def _walk(folder: Path, report: DataReport, above: tuple[Identity, ...]) -> Iter
         _unreadable(folder, error, report)
         return
     if here in above:
-        report.add_issue("folder loop", Location(file_name(folder)), "This folder lies in itself.")
+        report.add_issue("symlink loop", Location(file_name(folder)), "This folder lies in itself.")
         return
     for each in list_folder(folder, report):
         if _is_ignored(each, report):
@@ -130,9 +130,9 @@ def list_folder(folder: Path, report: DataReport) -> list[Path]:
 
 
 def _unreadable(folder: Path, error: OSError, report: DataReport) -> None:
-    what, place = f"The folder cannot be read: {error.strerror}.", Location(file_name(folder))
-    if all(told.place != place for told in report.issues.get("unreadable image", [])):  # a set is looked into twice
-        report.add_issue("unreadable image", place, what)
+    message, place = f"The folder cannot be read: {error.strerror}.", Location(file_name(folder))
+    if all(told.location != place for told in report.issues.get("unreadable image", [])):  # a set is looked into twice
+        report.add_issue("unreadable image", place, message)
 
 
 def is_folder(path: Path) -> bool:
@@ -161,13 +161,13 @@ def _is_ignored(path: Path, report: DataReport) -> bool:
     hidden = path.name.startswith(".") or path.name == "__MACOSX"
     if is_folder(path):
         if hidden:
-            report.add_issue("other file", Location(file_name(path)), "A hidden folder.")
+            report.add_issue("ignored file", Location(file_name(path)), "A hidden folder.")
         return hidden
     like_a_image = has_image_suffix(path)
     if not hidden and like_a_image and _is_file(path):
         return False
     report.read += 1
     report.skipped += 1
-    what = "A hidden file." if hidden else "Not called like an image." if not like_a_image else "Not a file."
-    report.add_issue("other file", Location(file_name(path)), what)
+    message = "A hidden file." if hidden else "Not called like an image." if not like_a_image else "Not a file."
+    report.add_issue("ignored file", Location(file_name(path)), message)
     return True

@@ -38,11 +38,11 @@ ITEMS_PER_TASK = 16
 """Images that a thread takes at a time, where there are many."""
 
 ISSUE_MESSAGES = {
-    "turned by EXIF": "It lies on its side or mirrored, and says so.",
+    "EXIF rotation": "It lies on its side or mirrored, and says so.",
     "transparent image": "Parts of it are transparent.",
-    "several frames": "It has several frames.",
+    "multiple frames": "It has several frames.",
     "16-bit image": "Its gray has 16 bits.",
-    "one frame only": "It has one frame.",
+    "single frame": "It has one frame.",
     "CMYK colors": "Its colors are for printing: cyan, magenta, yellow, black.",
 }
 """What was done to an image, in words."""
@@ -59,7 +59,7 @@ class ImageItem:
     label: str
     name: str
     """What the image is called in reports."""
-    place: Location
+    location: Location
     """The file itself, or the line of the list that names it."""
 
 
@@ -122,7 +122,7 @@ def load_decoded(
             report.read += 1
             if isinstance(found, ImageError):
                 report.rejected += 1
-                report.add_issue(found.kind, each.place, found.what, text=_shown_name(each, found.location))
+                report.add_issue(found.kind, each.location, found.message, text=_shown_name(each, found.location))
                 continue
             decoded, fingerprint = found
             report.kept += 1
@@ -137,19 +137,19 @@ def load_decoded(
 
 def _shown_name(wanted: ImageItem, name: str) -> str:
     """The name of an image, or of a frame, where its place is another's."""
-    return "" if wanted.place.file == name else name
+    return "" if wanted.location.file == name else name
 
 
 def _add_issues(wanted: ImageItem, decoded: DecodedImage, report: DataReport) -> None:
     named = _shown_name(wanted, wanted.name)
     for kind in decoded.issues:
-        report.add_issue(kind, wanted.place, ISSUE_MESSAGES[kind], text=named)
+        report.add_issue(kind, wanted.location, ISSUE_MESSAGES[kind], text=named)
     promised = SUFFIX_FORMATS.get(wanted.path.suffix.lower())
     if promised and promised != decoded.format:
-        what = f"It is called {wanted.path.suffix} and is {decoded.format}."
-        report.add_issue("other format", wanted.place, what, text=named)
+        message = f"It is called {wanted.path.suffix} and is {decoded.format}."
+        report.add_issue("format mismatch", wanted.location, message, text=named)
     if decoded.small_message:
-        report.add_issue("small image", wanted.place, decoded.small_message, text=named)
+        report.add_issue("small image", wanted.location, decoded.small_message, text=named)
 
 
 def allocate_pixels(count: int, side: int, channels: int) -> NDArray[np.uint8]:
@@ -172,7 +172,7 @@ def total_memory() -> int:
         return 1 << 40
 
 
-def parallel_map(work: Callable[[Item], Result], items: Sequence[Item], what: str) -> Iterator[Result]:
+def parallel_map(work: Callable[[Item], Result], items: Sequence[Item], description: str) -> Iterator[Result]:
     """Results in the order of the items, by several threads."""
     # Twice as many as cores, because some of them wait for the disk.
     workers = min(MAX_WORKERS, 2 * (os.cpu_count() or 1))
@@ -180,7 +180,7 @@ def parallel_map(work: Callable[[Item], Result], items: Sequence[Item], what: st
     items_per_task = max(1, min(ITEMS_PER_TASK, len(items) // (4 * workers)))
     pool = ThreadPoolExecutor(workers, "images")
     try:
-        with progress_bar(what, len(items)) as advance:
+        with progress_bar(description, len(items)) as advance:
             for start in range(0, len(items), MAX_PENDING):
                 stop = min(start + MAX_PENDING, len(items))
                 batches = [

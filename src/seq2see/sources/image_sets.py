@@ -52,7 +52,7 @@ class ScannedSet:
     report: DataReport = field(default_factory=lambda: DataReport(unit="images"))
 
     @property
-    def place(self) -> Location:
+    def location(self) -> Location:
         """Where the whole set stands."""
         return Location(file_name(self.path))
 
@@ -63,8 +63,8 @@ class ScannedSet:
         for split, each in self.splits.items():
             if not each.file_digests:
                 within = f"in {split}" if len(self.splits) > 1 else "in it"
-                what = f"There is not one {self.report.unit.removesuffix('s')} {within}."
-                self.report.add_issue("no images", self.place, what)
+                message = f"There is not one {self.report.unit.removesuffix('s')} {within}."
+                self.report.add_issue("no images", self.location, message)
 
 
 def scan_image_set(path: Path, side: int | None = None, channels: int | None = None) -> ScannedSet:
@@ -87,7 +87,7 @@ def scan_image_set(path: Path, side: int | None = None, channels: int | None = N
                 for name, each in wanted.items()
             }
     except UserError as error:
-        report.add_issue("damaged set", Location(error.location or file_name(path)), error.what, hint=error.hint)
+        report.add_issue("damaged dataset", Location(error.location or file_name(path)), error.message, hint=error.hint)
     report.files = report.files or [file_name(path)]
     found.check_not_empty()
     return found
@@ -110,7 +110,7 @@ def read_image_list(path: Path, report: DataReport, columns: ColumnNames = ("fil
     report.kept -= len(rows)
     wanted = []
     for row in rows:
-        file, _, line = row.place.rpartition(":")
+        file, _, line = row.location.rpartition(":")
         image = path.parent / row.source.strip()
         if "\\" in row.source and not image.exists():  # a list that was written on Windows
             image = path.parent / row.source.strip().replace("\\", "/")
@@ -151,21 +151,21 @@ def _resized(packed: PackedImages, side: int, channels: int) -> NDArray[np.uint8
 
 def check_splits(found: ScannedSet) -> None:
     """Say what only the whole set shows: classes that differ, and images that are there twice."""
-    report, location = found.report, found.place
+    report, location = found.report, found.location
     classes = {name: dict.fromkeys(each.examples.labels) for name, each in found.splits.items() if each.file_digests}
     learned = classes.pop("train", {})
     if len(learned) == 1:
-        what = f"All images to learn from are of the class '{next(iter(learned))}'."
-        report.add_issue("one class", location, what, hint=_nested_classes_hint(found))
+        message = f"All images to learn from are of the class '{next(iter(learned))}'."
+        report.add_issue("single class", location, message, hint=_nested_classes_hint(found))
     for split, shown in classes.items():
         strange = [f"'{label}'" for label in shown if label not in learned]
         if strange and learned:
             many = "are classes that have" if len(strange) > 1 else "is a class that has"
-            what = f"In {split} there {many} no image to learn from: {', '.join(strange)}."
-            report.add_issue("classes differ", location, what)
+            message = f"In {split} there {many} no image to learn from: {', '.join(strange)}."
+            report.add_issue("unknown class", location, message)
         for label in learned:
             if label not in shown:
-                report.add_issue("class not tested", location, f"There is no image of '{label}' in {split}.")
+                report.add_issue("class missing in split", location, f"There is no image of '{label}' in {split}.")
     check_duplicates(found.splits, report)
 
 
@@ -191,8 +191,8 @@ def check_duplicates(splits: Mapping[str, LoadedImages], report: DataReport) -> 
             same = f"The same {report.unit.removesuffix('s')} is at {before[2]} ({before[0]})."
             report.add_issue(kind, Location(name), same)
             if before[1] != label:
-                what = f"Here it is '{label}', at {before[2]} it is '{before[1]}'."
-                report.add_issue("image with two labels", Location(name), what)
+                message = f"Here it is '{label}', at {before[2]} it is '{before[1]}'."
+                report.add_issue("conflicting labels", Location(name), message)
 
 
 def hold_out_images(given: Mapping[str, LoadedImages]) -> ImageSplits:
@@ -213,9 +213,9 @@ def hold_out_images(given: Mapping[str, LoadedImages]) -> ImageSplits:
     groups = [names[looks] for looks in train.pixel_digests]
     labels = [(label,) for label in train.examples.classes]
     if (different := len(set(groups))) < (needed := max(len(set(labels)), 1) + len(wanted)):
-        what = f"Of {different:,} different images none can be held out: at least {needed:,} are needed, "
-        what += f"one{' of each class' if labels else ''} to learn from, and one each for {' and '.join(wanted)}."
-        raise UserError(what, hint="Give more, or name some: corpus.valid, corpus.test.")
+        message = f"Of {different:,} different images none can be held out: at least {needed:,} are needed, "
+        message += f"one{' of each class' if labels else ''} to learn from, and one each for {' and '.join(wanted)}."
+        raise UserError(message, hint="Give more, or name some: corpus.valid, corpus.test.")
     places = split_groups(range(len(groups)), groups, wanted, labels)
     held = {name: select_examples(train.examples, rows) for name, rows in places.items() if name != "train"}
     splits = {"train": select_examples(train.examples, places["train"], compact_rows), **held}

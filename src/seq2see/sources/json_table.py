@@ -1,4 +1,4 @@
-"""Pairs of texts from JSON Lines: one object a line, with texts under `source` and `target` (or `text` and `label`)."""
+"""Pairs of texts from JSON Lines: each line is an object with the keys `source` and `target`, or `text` and `label`."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from seq2see.sources.tables import ColumnNames, PairCollector, find_columns, fin
 
 
 class _JsonError(Exception):
-    """What is wrong with a line: kind of the finding, column, words, and what to do if the kind's remedy is not it."""
+    """An invalid line: kind of the issue, column, message, and a hint if it differs from that of the kind."""
 
-    def __init__(self, kind: str, column: int, what: str, hint: str = ""):
-        super().__init__(kind, column, what, hint)
-        self.kind, self.column, self.what, self.hint = kind, column, what, hint
+    def __init__(self, kind: str, column: int, message: str, hint: str = ""):
+        super().__init__(kind, column, message, hint)
+        self.kind, self.column, self.message, self.hint = kind, column, message, hint
 
 
 class _NumberLiteral(str):
-    """A number as it is written. As a label it is this text, as in a .csv; where a text belongs, it is a mistake."""
+    """A number as it is written. It is valid as a label, as in a .csv, and an error in place of a text."""
 
     __slots__ = ()
 
 
 def read_jsonl(path: Path, collector: PairCollector) -> None:
-    """One object a line; keys other than the names of the two sides are ignored."""
+    """Add all pairs to the collector; keys other than those of source and target are ignored."""
     for line in read_lines(path, collector.report):
         if not line.is_valid:
             collector.reject()
@@ -36,41 +36,41 @@ def read_jsonl(path: Path, collector: PairCollector) -> None:
         else:
             try:
                 texts, collector.columns = _parse_pair(line, collector.names)
-            except _JsonError as fault:
-                place, hint = line.place(fault.column), _remedy(path, line) or fault.hint
-                collector.report.add_issue(fault.kind, place, fault.what, text=line.text, hint=hint)
+            except _JsonError as error:
+                location, hint = line.location(error.column), _list_hint(path, line) or error.hint
+                collector.report.add_issue(error.kind, location, error.message, text=line.text, hint=hint)
                 collector.reject()
             else:
                 collector.add(texts, (line, line), (0, 0))
 
 
-def _remedy(path: Path, line: Line) -> str:
-    """One list of all objects is a frequent mistake with a short cure; else the kind's own remedy serves."""
+def _list_hint(path: Path, line: Line) -> str:
+    """The hint for a file that is one JSON list, a frequent mistake; else an empty string."""
     is_list = line.number == 1 and line.text.lstrip().startswith("[")
-    return f"Write one object a line: jq -c '.[]' {file_name(path)} > pairs.jsonl" if is_list else ""
+    return f"Write one object per line: jq -c '.[]' {file_name(path)} > pairs.jsonl" if is_list else ""
 
 
 def _parse_pair(line: Line, candidates: tuple[ColumnNames, ...]) -> tuple[tuple[str, str], ColumnNames]:
-    """The two texts, and what they are called."""
-    found = _parse(line.text, f"Write one object a line: {_object_example(candidates[0])}.")
-    if not isinstance(found, dict):
+    """The two texts, and their keys."""
+    record = _parse(line.text, f"Write one object per line: {_object_example(candidates[0])}.")
+    if not isinstance(record, dict):
         hint = f"Write texts in quotes: {_object_example(candidates[0])}."
-        raise _JsonError("wrong type", 1, f"Expected an object, found {_json_type(found)}.", hint)
-    columns = find_columns(found, candidates) or find_source_column(found, candidates) or candidates[0]
+        raise _JsonError("wrong type", 1, f"Expected an object, found {_json_type(record)}.", hint)
+    columns = find_columns(record, candidates) or find_source_column(record, candidates) or candidates[0]
     for key in columns:
-        if key not in found:
+        if key not in record:
             hint = f"Every object needs the keys {' and '.join(columns)}."
             raise _JsonError("missing key", 1, f"The key '{key}' is missing.", hint)
-        if not isinstance(found[key], str) or (isinstance(found[key], _NumberLiteral) and key != "label"):
-            what = f"'{key}' must be a text, but is {_json_type(found[key])}."
+        if not isinstance(record[key], str) or (isinstance(record[key], _NumberLiteral) and key != "label"):
+            message = f"'{key}' must be a text, but is {_json_type(record[key])}."
             hint = f"Write texts in quotes: {_object_example(columns)}."
-            raise _JsonError("wrong type", _column_of(line.text, key), what, hint)
-        _check_text(found[key], key, line)
-    return (str(found[columns[0]]), str(found[columns[1]])), columns
+            raise _JsonError("wrong type", _column_of(line.text, key), message, hint)
+        _check_text(record[key], key, line)
+    return (str(record[columns[0]]), str(record[columns[1]])), columns
 
 
 def _object_example(columns: ColumnNames) -> str:
-    """An object with these two keys."""
+    """An example of an object with these two keys."""
     return f'{{"{columns[0]}": "...", "{columns[1]}": "..."}}'
 
 
@@ -78,8 +78,8 @@ def _parse(text: str, hint: str) -> Any:
     def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         for key, count in Counter(key for key, _ in pairs).items():
             if count > 1:
-                what = f"The key '{escape(key)}' stands there {count} times."
-                raise _JsonError("duplicate key", _column_of(text, key), what)
+                message = f"The key '{escape(key)}' occurs {count} times."
+                raise _JsonError("duplicate key", _column_of(text, key), message)
         return dict(pairs)
 
     try:
@@ -87,25 +87,25 @@ def _parse(text: str, hint: str) -> Any:
             text, object_pairs_hook=without_duplicates, parse_int=_NumberLiteral, parse_float=_NumberLiteral
         )
     except json.JSONDecodeError as error:
-        raise _JsonError("broken JSON", error.pos + 1, f"This is not JSON: {error.msg}.", hint) from None
+        raise _JsonError("invalid JSON", error.pos + 1, f"This is not JSON: {error.msg}.", hint) from None
     except RecursionError:
-        raise _JsonError("broken JSON", 1, "The brackets are nested too deeply.", hint) from None
+        raise _JsonError("invalid JSON", 1, "The brackets are nested too deeply.", hint) from None
 
 
 def _check_text(text: str, key: str, line: Line) -> None:
-    """An escape such as \\u0000 can bring in what the line itself did not hold."""
-    for letter, (kind, what) in FORBIDDEN.items():
+    """Check the characters again: an escape such as \\u0000 can add one that the line itself does not contain."""
+    for letter, (kind, message) in FORBIDDEN.items():
         if letter in text and not is_blank(text):
-            raise _JsonError(kind, _column_of(line.text, key), f"In '{key}': {what}")
+            raise _JsonError(kind, _column_of(line.text, key), f"In '{key}': {message}")
     try:
         text.encode()
     except UnicodeEncodeError:
-        what = f"In '{key}': half of a surrogate pair stands alone, which is not a character."
-        raise _JsonError("lone surrogate", _column_of(line.text, key), what) from None
+        message = f"In '{key}': there is one half of a surrogate pair, which is not a character."
+        raise _JsonError("lone surrogate", _column_of(line.text, key), message) from None
 
 
 def _column_of(text: str, key: str) -> int:
-    """Where the last mention of a key stands: of two equal keys, the one too many."""
+    """The column of the last occurrence of a key: of two equal keys, the duplicate."""
     return text.rfind(json.dumps(key, ensure_ascii=False)) + 1
 
 

@@ -38,7 +38,7 @@ DECIMAL_COMMA = re.compile(r"\s*(-0,\d+|[-+]?\d+,0\d+)\s*")
 class NoisySine(Settings):
     """A sine with noise, sin(0.01 t) + ε, made here: one slow wave, and what no model can know."""
 
-    kind: Literal["waves"] = "waves"
+    kind: Literal["sine"] = "sine"
     size: int = Field(1000, ge=20, le=1_000_000)
     """How many values there are."""
     noise: float = Field(0.2, ge=0)
@@ -99,12 +99,12 @@ def read_column(path: Path, column: str) -> tuple[list[float], DataReport]:
             continue
         report.rejected += 1
         if line.is_valid:  # else it has been said what is wrong with it
-            kind, what = _fault(cells, columns, place)
-            what = "A comma stands where a number has its point." if one_number else what
-            report.add_issue("no number" if one_number else kind, line.place(), what, text=line.text)
+            kind, message = _fault(cells, columns, place)
+            message = "A comma stands where a number has its point." if one_number else message
+            report.add_issue("not a number" if one_number else kind, line.location(), message, text=line.text)
     if not found and report.first_error is None:
-        what, hint = "There is not one number in it.", "Write one number a line."
-        report.add_issue("empty file", Location(report.files[0]), what, hint=hint)
+        message, hint = "There is not one number in it.", "Write one number a line."
+        report.add_issue("empty file", Location(report.files[0]), message, hint=hint)
     report.kept = len(found)
     report.skipped = report.read - report.kept - report.rejected  # blank lines, and the names of the columns
     return found, report
@@ -126,7 +126,7 @@ def _fault(cells: Sequence[str], columns: int, place: int) -> tuple[str, str]:
     if len(cells) > columns:
         return "wrong column count", f"Expected {columns} columns, found {len(cells)}."
     cell = cells[place].strip() if len(cells) == columns else ""
-    return "no number", f"'{cell}' is not a number." if cell else "There is no number in this line."
+    return "not a number", f"'{cell}' is not a number." if cell else "There is no number in this line."
 
 
 def _usual_column_count(rows: Iterable[list[str]]) -> int:

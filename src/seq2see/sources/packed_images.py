@@ -75,8 +75,8 @@ def _content(path: Path, expected: int) -> bytearray:
     return content
 
 
-def _damaged(path: Path, what: str) -> UserError:
-    return UserError(what, location=file_name(path), hint=DOWNLOAD_AGAIN)
+def _damaged(path: Path, message: str) -> UserError:
+    return UserError(message, location=file_name(path), hint=DOWNLOAD_AGAIN)
 
 
 # --- idx: MNIST, Fashion-MNIST, and others in their form ---
@@ -89,7 +89,7 @@ def read_mnist(folder: Path) -> dict[str, PackedImages]:
     """Files such as train-images-idx3-ubyte and train-labels-idx1-ubyte (LeCun, Cortes & Burges 1998)."""
     splits = {}
     for split, stem in SPLIT_STEMS.items():
-        images, labels = (_mnist_file(folder, stem, what) for what in ("images-idx3", "labels-idx1"))
+        images, labels = (_mnist_file(folder, stem, content) for content in ("images-idx3", "labels-idx1"))
         if images is None and labels is None and split != "train":
             continue
         if images is None or labels is None:
@@ -97,15 +97,15 @@ def read_mnist(folder: Path) -> dict[str, PackedImages]:
             raise UserError(f"There is no {missing} (or .gz).", location=file_name(folder), hint="Put it there.")
         pixels, numbers = read_idx(images, 3), read_idx(labels, 1)
         if len(pixels) != len(numbers):
-            what = f"It has {len(numbers):,} labels, but {images.name} has {len(pixels):,} images."
-            raise UserError(what, location=file_name(labels), hint="Take both files from one set.")
+            message = f"It has {len(numbers):,} labels, but {images.name} has {len(pixels):,} images."
+            raise UserError(message, location=file_name(labels), hint="Take both files from one set.")
         splits[split] = PackedImages(pixels[..., None], tuple(map(str, numbers.tolist())), file_name(images))
     return splits
 
 
-def _mnist_file(folder: Path, stem: str, what: str) -> Path | None:
+def _mnist_file(folder: Path, stem: str, content: str) -> Path | None:
     """Some programs write a dot for the second dash when they unpack it."""
-    return _find_file(folder, f"{stem}-{message}-ubyte") or _find_file(folder, f"{stem}-{what.replace('-', '.')}-ubyte")
+    return _find_file(folder, f"{stem}-{content}-ubyte") or _find_file(folder, f"{stem}-{content.replace('-', '.')}-ubyte")
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
@@ -162,16 +162,16 @@ def _cifar_rows(path: Path, classes: int) -> NDArray[np.uint8]:
     count, rest = divmod(len(content), CIFAR_RECORD)
     if rest or not count:
         whole = max(count + bool(rest), 1)
-        what = (
+        message = (
             f"Expected {whole * CIFAR_RECORD:,} bytes ({whole:,} images of {CIFAR_RECORD:,}), found {len(content):,}."
         )
-        raise _damaged(path, what)
+        raise _damaged(path, message)
     rows = np.frombuffer(content, np.uint8).reshape(count, CIFAR_RECORD)
     wrong = np.flatnonzero(rows[:, 0] >= classes)
     if len(wrong):
         first = int(wrong[0])
-        what = f"Image {first:,} has the label {rows[first, 0]}, but there are {classes} classes, counted from 0."
-        raise _damaged(path, what)
+        message = f"Image {first:,} has the label {rows[first, 0]}, but there are {classes} classes, counted from 0."
+        raise _damaged(path, message)
     return rows
 
 

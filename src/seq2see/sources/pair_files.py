@@ -1,7 +1,7 @@
-"""The user's own files, read strictly.
+"""Strict reading of the user's own pairs of texts.
 
-The format follows from the name: `.tsv` and `.txt` (columns between tabs), `.csv`, `.jsonl` and `.json`
-(one object a line); two files are source lines and target lines. Each may be packed as `.gz` or `.xz`.
+The format follows from the suffix: `.tsv` and `.txt` (columns separated by tabs), `.csv`, `.jsonl` and `.json`
+(one object per line); two files are source lines and target lines. Each may be compressed as `.gz` or `.xz`.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ TABLE_READERS: dict[str, Callable[[Path, PairCollector], None]] = {
 
 
 def read_pairs(paths: Sequence[Path], policy: ErrorPolicy | None = None) -> tuple[list[Example], DataReport]:
-    """The pairs of one table or two aligned files, and the report about them; bad data raise `UserError`."""
+    """The pairs of one table or two aligned files, and the data report; invalid data raise `UserError`."""
     examples, report = scan_pairs(paths)
     report.raise_for_errors(policy or ErrorPolicy())
     return examples, report
 
 
 def wrong_file_count(count: int) -> UserError:
-    """Too many files, or none."""
+    """The error for too many files, or none."""
     return UserError(
         f"Pairs are read from one file or two, not from {count}.",
-        hint="Give one table (.tsv, .csv, .jsonl), or source lines and target lines.",
+        hint="Give one table (.tsv, .csv, .jsonl), or two files: source lines and target lines.",
     )
 
 
 def scan_pairs(
     paths: Sequence[Path], report: DataReport | None = None, names: tuple[ColumnNames, ...] = COLUMN_NAMES
 ) -> tuple[list[Example], DataReport]:
-    """The pairs that can be used, and everything there is to say about the files; nothing is judged yet.
+    """The pairs that can be used, and the data report with all issues, without raising an error for them.
 
-    `names` are what the two sides may be called.
+    `names` are the possible names of source and target.
     """
     report = report or DataReport()
     collector = PairCollector(report, names)
@@ -54,9 +54,9 @@ def scan_pairs(
     if len(paths) == 1:
         if suffixes[0] not in TABLE_READERS:
             raise UserError(
-                f"The name does not say which format this is ('{suffixes[0]}').",
+                f"The format is unknown: the file has the suffix '{suffixes[0]}'.",
                 location=str(paths[0]),
-                hint=f"Call it {', '.join(TABLE_READERS)}, or give two files: source lines and target lines.",
+                hint=f"Use one of {', '.join(TABLE_READERS)}, or give two files: source lines and target lines.",
             )
         TABLE_READERS[suffixes[0]](paths[0], collector)
     elif len(paths) == 2:
@@ -65,7 +65,7 @@ def scan_pairs(
                 raise UserError(
                     "Two files are read as source lines and target lines, but this one is a table.",
                     location=str(path),
-                    hint="Give one table, or two files with one text a line.",
+                    hint="Give one table, or two files with one text per line.",
                 )
         read_aligned(paths[0], paths[1], collector)
     else:

@@ -13,7 +13,7 @@ BAR_DELAY = 1.0
 
 
 @contextmanager
-def progress_bar(what: str, total: int, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[int], None]]:
+def progress_bar(description: str, total: int, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[int], None]]:
     """Gives a function to call with how many more are done."""
     bar: Any = None
     began, done = clock(), 0
@@ -22,7 +22,7 @@ def progress_bar(what: str, total: int, clock: Callable[[], float] = time.monoto
         nonlocal bar, done
         done += count
         if bar is None and sys.stderr.isatty() and clock() - began > BAR_DELAY:
-            bar = _bar(what, total)
+            bar = _bar(description, total)
         if bar is not None:
             bar.update(bar.task_ids[0], completed=done)
 
@@ -33,21 +33,21 @@ def progress_bar(what: str, total: int, clock: Callable[[], float] = time.monoto
             bar.stop()
 
 
-def in_batches(what: str, total: int, size: int) -> Iterator[slice]:
+def in_batches(description: str, total: int, size: int) -> Iterator[slice]:
     """A stretch of `size` after the other, the last one shorter, with how far it is."""
-    with progress_bar(what, total) as advance:
+    with progress_bar(description, total) as advance:
         for start in range(0, total, size):
             batch = slice(start, min(start + size, total))
             yield batch
             advance(batch.stop - start)
 
 
-def _bar(what: str, total: int) -> Any:
+def _bar(description: str, total: int) -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    bar.add_task(what, total=total)
+    bar.add_task(description, total=total)
     bar.start()
     return bar

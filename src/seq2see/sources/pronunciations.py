@@ -55,7 +55,7 @@ def read_dictionary(path: Path, report: DataReport) -> Dictionary:
             words.setdefault(spelling, {})[sound] = f"{line.file}:{line.number}"
             report.kept += 1
     if not words and report.first_error is None:
-        report.add_issue("no pairs", Line(str(path), 0, 0, "").place(), "There is not one word in it.")
+        report.add_issue("no examples", Line(str(path), 0, 0, "").location(), "There is not one word in it.")
     return words
 
 
@@ -64,24 +64,24 @@ def _has_error(word: str, phonemes: list[str], line: Line, report: DataReport) -
     if not word or word.startswith(";;;"):
         return False
     if not phonemes:
-        report.add_issue("empty side", line.place(), "The word has no phonemes.", text=line.text)
+        report.add_issue("empty field", line.location(), "The word has no phonemes.", text=line.text)
         return True
     strange = [phoneme for phoneme in phonemes if phoneme not in PHONEMES]
     if strange:
-        report.add_issue("unknown phoneme", line.place(), f"There is no phoneme '{strange[0]}'.", text=line.text)
+        report.add_issue("unknown phoneme", line.location(), f"There is no phoneme '{strange[0]}'.", text=line.text)
     return bool(strange)
 
 
 def _is_ignored(spelling: str, sound: str, words: Dictionary, line: Line, report: DataReport) -> bool:
     """Whether a sound entry is not wanted: digits and accents are too rare to learn, a repetition says nothing."""
     if not SPELLING.fullmatch(spelling):
-        what = f"'{spelling}' has other signs than letters, apostrophes, hyphens and dots."
-        report.add_issue("other signs", line.place(), what, text=line.text)
+        message = f"'{spelling}' has other signs than letters, apostrophes, hyphens and dots."
+        report.add_issue("unsupported characters", line.location(), message, text=line.text)
         return True
     before = words.get(spelling, {}).get(sound)
     if before:
-        what = f"The pronunciation was there before, at {before}."
-        report.add_issue("repeated pronunciation", line.place(), what, text=line.text)
+        message = f"The pronunciation was there before, at {before}."
+        report.add_issue("duplicate pronunciation", line.location(), message, text=line.text)
     return before is not None
 
 
@@ -94,15 +94,15 @@ def split_by_word(words: Dictionary) -> Splits:
     dictionary moves few words.
     """
     if len(words) < 3:
-        what = f"There are {len(words)} different words, and at least 3 are needed: to train, validate and test on."
-        raise UserError(what, hint="Give a larger dictionary.")
+        message = f"There are {len(words)} different words, and at least 3 are needed: to train, validate and test on."
+        raise UserError(message, hint="Give a larger dictionary.")
     order = sorted(words, key=lambda word: (derive_seed(SEED, f"pronunciation split {word}"), word))
     test = set(order[: max(1, min(TEST, len(words) // TEST_SHARE))])
     valid = set(order[-max(1, min(VALID, len(words) // VALID_SHARE)) :])
     splits: Splits = {"train": [], "valid": [], "test": []}
     for word, pronunciations in words.items():
         references = tuple(pronunciations)
-        examples = [Example(word, sound, references=references, place=place) for sound, place in pronunciations.items()]
+        examples = [Example(word, sound, references=references, location=place) for sound, place in pronunciations.items()]
         if word in test or word in valid:
             splits["test" if word in test else "valid"].append(examples[0])
         else:

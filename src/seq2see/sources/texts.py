@@ -65,14 +65,14 @@ class UserTexts(Settings):
         """Refuse what nothing can be learned from, or judged by, however a model reads it."""
         location, size = ", ".join(self.paths), sum(len(text.target) for text in texts)
         if not all(splits.values()):
-            what = f"The text is too short: of {size} characters nothing is left to validate or test on."
+            message = f"The text is too short: of {size} characters nothing is left to validate or test on."
             raise UserError(
-                what, location=location, hint="Give a longer text, or files of their own as corpus.valid and test."
+                message, location=location, hint="Give a longer text, or files of their own as corpus.valid and test."
             )
         letters = set().union(*(text.target for text in texts))
         if len(seen := sorted(letter for letter in letters if not letter.isspace())) < 2:
-            what = f"The text consists of nothing but '{seen[0]}': there is nothing to guess."
-            raise UserError(what, location=location, hint="Give a text of at least two different characters.")
+            message = f"The text consists of nothing but '{seen[0]}': there is nothing to guess."
+            raise UserError(message, location=location, hint="Give a text of at least two different characters.")
 
 
 class PythonLibrary(Settings):
@@ -85,7 +85,7 @@ class PythonLibrary(Settings):
         texts, size = [], 0
         for path in sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py")):
             text = path.read_text(encoding="utf-8", errors="replace")
-            texts.append(Example("", text, place=path.name))
+            texts.append(Example("", text, location=path.name))
             size += len(text)
             if size >= MAX_CHARACTERS:
                 break
@@ -96,7 +96,7 @@ def read_text(path: Path) -> tuple[Example, DataReport]:
     """One file as one text; what cannot be read as text is an error that names its place."""
     text, report = _scan(path)
     report.raise_for_errors(ErrorPolicy())
-    return Example("", text, place=file_name(path)), report
+    return Example("", text, location=file_name(path)), report
 
 
 def _scan(path: Path) -> tuple[str, DataReport]:
@@ -116,8 +116,8 @@ def _scan(path: Path) -> tuple[str, DataReport]:
     report.kept, report.rejected = len(kept), report.read - len(kept)
     text = "".join(kept)
     if not text.strip() and report.first_error is None:
-        what, hint = "There is no text in this file.", "Give a file with text in it."
-        report.add_issue("empty file", Location(report.files[0]), what, hint=hint)
+        message, hint = "There is no text in this file.", "Give a file with text in it."
+        report.add_issue("empty file", Location(report.files[0]), message, hint=hint)
     return text, report
 
 
@@ -166,6 +166,6 @@ def _cut(texts: Sequence[Example], wanted: int) -> tuple[list[Example], list[Exa
         place = last.target.rfind("\n", 0, middle) + 1
         if place == 0 or middle - place > wanted:
             place = middle
-        kept.append(Example("", last.target[:place], place=last.place))
-        held.insert(0, Example("", last.target[place:], place=last.place))
+        kept.append(Example("", last.target[:place], location=last.location))
+        held.insert(0, Example("", last.target[place:], location=last.location))
     return kept, held

@@ -83,7 +83,7 @@ class UserImages(Settings):
 class UserCaptionedImages(UserImages):
     """Your own images with captions: a list of files and what is to be seen in them, or a folder with one in it."""
 
-    kind: Literal["captions"] = "captions"  # type: ignore[assignment]
+    kind: Literal["captioned-images"] = "captioned-images"  # type: ignore[assignment]
 
     def images(self, side: int, channels: int) -> tuple[ImageSplits, list[DataReport]]:
         """Train, valid and test in this size, and a report of everything that was noticed, for each reading."""
@@ -96,13 +96,13 @@ class UserCaptionedImages(UserImages):
     def _check_splits(self, found: ScannedSet) -> None:
         """Captions differ as they like: only images are compared."""
         check_duplicates(found.splits, found.report)
-        found.report.discard_issues("image with two labels")
+        found.report.discard_issues("conflicting labels")
 
 
 class UserCaptionedVideos(UserCaptionedImages):
     """Your own videos with captions: a list of animated images or folders of frames and what happens in them."""
 
-    kind: Literal["videos"] = "videos"  # type: ignore[assignment]
+    kind: Literal["captioned-videos"] = "captioned-videos"  # type: ignore[assignment]
 
     def videos(self, side: int, channels: int, frames: int) -> tuple[ImageSplits, list[DataReport]]:
         """Train, valid and test in this size and in so many frames, and a report for each reading."""

@@ -1,4 +1,4 @@
-"""The user's own files as a corpus of a recipe."""
+"""The user's own pairs of texts, or texts with labels, as a corpus of a recipe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from seq2see.sources.pair_files import read_pairs, scan_pairs
 class UserPairs(Settings):
     """Your own pairs: one table, or two files aligned by line."""
 
-    kind: Literal["files"] = "files"
+    kind: Literal["pairs"] = "pairs"
     paths: tuple[str, ...] = Field(min_length=1, max_length=2)
     """The training pairs: one .tsv, .csv or .jsonl file, or source lines and target lines."""
     valid: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class UserPairs(Settings):
         return self.read()[0]
 
     def read(self) -> tuple[dict[str, list[Example]], list[DataReport]]:
-        """The splits, and a report of everything that was noticed, for each reading."""
+        """The splits, and the data report of each reading."""
         policy = ErrorPolicy(self.on_error, self.max_errors)
         readings = [
             read_pairs([Path(path) for path in paths], policy) if paths else None
@@ -53,9 +53,9 @@ class UserPairs(Settings):
         return hold_out(train or [], valid, test, allow_overlap=allow, labels=self._labels), reports
 
     def check(self) -> list[DataReport]:
-        """A report of each reading, whatever is wrong with the data."""
-        given = (self.paths, self.valid, self.test)
-        readings = [scan_pairs([Path(path) for path in paths]) if paths else None for paths in given]
+        """The data report of each reading, without raising an error for invalid data."""
+        files = (self.paths, self.valid, self.test)
+        readings = [scan_pairs([Path(path) for path in paths]) if paths else None for paths in files]
         reports = [reading[1] for reading in readings if reading]
         for report in reports:
             self._drop_irrelevant_issues(report)
@@ -65,10 +65,10 @@ class UserPairs(Settings):
         return reports
 
     def _drop_irrelevant_issues(self, report: DataReport) -> None:
-        """What is no finding in data of this kind is taken out."""
+        """Remove the issues that do not apply to data of this kind."""
 
     def _labels(self, example: Example) -> Collection[str]:
-        """What can only be learned from examples that have it: in texts, nothing."""
+        """The labels of an example, which hold-out must keep in training; pairs of texts have none."""
         return ()
 
 
@@ -78,7 +78,7 @@ class UserLabeledTexts(UserPairs):
     kind: Literal["labeled"] = "labeled"  # type: ignore[assignment]
 
     def _drop_irrelevant_issues(self, report: DataReport) -> None:
-        """A label is short, whatever its text is."""
+        """A label is short, whatever the length of its text."""
         report.discard_issues("length ratio")
 
     def _labels(self, example: Example) -> Collection[str]:

@@ -74,7 +74,7 @@ def decode_video(path: Path, side: int, channels: int, frames: int) -> tuple[Dec
     )
     issues = dict.fromkeys(kind for each in frames_decoded for kind in each.issues)
     if len(frames_decoded) == 1:
-        issues["one frame only"] = None
+        issues["single frame"] = None
     return replace(frames_decoded[0], pixels=_sample_frames(frames_decoded, frames), issues=tuple(issues)), stored
 
 
@@ -86,10 +86,10 @@ def _from_folder(path: Path, side: int, channels: int, frames: int) -> tuple[lis
     try:
         inside = [each for each in path.iterdir() if has_image_suffix(each) and not each.name.startswith(".")]
     except OSError as error:
-        what = f"The folder cannot be read: {error.strerror}."
-        raise ImageError("unreadable image", what, file_name(path)) from None
+        message = f"The folder cannot be read: {error.strerror}."
+        raise ImageError("unreadable image", message, file_name(path)) from None
     if not inside:
-        raise ImageError("no video", "There is no image in this folder.", file_name(path))
+        raise ImageError("not a video", "There is no image in this folder.", file_name(path))
     files, frames_decoded = sorted(inside, key=_natural_sort_key), []
     places = dict.fromkeys(frame_indices(len(files), frames).tolist()) if len(files) > frames else range(len(files))
     prints = []
@@ -102,7 +102,7 @@ def _from_folder(path: Path, side: int, channels: int, frames: int) -> tuple[lis
 
 def _without_frames_issue(frame: DecodedImage) -> DecodedImage:
     """A frame that is not blamed for having others beside it."""
-    return replace(frame, issues=tuple(each for each in frame.issues if each != "several frames"))
+    return replace(frame, issues=tuple(each for each in frame.issues if each != "multiple frames"))
 
 
 def _natural_sort_key(path: Path) -> list[tuple[int, str]]:
@@ -120,7 +120,7 @@ def _animated(content: bytes, location: str, side: int, channels: int) -> list[D
     try:
         return list(_frames(content, location, side, channels))
     except ImageError as bad:
-        raise (ImageError("no video", bad.what, bad.location) if bad.kind == "no image" else bad) from None
+        raise (ImageError("not a video", bad.message, bad.location) if bad.kind == "not an image" else bad) from None
 
 
 def _frames(content: bytes, location: str, side: int, channels: int) -> Iterator[DecodedImage]:

@@ -1,1 +1,1 @@
-"""How a model learns: objectives, optimizers, schedules, the loop, and checkpoints that survive a kill."""
+"""Training: objectives, optimizers, schedules, the loop, and checkpoints that survive a kill at any moment."""

@@ -1,9 +1,9 @@
-"""Checkpoints that survive a kill at any moment, and damage that is noticed, never loaded.
+"""Checkpoints that survive a kill at any moment; a damaged one is detected and never loaded.
 
-A checkpoint is a folder of plain data, `step-000500/`: one safetensors file for each group of tensors,
-`state.json`, and `MANIFEST.json` with the size and SHA-256 of every file. It is written under a
-temporary name, flushed to the disk, read back, and only then renamed; only then are old ones removed.
-Which one is the newest is found by looking at what is there and checking it, never by trusting a note.
+A checkpoint is a folder of plain data, `step-000500/`: one safetensors file for each group of tensors, `state.json`,
+and `MANIFEST.json` with the size and SHA-256 of every file. It is written under a temporary name, flushed to the disk,
+read back, and only then renamed; after that, old checkpoints are removed. The newest one is found by listing the folder
+and verifying each candidate; no file records it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from seq2see.core.manifests import MANIFEST, file_entry, manifest_bytes, read_ve
 DISK_MARGIN = 1.2
 """A save starts only if the disk has this many times the expected size free."""
 CHUNK_SIZE = 1 << 24
-"""Files are written in pieces of this many bytes."""
+"""Files are written in chunks of this many bytes."""
 STATE, TENSORS = "state.json", ".safetensors"
 DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -41,12 +41,12 @@ _TEMPORARY = re.compile(r"\.tmp-(\d{1,9})-[0-9a-f]+", re.ASCII)
 
 
 class DiskFull(UserError):
-    """There is no room for a checkpoint; earlier ones are untouched, so training may go on."""
+    """The disk has no space for a checkpoint; earlier ones are untouched, so training may continue."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint whose files were all as its manifest says when it was opened."""
+    """A checkpoint whose files matched its manifest when it was opened."""
 
     path: Path
     step: int
@@ -54,11 +54,11 @@ class Checkpoint:
     files: dict[str, dict[str, Any]]
 
     def has(self, name: str) -> bool:
-        """Whether there is such a group of tensors."""
+        """Whether the checkpoint has this group of tensors."""
         return f"{name}{TENSORS}" in self.files
 
     def tensors(self, name: str) -> dict[str, Tensor]:
-        """One group of tensors; the very bytes that are used are checked once more."""
+        """One group of tensors; the bytes are verified again as they are read."""
         if not self.has(name):
             groups = [file.removesuffix(TENSORS) for file in self.files if file.endswith(TENSORS)]
             raise unknown_name("group of tensors", name, groups, location=str(self.path))
@@ -72,8 +72,8 @@ class Checkpoint:
 def save(folder: Path, step: int, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any], keep: int) -> Path:
     """Write the checkpoint of a step, then remove all but the newest `keep` up to this step.
 
-    Whatever goes wrong, and whenever the process is killed, what could be loaded before or the new
-    checkpoint can be loaded afterwards. One process at a time may save into a folder.
+    After any error, and after a kill at any moment, either the previous checkpoint or the new one can be loaded. Only
+    one process at a time may save into a folder.
     """
     if keep < 1:
         raise UserError(f"{keep} checkpoints cannot be kept.", hint="Keep at least one.")
@@ -86,7 +86,7 @@ def save(folder: Path, step: int, tensors: dict[str, dict[str, Tensor]], state: 
             _write_all(temporary, step, tensors, state)
             faults = _inspect(temporary, step)[1]
             if faults:
-                raise UserError(f"The disk did not keep what was written: {faults[0]}.", location=str(folder))
+                raise UserError(f"The disk did not store what was written: {faults[0]}.", location=str(folder))
             _install(temporary, final)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -95,7 +95,7 @@ def save(folder: Path, step: int, tensors: dict[str, dict[str, Tensor]], state: 
 
 
 def newest_checkpoint(folder: Path, log: Callable[[str], None]) -> Checkpoint | None:
-    """The newest checkpoint that is whole, or None; `log` is told of each newer one and its faults."""
+    """The newest intact checkpoint, or None; `log` receives the faults of each newer one."""
     for _, path in list_checkpoints(folder):
         try:
             return load(path)
@@ -105,14 +105,14 @@ def newest_checkpoint(folder: Path, log: Callable[[str], None]) -> Checkpoint | 
 
 
 def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:
-    """Every checkpoint of a folder as (step, path), newest first, whole or not."""
+    """All checkpoints of a folder as (step, path), newest first, intact or not."""
     named = [(_step_of(path), path) for path in folder.glob("step-*")]
     pairs = [(step, path) for step, path in named if step is not None]
     return sorted(pairs, key=lambda pair: (-pair[0], pair[1].name))
 
 
 def load(path: Path) -> Checkpoint:
-    """Open one checkpoint, if it is whole."""
+    """Open one checkpoint; raise an error if it is damaged."""
     step = _step_of(path)
     files, faults = _inspect(path, step)
     if faults or step is None:
@@ -124,12 +124,12 @@ def load(path: Path) -> Checkpoint:
 
 
 def verify(path: Path) -> list[str]:
-    """Everything that is wrong with a checkpoint; nothing is if the list is empty."""
+    """All faults of a checkpoint; an empty list means that it is intact."""
     return _inspect(path, _step_of(path))[1]
 
 
 def _inspect(path: Path, step: int | None) -> tuple[dict[str, Any], list[str]]:
-    """What the manifest says and what is wrong; a checkpoint without its state is no checkpoint."""
+    """The files of the manifest, and all faults; a missing `state.json` is a fault."""
     files, faults = verify_folder(path, step)
     return files, faults if faults or STATE in files else [f"{STATE} is missing"]
 
@@ -140,7 +140,7 @@ def _step_of(path: Path) -> int | None:
 
 
 def _crash_point(name: str) -> None:
-    """A moment at which a save may be killed. Tests put a crash here, at each moment in turn."""
+    """A moment at which a save may be killed. Tests crash here, at each moment in turn."""
 
 
 def _write_all(folder: Path, step: int, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
@@ -157,7 +157,7 @@ def _write_all(folder: Path, step: int, tensors: dict[str, dict[str, Tensor]], s
 
 
 def _write(path: Path, content: bytes) -> dict[str, Any]:
-    """Write a file through to the disk; its entry in the manifest, from the bytes as they are in memory."""
+    """Write a file and flush it to the disk; return its manifest entry, computed from the bytes in memory."""
     _crash_point(f"open {path.name}")
     with path.open("wb") as file:
         for start in range(0, len(content), CHUNK_SIZE):
@@ -169,14 +169,14 @@ def _write(path: Path, content: bytes) -> dict[str, Any]:
 
 
 def _install(temporary: Path, final: Path) -> None:
-    """Give a complete checkpoint its name; another one of the same step stays loadable until then."""
+    """Rename a complete checkpoint to its final name; an older one of the same step stays loadable until then."""
     aside = final.with_name(f"{final.name}.replaced")
     if os.path.lexists(final):
         if verify(final):
-            _remove(final)  # it could not be loaded; one that stands aside could
+            _remove(final)  # it is damaged; a `.replaced` one may be intact
         elif (final / MANIFEST).read_bytes() == (temporary / MANIFEST).read_bytes():
             _remove(aside)
-            return  # the same content to the last bit
+            return  # both have the same content
         else:
             _remove(aside)
             _crash_point(f"move {final.name} aside")
@@ -189,23 +189,23 @@ def _install(temporary: Path, final: Path) -> None:
 
 
 def _rotate(folder: Path, step: int, keep: int) -> None:
-    """Remove the oldest; what claims to be newer than this step is left to whoever wrote it."""
-    there = [(older, path) for older, path in list_checkpoints(folder) if older <= step]
-    kept = sorted({older for older, _ in there})[-keep:]
-    for older, path in reversed(there):
+    """Remove the oldest checkpoints; those with a later step than this one were saved by another run and stay."""
+    saved = [(older, path) for older, path in list_checkpoints(folder) if older <= step]
+    kept = sorted({older for older, _ in saved})[-keep:]
+    for older, path in reversed(saved):
         if older not in kept:
             _remove(path)
 
 
 def _remove(path: Path) -> None:
-    """Take a folder away in one move, then empty it: a kill never leaves half a checkpoint under its name."""
+    """Rename a folder to a temporary name, then delete it: a kill never leaves half a checkpoint under its name."""
     if not os.path.lexists(path):
         return
-    hidden = _temporary_path(path.parent)
+    temporary = _temporary_path(path.parent)
     _crash_point(f"hide {path.name}")
-    path.rename(hidden)
+    path.rename(temporary)
     _crash_point(f"delete {path.name}")
-    _delete(hidden)
+    _delete(temporary)
 
 
 def _delete(path: Path) -> None:
@@ -216,12 +216,12 @@ def _delete(path: Path) -> None:
 
 
 def _temporary_path(folder: Path) -> Path:
-    """A name nobody else uses, that tells whose it is."""
+    """A temporary name that no other process uses; it contains the process id."""
     return folder / f".tmp-{os.getpid()}-{os.urandom(6).hex()}"
 
 
 def _remove_stale(folder: Path) -> None:
-    """Delete what saves of dead processes left behind."""
+    """Delete temporary folders of processes that have ended."""
     for path in folder.glob(".tmp-*"):
         match = _TEMPORARY.fullmatch(path.name)
         if match and not _is_other_process_alive(int(match[1])):
@@ -229,15 +229,15 @@ def _remove_stale(folder: Path) -> None:
             _delete(path)
 
 
-def _is_other_process_alive(number: int) -> bool:
-    if number == os.getpid():
-        return False  # containers give the same number again; this process itself is not saving yet
+def _is_other_process_alive(process_id: int) -> bool:
+    if process_id == os.getpid():
+        return False  # process ids repeat in containers, and this process has no save in progress
     try:
-        os.kill(number, 0)
+        os.kill(process_id, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # somebody else's, and alive
+        pass  # the process belongs to another user and is alive
     return True
 
 
@@ -257,8 +257,8 @@ def _disk_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        what = f"The checkpoint could not be written ({error.strerror or error})."
+        message = f"The checkpoint could not be written ({error.strerror or error})."
         hint = "Earlier checkpoints are untouched."
         if error.errno in DISK_FULL_ERRORS:
-            raise DiskFull(what, location=str(folder), hint=f"Free some space. {hint}") from None
-        raise UserError(what, location=str(folder), hint=hint) from None
+            raise DiskFull(message, location=str(folder), hint=f"Free some space. {hint}") from None
+        raise UserError(message, location=str(folder), hint=hint) from None

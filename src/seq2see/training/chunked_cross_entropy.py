@@ -1,13 +1,13 @@
-"""The loss over a large vocabulary, some tokens at a time.
+"""Cross-entropy over a large vocabulary, computed chunk by chunk.
 
-4,000 tokens with a vocabulary of 32,000 have 128 million scores: half a gigabyte in float32, and as much again
-for their logarithms and for their gradient. But what the scores are good for is known as soon as they are there:
-the gradient of cross-entropy is "what the model thinks minus the answer". So loss and gradients are computed
-together, chunk by chunk, and a chunk's scores give their place to the next chunk's.
+4,000 tokens with a vocabulary of 32,000 have 128 million logits: half a gigabyte in float32, and as much again for
+their log-probabilities and for their gradient. But the gradient of cross-entropy with respect to the logits, softmax
+minus target distribution, is available as soon as the logits are. So loss and gradients are computed together, chunk by
+chunk, and all chunks share one buffer for their logits.
 
-`plain_cross_entropy` and `plain_r_drop` are the definition, on scores that are all there; `chunked_loss` is what
-runs. A test says that they agree, in the loss and in every gradient. On a GPU a kernel of our own does the work of
-`cross_entropy_in_place` (kernels/fused_cross_entropy.py).
+`plain_cross_entropy` and `plain_r_drop` are the definitions, on all logits at once; training runs `chunked_loss`. A
+test compares their losses and all gradients. On a GPU a custom kernel replaces `cross_entropy_in_place`
+(kernels/fused_cross_entropy.py).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from seq2see.core.batch import NOT_ASKED
+from seq2see.core.batch import IGNORE_INDEX
 from seq2see.core.devices import kernels_enabled
 from seq2see.kernels.async_layers import cast_weight
 from seq2see.kernels.async_weight_grad import accumulate_matmul, grad_sink_of
 
 CHUNK_SIZE = {"cpu": 512, "cuda": 16_384}
-"""Hidden vectors whose scores exist at one time: few enough for a CPU's cache, enough to keep a GPU busy."""
+"""Tokens per chunk: few enough for the cache of a CPU, enough to use a GPU fully."""
 
 MAX_VOCAB_WITHOUT_KERNEL = 1024
-"""Up to this vocabulary there are so few scores that compiling a kernel for them would take longer than it saves."""
+"""Up to this vocabulary size no kernel is compiled: compilation would take longer than the kernel saves."""
 
 Logits = Float[Tensor, "token vocab"]
 Labels = Int[Tensor, "token"]
@@ -36,22 +36,22 @@ LabelWeights = Float[Tensor, "token"]
 
 
 def plain_cross_entropy(logits: Logits, labels: Labels, label_smoothing: float) -> Float[Tensor, ""]:
-    """Label-smoothed cross-entropy written out (Szegedy et al. 2016, section 7), summed over the tokens.
+    """Cross-entropy with label smoothing (Szegedy et al. 2016, section 7), summed over the tokens.
 
-    The answer is a distribution: 1 - smoothing on the truth, and smoothing spread over all tokens.
+    The target distribution has 1 - smoothing on the label, and smoothing spread evenly over all tokens.
     """
     log_probabilities = logits - torch.logsumexp(logits, dim=-1, keepdim=True)
-    truth = log_probabilities.gather(-1, labels[:, None]).squeeze(-1)
-    anything = log_probabilities.mean(-1)
-    return -((1 - label_smoothing) * truth + label_smoothing * anything).sum()
+    log_likelihood = log_probabilities.gather(-1, labels[:, None]).squeeze(-1)
+    mean_log_probability = log_probabilities.mean(-1)
+    return -((1 - label_smoothing) * log_likelihood + label_smoothing * mean_log_probability).sum()
 
 
-def plain_r_drop(logits: Logits, others: Logits) -> Float[Tensor, ""]:
-    """(KL(p‖q) + KL(q‖p)) / 2, summed over the tokens: how far apart two passes with different dropout are.
+def plain_r_drop(logits: Logits, second_logits: Logits) -> Float[Tensor, ""]:
+    """(KL(p‖q) + KL(q‖p)) / 2, summed over the tokens, where p and q are two passes with different dropout.
 
     Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks", eq. 2.
     """
-    log_p, log_q = logits.log_softmax(-1), others.log_softmax(-1)
+    log_p, log_q = logits.log_softmax(-1), second_logits.log_softmax(-1)
     p, q = log_p.exp(), log_q.exp()
     return ((p * (log_p - log_q)).sum() + (q * (log_q - log_p)).sum()) / 2
 
@@ -65,10 +65,10 @@ def chunked_loss(
     r_drop: float = 0.0,
     label_weights: LabelWeights | None = None,
 ) -> Float[Tensor, ""]:
-    """The summed loss of scores = hidden weightᵀ + bias: the copies' mean cross-entropy, and their agreement.
+    """The summed loss of logits = hidden weightᵀ + bias: mean cross-entropy of the copies, plus R-Drop.
 
-    There is one copy of each token's vector, or there are two that shall agree. A label that asks nothing counts
-    nowhere and moves nothing; with `label_weights`, the others count by these.
+    `hidden` has one copy of each token, or two for R-Drop. A label `IGNORE_INDEX` has no loss and no gradient; with
+    `label_weights`, each other label has its weight.
     """
     options = (label_smoothing, r_drop, torch.is_grad_enabled())
     loss: Tensor = _ChunkedCrossEntropy.apply(hidden, weight, bias, labels, label_weights, options)
@@ -79,20 +79,21 @@ _unit_gradients: list[Tensor] = []
 
 
 def run_backward(loss: Float[Tensor, ""]) -> None:
-    """`loss.backward()`, whose first slope, a 1, is known by being that very tensor: nobody need multiply by it.
+    """`loss.backward()` with a known initial gradient of 1: `backward` below skips the multiplication by it.
 
-    It arrives at the loss above if nothing follows that, or a sum. Whatever else follows makes another tensor of it.
+    It identifies the tensor itself, which arrives there if the loss is the last operation, or is summed. After any
+    other operation the gradient is another tensor, and `backward` multiplies.
     """
     one = torch.ones_like(loss)
     _unit_gradients.append(one)
     try:
         loss.backward(one)
     finally:
-        _unit_gradients[:] = [other for other in _unit_gradients if other is not one]
+        _unit_gradients[:] = [unit for unit in _unit_gradients if unit is not one]
 
 
 def has_kernel(linear_output: Float[Tensor, "copy token vocab"]) -> bool:
-    """Whether there is a kernel for these, and it pays."""
+    """Whether the fused kernel supports these logits, and is worth its compilation."""
     return (
         kernels_enabled(linear_output.device)
         and linear_output.size(-1) > MAX_VOCAB_WITHOUT_KERNEL
@@ -108,9 +109,9 @@ def cross_entropy_with_gradient(
     r_drop: float,
     label_weights: LabelWeights | None = None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "copy token vocab"]]:
-    """The summed loss of products with the head's matrix, and its gradient by them, in their own number format.
+    """The summed loss for the output of the head's matmul, and its gradient with respect to it, in the same dtype.
 
-    In float32, and on a GPU, it is written over the products.
+    In float32, and on a GPU, the gradient overwrites `linear_output`.
     """
     if has_kernel(linear_output) and label_weights is None:
         from seq2see.kernels.fused_cross_entropy import fused_cross_entropy
@@ -130,34 +131,35 @@ def cross_entropy_in_place(
     r_drop: float,
     label_weights: LabelWeights | None = None,
 ) -> Float[Tensor, ""]:
-    """The summed loss of these scores, which are overwritten by its gradient.
+    """The summed loss of these logits, which are overwritten by their gradient.
 
-    The gradient of the cross-entropy is p - answer. With d = log p - log q, that of KL(p‖q) + KL(q‖p) is
-    p (d - KL(p‖q)) + p - q by the scores of p, and the same with p and q exchanged by those of q. Where nothing
-    is asked, the loss is 0 and so is the gradient. With `label_weights`, a token counts by its share, once and not as two.
+    The gradient of the cross-entropy is p - target. With d = log p - log q, the gradient of KL(p‖q) + KL(q‖p) with
+    respect to the logits of p is p (d - KL(p‖q)) + p - q; exchange p and q for the other. Ignored labels have loss 0
+    and gradient 0. With `label_weights` each token counts with its weight, and R-Drop is not available.
     """
-    label_mask, copies = labels != NOT_ASKED, len(logits)
-    assert label_weights is None or not r_drop, "of tokens that count by shares nobody asks whether they agree"
+    label_mask, copies = labels != IGNORE_INDEX, len(logits)
+    assert label_weights is None or not r_drop, "R-Drop is not available with label weights"
     counts = (label_mask if label_weights is None else label_mask * label_weights)[:, None].to(logits.dtype)
-    places = labels.clamp(min=0)[None, :, None].expand(copies, -1, 1)
-    answer = (1 - label_smoothing) * logits.gather(-1, places) + label_smoothing * logits.mean(-1, keepdim=True)
-    # d but for a constant (the two normalizers), which p - q and d - KL(p‖q) take away again.
-    ahead = logits[0] - logits[1] if r_drop else None
+    indices = labels.clamp(min=0)[None, :, None].expand(copies, -1, 1)
+    expected_logit = (1 - label_smoothing) * logits.gather(-1, indices)
+    expected_logit = expected_logit + label_smoothing * logits.mean(-1, keepdim=True)
+    # d except for a constant (the two normalizers), which cancels in p - q and d - KL(p‖q).
+    logit_difference = logits[0] - logits[1] if r_drop else None
     peak = logits.amax(-1, keepdim=True)
     total = logits.sub_(peak).exp_().sum(-1, keepdim=True)
-    logits *= counts / total  # from here on probabilities, or zeros
+    logits *= counts / total  # from here on probabilities; rows of ignored labels are 0
     normalizer = peak + total.log()
-    loss = ((normalizer - answer) * counts).sum() / copies
+    loss = ((normalizer - expected_logit) * counts).sum() / copies
     r_drop_gradient = None
-    if ahead is not None:
+    if logit_difference is not None:
         p, q = logits
-        apart = p - q
-        loss = loss + r_drop / 2 * ((apart * ahead).sum(-1) * label_mask).sum()
-        for_p = p * (ahead - (p * ahead).sum(-1, keepdim=True)) + apart
-        for_q = q * ((q * ahead).sum(-1, keepdim=True) - ahead) - apart
-        r_drop_gradient = torch.stack([for_p, for_q]).mul_(r_drop / 2)
-    logits.scatter_add_(-1, places, ((label_smoothing - 1) * counts).expand_as(places))
-    if label_smoothing:  # else it would be one more walk over all scores, for nothing
+        difference = p - q
+        loss = loss + r_drop / 2 * ((difference * logit_difference).sum(-1) * label_mask).sum()
+        gradient_p = p * (logit_difference - (p * logit_difference).sum(-1, keepdim=True)) + difference
+        gradient_q = q * ((q * logit_difference).sum(-1, keepdim=True) - logit_difference) - difference
+        r_drop_gradient = torch.stack([gradient_p, gradient_q]).mul_(r_drop / 2)
+    logits.scatter_add_(-1, indices, ((label_smoothing - 1) * counts).expand_as(indices))
+    if label_smoothing:  # without it, skip one pass over all logits
         logits -= label_smoothing / logits.size(-1) * counts
     if r_drop_gradient is not None:
         logits.div_(copies).add_(r_drop_gradient)
@@ -165,7 +167,7 @@ def cross_entropy_in_place(
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
-    """Loss and gradients at once, on the way forward; the way back only hands the gradients out."""
+    """Computes loss and gradients together in the forward pass; the backward pass returns the stored gradients."""
 
     @staticmethod
     def forward(
@@ -177,45 +179,48 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         label_weights: Tensor | None,
         options: tuple[float, float, bool],
     ) -> Tensor:
-        """Walk through the tokens; products run in the number format that autocast asks for, sums in float32."""
+        """Loop over chunks of tokens; matmuls run in the dtype of autocast, sums in float32."""
         label_smoothing, r_drop, needs_grad = options
         device, (copies, tokens, _) = hidden.device.type, hidden.shape
         low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
         size, matrix = CHUNK_SIZE.get(device, CHUNK_SIZE["cuda"]) // copies, cast_weight(weight, low)
         grad_sink = ctx.grad_sink = grad_sink_of(weight) if needs_grad else None
-        by_hidden, by_bias = torch.empty_like(hidden), None if bias is None else torch.zeros_like(bias)
+        grad_hidden, grad_bias = torch.empty_like(hidden), None if bias is None else torch.zeros_like(bias)
         grad_weight = (torch.empty_like if tokens else torch.zeros_like)(weight) if grad_sink is None else None
         loss = torch.zeros((), dtype=torch.promote_types(low, torch.float32), device=hidden.device)
-        # One piece of memory for all chunks: asking the system for it anew costs more than the exponentials.
-        space = torch.empty(copies * min(size, tokens), len(weight), dtype=low, device=hidden.device)
+        # One buffer for the logits of all chunks: allocating it anew takes longer than the exponentials.
+        buffer = torch.empty(copies * min(size, tokens), len(weight), dtype=low, device=hidden.device)
         with torch.autocast(device, enabled=False):
             for start in range(0, tokens, size):
                 if grad_sink is not None:
-                    grad_sink.async_grads.wait()  # what it reads is about to be written over
-                some, vectors = labels[start : start + size], hidden[:, start : start + size].to(low).flatten(0, 1)
-                linear_output = torch.mm(vectors, matrix.mT, out=space[: len(vectors)]).unflatten(0, (copies, -1))
-                parts = None if label_weights is None else label_weights[start : start + size]
-                lost, gradient = cross_entropy_with_gradient(linear_output, bias, some, label_smoothing, r_drop, parts)
-                loss += lost
+                    grad_sink.async_grads.wait()  # the side stream must have read the buffer before it is overwritten
+                chunk_labels = labels[start : start + size]
+                vectors = hidden[:, start : start + size].to(low).flatten(0, 1)
+                linear_output = torch.mm(vectors, matrix.mT, out=buffer[: len(vectors)]).unflatten(0, (copies, -1))
+                chunk_weights = None if label_weights is None else label_weights[start : start + size]
+                chunk_loss, gradient = cross_entropy_with_gradient(
+                    linear_output, bias, chunk_labels, label_smoothing, r_drop, chunk_weights
+                )
+                loss += chunk_loss
                 if needs_grad:
-                    for place, part in zip(by_hidden[:, start : start + size], gradient, strict=True):
-                        accumulate_matmul(place, part, matrix, first=True)
+                    for target, source in zip(grad_hidden[:, start : start + size], gradient, strict=True):
+                        accumulate_matmul(target, source, matrix, first=True)
                     if grad_sink is not None:
                         grad_sink.weight_grad(gradient.flatten(0, 1), vectors)
                     elif grad_weight is not None:
                         accumulate_matmul(grad_weight, gradient.flatten(0, 1).mT, vectors, first=start == 0)
-                    if by_bias is not None:
-                        by_bias += gradient.sum((0, 1))
-        ctx.save_for_backward(by_hidden, grad_weight, by_bias)
+                    if grad_bias is not None:
+                        grad_bias += gradient.sum((0, 1))
+        ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradients found on the way forward, times what follows the loss; nothing does if we begin here."""
-        found = ctx.saved_tensors
-        if not any(gradient is one for one in _unit_gradients):
+        """The gradients of the forward pass, times the gradient of the loss unless that is the known 1."""
+        gradients = ctx.saved_tensors
+        if not any(gradient is unit for unit in _unit_gradients):
             if ctx.grad_sink is not None:
                 ctx.grad_sink.scale(gradient)
-            found = [None if each is None else gradient * each for each in found]
-        return *found, None, None, None
+            gradients = [None if each is None else gradient * each for each in gradients]
+        return *gradients, None, None, None

@@ -1,10 +1,9 @@
-"""A whole optimizer step as one CUDA graph: launched once, not kernel by kernel.
+"""A whole optimizer step as one CUDA graph: one launch, not one launch for each kernel.
 
-A step of a small model is a thousand small kernels, and a GPU finishes each of them faster than Python
-can ask for the next. A CUDA graph records the requests once and repeats them with a single call. What
-it repeats is fixed: the shapes (so there is one graph for each shape of batch, and batches come in few
-shapes) and the addresses (so a batch is copied into the graph's own tensors first). Dropout differs at
-every repetition, because torch hands a graph the seed that is set when it is repeated.
+A step of a small model is a thousand small kernels, and the GPU finishes each of them faster than Python launches the
+next. A CUDA graph captures the launches once and replays them with a single call. Shapes and addresses of a graph are
+fixed. So there is one graph for each shape of batch (batches have few shapes), and a batch is copied into the graph's
+input tensors first. Dropout differs at every replay, because torch passes the current seed to a graph at replay.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from seq2see.core.rows import tensors_of
 
 @dataclass(frozen=True)
 class CapturedGraph:
-    """One recording: the tensors it reads, the graph, and what it writes."""
+    """One captured graph with its input and output tensors."""
 
     inputs: tuple[Any, ...]
     graph: torch.cuda.CUDAGraph
@@ -33,9 +32,9 @@ class CapturedGraph:
 
 
 class GraphedStep:
-    """Calls like the step it was made from: a batch in, figures out; records each new shape when it first comes.
+    """A step as CUDA graphs, with the same call signature; each new shape of inputs is captured at its first call.
 
-    What it gives is valid until the next call. A rehearsal is what surrounds runs that shall leave no trace.
+    The outputs are valid until the next call. `warmup` is the context of the warm-up runs, which must have no effect.
     """
 
     def __init__(
@@ -43,34 +42,34 @@ class GraphedStep:
     ):
         self.step, self.warmup = step, warmup
         self.captured: dict[tuple[tuple[int, ...], ...], CapturedGraph] = {}
-        self.pool = torch.cuda.graph_pool_handle()  # no two graphs run at once, so all share their memory
+        self.pool = torch.cuda.graph_pool_handle()  # graphs run one after another, so all share one memory pool
 
     def __call__(self, *inputs: Batch | Tensor) -> Any:
-        """Take one step."""
+        """Run the step on these inputs."""
         tensors = tensors_of(inputs)
         shape = tuple(tuple(tensor.shape) for tensor in tensors)
         if shape not in self.captured:
             self.captured[shape] = self._capture(inputs)
         captured = self.captured[shape]
-        for mine, theirs in zip(tensors_of(captured.inputs), tensors, strict=True):
-            mine.copy_(theirs, non_blocking=True)
+        for target, source in zip(tensors_of(captured.inputs), tensors, strict=True):
+            target.copy_(source, non_blocking=True)
         captured.graph.replay()
         return captured.outputs
 
     def _capture(self, inputs: tuple[Batch | Tensor, ...]) -> CapturedGraph:
-        own = tuple(each.to(torch.device("cuda")) for each in inputs)
+        static_inputs = tuple(each.to(torch.device("cuda")) for each in inputs)
         with self.warmup():
             with side_stream():
                 for _ in range(WARMUP_RUNS):
-                    self.step(*own)
+                    self.step(*static_inputs)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=self.pool):
-                outputs = self.step(*own)
-        return CapturedGraph(own, graph, outputs)
+                outputs = self.step(*static_inputs)
+        return CapturedGraph(static_inputs, graph, outputs)
 
 
 def compile_blocks(model: nn.Module) -> None:
-    """Let torch.compile fuse the operations of each block of a stack: equal blocks are compiled once."""
+    """Compile each block of a stack with torch.compile, which fuses its operations; equal blocks are compiled once."""
     stacks = [part for part in model.modules() if isinstance(part, nn.ModuleList)]
     for block in [block for stack in stacks for block in stack]:
         block.compile(dynamic=False)

@@ -1,7 +1,8 @@
-"""The training loop: there is only this one.
+"""The training loop. All tasks share this one.
 
-A task brings an objective, a frontend and a head; it never brings a loop. Everything periodic is an
-errand that is handed in from above, so training knows nothing of decoding or metrics.
+`train` is the loop, `Trainer.enqueue` is one optimizer step, and after it come the parts of that step in the order in
+which they run. A task brings an objective, an embedding and a head, but no loop. Everything periodic (evaluation,
+samples) is a callback that the caller passes in, so this package imports neither decoding nor metrics.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from seq2see.core.batch import Batch, ContiguousBatch
-from seq2see.core.devices import autocast, kernels
+from seq2see.core.devices import autocast, use_kernels
 from seq2see.core.errors import UserError
 from seq2see.core.rows import pick_rows
 from seq2see.core.seeds import seed_torch
-from seq2see.kernels.onednn_linear import activate, linear_layers
+from seq2see.kernels.onednn_linear import linear_layers, use_onednn
 from seq2see.models.named_tensors import named_tensors
 from seq2see.training.averaging import NTASGD, ExponentialMovingAverage, update_average
 from seq2see.training.bf16_weights import Bf16Weights
@@ -36,10 +37,62 @@ from seq2see.training.settings import Training
 from seq2see.training.signals import CallbackAborted, Interrupted, StopRequest
 from seq2see.training.truncated_bptt import CarriedState
 
+MAX_PENDING_STEPS = 50
+"""On a GPU, the maximum number of enqueued steps whose metrics have not been fetched."""
+
+Callback = Callable[["Trainer", StopRequest], None]
+"""A function that runs at every evaluation step; a long one raises `CallbackAborted` after a stop request."""
+
+
+def train(
+    trainer: Trainer,
+    batch_at: Callable[[int], Batch],
+    callbacks: Sequence[Callback],
+    save: Callable[[Trainer], None],
+    metrics_logger: MetricsLogger,
+    on_metrics: Callable[[int, dict[str, float]], None],
+) -> None:
+    """Train until all steps are done. Every `evaluate_every` steps, run the callbacks and save.
+
+    A stop request ends training after the current step, with a checkpoint. `batch_at` returns the batch of a step.
+    """
+    max_pending = MAX_PENDING_STEPS if trainer.device.type == "cuda" else 1
+    with StopRequest() as stop:
+        while True:
+            if len(trainer.pending_steps) >= max_pending or trainer.callbacks_due or trainer.done or stop:
+                for step, metrics in trainer.fetch_metrics():
+                    metrics_logger.log(step, **metrics)
+                    on_metrics(step, metrics)
+            if trainer.callbacks_due:
+                _run_callbacks(trainer, callbacks, metrics_logger, stop)
+            if stop or trainer.saving_due:
+                metrics_logger.flush(trainer.step)
+                save(trainer)
+            if stop:
+                raise Interrupted(stop.number, trainer.step)
+            if trainer.done:
+                return
+            trainer.enqueue(batch_at(trainer.step + 1))
+
+
+def _run_callbacks(
+    trainer: Trainer, callbacks: Sequence[Callback], metrics_logger: MetricsLogger, stop: StopRequest
+) -> None:
+    """Run all callbacks or none: if one aborts, its metrics are discarded, and the resumed run repeats all of them."""
+    metrics_logger.flush(trainer.step)
+    try:
+        for callback in callbacks:
+            callback(trainer, stop)
+    except CallbackAborted:
+        metrics_logger.discard()
+    else:
+        trainer.callbacks_done = trainer.step
+    metrics_logger.restart_clock()
+
 
 @dataclass
-class Best:
-    """The best validation loss so far, its weights and running means, and how many evaluations ago it was."""
+class BestEvaluation:
+    """The lowest validation loss, the weights and buffers at that step, and the number of evaluations since then."""
 
     loss: float = math.inf
     evaluations_since: int = 0
@@ -48,126 +101,114 @@ class Best:
 
 @dataclass(frozen=True)
 class PendingStep:
-    """A step on its way: what is known of it already, and where its figures will stand."""
+    """An enqueued step. `metrics` is on the device: loss, gradient norm and number of labels."""
 
     step: int
     learning_rate: float
-    figures: Tensor
+    metrics: Tensor
     indices: Tensor
 
 
 class Trainer:
-    """A model with its optimizer and averages.
+    """A model with its optimizer and its averaged weights.
 
-    `launch` takes one optimizer step. On a GPU it only puts the step in line and returns; `collect` waits
-    for what was launched and gives its figures. `train_step` is both. A step whose loss or gradient is not a
-    number changes no weight, nor does any step launched after it, so nothing is lost by looking late.
+    `enqueue` runs one optimizer step. On a GPU it returns before the step is computed; `fetch_metrics` waits for all
+    enqueued steps and returns their metrics. `train_step` does both. If the loss or the gradient of a step is not
+    finite, neither this step nor any later one changes a weight, so it is safe to check the metrics late.
     """
 
     def __init__(self, model: nn.Module, objective: Objective, settings: Training, device: torch.device):
         self.model: Any = model.to(device)  # a model has `hidden(batch)` and a `head`
         self.objective, self.settings, self.device = objective, settings, device
-        self.weights = dict(model.named_parameters())  # a tied weight is named once
+        self.weights = dict(model.named_parameters())  # a tied weight has one name
         self.optimizer = settings.optimizer.build(self.weights, settings.learning_rate)
-        moving = isinstance(settings.average, ExponentialMovingAverage | NTASGD)
-        self.average = {name: weight.detach().clone() for name, weight in self.weights.items()} if moving else {}
+        averages_steps = isinstance(settings.average, ExponentialMovingAverage | NTASGD)
+        self.average = (
+            {name: weight.detach().clone() for name, weight in self.weights.items()} if averages_steps else {}
+        )
         self.carried_state = CarriedState(model)
-        on_gpu, low = device.type == "cuda", settings.precision == "bf16"
+        on_gpu, in_bf16 = device.type == "cuda", settings.precision == "bf16"
         self.compiled = settings.compile and on_gpu
-        self.bf16_weights = Bf16Weights(model, self.compiled) if on_gpu and low else None
+        self.bf16_weights = Bf16Weights(model, self.compiled) if on_gpu and in_bf16 else None
         if self.bf16_weights and settings.custom_kernels:
             self.optimizer.attach(self.bf16_weights)
-        self.cpu_linears = linear_layers(model) if settings.custom_kernels and not (on_gpu or low) else []
-        self.best = Best()
-        self.validation_losses: dict[int, float] = {}  # validation losses by their step
-        self.average_start = 0  # the first step whose weights a triggered average holds; 0 until then
-        self.step = self.callbacks_done = 0  # the last step, and the last whose errands were done
+        self.cpu_linears = linear_layers(model) if settings.custom_kernels and not (on_gpu or in_bf16) else []
+        self.best = BestEvaluation()
+        self.validation_losses: dict[int, float] = {}  # by step
+        self.average_start = 0  # the first step in the average of NT-ASGD; 0 before averaging starts
+        self.step = 0  # the last step
+        self.callbacks_done = 0  # the last step after which all callbacks ran
         self.pending_steps: list[PendingStep] = []
-        # 1 as soon as a loss or gradient was not a number, and how far the average moves towards the weights
+        # Both are tensors on the device for CUDA graphs. `found_inf` is 1 once a loss or gradient is not finite.
         self.found_inf, self.lerp_weight = torch.zeros((), device=device), torch.zeros((), device=device)
         if self.compiled:
             compile_blocks(self.model)
-        # A step that draws the decoder's inputs runs the model step by step: that cannot be recorded.
-        captured = on_gpu and isinstance(objective.feeding, TeacherForcing)
-        self._run_step = GraphedStep(self._step, self._warmup) if captured else self._step
+        # Scheduled sampling decodes token by token on the way, and a graph cannot capture that.
+        use_graph = on_gpu and isinstance(objective.feeding, TeacherForcing)
+        self._run_step = GraphedStep(self._step, self._warmup) if use_graph else self._step
 
     def train_step(self, batch: Batch) -> dict[str, float]:
-        """One optimizer step on one batch, and its figures."""
-        self.launch(batch)
-        return self.collect()[-1][1]
+        """Run one optimizer step on one batch; return its metrics."""
+        self.enqueue(batch)
+        return self.fetch_metrics()[-1][1]
 
-    def launch(self, batch: Batch) -> None:
-        """One optimizer step on one batch, computed in `accumulate` pieces."""
+    def enqueue(self, batch: Batch) -> None:
+        """Enqueue one optimizer step on one batch."""
         self.step += 1
         self.model.train()
         self.carried_state.allocate(batch)
-        # A short stretch of text speaks for few tokens, so it moves the weights less (Merity et al. 2018, section 4.1).
+        # A shorter segment has fewer tokens, so its learning rate is lower (Merity et al. 2018, section 4.1).
         lr_scale = batch.lr_scale if isinstance(batch, ContiguousBatch) else 1.0
-        learning_rate = (
-            self.settings.learning_rate * self.settings.schedule.factor(self.step, self.settings.steps) * lr_scale
-        )
+        schedule_factor = self.settings.schedule.factor(self.step, self.settings.steps)
+        learning_rate = self.settings.learning_rate * schedule_factor * lr_scale
         self.optimizer.learning_rate.fill_(learning_rate)
         if isinstance(self.settings.average, ExponentialMovingAverage | NTASGD):
             self.lerp_weight.fill_(self.settings.average.lerp_weight(self.step, self.average_start))
         seed_torch(self.settings.seed, "dropout", self.step)
         if self.bf16_weights:
             self.bf16_weights.refresh_if_modified()
-        figures = self._run_step(batch)
-        self.pending_steps.append(PendingStep(self.step, learning_rate, figures.clone(), batch.indices))
+        metrics = self._run_step(batch)
+        self.pending_steps.append(PendingStep(self.step, learning_rate, metrics.clone(), batch.indices))
 
-    def collect(self) -> list[tuple[int, dict[str, float]]]:
-        """Wait for the launched steps; gives the number and the figures of each."""
-        if not self.pending_steps:
-            return []
-        rows = torch.stack([each.figures for each in self.pending_steps]).tolist()
-        pending_steps, self.pending_steps = self.pending_steps, []
-        for each, (loss, norm, _) in zip(pending_steps, rows, strict=True):
-            if not (math.isfinite(loss) and math.isfinite(norm)):
-                raise NonFinite(each.step, loss, norm, each.indices)
-        return [
-            (each.step, {"loss": loss, "learning_rate": each.learning_rate, "grad_norm": norm, "tokens": int(asked)})
-            for each, (loss, norm, asked) in zip(pending_steps, rows, strict=True)
-        ]
-
-    def _step(self, batch: Batch) -> Float[Tensor, "figures"]:
-        """Gradient, clipping, update, average; gives loss, gradient norm and answers asked. Never waits for a GPU."""
+    def _step(self, batch: Batch) -> Float[Tensor, "metrics"]:
+        """Gradient, clipping, update, averaging. Return loss, gradient norm and label count without a GPU sync."""
         batch = self.carried_state.attach_state(batch.to(self.device))
-        asked = batch.asked.sum()
+        label_count = batch.label_mask.sum()
         losses = [self._backward(micro_batch, number) for number, micro_batch in enumerate(self._micro_batches(batch))]
         self.carried_state.commit()
-        loss = torch.stack(losses).sum() / asked
+        loss = torch.stack(losses).sum() / label_count
         gradients = gradients_of(self.weights)
         if self.bf16_weights and self.bf16_weights.gradient is not None:
             gradients.append(self.bf16_weights.gradient)
-        norm, grad_scale = grad_norm_and_scale(gradients, asked, self.settings.max_grad_norm)
+        norm, grad_scale = grad_norm_and_scale(gradients, label_count, self.settings.max_grad_norm)
         self.found_inf.copy_(torch.maximum(self.found_inf, (~(loss + norm).isfinite()).float()))
         self.optimizer.step(grad_scale, self.found_inf)
         self.optimizer.zero_grad()
         if self.average:
             update_average(self.average.values(), self.weights.values(), self.lerp_weight)
-        return torch.stack([loss, norm, asked])
+        return torch.stack([loss, norm, label_count])
 
     def _micro_batches(self, batch: Batch) -> Iterator[Batch]:
-        """The rows of a batch in a few pieces; the same examples whatever their number."""
+        """The rows of a batch in `accumulate` micro-batches, for gradient accumulation."""
         if self.settings.accumulate == 1:
             yield batch
             return
         rows = torch.arange(batch.indices.size(0), device=self.device)
-        for some in rows.tensor_split(self.settings.accumulate):
-            if some.numel():
-                yield pick_rows(batch, some)
+        for chunk in rows.tensor_split(self.settings.accumulate):
+            if chunk.numel():
+                yield pick_rows(batch, chunk)
 
     def _backward(self, micro_batch: Batch, number: int) -> Float[Tensor, ""]:
-        """Add the gradient of one piece; gives its summed loss."""
-        truth = self.objective.feeding.teacher_forcing_ratio(self.step / self.settings.steps)
+        """Forward and backward pass of one micro-batch: accumulate its gradient, return its summed loss."""
+        ratio = self.objective.feeding.teacher_forcing_ratio(self.step / self.settings.steps)
         micro_batch = sample_decoder_inputs(
-            self.model, micro_batch, truth, self.settings.seed, self.step * self.settings.accumulate + number
+            self.model, micro_batch, ratio, self.settings.seed, self.step * self.settings.accumulate + number
         )
         if self.objective.copies == 2:
             micro_batch = repeat_for_r_drop(micro_batch)
         with (
-            kernels(self.settings.custom_kernels),
-            self.bf16_weights.activate() if self.bf16_weights else activate(self.cpu_linears),
+            use_kernels(self.settings.custom_kernels),
+            self.bf16_weights.activate() if self.bf16_weights else use_onednn(self.cpu_linears),
         ):
             with autocast(self.device, self.settings.precision):
                 hidden = self.carried_state.hidden(micro_batch)
@@ -177,7 +218,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def _warmup(self) -> Iterator[None]:
-        """Steps taken in here leave no trace in weights, averages, running means or carried states."""
+        """The context of warm-up runs of a CUDA graph: weights, averages, buffers and carried states do not change."""
         buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
         lerp_weight = self.lerp_weight.clone()
         self.found_inf.fill_(1)
@@ -192,31 +233,65 @@ class Trainer:
                 buffer.copy_(before)
             self.optimizer.zero_grad()
 
+    def fetch_metrics(self) -> list[tuple[int, dict[str, float]]]:
+        """Wait for all pending steps; return the number and the metrics of each."""
+        if not self.pending_steps:
+            return []
+        rows = torch.stack([pending.metrics for pending in self.pending_steps]).tolist()
+        pending_steps, self.pending_steps = self.pending_steps, []
+        for pending, (loss, norm, _) in zip(pending_steps, rows, strict=True):
+            if not (math.isfinite(loss) and math.isfinite(norm)):
+                raise NonFinite(pending.step, loss, norm, pending.indices)
+        return [
+            (
+                pending.step,
+                {"loss": loss, "learning_rate": pending.learning_rate, "grad_norm": norm, "tokens": int(label_count)},
+            )
+            for pending, (loss, norm, label_count) in zip(pending_steps, rows, strict=True)
+        ]
+
+    @property
+    def done(self) -> bool:
+        """Whether training is over: all steps are done, or `patience` evaluations brought no improvement."""
+        return 0 < self.settings.patience <= self.best.evaluations_since or self.step >= self.settings.steps
+
+    def is_evaluation_step(self, step: int) -> bool:
+        """Whether callbacks run after this step: every `evaluate_every` steps, and after the last one."""
+        return step > 0 and (step % self.settings.evaluate_every == 0 or step == self.settings.steps)
+
+    @property
+    def callbacks_due(self) -> bool:
+        """Whether callbacks are to run now: once after every evaluation step."""
+        return self.is_evaluation_step(self.step) and self.callbacks_done != self.step
+
+    @property
+    def saving_due(self) -> bool:
+        """Whether a checkpoint is to be saved now: once the callbacks of this step have run."""
+        return self.step > 0 and self.callbacks_done == self.step
+
     @contextlib.contextmanager
     def evaluation_model(self) -> Iterator[nn.Module]:
-        """The model as it would be used now: with averaged weights if they are kept, and in eval mode."""
-        own = {name: weight.detach().clone() for name, weight in self.weights.items()} if self.average else {}
+        """The model in eval mode, with the averaged weights if there are any."""
+        trained_weights = {name: weight.detach().clone() for name, weight in self.weights.items() if self.average}
         self.load_weights(self.average)
         self.model.eval()
         try:
-            # What is compiled is the step, in its few shapes; for other shapes it would be compiled again.
-            # Elsewhere nothing is, and saying so would import torch's compiler for nothing.
+            # Compiled code serves the few shapes of training batches; other shapes would be compiled again.
+            # Without compilation, `set_stance` would only import torch's compiler.
             with torch.compiler.set_stance("force_eager") if self.compiled else contextlib.nullcontext():
                 yield self.model
         finally:
-            self.load_weights(own)
+            self.load_weights(trained_weights)
             self.model.train()
 
     def load_weights(self, weights: dict[str, Tensor]) -> None:
-        """Overwrite weights of the model, or running means, with these."""
-        unknown = self.model.load_state_dict(weights, strict=False).unexpected_keys
-        assert not unknown, f"the model has no {unknown}"
+        """Overwrite these weights or buffers of the model."""
+        unexpected = self.model.load_state_dict(weights, strict=False).unexpected_keys
+        assert not unexpected, f"the model has no {unexpected}"
 
     def record_validation(self, loss: float) -> None:
-        """Remember the best weights by validation loss, if patience is limited; begin to average if it is time to."""
-        if (
-            self.step in self.validation_losses
-        ):  # measured again, because a stop came before the other errands were done
+        """Store a validation loss; if it is the lowest so far, copy the weights; start NT-ASGD when it is triggered."""
+        if self.step in self.validation_losses:  # a resumed run repeats an evaluation if a later callback was aborted
             return
         self.validation_losses[self.step] = loss
         average = self.settings.average
@@ -225,87 +300,18 @@ class Trainer:
         if not self.settings.patience:
             return
         if loss < self.best.loss:
-            used = named_tensors(self.model) | self.average
-            self.best = Best(loss, 0, {name: tensor.clone() for name, tensor in used.items()})
+            evaluated = named_tensors(self.model) | self.average
+            self.best = BestEvaluation(loss, 0, {name: tensor.clone() for name, tensor in evaluated.items()})
         else:
             self.best.evaluations_since += 1
 
-    @property
-    def done(self) -> bool:
-        """All steps taken, or patience at its end."""
-        return 0 < self.settings.patience <= self.best.evaluations_since or self.step >= self.settings.steps
-
-    @property
-    def callbacks_due(self) -> bool:
-        """At every mark, once."""
-        return self.is_evaluation_step(self.step) and self.callbacks_done != self.step
-
-    def is_evaluation_step(self, step: int) -> bool:
-        """Whether errands belong to this step: every `evaluate_every` steps, and at the end."""
-        return step > 0 and (step % self.settings.evaluate_every == 0 or step == self.settings.steps)
-
-    @property
-    def saving_due(self) -> bool:
-        """After the errands of this step, or at the very end."""
-        return self.step > 0 and self.callbacks_done == self.step
-
 
 class NonFinite(UserError):
-    """The loss or its gradient is not a number any more; the weights were not touched."""
+    """The loss or the gradient is not finite; the weights are those of the last finite step."""
 
     def __init__(self, step: int, loss: float, norm: float, indices: Tensor):
-        self.indices = [index for index in indices.flatten().tolist() if index >= 0]  # -1 only fills a batch up
+        self.indices = [index for index in indices.flatten().tolist() if index >= 0]  # -1 is a padding row
         super().__init__(
-            f"Step {step} gave loss {loss} and gradient norm {norm}; training stopped before the update.",
-            hint="Lower training.learning_rate or training.max_grad_norm, or look at the examples named above.",
+            f"Step {step}: loss {loss}, gradient norm {norm}. Training stopped before the update.",
+            hint="Lower training.learning_rate or training.max_grad_norm, or check the examples named above.",
         )
-
-
-MAX_PENDING_STEPS = 50
-"""On a GPU, steps that may be under way before Python waits for their figures."""
-
-Errand = Callable[[Trainer, StopRequest], None]
-"""Something done every so often; a long one raises `CallbackAborted` when it sees a stop request."""
-
-
-def train(
-    trainer: Trainer,
-    batch_at: Callable[[int], Batch],
-    callbacks: Sequence[Errand],
-    save: Callable[[Trainer], None],
-    metrics_logger: MetricsLogger,
-    on_metrics: Callable[[int, dict[str, float]], None],
-) -> None:
-    """Train to the end; every `evaluate_every` steps run the errands and save. A stop request saves at once."""
-    max_pending = MAX_PENDING_STEPS if trainer.device.type == "cuda" else 1
-    with StopRequest() as stop:
-        while True:
-            if len(trainer.pending_steps) >= max_pending or trainer.callbacks_due or trainer.done or stop:
-                for step, figures in trainer.collect():
-                    metrics_logger.log(step, **figures)
-                    on_metrics(step, figures)
-            if trainer.callbacks_due:
-                _run_callbacks(trainer, callbacks, metrics_logger, stop)
-            if stop or trainer.saving_due:
-                metrics_logger.flush(trainer.step)
-                save(trainer)
-            if stop:
-                raise Interrupted(stop.number, trainer.step)
-            if trainer.done:
-                return
-            trainer.launch(batch_at(trainer.step + 1))
-
-
-def _run_callbacks(
-    trainer: Trainer, callbacks: Sequence[Errand], metrics_logger: MetricsLogger, stop: StopRequest
-) -> None:
-    """All errands or none: what an abandoned one has noted is forgotten, and the resumed run does them again."""
-    metrics_logger.flush(trainer.step)
-    try:
-        for callback in callbacks:
-            callback(trainer, stop)
-    except CallbackAborted:
-        metrics_logger.discard()
-    else:
-        trainer.callbacks_done = trainer.step
-    metrics_logger.restart_clock()

@@ -1,7 +1,7 @@
-"""The run's diary: what was computed at every step, and (apart from it) how long it took.
+"""The metrics log of a run: the metrics of every step, and in a file of its own the training speed.
 
-`metrics.jsonl` holds only what the recipe, the data and the seed decide, so a run that was killed and
-resumed writes the same bytes as one that was not. Wall-clock figures go to `timing.jsonl`.
+`metrics.jsonl` depends only on the recipe, the data and the seed, so a run that was killed and resumed writes the same
+bytes as an uninterrupted one. Wall-clock times go to `timing.jsonl`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from seq2see.core.files import write_bytes
 
 
 class MetricsLogger:
-    """Append-only notes of one run; opened at a step, it forgets what was noted after it."""
+    """Append-only metrics of one run. Opening it at a step deletes all entries of later steps."""
 
     def __init__(self, folder: Path, step: int):
         self.metrics_path, self.timing_path = folder / "metrics.jsonl", folder / "timing.jsonl"
@@ -26,12 +26,12 @@ class MetricsLogger:
             _truncate_after(path, step)
 
     def log(self, step: int, **values: Any) -> None:
-        """Note figures of a step; they reach the file at the next `flush`."""
+        """Log metrics of a step; they are written to the file at the next `flush`."""
         self._pending.append(json.dumps({"step": step, **values}, ensure_ascii=False) + "\n")
         self._tokens += int(values.get("tokens", 0))
 
     def flush(self, step: int) -> None:
-        """Write what is pending, and how fast the steps since the last time were."""
+        """Write the pending metrics, and the speed of the steps since the previous flush."""
         now = time.monotonic()
         seconds = now - self._clock
         _append(self.metrics_path, "".join(self._pending))
@@ -46,16 +46,16 @@ class MetricsLogger:
         self.restart_clock()
 
     def discard(self) -> None:
-        """Drop what is pending."""
+        """Discard the pending metrics."""
         self._pending, self._tokens = [], 0
 
     def restart_clock(self) -> None:
-        """Count the speed of the next steps from now."""
+        """Measure the speed of the next steps from now."""
         self._clock = time.monotonic()
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """All notes of a journal file; an unfinished last line (a kill in mid-write) is passed over."""
+    """All entries of a metrics log; an incomplete last line (of a run that was killed) is skipped."""
     if not path.exists():
         return []
     lines = path.read_bytes().split(b"\n")[:-1]
@@ -70,7 +70,7 @@ def _append(path: Path, text: str) -> None:
 
 
 def _truncate_after(path: Path, step: int) -> None:
-    """Drop notes after `step`: the resumed run will write them again."""
+    """Delete the entries after `step`: the resumed run will write them again."""
     if not path.exists():
         return
     lines = path.read_bytes().split(b"\n")[:-1]

@@ -1,7 +1,7 @@
 """An optimizer as a flat table of named tensors, the form in which checkpoints store it.
 
-What an optimizer remembers of a weight is stored under the name of that weight, `encoder.weight/exp_avg`. Unpacking is
-strict: another kind of optimizer, or a name or shape that differs, is an error.
+The state of a weight is stored under the weight's name, `encoder.weight/exp_avg`. Loading is strict: a different kind
+of optimizer, or a name or shape that differs, is an error.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from seq2see.training.optimizers import Optimizer
 
 
 def optimizer_state_dict(optimizer: Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What an optimizer remembers, by `weight/what`, and which kind it is."""
+    """The state tensors of an optimizer by `weight/state`, and its kind."""
     tensors = {
-        f"{name}/{message}": tensor for what, by_name in optimizer.state.items() for name, tensor in by_name.items()
+        f"{name}/{state}": tensor for state, by_name in optimizer.state.items() for name, tensor in by_name.items()
     }
     return tensors, {"kind": optimizer.kind}
 
 
 def load_optimizer_state_dict(optimizer: Optimizer, tensors: Mapping[str, Tensor], options: Mapping[str, Any]) -> None:
-    """Make an optimizer of the same kind, over the same weights, remember what was packed."""
+    """Load a state into an optimizer of the same kind over the same weights."""
     if options["kind"] != optimizer.kind:
         raise UserError(f"The stored optimizer is {options['kind']}, and the one to restore is {optimizer.kind}.")
-    places, _ = optimizer_state_dict(optimizer)
-    copy_tensors(places, tensors, "memory of the optimizer")
+    state, _ = optimizer_state_dict(optimizer)
+    copy_tensors(state, tensors, "state of the optimizer")

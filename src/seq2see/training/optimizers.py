@@ -1,10 +1,10 @@
-"""The optimizers themselves: how far each weight moves, given its gradient.
+"""The optimizers: the update of each weight, given its gradient.
 
-What they compute stands in their docstrings, one line for each weight; the kernels of torch that they call do the same
-for all weights in one pass. The classes of `torch.optim` call these kernels too, but import torch's compiler first,
-which takes longer than many a training of ours. Nothing here depends on a number that is only known on the device, so a
-CUDA graph can record a step: what changes from step to step (rate, divisor, whether to step at all) is a tensor, and
-what is remembered is there from the beginning and stays where it is.
+The docstrings have the formulas, for one weight; torch's fused kernels compute them for all weights in one pass. The
+classes of `torch.optim` call the same kernels, but import torch's compiler first, which takes longer than many of our
+trainings. No value on the device decides the control flow, so a CUDA graph can capture a step: everything that changes
+from step to step (learning rate, grad scale, whether to skip the step) is a tensor, and the optimizer's state is
+allocated at construction and updated in place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from seq2see.core.devices import TRITON
 from seq2see.training.bf16_weights import Bf16Weights
 
-# Vaswani et al. 2017, section 5.3: a shorter memory of squared gradients than Adam's usual 0.999.
+# Vaswani et al. 2017, section 5.3: a shorter average of squared gradients than with Adam's usual 0.999.
 BETAS, EPSILON = (0.9, 0.98), 1e-9
 
 Scalar = Float[Tensor, ""]
@@ -27,33 +27,33 @@ Scalar = Float[Tensor, ""]
 
 @dataclass(frozen=True)
 class ParameterGroup:
-    """Weights by their names, which shrink alike and move at the same pace: as a share of the rate."""
+    """Parameters by name that share a weight decay and a factor of the learning rate."""
 
     parameters: Mapping[str, nn.Parameter]
     weight_decay: float = 0.0
     lr_scale: float = 1.0
 
     def with_gradients(self) -> dict[str, nn.Parameter]:
-        """Those that have a gradient; a weight that this step did not use is left alone."""
+        """The parameters with a gradient; a weight that this step did not use stays as it is."""
         return {name: weight for name, weight in self.parameters.items() if weight.grad is not None}
 
 
 class Optimizer:
-    """What all optimizers share: groups of weights, a rate, and a memory of every weight."""
+    """The base class: parameter groups, a learning rate, and a state for every weight."""
 
     kind: str
-    """The name under which checkpoints store it; that of its class in `torch.optim` where there is one."""
+    """The name in checkpoints: that of the class in `torch.optim` if there is one."""
 
     def __init__(self, groups: Sequence[ParameterGroup], learning_rate: Scalar):
         self.groups, self.learning_rate = groups, learning_rate
         self.weights = {name: weight for group in groups for name, weight in group.parameters.items()}
-        self.state: dict[str, dict[str, Tensor]] = {}  # what it is, then of which weight
+        self.state: dict[str, dict[str, Tensor]] = {}  # name of the state, then name of the weight
 
     @torch.no_grad()
     def step(self, grad_scale: Scalar, found_inf: Scalar) -> None:
-        """Move all weights along their gradients, each of which is divided by `grad_scale` first.
+        """Update all weights. Gradients are divided by `grad_scale` first.
 
-        Nothing moves, and nothing is remembered, if `found_inf` is 1. That is decided on the device: nobody waits for it.
+        If `found_inf` is 1, neither weights nor state change; the kernels read it on the device, without a GPU sync.
         """
         for group in self.groups:
             weights = group.with_gradients()
@@ -66,26 +66,26 @@ class Optimizer:
         raise NotImplementedError
 
     def attach(self, bf16_weights: Bf16Weights) -> None:
-        """Take the gradients of weights that exist twice as they are, if that is possible."""
+        """Read the gradients of the bf16 copies directly, if the optimizer supports it."""
 
     def _learning_rate(self, group: ParameterGroup) -> Scalar:
         return self.learning_rate if group.lr_scale == 1 else self.learning_rate * group.lr_scale
 
-    def _state_of(self, what: str, weights: Iterable[str]) -> list[Tensor]:
-        remembered = self.state[what]
-        return [remembered[name] for name in weights]
+    def _state_of(self, kind: str, weights: Iterable[str]) -> list[Tensor]:
+        states = self.state[kind]
+        return [states[name] for name in weights]
 
     def zero_grad(self) -> None:
-        """Forget the gradients of all weights."""
+        """Set the gradients of all weights to None."""
         for weight in self.weights.values():
             weight.grad = None
 
 
 class SGDOptimizer(Optimizer):
-    """v ← momentum · v + (g + shrinking · w), then w ← w - rate · v; without momentum v is not kept.
+    """v ← momentum · v + (g + weight_decay · w), then w ← w - lr · v; without momentum v is not stored.
 
-    Polyak 1964, as in Sutskever et al. 2013 (equations 1 and 2) but with the rate outside of v, so that a change of the
-    rate shows at once.
+    Polyak 1964, as in Sutskever et al. 2013 (equations 1 and 2), but the learning rate is outside of v, so that a new
+    learning rate has its full effect at once.
     """
 
     kind = "SGD"
@@ -108,19 +108,19 @@ class SGDOptimizer(Optimizer):
             dampening=0.0,
             nesterov=False,
             maximize=False,
-            is_first_step=False,  # v begins as 0, so the first step is like any other
+            is_first_step=False,  # v is initialized to 0, so the first step needs no special case
             grad_scale=grad_scale,
             found_inf=found_inf,
         )
 
 
 class AdamOptimizer(Optimizer):
-    """Steps of about the rate's own size, whatever the size of a weight's gradients (Kingma & Ba 2015, algorithm 1).
+    """Steps of about the learning rate's size, independent of the gradient's scale (Kingma & Ba 2015, algorithm 1).
 
     t ← t + 1,  m ← β₁ m + (1 - β₁) g,  s ← β₂ s + (1 - β₂) g²
-    w ← w - rate · (m / (1 - β₁ᵗ)) / (√(s / (1 - β₂ᵗ)) + ε)
+    w ← w - lr · (m / (1 - β₁ᵗ)) / (√(s / (1 - β₂ᵗ)) + ε)
 
-    m and s begin as 0, and the divisions by 1 - βᵗ make up for it. If weights shrink, g has shrinking · w in it.
+    m and s start at 0, and the divisions by 1 - βᵗ correct this bias. With weight decay, g includes weight_decay · w.
     """
 
     kind = "Adam"
@@ -133,17 +133,17 @@ class AdamOptimizer(Optimizer):
         self.bf16_weights: Bf16Weights | None = None
 
     def attach(self, bf16_weights: Bf16Weights) -> None:
-        """What is remembered of them lies one after another as they do; all have to move at one pace."""
+        """Keep m and s of the bf16 weights in flat tensors as well; this requires one learning rate for all groups."""
         if not TRITON or any(group.lr_scale != 1 for group in self.groups):
             return
         self.bf16_weights, bf16_weights.fused = bf16_weights, True
-        self.fused = torch.zeros_like(bf16_weights.master), torch.zeros_like(bf16_weights.master)
-        self.state["exp_avg"] |= bf16_weights.unflatten(self.fused[0])
-        self.state["exp_avg_sq"] |= bf16_weights.unflatten(self.fused[1])
+        self.flat_moments = torch.zeros_like(bf16_weights.master), torch.zeros_like(bf16_weights.master)
+        self.state["exp_avg"] |= bf16_weights.unflatten(self.flat_moments[0])
+        self.state["exp_avg_sq"] |= bf16_weights.unflatten(self.flat_moments[1])
 
     @torch.no_grad()
     def step(self, grad_scale: Scalar, found_inf: Scalar) -> None:
-        """Those with a gradient of their own, then all others at once."""
+        """Update weights that have a gradient of their own, then the flat ones in one kernel."""
         super().step(grad_scale, found_inf)
         if self.bf16_weights is None:
             return
@@ -158,16 +158,16 @@ class AdamOptimizer(Optimizer):
         counts = self._state_of("step", bf16_weights.weights)
         torch._foreach_add_(counts, [1 - found_inf] * len(counts))
         weight_decay = max(group.weight_decay for group in self.groups)
-        numbers = (bf16_weights.master, bf16_weights.flat_bf16, gradient, *self.fused)
+        tensors = (bf16_weights.master, bf16_weights.flat_bf16, gradient, *self.flat_moments)
         adamw_step(
-            numbers,
+            tensors,
             (self.learning_rate, grad_scale, found_inf, counts[0]),
             (weight_decay, bf16_weights.matrix_numel),
             (*BETAS, EPSILON),
         )
 
     def zero_grad(self) -> None:
-        """Forget the gradients of all weights."""
+        """Set the gradients of all weights to None."""
         super().zero_grad()
         if self.bf16_weights is not None:
             self.bf16_weights.gradient = None
@@ -175,10 +175,8 @@ class AdamOptimizer(Optimizer):
     def _update(
         self, weights: Mapping[str, nn.Parameter], group: ParameterGroup, grad_scale: Scalar, found_inf: Scalar
     ) -> None:
-        means, squares, counts = (self._state_of(what, weights) for what in ("exp_avg", "exp_avg_sq", "step"))
-        torch._foreach_add_(
-            counts, [1 - found_inf] * len(counts)
-        )  # one for each: a GPU would be asked for a single one
+        means, squares, counts = (self._state_of(kind, weights) for kind in ("exp_avg", "exp_avg_sq", "step"))
+        torch._foreach_add_(counts, [1 - found_inf] * len(counts))  # a list: a single tensor would need a GPU sync
         self.kernel(
             list(weights.values()),
             gradients_of(weights),
@@ -199,10 +197,10 @@ class AdamOptimizer(Optimizer):
 
 
 class AdamWOptimizer(AdamOptimizer):
-    """Adam whose weights shrink apart from their gradients: w ← w - rate · shrinking · w, then Adam's own step.
+    """Adam with decoupled weight decay: w ← w - lr · weight_decay · w, then Adam's own step.
 
-    As a part of g it would be divided by √s, and weights with large gradients would hardly shrink (Loshchilov & Hutter
-    2019, algorithm 2).
+    As a part of g the decay would be divided by √s, and weights with large gradients would hardly shrink (Loshchilov &
+    Hutter 2019, algorithm 2).
     """
 
     kind = "AdamW"
@@ -210,17 +208,17 @@ class AdamWOptimizer(AdamOptimizer):
 
 
 def learning_rate_tensor(weights: Mapping[str, nn.Parameter], learning_rate: float) -> Scalar:
-    """The rate where the weights are: a kernel, and so a CUDA graph, reads it there anew at every step."""
+    """The learning rate as a tensor on the weights' device: kernels, and so CUDA graphs, read it at every step."""
     device = next(iter(weights.values())).device
-    # Kernels of a GPU read float32; on a CPU a rate is as exact as Python's.
+    # Kernels of a GPU read float32; on a CPU float64 keeps the value of Python's float.
     return torch.tensor(learning_rate, dtype=torch.float64 if device.type == "cpu" else torch.float32, device=device)
 
 
 def zeros(weights: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
-    """A 0 for every number of every weight."""
+    """A tensor of zeros for every weight."""
     return {name: torch.zeros_like(weight, requires_grad=False) for name, weight in weights.items()}
 
 
 def gradients_of(weights: Mapping[str, nn.Parameter]) -> list[Tensor]:
-    """The gradients of weights, those that have one."""
+    """The gradients of those weights that have one."""
     return [weight.grad for weight in weights.values() if weight.grad is not None]

@@ -1,8 +1,8 @@
-"""A trainer as a checkpoint, and back: everything a step depends on, and nothing else.
+"""Save a trainer as a checkpoint, and restore it: everything that a step depends on, and nothing else.
 
-Data order, dropout and samples are functions of the seed and the step, so there is no generator to
-store. What is stored beside the weights says what they belong to: resuming with other data or another
-vocabulary is refused.
+Data order, dropout and samples are functions of the seed and the step, so no state of a random generator is stored.
+The fingerprints of data and vocabulary are stored with the weights: resuming with other data or another vocabulary is
+refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from seq2see.core.errors import UserError
 from seq2see.models.named_tensors import load_named_tensors, named_tensors
 from seq2see.training.averaging import CheckpointAverage, average_weights
 from seq2see.training.checkpoints import Checkpoint, list_checkpoints, load, newest_checkpoint, save
-from seq2see.training.loop import Best, Trainer
+from seq2see.training.loop import BestEvaluation, Trainer
 from seq2see.training.optimizer_state import load_optimizer_state_dict, optimizer_state_dict
 
 STATE_KEYS = (
@@ -30,21 +30,21 @@ STATE_KEYS = (
     "optimizer",
     "fingerprints",
 )
-"""What a checkpoint tells beside its tensors."""
+"""The keys of `state.json`."""
 KEPT_CHECKPOINTS = 3
-"""Checkpoints that stay on disk; more if the last few are to be averaged."""
+"""The number of checkpoints that stay on disk; more if the last few are averaged."""
 
 
 def save_trainer(trainer: Trainer, folder: Path, fingerprints: Mapping[str, str]) -> None:
-    """Write a checkpoint of the trainer as it is now."""
-    optimizer, options = optimizer_state_dict(trainer.optimizer)
-    tensors = {"model": named_tensors(trainer.model), "optimizer": optimizer}
+    """Save a checkpoint of the trainer's current state."""
+    optimizer_state, optimizer_options = optimizer_state_dict(trainer.optimizer)
+    tensors = {"model": named_tensors(trainer.model), "optimizer": optimizer_state}
     if trainer.average:
         tensors["average"] = trainer.average
     if trainer.best.weights:
         tensors["best"] = trainer.best.weights
-    if carried := trainer.carried_state.state_dict():
-        tensors["carried_state"] = carried
+    if carried_state := trainer.carried_state.state_dict():
+        tensors["carried_state"] = carried_state
     state = {
         "step": trainer.step,
         "callbacks_done": trainer.callbacks_done,
@@ -52,14 +52,14 @@ def save_trainer(trainer: Trainer, folder: Path, fingerprints: Mapping[str, str]
         "evaluations_since_best": trainer.best.evaluations_since,
         "validation_losses": [*trainer.validation_losses.items()],
         "average_start": trainer.average_start,
-        "optimizer": options,
+        "optimizer": optimizer_options,
         "fingerprints": dict(fingerprints),
     }
     save(folder, trainer.step, tensors, state, keep=max(KEPT_CHECKPOINTS, _averaged_checkpoints(trainer) + 1))
 
 
 def resume(trainer: Trainer, folder: Path, fingerprints: Mapping[str, str], log: Callable[[str], None]) -> bool:
-    """Put the trainer where the newest whole checkpoint left off; False if there is none."""
+    """Restore the trainer from the newest intact checkpoint; return False if there is none."""
     checkpoint = newest_checkpoint(folder, log)
     if checkpoint is None:
         return False
@@ -73,7 +73,7 @@ def resume(trainer: Trainer, folder: Path, fingerprints: Mapping[str, str], log:
             trainer.average[name].copy_(tensor)
     if state["best_loss"] is not None:
         best = {name: tensor.to(trainer.device) for name, tensor in checkpoint.tensors("best").items()}
-        trainer.best = Best(state["best_loss"], state["evaluations_since_best"], best)
+        trainer.best = BestEvaluation(state["best_loss"], state["evaluations_since_best"], best)
     if checkpoint.has("carried_state"):
         trainer.carried_state.load_state_dict(checkpoint.tensors("carried_state"))
     trainer.validation_losses = dict(state["validation_losses"])
@@ -83,13 +83,14 @@ def resume(trainer: Trainer, folder: Path, fingerprints: Mapping[str, str], log:
 
 
 def final_weights(trainer: Trainer, folder: Path) -> dict[str, Tensor]:
-    """The weights that become the model: the best, the averaged or the last ones, as the settings ask."""
+    """The weights of the finished model: the best, the averaged or the last ones, by the settings."""
     if trainer.best.weights:
         return trainer.best.weights
     if trainer.average:
         return trainer.average
     if count := _averaged_checkpoints(trainer):
-        # Only checkpoints of the regular rhythm count: an interrupted run must end like an uninterrupted one.
+        # Only checkpoints of evaluation steps count, so that an interrupted run has the same result as an uninterrupted
+        # one.
         by_step = {step: path for step, path in reversed(list_checkpoints(folder)) if trainer.is_evaluation_step(step)}
         paths = [by_step[step] for step in sorted(by_step)[-count:]]
         models = [load(path).tensors("model") for path in paths]
@@ -103,22 +104,22 @@ def _averaged_checkpoints(trainer: Trainer) -> int:
 
 
 def _check_version(checkpoint: Checkpoint) -> None:
-    """Refuse what an older version wrote, which knew less of what a step depends on."""
+    """Refuse a checkpoint of an older version, whose state lacks keys."""
     missing = [name for name in STATE_KEYS if name not in checkpoint.state]
     if missing:
         raise UserError(
-            f"This checkpoint is of another version of seq2see: it does not tell {', '.join(missing)}.",
+            f"This checkpoint is of another version of seq2see: its state lacks {', '.join(missing)}.",
             location=str(checkpoint.path),
-            hint="Go on with the version that env.json of the run names, or start a new run with --out.",
+            hint="Continue with the version in env.json of the run, or start a new run with --out.",
         )
 
 
 def _check_fingerprints(checkpoint: Checkpoint, fingerprints: Mapping[str, str]) -> None:
     stored = checkpoint.state["fingerprints"]
-    for what, now in fingerprints.items():
-        if stored.get(what) != now:
+    for name, fingerprint in fingerprints.items():
+        if stored.get(name) != fingerprint:
             raise UserError(
-                f"The {what} changed since this run was started, so it cannot be resumed.",
+                f"The {name} changed since this run was started, so it cannot be resumed.",
                 location=str(checkpoint.path),
-                hint=f"Bring the old {what} back, or start a new run with --out.",
+                hint=f"Bring the old {name} back, or start a new run with --out.",
             )

@@ -1,4 +1,4 @@
-"""How the learning rate changes: a factor of the peak rate, as a function of the step alone."""
+"""Learning rate schedules: a factor of the peak learning rate, as a function of the step alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from seq2see.core.settings import Settings
 
 
 class Constant(Settings):
-    """The same rate from the first step to the last."""
+    """A constant learning rate."""
 
     kind: Literal["constant"] = "constant"
 
@@ -21,7 +21,7 @@ class Constant(Settings):
 
 
 class InverseSquareRoot(Settings):
-    """Rise in a straight line, then fall as 1/√step (Vaswani et al. 2017, eq. 3).
+    """Linear warmup, then decay as 1/√step (Vaswani et al. 2017, eq. 3).
 
     The paper writes width^-0.5 · min(step^-0.5, step · warmup^-1.5); the same curve has its peak
     (width · warmup)^-0.5 at step `warmup`, and that peak is `training.learning_rate` here.
@@ -29,22 +29,22 @@ class InverseSquareRoot(Settings):
 
     kind: Literal["inverse-square-root"] = "inverse-square-root"
     warmup: int = Field(4000, ge=1)
-    """Steps until the peak."""
+    """Warmup steps."""
 
     def factor(self, step: int, steps: int) -> float:
-        """The share of the peak rate at this step (the first step is 1)."""
+        """The fraction of the peak learning rate at this step (the first step is 1)."""
         return min(step / self.warmup, math.sqrt(self.warmup / step))
 
 
 class Cosine(Settings):
-    """Rise in a straight line, then fall along half a cosine to zero (Loshchilov & Hutter 2017)."""
+    """Linear warmup, then cosine decay to zero (Loshchilov & Hutter 2017)."""
 
     kind: Literal["cosine"] = "cosine"
     warmup: int = Field(500, ge=1)
-    """Steps until the peak."""
+    """Warmup steps."""
 
     def factor(self, step: int, steps: int) -> float:
-        """The share of the peak rate at this step."""
+        """The fraction of the peak learning rate at this step."""
         if step < self.warmup:
             return step / self.warmup
         progress = (step - self.warmup) / max(1, steps - self.warmup)

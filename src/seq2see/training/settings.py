@@ -1,4 +1,4 @@
-"""How a recipe is trained: every knob of the loop, in one place."""
+"""The settings of training, all in one class."""
 
 from __future__ import annotations
 
@@ -13,34 +13,36 @@ from seq2see.training.schedules import InverseSquareRoot, Schedule
 
 
 class Training(Settings):
-    """The budget (steps of tokens), the rate, and what is done every so often."""
+    """Training: its length, batches and learning rate, the optimizer, and how often to evaluate."""
 
     steps: int = Field(3000, ge=1)
-    """Optimizer steps in all."""
+    """Number of optimizer steps."""
     seed: int = Field(1, ge=0)
-    """Decides initial weights, data order, dropout and samples; the same seed gives the same run."""
+    """Random seed of initial weights, data order, dropout and samples; the same seed repeats the run."""
     learning_rate: float = Field(1e-3, gt=0)
     """Peak learning rate."""
     batch_tokens: int = Field(4096, ge=1)
-    """Tokens in one step, padding included, on the longer of the two sides; of images, how many images."""
-    batches: Literal["buckets", "packed", "streams"] = "buckets"
-    """Texts of like length side by side, end to end (packed; Transformers), or read on (streams; recurrent writers)."""
+    """Tokens per batch, padding included, counted on the longer of source and target; for images see `batch_size`."""
+    batch_size: int = Field(64, ge=1)
+    """Images or videos per batch; for texts and series see `batch_tokens`."""
+    batches: Literal["bucketed", "packed", "contiguous"] = "bucketed"
+    """Bucketed (by length), packed (texts end to end; Transformers), or contiguous (recurrent language models)."""
     max_grad_norm: float = Field(1.0, ge=0)
-    """Gradients longer than this are shortened to it; 0 never shortens."""
+    """Gradient clipping: the maximum norm of the gradient; 0 does not clip."""
     evaluate_every: int = Field(500, ge=1)
     """Steps between two evaluations, samples and checkpoints."""
     accumulate: int = Field(1, ge=1)
-    """Pieces in which a step's batch is computed one after another, to save memory; the gradient is the same."""
+    """Gradient accumulation: each batch is computed in this many micro-batches, to save memory."""
     patience: int = Field(0, ge=0)
-    """Stop after this many evaluations without a better validation loss, and keep the best weights; 0 never stops."""
+    """Early stopping after this many evaluations without a lower validation loss; the best weights are kept; 0: off."""
     optimizer: Annotated[OptimizerSettings, Field(discriminator="kind")] = AdamW()
     schedule: Annotated[Schedule, Field(discriminator="kind")] = InverseSquareRoot()
     average: Annotated[Averaging, Field(discriminator="kind")] = NoAverage()
     init: Literal["xavier", "he", "zero"] = "xavier"
-    """How weight matrices start (zero is there to show that it cannot work)."""
+    """Initialization of weight matrices (zero is a demonstration that zeros cannot work)."""
     precision: Literal["float32", "bf16"] = "float32"
-    """Number format of the large matrix products in training."""
+    """Number format of matrix multiplications in training (mixed precision)."""
     custom_kernels: bool = True
-    """On a GPU in bf16 our own kernels (not worth compiling for a short run), on a CPU in float32 oneDNN's products."""
+    """On a GPU in bf16, custom kernels (compiling them takes a while); on a CPU in float32, oneDNN's linear layers."""
     compile: bool = False
-    """On a GPU, let torch.compile fuse the operations of each block; pays where all batches have one shape (packed)."""
+    """On a GPU, compile each block with torch.compile; worth it if all batches have one shape (packed)."""

@@ -1,7 +1,7 @@
-"""Being asked to stop: finish the step, save, and say how to go on.
+"""Stop requests: finish the current step, save a checkpoint, and print how to resume.
 
-A signal handler only sets a flag; every loop (training, evaluation, decoding) looks at it at its
-boundary. A second signal ends the process at once.
+The signal handler only sets a flag, which every loop (training, evaluation, decoding) checks once per iteration. A
+second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Self
 
 
 class Interrupted(Exception):
-    """Training was asked to stop after `step`; where it is saved, and up to which step, the workbench fills in."""
+    """Training stopped after `step` on a signal. `folder` and `saved_step` of the checkpoint are set by `runs`."""
 
     def __init__(self, number: int, step: int):
         super().__init__(number, step)
@@ -22,15 +22,15 @@ class Interrupted(Exception):
 
 
 class CallbackAborted(Exception):
-    """A long errand saw a stop request and gave up half-way."""
+    """A long callback stopped early because of a stop request."""
 
 
 class StopRequest:
-    """Listens to SIGTERM and Ctrl-C while it is open; `number` is the signal that came, or 0."""
+    """Handles SIGTERM and Ctrl-C while its context is open; `number` is the received signal, or 0."""
 
     def __init__(self) -> None:
         self.number = 0
-        self._before: dict[int, object] = {}
+        self._previous_handlers: dict[int, object] = {}
 
     def __bool__(self) -> bool:
         return self.number != 0
@@ -38,11 +38,11 @@ class StopRequest:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._handle)
+                self._previous_handlers[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _handle(self, number: int, frame: FrameType | None) -> None:

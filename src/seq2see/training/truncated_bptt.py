@@ -1,8 +1,8 @@
-"""What a model remembers from one step of training to the next: the state of its decoder at the end of each stream.
+"""Truncated back-propagation through time: the decoder's state at the end of each row starts the next step.
 
-The state is kept, its gradient is not: a step sends nothing back beyond the beginning of its stretch (truncated
-back-propagation through time). It lies in tensors that stay where they are, so that a CUDA graph finds it; and it is
-part of a checkpoint, so that a resumed run remembers what the uninterrupted one would.
+The state is carried over, its gradient is not: the backward pass ends at the first token of the segment. The state is
+in tensors with fixed addresses, as a CUDA graph requires; and it is part of a checkpoint, so that a resumed run
+continues with the same state.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from seq2see.core.rows import clone_state, tensors_of
 
 
 class CarriedState:
-    """The state between two steps; it is there from the first stretch on, and never for other batches."""
+    """The decoder state between two steps; it exists from the first contiguous batch on, and only for those."""
 
     def __init__(self, model: Any):
         self.model, self.state = model, None
-        self.new_states: list[Any] = []  # the states after each piece of a step
+        self.new_states: list[Any] = []  # the final state of each micro-batch of a step
 
     def allocate(self, batch: Batch) -> None:
-        """Make room for the state of these rows, if there is none yet."""
+        """Allocate the state for the rows of this batch, if there is none yet."""
         if isinstance(batch, ContiguousBatch) and self.state is None:
             self.state = clone_state(self.model.start(None, len(batch.indices), 0))
 
     def attach_state(self, batch: Batch) -> Batch:
-        """The batch, if it is a stretch with the state to read on from: zeros where a stream begins."""
+        """A contiguous batch with its initial state, which is zero where a row is `reset`; other batches unchanged."""
         if not isinstance(batch, ContiguousBatch):
             return batch
         state = clone_state(self.state)
@@ -41,39 +41,39 @@ class CarriedState:
         return replace(batch, state=state)
 
     def hidden(self, micro_batch: Batch) -> Sequences:
-        """The hidden states of a piece of a batch; of a stretch, the state after it is noted."""
+        """The hidden states of a micro-batch; the final state of a contiguous one is stored in `new_states`."""
         if not isinstance(micro_batch, ContiguousBatch):
             return self.model.hidden(micro_batch)
         assert micro_batch.target is not None
-        hidden, after = self.model.step_hidden(micro_batch.target.values, micro_batch.state)
-        self.new_states.append(after)
+        hidden, final_state = self.model.step_hidden(micro_batch.target.values, micro_batch.state)
+        self.new_states.append(final_state)
         return Sequences(hidden, micro_batch.target.lengths)
 
     @torch.no_grad()
     def commit(self) -> None:
-        """Carry on the states that were noted: those of the pieces of one step, in their order."""
+        """Copy the final states of all micro-batches, in their order, to the carried state."""
         parts = zip(*map(tensors_of, self.new_states), strict=True)
-        for mine, found in zip(tensors_of(self.state), parts, strict=False):  # nothing noted, nothing to keep
-            mine.copy_(torch.cat(found))
+        for target, micro_batch_states in zip(tensors_of(self.state), parts, strict=False):  # empty without new states
+            target.copy_(torch.cat(micro_batch_states))
         self.new_states = []
 
     @contextmanager
     def preserve(self) -> Iterator[None]:
-        """Whatever is read in here is forgotten again."""
+        """A context at whose end the state is restored."""
         before = clone_state(self.state)
         try:
             yield
         finally:
-            for mine, kept in zip(tensors_of(self.state), tensors_of(before), strict=True):
-                mine.copy_(kept)
+            for target, saved in zip(tensors_of(self.state), tensors_of(before), strict=True):
+                target.copy_(saved)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The state as named tensors; none if there is no state."""
         return {str(number): tensor for number, tensor in enumerate(tensors_of(self.state))}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Remember what was packed."""
+        """Restore a state from the tensors of `state_dict`."""
         rows = len(tensors["0"])
         self.state = clone_state(self.model.start(None, rows, 0))
-        for number, mine in enumerate(tensors_of(self.state)):
-            mine.copy_(tensors[str(number)])
+        for number, target in enumerate(tensors_of(self.state)):
+            target.copy_(tensors[str(number)])

@@ -1,4 +1,4 @@
-// Where numbers are kept: on large pages, in rows that start at whole registers, and used again.
+// Memory: aligned buffers on large pages, matrices with padded rows, and pools of objects for reuse.
 
 #pragma once
 
@@ -18,8 +18,8 @@
 
 inline int64_t round_up(int64_t number, int64_t step) { return (number + step - 1) / step * step; }
 
-// Memory on large pages where the system has them: 38 million weights would need 9,400 small ones, and
-// looking their addresses up costs as much as reading them.
+// An aligned buffer on large pages where the system has them: 38 million int8 weights would need 9,400 small
+// pages, and translating their addresses would cost as much as reading the weights.
 class AlignedBuffer {
 public:
     AlignedBuffer() = default;
@@ -40,9 +40,9 @@ public:
     ~AlignedBuffer() { std::free(data_); }
 
     static AlignedBuffer zeros(int64_t bytes) {
-        AlignedBuffer memory(bytes);
-        if (bytes > 0) std::memset(memory.data_, 0, bytes);
-        return memory;
+        AlignedBuffer buffer(bytes);
+        if (bytes > 0) std::memset(buffer.data_, 0, bytes);
+        return buffer;
     }
 
     char* data() const { return data_; }
@@ -53,26 +53,26 @@ private:
     char* data_ = nullptr;
 };
 
-// Rows of float vectors, zeros at first. What lies behind a vector up to a whole register stays zero. One more
-// register follows each row, so that rows do not fall on the same lines of the processor's caches.
+// A matrix of float32 rows, initially zero. Each row is padded with zeros to a multiple of a register. One more
+// register follows each row, so that rows do not map to the same lines of the processor's caches.
 class FloatMatrix {
 public:
-    // Make sure that there are so many rows; what they held is lost if there were fewer.
+    // Provides at least `rows` rows. A matrix that grows loses its contents.
     void resize(int64_t rows, int64_t columns) {
         int64_t stride = round_up(columns, LANES) + LANES;
         if (rows <= rows_ && stride == stride_) return;
-        memory_ = AlignedBuffer::zeros(rows * stride * sizeof(float));
+        buffer_ = AlignedBuffer::zeros(rows * stride * sizeof(float));
         rows_ = rows, stride_ = stride;
     }
-    float* row(int64_t number) const { return memory_.floats() + number * stride_; }
+    float* row(int64_t number) const { return buffer_.floats() + number * stride_; }
     int64_t stride() const { return stride_; }
 
 private:
     int64_t rows_ = 0, stride_ = 0;
-    AlignedBuffer memory_;
+    AlignedBuffer buffer_;
 };
 
-// Things that are dear to make, kept for the next who needs one.
+// Expensive objects that are stored for reuse.
 template <class T>
 class ObjectPool {
 public:
@@ -83,17 +83,17 @@ public:
         {
             std::lock_guard<std::mutex> guard(lock_);
             if (!objects_.empty()) {
-                T thing = std::move(objects_.back());
+                T object = std::move(objects_.back());
                 objects_.pop_back();
-                return thing;
+                return object;
             }
         }
         return make();
     }
 
-    void release(T thing) {
+    void release(T object) {
         std::lock_guard<std::mutex> guard(lock_);
-        if (objects_.size() < capacity_) objects_.push_back(std::move(thing));
+        if (objects_.size() < capacity_) objects_.push_back(std::move(object));
     }
 
 private:

@@ -1,7 +1,7 @@
-// One thread's walk through the blocks of an encoder or decoder, in step with the other threads.
+// The forward pass of one thread through the blocks of an encoder or decoder, synchronized with the other threads.
 //
-// Threads split the columns of a product, or heads, or rows. With very few rows each thread keeps the
-// stream for itself, because computing a norm twice is cheaper than waiting for somebody else's.
+// The columns of a linear layer, heads, or rows are divided among the threads. With very few rows each thread has a
+// copy of the residual stream, because computing a norm twice is cheaper than a barrier.
 
 #pragma once
 
@@ -11,41 +11,47 @@
 class ForwardPass {
 public:
     ForwardPass(Model& model, const Stack& stack, Workspace& workspace, WorkShare share, int64_t rows)
-        : stack(stack), workspace(workspace), share(share), precision_(model.precision), thread_pool_(model.thread_pool), rows_(rows),
-          replicated_(rows <= MAX_REPLICATED_ROWS), own_workspace_(workspace.thread_workspaces[replicated_ ? share.thread : 0]),
+        : stack(stack), workspace(workspace), share(share), precision_(model.precision),
+          thread_pool_(model.thread_pool), rows_(rows), replicated_(rows <= MAX_REPLICATED_ROWS),
+          own_workspace_(workspace.thread_workspaces[replicated_ ? share.thread : 0]),
           first_(replicated_ ? 0 : share.first(rows)), end_(replicated_ ? rows : share.end(rows)) {}
 
-    // The stream begins with the tokens' vectors, times √width, plus where they stand.
+    // The residual stream begins with token embedding · √width + position encoding.
     template <class Token, class Position>
     void embed(Token token, Position position) {
         for (int64_t row = first_; row < end_; row++) {
-            const float *vector = stack.table + token(row) * stack.width, *place = position(row);
+            const float *embedding = stack.embeddings + token(row) * stack.width, *encoding = position(row);
             float* to = own_workspace_.stream.row(row);
-            for (int64_t i = 0; i < stack.width; i++) to[i] = vector[i] * stack.scale + place[i];
+            for (int64_t i = 0; i < stack.width; i++) to[i] = embedding[i] * stack.scale + encoding[i];
         }
     }
 
-    // A product of the stream, normalized first in one order of things, as it is in the other.
-    void linear_from_stream(const Norm& norm, const PackedLinear& layer, const FloatMatrix& to, Activation activation = Activation::plain) {
+    // A linear layer applied to the stream: with pre-norm to the normalized stream.
+    void linear_from_stream(const Norm& norm, const PackedLinear& layer, const FloatMatrix& to,
+                            Activation activation = Activation::none) {
         linear(layer, quantize_stream(norm), to.row(0), to.stride(), activation);
     }
 
     void linear_from_matrix(const FloatMatrix& from, const PackedLinear& layer) {
-        linear(layer, quantized(from, layer.inputs()), workspace.sublayer_output.row(0), workspace.sublayer_output.stride());
+        const FloatMatrix& to = workspace.sublayer_output;
+        linear(layer, quantized(from, layer.inputs()), to.row(0), to.stride());
     }
 
-    void linear(const PackedLinear& layer, LinearInput from, float* to, int64_t stride, Activation activation = Activation::plain) {
+    void linear(const PackedLinear& layer, LinearInput from, float* to, int64_t stride,
+                Activation activation = Activation::none) {
         layer.apply(from, rows_, to, stride, activation, share);
         thread_pool_.barrier();
     }
 
+    // The stream as the input of a linear layer; with pre-norm it is normalized first.
     LinearInput quantize_stream(const Norm& norm) {
         if (!stack.norm_first) return quantized(own_workspace_.stream, stack.width);
-        for (int64_t row = first_; row < end_; row++) norm.apply(own_workspace_.stream.row(row), own_workspace_.normalized.row(row));
+        for (int64_t row = first_; row < end_; row++)
+            norm.apply(own_workspace_.stream.row(row), own_workspace_.normalized.row(row));
         return quantized(own_workspace_.normalized, stack.width);
     }
 
-    // What a part of the block answered is added to the stream.
+    // x ← x + f(x): adds the output of a sublayer to the stream; with post-norm, normalizes the sum.
     void add_residual(const Norm& norm) {
         for (int64_t row = first_; row < end_; row++) {
             float *stream = own_workspace_.stream.row(row), *sublayer_output = workspace.sublayer_output.row(row);
@@ -61,24 +67,24 @@ public:
         add_residual(block.feed_forward_norm);
     }
 
-    // Every head of every group of rows looks: `for_each_head(group, where the head's numbers begin)`.
-    template <class Look>
-    void for_each_head(int64_t groups, Look for_each_head) {
+    // Calls `body(group, offset of the head)` for every head of every group of rows.
+    template <class Body>
+    void for_each_head(int64_t groups, Body body) {
         int64_t items = groups * stack.heads;
         for (int64_t item = share.first(items); item < share.end(items); item++)
-            for_each_head(item / stack.heads, item % stack.heads * stack.padded_head_size);
+            body(item / stack.heads, item % stack.heads * stack.padded_head_size);
         thread_pool_.barrier();
     }
 
-    // One head of one row looks, with the query that was projected for it.
+    // Attention of one head of one row; the query is in `workspace.projected`.
     void attend(int64_t row, int64_t offset, const KeyValueView& kv) {
-        // Each thread has weights of its own, even where the rest is shared.
-        ::attend(workspace.projected.row(row) + offset, stack.padded_head_size, 1 / std::sqrt(float(stack.size)), kv,
-                 workspace.thread_workspaces[share.thread].weights.data(), workspace.attention_output.row(row) + offset);
+        // The attention weights are always those of the thread, even where the rest of the workspace is shared.
+        ::attend(workspace.projected.row(row) + offset, stack.padded_head_size, 1 / std::sqrt(float(stack.head_size)),
+                 kv, workspace.thread_workspaces[share.thread].weights.data(), workspace.attention_output.row(row) + offset);
     }
 
-    // Scores become log-probabilities: log softmax(x) = x - max - log Σ exp(x - max). The sum is taken in blocks of
-    // fixed size, so that it is the same to the last bit however many threads take part.
+    // Converts logits to log-probabilities: log softmax(x) = x - max - log Σ exp(x - max). The sum is computed in
+    // blocks of fixed size, so that it is the same to the last bit for any number of threads.
     void log_softmax(float* scores, int64_t columns, float* partial) {
         int64_t blocks = (columns + BLOCK - 1) / BLOCK, items = rows_ * blocks;
         for (int64_t item = share.first(items); item < share.end(items); item++)
@@ -110,9 +116,9 @@ private:
         Lanes total{};
         int64_t i = first;
         for (; i + LANES <= end; i += LANES) total += exponential(load(row + i) - maximum_score);
-        Lanes rest{};
-        std::memcpy(&rest, row + i, (end - i) * sizeof(float));
-        total += keep_first(exponential(rest - maximum_score), end - i);
+        Lanes remainder{};
+        std::memcpy(&remainder, row + i, (end - i) * sizeof(float));
+        total += keep_first(exponential(remainder - maximum_score), end - i);
         result[0] = maximum_score, result[1] = horizontal_sum(total);
     }
 
@@ -124,21 +130,22 @@ private:
         return maximum_score + std::log(total);
     }
 
-    // The vectors of a table as products take them in.
-    LinearInput quantized(const FloatMatrix& table, int64_t size) {
-        const bool plain = precision_ == Precision::float32;  // such vectors are taken in as they are
-        for (int64_t row = first_; row < end_ && !plain; row++)
-            own_workspace_.scales[row] = quantize(precision_, table.row(row), size, reinterpret_cast<char*>(own_workspace_.quantized.row(row)));
+    // The rows of a matrix as the input of a linear layer: converted to bf16 or int8, unchanged in float32.
+    LinearInput quantized(const FloatMatrix& matrix, int64_t size) {
+        const bool is_float32 = precision_ == Precision::float32;
+        for (int64_t row = first_; row < end_ && !is_float32; row++)
+            own_workspace_.scales[row] = quantize(precision_, matrix.row(row), size,
+                                                  reinterpret_cast<char*>(own_workspace_.quantized.row(row)));
         if (!replicated_) thread_pool_.barrier();
-        const FloatMatrix& from = plain ? table : own_workspace_.quantized;
-        const float* scales = plain ? nullptr : own_workspace_.scales.data();
+        const FloatMatrix& from = is_float32 ? matrix : own_workspace_.quantized;
+        const float* scales = is_float32 ? nullptr : own_workspace_.scales.data();
         return {reinterpret_cast<char*>(from.row(0)), from.stride() * int64_t(sizeof(float)), scales};
     }
 
     const Precision precision_;
     ThreadPool& thread_pool_;
     const int64_t rows_;
-    const bool replicated_;  // every thread walks with all rows, at a place of its own
+    const bool replicated_;  // every thread computes all rows in its own workspace
     ThreadWorkspace& own_workspace_;
-    const int64_t first_, end_;  // the rows that this thread tends
+    const int64_t first_, end_;  // the rows of this thread
 };

@@ -1,17 +1,17 @@
-// Matrix products y = x Wᵀ + b, the place where nearly all of the time goes.
+// Linear layers y = x Wᵀ + b: they take nearly all of the time.
 //
-// The weights are packed once. 64 output columns make a panel; within a panel the weights lie in the
-// order in which they are read, 64 bytes (a register) after 64 bytes:
+// The weights are packed once. 64 output columns form a panel; within a panel the weights are stored in
+// the order in which they are read, in units of 64 bytes (one register):
 //
 //     [panel][input group][register 0..3][lane 0..15][input within group]
 //
-// A group is as many inputs as fit into four bytes: 1 float32, 2 bf16 or 4 int8. One instruction then
-// multiplies a register of weights with the same four bytes of x in every lane and adds the result to
-// sixteen running sums, one for each column. A tile is up to six rows by one panel: its 24 registers of
-// sums stay in the processor, and every weight that is fetched is used for all rows of the tile.
+// A group consists of the inputs that fit into four bytes: 1 float32, 2 bf16 or 4 int8. One instruction
+// multiplies a register of weights by the same four bytes of x in every lane and adds the products to
+// sixteen accumulators, one for each column. A tile is up to six rows by one panel: its 24 registers of
+// accumulators stay in the processor, and every weight that is loaded is used for all rows of the tile.
 //
-// Each column's sum runs over the inputs in their order, whatever the tile: a row's result never
-// depends, not even in its last bit, on its neighbors, on the batch, or on the number of threads.
+// The sum of each column adds the inputs in their order in every tile. So the result of a row is the
+// same to the last bit in any batch, next to any other rows, and with any number of threads.
 
 #pragma once
 
@@ -19,14 +19,14 @@
 #include <cmath>
 #include <utility>
 
-#include "memory.hpp"
-#include "team.hpp"
+#include "buffers.hpp"
+#include "thread_pool.hpp"
 
 enum class Precision { float32 = 0, bf16 = 1, int8 = 2 };
 
 constexpr int REGISTERS = 4, PANEL = REGISTERS * LANES, TILE_ROWS = 6;
 
-// How each precision stores a number and adds one register of products to the running sums.
+// For each precision: the stored type of a weight, and how one register of products is added to the accumulators.
 
 struct Float32 {
     using Weight = float;
@@ -39,7 +39,7 @@ struct Float32 {
     }
 };
 
-struct BFloat16 {  // the upper half of a float32: its range, with 8 significant bits
+struct BFloat16 {  // the upper 16 bits of a float32: the same range, 8 significant bits
     using Weight = uint16_t;
     using Sum = Lanes;
     static constexpr int group = 2;
@@ -66,7 +66,7 @@ struct BFloat16 {  // the upper half of a float32: its range, with 8 significant
 struct Int8 {
     using Sum = IntLanes;
 #if defined(__AVX512VNNI__)
-    // The instruction wants inputs without a sign, so 128 is added to each; the product takes it away again.
+    // The instruction needs unsigned inputs, so 128 is added to each; `corrections_` subtracts its effect again.
     using Weight = int8_t;
     using Input = uint8_t;
     static constexpr int group = 4, shift = 128;
@@ -76,7 +76,8 @@ struct Int8 {
         return (Sum)_mm512_dpbusd_epi32((__m512i)sum, _mm512_set1_epi32(four), _mm512_loadu_si512(weights));
     }
 #else
-    // Most processors cannot add up products of bytes, but all can do it with 16 bits. The whole numbers are the same.
+    // Most processors cannot accumulate products of bytes, but all can accumulate products of 16 bits. The resulting
+    // integers are the same.
     using Weight = int16_t;
     using Input = int16_t;
     static constexpr int group = 2, shift = 0;
@@ -87,8 +88,8 @@ struct Int8 {
         std::memcpy(&both, weights, sizeof both);
 #if defined(__AVX2__)
         for (int i = 0; i < 2; i++) {
-            auto stack = reinterpret_cast<__m256i*>(&products) + i;
-            *stack = _mm256_madd_epi16(_mm256_set1_epi32(pair), reinterpret_cast<const __m256i*>(&both)[i]);
+            auto half = reinterpret_cast<__m256i*>(&products) + i;
+            *half = _mm256_madd_epi16(_mm256_set1_epi32(pair), reinterpret_cast<const __m256i*>(&both)[i]);
         }
 #else
         products = (both >> 16) * (pair >> 16) + ((both << 16) >> 16) * int32_t(int16_t(pair));
@@ -98,28 +99,30 @@ struct Int8 {
 #endif
 };
 
-inline uint16_t to_bf16(float number) {  // to the nearest, ties to even
+inline uint16_t to_bf16(float number) {  // round to nearest, ties to even
     uint32_t bits;
     std::memcpy(&bits, &number, sizeof bits);
     if (std::isnan(number)) return 0x7fc0;
     return uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-// Rows of vectors as a product takes them in: plain, rounded to bf16, or as bytes with a scale for each row.
+// The input rows of a linear layer: float32, rounded to bf16, or int8 with a scale for each row.
 struct LinearInput {
     const char* bytes;
-    int64_t stride;  // from row to row, in bytes
+    int64_t stride;  // distance between rows, in bytes
     const float* scales;
-    LinearInput from_row(int64_t first) const { return {bytes + first * stride, stride, scales ? scales + first : nullptr}; }
+    LinearInput from_row(int64_t first) const {
+        return {bytes + first * stride, stride, scales ? scales + first : nullptr};
+    }
 };
 
-enum class Activation { plain, relu };
+enum class Activation { none, relu };
 
 class PackedLinear {
 public:
     PackedLinear() = default;
 
-    // `weight` is (columns, inputs), row first, as in nn.Linear; without `bias` nothing is added.
+    // `weight` is (columns, inputs) in row-major order, as in nn.Linear; `bias` may be null.
     PackedLinear(Precision precision, const float* weight, const float* bias, int64_t columns, int64_t inputs)
         : precision_(precision), columns_(columns), inputs_(inputs) {
         padded_ = round_up(columns, PANEL);
@@ -138,9 +141,9 @@ public:
 
     int64_t inputs() const { return inputs_; }
 
-    // This thread's share of `to = from Wᵀ + b` for some rows.
+    // Computes this thread's share of `to = from Wᵀ + b`.
     void apply(LinearInput from, int64_t rows, float* to, int64_t stride, Activation activation, WorkShare share) const {
-        // As many rows at once as fit beside a panel in the processor's second cache.
+        // A chunk of rows fits into the L2 cache together with one panel.
         int64_t chunk_rows = std::max<int64_t>(TILE_ROWS * 4, (1 << 18) / (from.stride + 1));
         int64_t chunks = std::max<int64_t>(1, (rows + chunk_rows - 1) / chunk_rows), panels = padded_ / PANEL;
         for (int64_t item = share.first(chunks * panels); item < share.end(chunks * panels); item++) {
@@ -159,7 +162,7 @@ private:
     template <class Format>
     int64_t groups() const { return (inputs_ + Format::group - 1) / Format::group; }
 
-    // A scale for each column, such that its largest weight becomes 127.
+    // A scale for each column: its largest absolute weight becomes 127.
     void compute_scales(const float* weight) {
         scales_.assign(padded_, 1.0f);
         for (int64_t column = 0; column < columns_; column++) {
@@ -185,54 +188,56 @@ private:
         }
     }
 
-    // One panel of columns for all rows: tiles of nearly equal height, none above TILE_ROWS.
+    // One panel of columns for all rows, in tiles of nearly equal height, at most TILE_ROWS.
     template <class Format>
     void panel(LinearInput from, int64_t rows, float* to, int64_t stride, Activation activation, int64_t number) const {
         int64_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS;
         for (int64_t i = 0; i < tiles; i++) {
             int64_t first = rows * i / tiles, height = rows * (i + 1) / tiles - first;
-            LinearInput part = from.from_row(first);
+            LinearInput rows_of_tile = from.from_row(first);
             float* output = to + first * stride;
             switch (height) {
-                case 1: tile<Format, 1>(part, output, stride, activation, number); break;
-                case 2: tile<Format, 2>(part, output, stride, activation, number); break;
-                case 3: tile<Format, 3>(part, output, stride, activation, number); break;
-                case 4: tile<Format, 4>(part, output, stride, activation, number); break;
-                case 5: tile<Format, 5>(part, output, stride, activation, number); break;
-                case 6: tile<Format, 6>(part, output, stride, activation, number); break;
+                case 1: tile<Format, 1>(rows_of_tile, output, stride, activation, number); break;
+                case 2: tile<Format, 2>(rows_of_tile, output, stride, activation, number); break;
+                case 3: tile<Format, 3>(rows_of_tile, output, stride, activation, number); break;
+                case 4: tile<Format, 4>(rows_of_tile, output, stride, activation, number); break;
+                case 5: tile<Format, 5>(rows_of_tile, output, stride, activation, number); break;
+                case 6: tile<Format, 6>(rows_of_tile, output, stride, activation, number); break;
             }
         }
     }
 
 #if defined(__AVX512F__)
-    static constexpr int REGISTERS_AT_ONCE = REGISTERS;  // columns of registers whose sums are kept at the same time
+    static constexpr int REGISTERS_AT_ONCE = REGISTERS;  // registers of columns that are accumulated at the same time
 #else
-    static constexpr int REGISTERS_AT_ONCE = 1;  // smaller registers, and fewer of them
+    static constexpr int REGISTERS_AT_ONCE = 1;  // registers are smaller and fewer
 #endif
 
     template <class Format, int HEIGHT>
     void tile(LinearInput from, float* to, int64_t stride, Activation activation, int64_t number) const {
-        for (int side = 0; side < REGISTERS; side += REGISTERS_AT_ONCE) {
+        for (int start = 0; start < REGISTERS; start += REGISTERS_AT_ONCE) {
             typename Format::Sum sums[HEIGHT * REGISTERS_AT_ONCE];
-            const char* weights = packed_.data() + (number * groups<Format>() * PANEL + side * LANES) * 4;
-            accumulate<Format>(from, weights, groups<Format>(), sums, std::make_integer_sequence<int, HEIGHT * REGISTERS_AT_ONCE>());
+            const char* weights = packed_.data() + (number * groups<Format>() * PANEL + start * LANES) * 4;
+            accumulate<Format>(from, weights, groups<Format>(), sums,
+                               std::make_integer_sequence<int, HEIGHT * REGISTERS_AT_ONCE>());
             for (int i = 0; i < HEIGHT * REGISTERS_AT_ONCE; i++) {
-                int64_t row = i / REGISTERS_AT_ONCE, column = number * PANEL + (side + i % REGISTERS_AT_ONCE) * LANES;
+                int64_t row = i / REGISTERS_AT_ONCE, column = number * PANEL + (start + i % REGISTERS_AT_ONCE) * LANES;
                 Lanes result = finalize(sums[i], from.scales ? from.scales[row] : 1.0f, column, activation);
                 write(result, to + row * stride, column);
             }
         }
     }
 
-    // Sum I is the one of row I / AT_ONCE and register I % AT_ONCE. The indices are known when this is compiled
-    // (an expression with `...` is written out for each of them), and nothing else happens in this function, so
-    // that compilers keep all sums in registers: if they do not, it takes twice as long.
+    // Sum I belongs to row I / REGISTERS_AT_ONCE and register I % REGISTERS_AT_ONCE. The indices are compile-time
+    // constants (a fold expression with `...` is expanded for each of them) and the function does nothing else, so
+    // that compilers hold all sums in registers: otherwise it takes twice as long.
     template <class Format, int... I>
     __attribute__((noinline)) static void accumulate(LinearInput from, const char* weights, int64_t groups,
-                                                 typename Format::Sum* results, std::integer_sequence<int, I...>) {
+                                                     typename Format::Sum* results, std::integer_sequence<int, I...>) {
         typename Format::Sum sums[] = {(void(I), typename Format::Sum{})...};
         for (const char* input = from.bytes; groups > 0; groups--, input += 4, weights += PANEL * 4)
-            ((sums[I] = Format::add(sums[I], input + I / REGISTERS_AT_ONCE * from.stride, weights + I % REGISTERS_AT_ONCE * LANES * 4)), ...);
+            ((sums[I] = Format::add(sums[I], input + I / REGISTERS_AT_ONCE * from.stride,
+                                    weights + I % REGISTERS_AT_ONCE * LANES * 4)), ...);
         ((results[I] = sums[I]), ...);
     }
 
@@ -251,7 +256,7 @@ private:
         return activation == Activation::relu ? (result < 0 ? Lanes{} : result) : result;
     }
 
-    // The last panel may be wider than the matrix; where the next row follows at once, it must not be touched.
+    // The last panel may be wider than the matrix. Its surplus columns are not written: there the next row begins.
     void write(Lanes result, float* row, int64_t column) const {
         if (column + LANES <= columns_) return store(row + column, result);
         if (column < columns_) std::memcpy(row + column, &result, (columns_ - column) * sizeof(float));
@@ -264,8 +269,8 @@ private:
     std::vector<int32_t> corrections_;
 };
 
-// Turn one vector into what a product in bf16 or int8 takes in; the padding up to a multiple of sixteen is zero in
-// the vector. Gives the scale, 1 where there is none.
+// Converts one vector to the input of a linear layer in bf16 or int8. The vector is padded with zeros to a multiple of
+// sixteen. Returns the scale, which is 1 for bf16.
 inline float quantize(Precision precision, const float* vector, int64_t size, char* to) {
     int64_t padded = round_up(size, LANES);
     if (precision == Precision::bf16) {
@@ -276,14 +281,14 @@ inline float quantize(Precision precision, const float* vector, int64_t size, ch
     for (int64_t i = 0; i < padded; i += LANES) {
         Lanes numbers = load(vector + i);
         max_abs = maximum(absolute_value(numbers), max_abs);
-        nan_mark += numbers * 0.0f;  // 0, but NaN where a number is none: it must not become an innocent byte
+        nan_mark += numbers * 0.0f;  // 0, but NaN for inf and NaN: without this mark a NaN would become an ordinary int8
     }
     float scale = horizontal_max(max_abs) / 127;
     if (!(scale > 0)) scale = 1;
     for (int64_t i = 0; i < padded; i += LANES) {
-        const Lanes magic = broadcast(12582912.0f);  // rounds to whole numbers, ties to even, as in `exponential`
-        Lanes whole = (load(vector + i) / scale + magic) - magic;
-        IntLanes numbers = __builtin_convertvector(whole, IntLanes) + Int8::shift;
+        const Lanes magic = broadcast(12582912.0f);  // adding it rounds to integers, ties to even, as in `exponential`
+        Lanes rounded = (load(vector + i) / scale + magic) - magic;
+        IntLanes numbers = __builtin_convertvector(rounded, IntLanes) + Int8::shift;
         auto bytes = reinterpret_cast<Int8::Input*>(to) + i;
         for (int lane = 0; lane < LANES; lane++) bytes[lane] = Int8::Input(numbers[lane]);
     }

@@ -1,12 +1,12 @@
-// What a Transformer consists of, as plain numbers: norms, products and tables, in the order they are used.
+// The weights of a Transformer: norms, linear layers and embeddings, in the order in which they are used.
 
 #pragma once
 
 #include <memory>
 
-#include "products.hpp"
+#include "linear.hpp"
 
-// Reads the numbers and the tables that describe a model, in the order in which they were listed.
+// Reads the sizes and the tensors of a model in the order in which native_weights.py lists them.
 struct WeightReader {
     const int64_t* sizes;
     const float* const* tensors;
@@ -14,7 +14,7 @@ struct WeightReader {
     const float* next_tensor() { return *tensors++; }
 };
 
-// Layer norm (Ba et al. 2016, eq. 4), or root-mean-square norm (Zhang & Sennrich 2019), which takes no mean away.
+// LayerNorm (Ba et al. 2016, eq. 4), or RMSNorm (Zhang & Sennrich 2019), which does not subtract the mean.
 class Norm {
 public:
     Norm() = default;
@@ -31,7 +31,7 @@ public:
     }
 
     void apply(const float* from, float* to) const {
-        int64_t padded = weight_.head_size();
+        int64_t padded = weight_.size();
         float mean = 0;
         if (centered_) {
             Lanes sum{};
@@ -40,8 +40,8 @@ public:
         }
         Lanes squares{};
         for (int64_t i = 0; i < padded; i += LANES) {
-            Lanes distance = (load(from + i) - mean) * load(&mask_[i]);  // the padding is no part of the vector
-            squares += distance * distance;
+            Lanes deviation = (load(from + i) - mean) * load(&mask_[i]);  // 0 in the padding
+            squares += deviation * deviation;
         }
         float inverse_std = 1 / std::sqrt(horizontal_sum(squares) / width_ + epsilon_);
         for (int64_t i = 0; i < padded; i += LANES)
@@ -55,7 +55,8 @@ private:
     std::vector<float> weight_, bias_, mask_;
 };
 
-// One block of the encoder (look, think) or of the decoder (look back, look across, think).
+// One block of the encoder (self-attention, feed-forward) or of the decoder (self-attention, cross-attention,
+// feed-forward).
 struct Block {
     Norm self_attention_norm, cross_attention_norm, feed_forward_norm;
     PackedLinear qkv, self_attention_output;
@@ -63,14 +64,14 @@ struct Block {
     PackedLinear fc1, fc2;
 };
 
-// The encoder or the decoder: its tokens' vectors, its blocks, and the norm it ends with.
+// The encoder or the decoder: token embeddings, blocks, and the final norm.
 struct Stack {
     int64_t vocab_size, width, depth, heads, head_size, hidden;
-    int64_t padded_head_size;  // numbers that a head occupies: its size, rounded up to whole registers
-    int64_t attention_width;      // what all heads occupy side by side
-    bool norm_first;    // x + f(norm(x)) (Xiong et al. 2020), or norm(x + f(x)) (Vaswani et al. 2017)
-    const float* next_tensor;
-    float scale;  // of the tokens' vectors: √width
+    int64_t padded_head_size;  // the head size rounded up to whole registers
+    int64_t attention_width;   // the padded heads together
+    bool norm_first;  // pre-norm x + f(norm(x)) (Xiong et al. 2020), or post-norm norm(x + f(x)) (Vaswani et al. 2017)
+    const float* embeddings;
+    float scale;  // of the embeddings: √width
     std::vector<Block> blocks;
     Norm final_norm;
 
@@ -80,10 +81,10 @@ struct Stack {
         norm_first = reader.next_size();
         bool centered = reader.next_size();
         padded_head_size = round_up(head_size, LANES), attention_width = heads * padded_head_size;
-        next_tensor = reader.next_tensor();
-        const float* sizes = reader.next_tensor();
-        scale = sizes[0];
-        float epsilon = sizes[1];
+        embeddings = reader.next_tensor();
+        const float* constants = reader.next_tensor();
+        scale = constants[0];
+        float epsilon = constants[1];
         auto norm = [&] { return Norm(reader, width, centered, epsilon); };
         auto layer = [&](int64_t columns, int64_t inputs) {
             const float *weight = reader.next_tensor(), *bias = reader.next_tensor();
@@ -109,25 +110,25 @@ struct Stack {
     }
 };
 
-// What one thread works with for itself, or all threads together.
+// The buffers of one thread, or of all threads together.
 struct ThreadWorkspace {
     FloatMatrix stream, normalized, quantized;
     std::vector<float> scales, weights;
 };
 
-// The working space of a pass over some rows.
+// The buffers of a forward pass over some rows.
 struct Workspace {
     std::vector<ThreadWorkspace> thread_workspaces;
     FloatMatrix projected, attention_output, sublayer_output, hidden;
 
     void resize(const Stack& stack, int64_t rows, int64_t max_length, int threads) {
         thread_workspaces.resize(threads);
-        for (auto& place : thread_workspaces) {
-            place.stream.resize(rows, stack.width);
-            place.normalized.resize(rows, stack.width);
-            place.quantized.resize(rows, std::max({stack.hidden, stack.attention_width, stack.width}));
-            place.scales.resize(std::max<size_t>(place.scales.head_size(), rows));
-            place.weights.resize(std::max<size_t>(place.weights.head_size(), round_up(max_length, LANES)));
+        for (auto& each : thread_workspaces) {
+            each.stream.resize(rows, stack.width);
+            each.normalized.resize(rows, stack.width);
+            each.quantized.resize(rows, std::max({stack.hidden, stack.attention_width, stack.width}));
+            each.scales.resize(std::max<size_t>(each.scales.size(), rows));
+            each.weights.resize(std::max<size_t>(each.weights.size(), round_up(max_length, LANES)));
         }
         projected.resize(rows, 3 * stack.attention_width);
         attention_output.resize(rows, stack.attention_width);
@@ -141,10 +142,10 @@ struct Model {
     Stack encoder, decoder;
     PackedLinear head;
     ThreadPool thread_pool;
-    std::mutex run_mutex;  // a team does one thing at a time
-    ObjectPool<AlignedBuffer> free_chunks{32};                       // of finished searches, at most 128 MB
+    std::mutex run_mutex;                       // the thread pool runs one function at a time
+    ObjectPool<AlignedBuffer> free_chunks{32};  // chunks of finished searches, at most 128 MB
     ObjectPool<Workspace> encoder_workspaces{2}, decoder_workspaces{2};
-    std::atomic<int> reference_count{1};  // its owner, and every search that still reads its weights
+    std::atomic<int> reference_count{1};  // the owner, and every search that still reads the weights
 
     Model(WeightReader reader, int threads)
         : precision(Precision(reader.next_size())), encoder(reader, precision, 0),
@@ -153,7 +154,7 @@ struct Model {
         head = PackedLinear(precision, weight, bias, decoder.vocab_size, decoder.width);
     }
 
-    // Numbers that one token's keys and values occupy in one block, head after head: key, value. The odd register
-    // at the end keeps tokens from falling on the same lines of the processor's caches.
+    // The number of floats of one token's keys and values in one block; for each head: key, value. The additional
+    // register at the end prevents that tokens map to the same lines of the processor's caches.
     int64_t slot_size() const { return 2 * decoder.attention_width + LANES; }
 };

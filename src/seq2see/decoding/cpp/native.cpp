@@ -1,19 +1,19 @@
-// A whole Transformer encoder-decoder for one purpose: to write target tokens, on a CPU, as fast as it can.
+// A Transformer encoder-decoder for fast inference on a CPU.
 //
-// `native_start` reads the source; `native_step` takes in tokens and gives the scores of the next ones, all
-// in one call. It computes what models/seq2seq.py says, in the same order. What is different:
+// `native_start` encodes the source; `native_step` reads tokens and returns the logits of the next tokens, in
+// one call. The computation and its order are those of models/seq2seq.py, with two differences:
 //
-// - The past is append-only. Every token that was ever stepped gets a slot with its keys and values for
-//   all blocks; a row's past is a list of slot numbers. Beams that change places, or share a past, only
-//   copy lists of numbers.
-// - The source is computed without its padding, and its keys and values are stored once a sentence.
+// - The key-value cache is append-only. Every token gets a slot with its keys and values of all blocks; the
+//   past of a row is a list of slot numbers. Reordering beams, or sharing a past among them, only copies lists
+//   of numbers.
+// - The source is encoded without its padding, and its keys and values are stored once for each sentence.
 
-#include "kept.hpp"
-#include "pass.hpp"
+#include "beam_hypotheses.hpp"
+#include "forward_pass.hpp"
 
 namespace {
 
-// One search: the source's keys and values, and the slots of every token stepped since.
+// The state of one search: the keys and values of the source, and the slots of all tokens read since.
 class KVCache {
 public:
     KVCache(Model& model, const float* positions, int64_t max_length)
@@ -29,9 +29,10 @@ public:
 
     Model& model() { return model_; }
 
-    // Read the source: `tokens` is (rows, times), of which each row's first `lengths` are real. Gives false if there
-    // is no such token or no such length.
-    bool encode_source(const int64_t* tokens, const int64_t* lengths, int64_t rows, int64_t padded_length, const float* positions) {
+    // Encodes the source: `tokens` is (rows, padded_length); the first `lengths[row]` tokens of each row are valid.
+    // Returns false if a token or a length is out of range.
+    bool encode_source(const int64_t* tokens, const int64_t* lengths, int64_t rows, int64_t padded_length,
+                       const float* positions) {
         for (int64_t row = 0; row < rows; row++) {
             if (lengths[row] < 0 || lengths[row] > padded_length) return false;
             for (int64_t i = row * padded_length; i < row * padded_length + lengths[row]; i++)
@@ -41,9 +42,10 @@ public:
         for (int64_t row = 0; row < rows; row++) source_offsets_.push_back(source_offsets_.back() + lengths[row]);
         source_kv_ = AlignedBuffer(source_offsets_.back() * slot_bytes());
         source_addresses_.resize(source_offsets_.back());
-        for (size_t i = 0; i < source_addresses_.size(); i++) source_addresses_[i] = source_kv_.floats() + i * model_.slot();
+        for (size_t i = 0; i < source_addresses_.size(); i++)
+            source_addresses_[i] = source_kv_.floats() + i * model_.slot_size();
         Workspace workspace = model_.encoder_workspaces.acquire([] { return Workspace(); });
-        for (int64_t row = 0; row < rows;) {  // some sentences at a time, so that what is worked on stays near
+        for (int64_t row = 0; row < rows;) {  // a few sentences at a time, so that their buffers stay in the cache
             int64_t end = row + 1;
             while (end < rows && source_offsets_[end + 1] - source_offsets_[row] <= MAX_ENCODED_TOKENS) end++;
             encode(tokens, padded_length, positions, row, end, workspace);
@@ -53,17 +55,19 @@ public:
         return true;
     }
 
-    // Take in `new_tokens` tokens a row: they get slots, which are noted in `slot_table`. Gives what went wrong, or 0.
+    // Reads `new_tokens` tokens of each row and records their slots in `slot_table`. Returns 0 or an error code.
     int step(const int64_t* tokens, int64_t rows, int64_t new_tokens, int32_t* slot_table, float* scores,
              bool probabilities) {
         for (int64_t row = 0; row < rows; row++)
-            if (past(slot_table, row).length + new_tokens > max_length_) return CACHE_FULL;
+            if (slot_row(slot_table, row).length + new_tokens > max_length_) return CACHE_FULL;
         for (int64_t i = 0; i < rows * new_tokens; i++)
             if (tokens[i] < 0 || tokens[i] >= model_.decoder.vocab_size) return NO_SUCH_TOKEN;
         if (rows * new_tokens == 0) return 0;
-        // All memory is there before the first thread begins: what fails in a thread could not be caught.
-        workspace_.resize(model_.decoder, rows * new_tokens, std::max(max_length_, longest_source()), model_.thread_pool.threads());
-        partial_sums_.resize(probabilities ? ForwardPass::partial_sums(rows * new_tokens, model_.decoder.vocab_size) : 0);
+        // All memory is allocated before the threads start: an exception in a worker could not be caught.
+        workspace_.resize(model_.decoder, rows * new_tokens, std::max(max_length_, longest_source()),
+                          model_.thread_pool.threads());
+        int64_t sums = ForwardPass::partial_sums(rows * new_tokens, model_.decoder.vocab_size);
+        partial_sums_.resize(probabilities ? sums : 0);
         StepInput input{tokens, rows, new_tokens, {}, {}, {}};
         assign_slots(input, slot_table);
         model_.thread_pool.run([&](WorkShare share) { decode(input, share, scores); });
@@ -77,41 +81,41 @@ public:
 private:
     static constexpr int64_t MAX_ENCODED_TOKENS = 256, CHUNK = 1 << 22;
 
-    // A row of the table that the other side keeps: beams that move only permute such rows.
+    // A row of the slot table, which Python owns: reordering beams permutes its rows.
     struct SlotRow {
-        int32_t &length, &source;  // how many tokens the row has taken in, and which sentence it writes about
-        int32_t* slots;           // the slots of those tokens
+        int32_t &length, &source;  // the number of cached tokens of the row, and the index of its source sentence
+        int32_t* slots;            // the slots of those tokens
     };
-    SlotRow past(int32_t* slot_table, int64_t row) const {
-        int32_t* start = slot_table + row * (2 + max_length_);
-        return {start[0], start[1], start + 2};
+    SlotRow slot_row(int32_t* slot_table, int64_t row) const {
+        int32_t* entries = slot_table + row * (2 + max_length_);
+        return {entries[0], entries[1], entries + 2};
     }
 
     struct StepInput {
         const int64_t* tokens;
         int64_t rows, count;
-        std::vector<const float*> past;  // the places of every row's tokens, old and new, row after row
-        std::vector<int64_t> offsets;     // where each row's places begin in `past`
-        std::vector<int64_t> sources;    // which sentence each row writes about
+        std::vector<const float*> past;  // the addresses of the tokens of every row, old and new, row after row
+        std::vector<int64_t> offsets;    // the start of each row in `past`
+        std::vector<int64_t> sources;    // the source sentence of each row
         int64_t length(int64_t row) const { return offsets[row + 1] - offsets[row]; }
     };
 
     float* slot(int64_t number) {
         while (number >= int64_t(chunks_.size()) * chunk_slots_)
             chunks_.push_back(model_.free_chunks.acquire([&] { return AlignedBuffer(chunk_slots_ * slot_bytes()); }));
-        return chunks_[number / chunk_slots_].floats() + number % chunk_slots_ * model_.slot();
+        return chunks_[number / chunk_slots_].floats() + number % chunk_slots_ * model_.slot_size();
     }
 
-    int64_t slot_bytes() const { return model_.decoder.depth * model_.slot() * sizeof(float); }
+    int64_t slot_bytes() const { return model_.decoder.depth * model_.slot_size() * sizeof(float); }
 
-    // Every new token gets a slot of its own; then the addresses of all slots of every row are looked up, once a step.
+    // Assigns a slot to every new token; then collects the addresses of all slots of every row, once in each step.
     void assign_slots(StepInput& input, int32_t* slot_table) {
         for (int64_t row = 0; row < input.rows; row++) {
-            SlotRow of_row = past(slot_table, row);
+            SlotRow entry = slot_row(slot_table, row);
             input.offsets.push_back(input.past.size());
-            input.sources.push_back(of_row.source);
-            for (int64_t i = 0; i < input.count; i++) of_row.slots[of_row.length++] = int32_t(used_slots_++);
-            for (int64_t i = 0; i < of_row.length; i++) input.past.push_back(slot(of_row.slots[i]));
+            input.sources.push_back(entry.source);
+            for (int64_t i = 0; i < input.count; i++) entry.slots[entry.length++] = int32_t(used_slots_++);
+            for (int64_t i = 0; i < entry.length; i++) input.past.push_back(slot(entry.slots[i]));
         }
         input.offsets.push_back(input.past.size());
     }
@@ -123,8 +127,8 @@ private:
         return longest;
     }
 
-    // The encoder, for the real tokens of some sentences; their keys and values for every block of the decoder are
-    // stored block after block: (block, token, head, key and value).
+    // Runs the encoder on the valid tokens of some sentences. Their keys and values for every block of the decoder
+    // are stored as (block, token, head, key and value).
     void encode(const int64_t* tokens, int64_t padded_length, const float* positions, int64_t first_row, int64_t end_row,
                 Workspace& workspace) {
         const Stack& stack = model_.encoder;
@@ -146,20 +150,22 @@ private:
                 pass.for_each_head(rows, [&](int64_t row, int64_t offset) {
                     int64_t start = source_offsets_[sentence[row]], end = source_offsets_[sentence[row] + 1];
                     int64_t key = stack.attention_width + offset;
-                    pass.attend(row, offset, {&projected[start - begin], end - start, key, key + stack.attention_width});
+                    pass.attend(row, offset,
+                                {&projected[start - begin], end - start, key, key + stack.attention_width});
                 });
                 pass.linear_from_matrix(workspace.attention_output, block.self_attention_output);
                 pass.add_residual(block.self_attention_norm);
                 pass.feed_forward(block);
             }
-            LinearInput memory = pass.quantize_stream(stack.final_norm);
+            LinearInput encoder_output = pass.quantize_stream(stack.final_norm);
             for (size_t i = 0; i < model_.decoder.blocks.size(); i++)
-                pass.linear(model_.decoder.blocks[i].cross_attention_kv, memory,
-                              source_kv_.floats() + (i * source_offsets_.back() + begin) * model_.slot(), model_.slot());
+                pass.linear(model_.decoder.blocks[i].cross_attention_kv, encoder_output,
+                            source_kv_.floats() + (i * source_offsets_.back() + begin) * model_.slot_size(),
+                            model_.slot_size());
         });
     }
 
-    // The decoder, for all new tokens.
+    // Runs the decoder on all new tokens.
     void decode(const StepInput& input, WorkShare share, float* scores) {
         const Stack& stack = model_.decoder;
         ForwardPass pass(model_, stack, workspace_, share, input.rows * input.count);
@@ -170,15 +176,17 @@ private:
                    });
         for (int64_t block_number = 0; block_number < stack.depth; block_number++) {
             const Block& block = stack.blocks[block_number];
-            int64_t keys = block_number * chunk_slots_ * model_.slot();
+            int64_t keys = block_number * chunk_slots_ * model_.slot_size();
             pass.linear_from_stream(block.self_attention_norm, block.qkv, workspace_.projected);
-            pass.for_each_head(input.rows, [&](int64_t row, int64_t offset) { self_attention(pass, input, row, offset, keys); });
+            pass.for_each_head(input.rows, [&](int64_t row, int64_t offset) {
+                self_attention(pass, input, row, offset, keys);
+            });
             pass.linear_from_matrix(workspace_.attention_output, block.self_attention_output);
             pass.add_residual(block.self_attention_norm);
             pass.linear_from_stream(block.cross_attention_norm, block.cross_attention_q, workspace_.projected);
             pass.for_each_head(input.rows * input.count, [&](int64_t i, int64_t offset) {
                 int64_t source = input.sources[i / input.count], begin = source_offsets_[source];
-                int64_t key = block_number * source_offsets_.back() * model_.slot() + 2 * offset;
+                int64_t key = block_number * source_offsets_.back() * model_.slot_size() + 2 * offset;
                 int64_t count = source_offsets_[source + 1] - begin;
                 pass.attend(i, offset, {source_addresses_.data() + begin, count, key, key + stack.padded_head_size});
             });
@@ -190,7 +198,8 @@ private:
         if (!partial_sums_.empty()) pass.log_softmax(scores, stack.vocab_size, partial_sums_.data());
     }
 
-    // One head of one row: its new keys and values go into their slots, then each new token looks at all up to itself.
+    // Causal self-attention of one head of one row: stores the new keys and values in their slots, then computes the
+    // attention of each new token over all tokens up to itself.
     void self_attention(ForwardPass& pass, const StepInput& input, int64_t row, int64_t offset, int64_t keys) {
         const Stack& stack = pass.stack;
         int64_t before = input.length(row) - input.count;
@@ -199,7 +208,8 @@ private:
             const float* from = workspace_.projected.row(row * input.count + i) + offset;
             float* to = const_cast<float*>(past[before + i]) + keys + 2 * offset;
             std::memcpy(to, from + stack.attention_width, stack.padded_head_size * sizeof(float));
-            std::memcpy(to + stack.padded_head_size, from + 2 * stack.attention_width, stack.padded_head_size * sizeof(float));
+            std::memcpy(to + stack.padded_head_size, from + 2 * stack.attention_width,
+                        stack.padded_head_size * sizeof(float));
         }
         int64_t key = keys + 2 * offset;
         for (int64_t i = 0; i < input.count; i++)
@@ -224,7 +234,7 @@ void release_model(Model* model) {
 
 }  // namespace
 
-// What the other side calls: plain functions, plain numbers. Nothing is thrown across this border.
+// The C interface that native.py, beam_step.py and beam_hypotheses.py call. No exception leaves these functions.
 
 extern "C" {
 
@@ -248,7 +258,7 @@ void* native_start(void* model_address, const int64_t* tokens, const int64_t* le
         auto cache = std::make_unique<KVCache>(model, target_positions, max_length);
         if (!cache->encode_source(tokens, lengths, rows, padded_length, source_positions)) return nullptr;
         model.reference_count++;
-        return cache.release_model();
+        return cache.release();
     } catch (const std::exception&) {
         return nullptr;
     }
@@ -276,9 +286,9 @@ int native_step(void* cache_address, const int64_t* tokens, int64_t rows, int64_
 
 int native_beam_step(const BeamStep* step) {
     try {
-        return step->acquire();
+        return step->run();
     } catch (const std::exception&) {
-        return BeamStep::NAN_SCORES;  // no memory; the plain twin will say so, or do better
+        return BeamStep::NAN_SCORES;  // not enough memory; the PyTorch version is then tried
     }
 }
 

@@ -1,8 +1,8 @@
-// A few threads that do one thing together: all run the same function, and wait for each other inside it.
+// A pool of threads that run the same function together and synchronize inside it at barriers.
 //
-// A step of a small model takes a tenth of a millisecond and has some thirty places where one thread
-// needs what another made. So waiting is done by looking again and again for a moment; a thread that
-// has found nothing for a while goes to sleep, and a team that has nothing to do costs nothing.
+// A decoding step of a small model takes a tenth of a millisecond and has about thirty barriers. So a
+// barrier waits by spinning; a worker that has spun for a while without new work sleeps, so that an idle
+// pool uses no processor time.
 
 #pragma once
 
@@ -25,7 +25,7 @@ inline void cpu_relax() { asm volatile("yield"); }
 inline void cpu_relax() {}
 #endif
 
-// Which part of some equal pieces of work a thread does: a run of neighbors, as long as the others' runs.
+// The share of one thread in a list of equal items of work: a contiguous range, nearly equally long for all threads.
 struct WorkShare {
     int thread, threads;
     int64_t first(int64_t items) const { return items * thread / threads; }
@@ -37,7 +37,7 @@ public:
     explicit ThreadPool(int threads) : threads_(threads), process_(getpid()) {
         try {
             for (int i = 1; i < threads; i++) workers_.emplace_back([this, i] { worker_loop(i); });
-        } catch (...) {  // the system gives no more threads
+        } catch (...) {  // the system refuses more threads
             stop_workers();
             throw;
         }
@@ -45,10 +45,10 @@ public:
 
     ~ThreadPool() { stop_workers(); }
 
-    // Run `work(share)` in every thread, this one among them, and return when all are done.
+    // Runs `work(share)` in every thread, the calling one included, and returns when all have finished.
     template <class Work>
     void run(const Work& work) {
-        if (threads_ == 1 || getpid() != process_) {  // threads do not survive a fork; one gives the same numbers
+        if (threads_ == 1 || getpid() != process_) {  // a forked process has no workers; one thread gives equal results
             size_ = 1;
             work(WorkShare{0, 1});
             return;
@@ -64,7 +64,7 @@ public:
         barrier();
     }
 
-    // Wait until every thread of the team has come here.
+    // Blocks until every thread of the pool has reached this point.
     void barrier() {
         const int size = size_, phase = phase_.load(std::memory_order_relaxed);
         if (size == 1) return;
@@ -74,17 +74,17 @@ public:
             return;
         }
         for (int spins = 0; phase_.load(std::memory_order_acquire) == phase; spins++)
-            spins < SPIN_LIMIT ? cpu_relax() : std::this_thread::yield();  // the other may need this very core
+            spins < SPIN_LIMIT ? cpu_relax() : std::this_thread::yield();  // the other thread may need this core
     }
 
     int threads() const { return threads_; }
 
 private:
-    static constexpr int SPIN_LIMIT = 300;  // some microseconds; where cores are free, nobody waits longer
+    static constexpr int SPIN_LIMIT = 300;  // a few microseconds: long enough where every thread has a core
     static constexpr auto SPIN_TIME = std::chrono::microseconds(200);
 
     void stop_workers() {
-        if (getpid() != process_) {  // a forked process has no helpers, only their names
+        if (getpid() != process_) {  // a forked process has the thread objects but not the threads
             for (auto& worker : workers_) worker.detach();
             return;
         }

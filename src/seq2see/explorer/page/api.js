@@ -1,15 +1,15 @@
 /**
- * Asking the server, or, in a saved page, the answers that were stored with it.
+ * Requests to the server, or, in a saved page, the responses that are stored in it.
  *
- *   await ask("tokenize", { run: "r1", text: "..." }, signal)              a plain object
- *   await numbers("attention/head", { run: "r1", ... }, signal)            { shape: [3, 4], values: Float32Array }
+ *   await fetchJson("tokenize", { run: "r1", text: "..." }, signal)        a plain object
+ *   await fetchArray("attention/head", { run: "r1", ... }, signal)         { shape: [3, 4], values: Float32Array }
  *
- * What goes wrong is thrown as a `UserError`: what happened, and what to do about it, for people to read.
+ * Failures are thrown as a `UserError` with a message and a hint for the user.
  */
 
 const MAX_TRIES = 4;
 
-/** Something that a user can read and do something about. */
+/** An error that the user can read and correct. */
 export class UserError extends Error {
   constructor(message, hint = "", status = 0) {
     super(message);
@@ -20,17 +20,17 @@ export class UserError extends Error {
 }
 
 /**
- * What a saved page carries with it: `{runs, views, link, responses}`, the answers by "route body". It can give no others.
- * null where a server answers.
+ * The data of a saved page: `{runs, views, link, responses}`, the responses by "route body". There are no others.
+ * null if the page has a server.
  */
 export const saved = readSaved();
 
-/** Give the token of the first link, and get a cookie for it. */
+/** Exchange the token of the first link for a cookie. */
 export async function login(token) {
   if (!saved) await post("login", { token });
 }
 
-/** The runs that are open. */
+/** All open runs. */
 export async function listRuns(signal) {
   if (saved) return saved.runs;
   const response = await checkStatus(await send("/api/runs", { signal }));
@@ -53,7 +53,7 @@ export async function fetchArray(route, body, signal) {
   return { shape, values: new Float32Array(await response.arrayBuffer()) };
 }
 
-/** The same body always gives the same key, in whatever order it was written; Python makes it in the same way. */
+/** The key of a request, independent of the order of the fields of its body; Python computes the same key. */
 export function requestKey(route, body) {
   return `${route} ${JSON.stringify(sortKeys(body))}`;
 }
@@ -71,24 +71,24 @@ function savedResponse(route, body) {
   return structuredClone(response);
 }
 
-/** Ask, and when too many others ask at this moment, ask again when told to. */
+/** Send a request; if the server is busy, send it again after the time that it specifies. */
 async function post(route, body, signal) {
-  for (let turn = 1; ; turn += 1) {
+  for (let attempt = 1; ; attempt += 1) {
     const response = await send(`/api/${route}`, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(body),
       signal,
     });
-    if (response.status !== 429 || turn === MAX_TRIES) return checkStatus(response);
+    if (response.status !== 429 || attempt === MAX_TRIES) return checkStatus(response);
     await pause(1000 * Number(response.headers.get("Retry-After") || 1), signal);
   }
 }
 
-/** Browsers have no common word for a server that is gone; all of them throw a TypeError. */
-async function send(address, given) {
+/** All browsers throw a TypeError if the server cannot be reached, with different messages. */
+async function send(url, options) {
   try {
-    return await fetch(address, given);
+    return await fetch(url, options);
   } catch (error) {
     throw error instanceof TypeError ? new UserError("no_server") : error;
   }
@@ -108,9 +108,9 @@ function errorOf({ location, message, hint }, status) {
 
 function pause(milliseconds, signal) {
   return new Promise((resolve, reject) => {
-    const waiting = setTimeout(resolve, milliseconds);
+    const timer = setTimeout(resolve, milliseconds);
     signal?.addEventListener("abort", () => {
-      clearTimeout(waiting);
+      clearTimeout(timer);
       reject(signal.reason);
     });
   });

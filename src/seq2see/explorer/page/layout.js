@@ -1,25 +1,25 @@
 /**
- * What stands around every view: the heading with its switches, the menu, the help text, and the downloads.
- * It is built once; another language or view only changes its texts, so that the keyboard's place is not lost.
+ * The layout around every view: the header with its controls, the menu, the help text, and the downloads.
+ * It is built once; another language or view only changes its texts, so that the keyboard focus is not lost.
  */
 
 import { Downloads } from "./parts/downloads.js";
 import { CodeFold } from "./parts/code_fold.js";
 import { fill, make } from "./parts/dom.js";
-import { ProgressBar } from "./parts/working.js";
-import { hasAddress } from "./link.js";
-import { currentLanguage, t } from "./words.js";
-import { saved } from "./ask.js";
+import { ProgressBar } from "./parts/progress_bar.js";
+import { hasAddress } from "./url_state.js";
+import { currentLanguage, t } from "./strings.js";
+import { saved } from "./api.js";
 
-const NARROW = 736; // pixels: below, a help text would fill the screen, and waits to be opened
+const NARROW = 736; // pixels: on a narrower screen a help text would fill the screen, so it starts closed
 const THEMES = ["system", "light", "dark"];
 
 export class PageLayout {
-  /** `navigate` is called with what is to change in the address, `openState` with all that it is to say. */
+  /** `navigate` receives the changes of the address, `openState` the complete state. */
   constructor(body, { navigate, openState }) {
     this.navigate = navigate;
     this.openState = openState;
-    this.skip-link = make("a", { class: "skip-link", href: "#", on: { click: (event) => this.skipTo(event) } });
+    this.skipLink = make("a", { class: "skip-link", href: "#", on: { click: (event) => this.skipTo(event) } });
     this.runs = this.runSelect("run");
     this.second = this.runSelect("second");
     this.language = make("button", { type: "button", class: "quiet", on: { click: () => this.switchLanguage() } });
@@ -29,27 +29,27 @@ export class PageLayout {
     this.main = make("main", { id: "content", tabindex: "-1" });
     this.codes = new CodeFold();
     this.progress = new ProgressBar(this.main);
-    this.downloadList = make("footer", { class: "downloadList", hidden: true });
+    this.downloadList = make("footer", { class: "download-list", hidden: true });
     this.live = make("p", { class: "live", role: "status" });
-    const header-controls = make("div", { class: "header-controls" }, this.runs.label, this.second.label, this.theme, this.language);
-    const head = make("header", {}, make("strong", { class: "brand" }, "seq2see"), this.saved, header-controls);
+    const controls = make("div", { class: "header-controls" }, this.runs.label, this.second.label, this.theme, this.language);
+    const head = make("header", {}, make("strong", { class: "brand" }, "seq2see"), this.saved, controls);
     const column = make("div", { class: "column" }, this.main, this.codes.element, this.downloadList);
     column.addEventListener("keydown", (event) => event.key === "Escape" && close(event.target.closest("details[open]")));
     const middle = make("div", { class: "body" }, this.menu, column);
-    body.replaceChildren(this.progress.element, this.skip-link, head, middle, this.live);
+    body.replaceChildren(this.progress.element, this.skipLink, head, middle, this.live);
   }
 
-  /** Say everything in the language of now, for this view and these runs. */
+  /** Write all texts in the current language, for this view and these runs. */
   update({ views, view, runs, run, link }) {
-    this.skip-link.textContent = t("skip-link");
+    this.skipLink.textContent = t("skip");
     this.saved.textContent = t("saved_page");
     this.progress.element.setAttribute("aria-label", t("loading"));
     this.menu.setAttribute("aria-label", t("views"));
     fill(this.language, t("language"));
     this.language.setAttribute("aria-label", t("language_name"));
     this.language.lang = currentLanguage() === "en" ? "zh" : "en";
-    this.theme.setAttribute("aria-label", t("look_name"));
-    fill(this.theme, ...THEMES.map((name) => make("option", { value: name }, t(`look_${name}`))));
+    this.theme.setAttribute("aria-label", t("theme_name"));
+    fill(this.theme, ...THEMES.map((name) => make("option", { value: name }, t(`theme_${name}`))));
     this.theme.value = THEMES.includes(link.theme) ? link.theme : "system";
     this.updateRuns(this.runs, runs, run?.id, runs.length > 0);
     const others = [{ id: "", name: "–" }, ...runs.filter((each) => each.id !== run?.id)];
@@ -58,39 +58,39 @@ export class PageLayout {
     document.title = view ? `${titleOf(view)} – seq2see` : "seq2see";
   }
 
-  /** An empty place for a view to draw in, under its title, what to look for, and help; what was drawn before is gone. */
+  /** Replace the content by the title, the hint and the help of a view, and return an empty section for it to draw in. */
   mount(view) {
     const active = document.activeElement;
     this.focused = this.main.contains(active) ? active.name || active.id : "";
-    const mount = make("section", { class: `view view-${view.name}`, "aria-label": titleOf(view), "aria-busy": "true",
+    const section = make("section", { class: `view view-${view.name}`, "aria-label": titleOf(view), "aria-busy": "true",
       "data-loading": t("loading") });
     const help = t("help_text", {}, view.strings);
     const about = make("details", { class: "help" }, make("summary", {}, t("help")), make("p", {}, help));
-    about.open = this.helpOpen ?? (innerWidth > NARROW && hasAddress()); // a frame in a notebook has little room
+    about.open = this.helpOpen ?? (innerWidth > NARROW && hasAddress()); // a frame in a notebook is small
     about.addEventListener("toggle", () => (this.helpOpen = about.open));
     const lead = make("p", { class: "lead" }, t("hint", {}, view.strings));
-    this.main.replaceChildren(make("h1", {}, titleOf(view)), lead, about, mount); // the keyboard finds its place when all is drawn
+    this.main.replaceChildren(make("h1", {}, titleOf(view)), lead, about, section); // `finish` restores the focus when all is drawn
     fill(this.downloadList, make("h2", {}, t("downloads")));
     this.downloadList.hidden = true;
     this.codes.clear();
     this.offers = new Map();
     this.live.textContent = t("loading");
-    this.view = mount;
-    return mount;
+    this.view = section;
+    return section;
   }
 
-  /** A view has drawn itself: the keyboard goes back to where it was. */
+  /** A view is drawn: restore the keyboard focus. */
   finish() {
     this.live.textContent = "";
     this.view.removeAttribute("aria-busy");
     if (!this.focused) return;
-    const again = [...this.main.querySelectorAll("[name], [id]")];
-    again.find((each) => each.name === this.focused || each.id === this.focused)?.focus();
+    const candidates = [...this.main.querySelectorAll("[name], [id]")];
+    candidates.find((each) => each.name === this.focused || each.id === this.focused)?.focus();
   }
 
   /**
-   * Something that can be taken home: `{name, figure, table}`; the same name again replaces it. What changes its name with
-   * what is shown has a `key` that does not; without a table nothing is offered under it any more.
+   * Add a download: `{name, figure, table}`; the same name again replaces it. A download whose name changes with the data
+   * has a constant `key`; without a table the download of this key is removed.
    */
   addDownload({ key, ...message }) {
     const known = this.offers.get(key ?? message.name);
@@ -106,7 +106,7 @@ export class PageLayout {
     this.downloadList.hidden = !this.offers.size;
   }
 
-  /** Say what went wrong where the view would stand, and aloud. */
+  /** Show an error in place of the view, and announce it to screen readers. */
   showError(message, hint = "") {
     const texts = [message, hint].filter(Boolean).map((text) => make("p", {}, text));
     const box = make("div", { class: "error", role: "alert" }, ...texts);
@@ -118,7 +118,7 @@ export class PageLayout {
     this.live.textContent = "";
   }
 
-  /** Take back what was complained of: a later attempt went well. */
+  /** Remove the errors: a later request succeeded. */
   clearError() {
     for (const box of this.main.querySelectorAll(".error")) box.remove();
   }
@@ -126,7 +126,7 @@ export class PageLayout {
   runSelect(key) {
     const select = make("select", { name: key, on: { change: () => this.navigate({ [key]: select.value }) } });
     const text = make("span", {});
-    return { key, select, text, label: make("label", { class: "runSelect" }, text, select) };
+    return { key, select, text, label: make("label", { class: "run-select" }, text, select) };
   }
 
   updateRuns(runSelect, runs, chosen, visible) {
@@ -146,13 +146,13 @@ export class PageLayout {
     this.menu.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   }
 
-  /** The address has changed: the menu takes along what was typed meanwhile. */
+  /** The address has changed: the links of the menu carry the shared state along. */
   updateMenuLinks(link) {
     for (const each of this.menu.children)
       each.setAttribute("href", `#${new URLSearchParams({ ...shared(link), view: each.dataset.view })}`);
   }
 
-  /** A link of the menu; with a key held down it is the browser's business, such as opening it in another window. */
+  /** Open a link of the menu; with a modifier key the browser handles it, for example opens another window. */
   onMenuClick(event) {
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     event.preventDefault();
@@ -173,17 +173,17 @@ export class PageLayout {
   }
 }
 
-/** What was opened is closed, and the keyboard stands where it can be opened again. */
-function close(opened) {
-  if (!opened) return;
-  opened.open = false;
-  opened.querySelector("summary").focus();
+/** Close a fold, and move the focus to its summary. */
+function close(details) {
+  if (!details) return;
+  details.open = false;
+  details.querySelector("summary").focus();
 }
 
-/** What goes along from view to view; the rest of the address belongs to the view that is left. */
+/** The state that all views share; the rest of the address belongs to one view. */
 function shared(link) {
-  const kept = ["run", "second", "text", "target", "number", "pixels", "lang", "theme"];
-  return Object.fromEntries(kept.filter((key) => link[key]).map((key) => [key, link[key]]));
+  const keys = ["run", "second", "text", "target", "number", "pixels", "lang", "theme"];
+  return Object.fromEntries(keys.filter((key) => link[key]).map((key) => [key, link[key]]));
 }
 
 function titleOf(view) {

@@ -1,15 +1,15 @@
-/** Where the page begins: who may enter, which runs there are, and which view the address asks for. */
+/** The entry point of the page: login, the list of runs, and the view that the address names. */
 
-import { fetchJson, UserError, login, listRuns, fetchArray, saved } from "./ask.js";
-import { toParameters, onLink, readLink, readState, replaceLink, extractToken, writeLink } from "./link.js";
-import { PageLayout } from "./frame.js";
+import { fetchJson, UserError, login, listRuns, fetchArray, saved } from "./api.js";
+import { toParameters, onLink, readLink, readState, replaceLink, extractToken, writeLink } from "./url_state.js";
+import { PageLayout } from "./layout.js";
 import { VIEWS } from "./views.js";
-import { setLanguage, t } from "./words.js";
+import { setLanguage, t } from "./strings.js";
 
-/** A saved page shows only what it has answers for. */
+/** A saved page has only the views whose responses are stored in it. */
 const AVAILABLE_VIEWS = saved ? VIEWS.filter((each) => saved.views.includes(each.name)) : VIEWS;
 
-/** What every view's state has, besides its own. */
+/** The state that all views share. Each view adds its own. */
 const SHARED = { run: "", second: "", text: "", target: "", number: 0, pixels: "" };
 
 let runs = [];
@@ -32,11 +32,11 @@ async function boot() {
     return;
   }
   onLink(open);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", open); // drawings have colors of their own
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", open); // drawings have their own colors
   await open();
 }
 
-/** Show what the address says: called at the start, on "back", on a pasted link, and for every choice in the frame. */
+/** Show the view of the address: called at the start, on "back", on a pasted link, and on every change in the header. */
 async function open() {
   controller.abort();
   controller = new AbortController();
@@ -44,32 +44,32 @@ async function open() {
   applySettings(link);
   const run = runs.find((each) => each.id === link.run) ?? runs[0];
   const view = AVAILABLE_VIEWS.find((each) => each.name === link.view) ?? AVAILABLE_VIEWS.find((each) => run && supports(each, run));
-  layout.applySettings({ views: AVAILABLE_VIEWS.filter((each) => run && supports(each, run)), view, runs, run, link });
+  layout.update({ views: AVAILABLE_VIEWS.filter((each) => run && supports(each, run)), view, runs, run, link });
   if (!run) return layout.showError(t("no_runs"));
   if (link.view && view.name !== link.view) return layout.showError(t("no_view", { name: link.view }));
   if (!supports(view, run)) return layout.showError(t(run.ready ? "view_not_supported" : "not_ready"), supportingRuns(view));
   await show(view, run, link);
 }
 
-/** Whether a view has something to show of a run: the server's table says. */
+/** Whether a view supports a run, as listed by the server. */
 function supports(view, run) {
   return run.views.includes(view.name);
 }
 
 async function show(view, run, link) {
   const { signal } = controller;
-  const app = benchOf(view, run, link, signal);
-  const place = layout.place(view);
+  const app = appOf(view, run, link, signal);
+  const container = layout.mount(view);
   try {
-    await view.show(place, app);
-    if (!signal.aborted) layout.ready();
+    await view.show(container, app);
+    if (!signal.aborted) layout.finish();
   } catch (error) {
-    app.fail(error);
+    app.showError(error);
   }
 }
 
-/** What a view works with: the run, its part of the address, and the ways to ask, to say and to offer. */
-function benchOf(view, run, link, signal) {
+/** The context of a view: the run, its part of the address, and functions for requests, texts, errors and downloads. */
+function appOf(view, run, link, signal) {
   const defaults = { ...SHARED, ...view.state };
   const state = { ...readState(link, defaults), run: run.id };
   return {
@@ -81,9 +81,9 @@ function benchOf(view, run, link, signal) {
     fetchJson: (route, body) => tracked(fetchJson(route, body, signal)),
     fetchArray: (route, body) => tracked(fetchArray(route, body, signal)),
     t: (key, values) => t(key, values, view.strings),
-    fail: (error) => signal.aborted || layout.showError(...errorTexts(error)),
-    offer: (message) => signal.aborted || layout.offer(message),
-    code: (message) => signal.aborted || layout.codes.show(message),
+    showError: (error) => signal.aborted || layout.showError(...errorTexts(error)),
+    addDownload: (message) => signal.aborted || layout.addDownload(message),
+    showCode: (message) => signal.aborted || layout.codes.show(message),
     set(changes) {
       if (signal.aborted) return;
       Object.assign(state, changes);
@@ -93,14 +93,14 @@ function benchOf(view, run, link, signal) {
   };
 }
 
-/** An answer is waited for where everybody sees it; one that came well takes back the complaint about the one before. */
-async function tracked(answer) {
-  const given = await layout.progress.track(answer);
+/** Show the progress bar until the response arrives. A successful response clears the error of an earlier request. */
+async function tracked(response) {
+  const result = await layout.progress.track(response);
   layout.clearError();
-  return given;
+  return result;
 }
 
-/** Language and light or dark: as the link says, else as the browser is set. */
+/** Set language and theme from the link, or else from the browser. */
 function applySettings(link) {
   setLanguage(link.lang ?? navigator.language);
   document.documentElement.dataset.theme = ["light", "dark"].includes(link.theme) ? link.theme : "";
@@ -111,7 +111,7 @@ function supportingRuns(view) {
   return names.length ? t("supported_runs", { names: names.join(", ") }) : "";
 }
 
-/** An error as two texts: what happened, and what to do. A bug is also left in the console, with its place. */
+/** An error as two texts: message and hint. A bug is also logged to the console, with its stack trace. */
 function errorTexts(error) {
   if (error instanceof UserError) return [t(error.message), error.hint];
   console.error(error);

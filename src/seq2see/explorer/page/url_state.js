@@ -1,42 +1,42 @@
 /**
- * The address holds the whole state of the page, after the `#`: a link can be sent, and the back button works.
+ * The whole state of the page is stored in the address after the `#`: a link can be shared, and the back button works.
  *
  *   #view=attention&run=r1&text=我有一支笔&layer=2
  *
- * The one thing that is never left there is the token of the first link: it is taken out before anything is drawn.
- * Where a page has no address of its own (inside a notebook), the state is kept in memory instead.
+ * The token of the first link is the only exception: it is removed before anything is drawn.
+ * A page without an address (inside a notebook) stores its state in memory.
  */
 
-const HISTORY_PAUSE = 800; // milliseconds: what is dragged or typed without a longer pause is one entry of the history
+const HISTORY_PAUSE = 800; // milliseconds: dragging or typing without a longer pause is one entry of the history
 
 let memory = "";
-let last = { when: 0, keys: "" };
+let last = { time: 0, keys: "" };
 
-/** The state that the address holds, as texts. */
+/** The state in the address, as strings. */
 export function readLink() {
   return Object.fromEntries(new URLSearchParams(fragment()));
 }
 
 /**
- * Write other values into the address; `null` and "" take a key out.
- * Quick changes of one thing become one entry of the history, so that "back" undoes a drag and not a pixel.
+ * Write changes into the address; `null` and "" remove a key.
+ * Quick changes of the same keys become one entry of the history, so that "back" undoes a whole drag.
  */
 export function writeLink(changes) {
   replaceLink({ ...readLink(), ...changes }, Object.keys(changes).sort().join());
 }
 
-/** Write a whole state into the address; `keys` names what was changed. */
+/** Write a complete state into the address; `keys` are the changed keys. */
 export function replaceLink(state, keys = "") {
-  const kept = Object.entries(state).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  const written = `#${new URLSearchParams(kept)}`;
-  if (written === `#${fragment()}`) return;
+  const entries = Object.entries(state).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const hash = `#${new URLSearchParams(entries)}`;
+  if (hash === `#${fragment()}`) return;
   const now = performance.now();
-  const same = keys !== "" && keys === last.keys && now - last.when < HISTORY_PAUSE;
-  last = { when: now, keys };
-  updateAddress(written, same);
+  const same = keys !== "" && keys === last.keys && now - last.time < HISTORY_PAUSE;
+  last = { time: now, keys };
+  updateAddress(hash, same);
 }
 
-/** The token of the link that the terminal shows, taken out of the address for good; "" if there is none. */
+/** Remove the token of the link that the terminal shows from the address, and return it; "" if there is none. */
 export function extractToken() {
   const { token, ...rest } = readLink();
   if (token === undefined) return "";
@@ -44,17 +44,17 @@ export function extractToken() {
   return token;
 }
 
-/** Hear of a link that was pasted, and of the back and forward buttons. */
+/** Call `listener` when a link is pasted, and on the back and forward buttons. */
 export function onLink(listener) {
   addEventListener("popstate", listener);
 }
 
-/** The values of some keys, each of the kind that its default is; what cannot be read is the default. */
+/** The values of some keys, each parsed as the type of its default; an invalid value is replaced by the default. */
 export function readState(link, defaults) {
   return Object.fromEntries(Object.entries(defaults).map(([key, fallback]) => [key, parseAs(link[key], fallback)]));
 }
 
-/** What the address says for values: nothing for a default. */
+/** The parameters of the address for some values: null for a default. */
 export function toParameters(changes, defaults) {
   return Object.fromEntries(
     Object.entries(changes).map(([key, value]) => [key, value === defaults[key] ? null : toParameter(value)]),
@@ -76,14 +76,14 @@ function fragment() {
   return hasAddress() ? location.hash.slice(1) : memory;
 }
 
-function updateAddress(written, replace) {
-  memory = written.slice(1);
+function updateAddress(hash, replace) {
+  memory = hash.slice(1);
   if (!hasAddress()) return;
-  if (replace) history.replaceState(null, "", written);
-  else history.pushState(null, "", written);
+  if (replace) history.replaceState(null, "", hash);
+  else history.pushState(null, "", hash);
 }
 
-/** Inside a notebook a page is `about:srcdoc`, whose address cannot be changed. */
+/** Whether the page has an address that can be changed; inside a notebook it is `about:srcdoc`. */
 export function hasAddress() {
   return location.protocol !== "about:";
 }

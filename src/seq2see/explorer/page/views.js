@@ -1,4 +1,4 @@
-/** Every view, in the order of the menu. A new one is imported here and takes its place in the list. */
+/** Every view, in the order of the menu. A new view is imported and listed here. */
 
 import { view as architecture } from "./views/architecture.js";
 import { view as attention } from "./views/attention.js";
@@ -7,14 +7,14 @@ import { view as decode } from "./views/decode.js";
 import { view as embeddings } from "./views/embeddings.js";
 import { view as mistakes } from "./views/mistakes.js";
 import { view as nextToken } from "./views/next_token.js";
-import { view as oneHead } from "./views/one_head.js";
+import { view as singleHead } from "./views/single_head.js";
 import { view as positions } from "./views/positions.js";
 import { view as recurrent } from "./views/recurrent.js";
 import { view as runs } from "./views/runs.js";
 import { view as tokenize } from "./views/tokenize.js";
 import { view as vit } from "./views/vit.js";
 
-/** As the data travel: how it was trained, what it is made of, what it reads, where it looks, what it writes, and how well. */
+/** From training and architecture over inputs, hidden states and attention to outputs and their evaluation. */
 export const VIEWS = [
-  runs, architecture, tokenize, embeddings, positions, recurrent, vit, attention, oneHead, nextToken, decode, compare, mistakes,
+  runs, architecture, tokenize, embeddings, positions, recurrent, vit, attention, singleHead, nextToken, decode, compare, mistakes,
 ];

@@ -113,7 +113,7 @@ def measures(workspace: Workspace, request: LayerRequest) -> dict[str, Any]:
     seen, found = attention_weights(workspace, request, request.layer)
     return {
         "entropy": entropy(found.values).mean(-1).tolist(),
-        "distance": None if found.across else _mean_distance(seen, found).mean(-1).tolist(),
+        "distance": None if found.is_cross_attention else _mean_distance(seen, found).mean(-1).tolist(),
         "similarity": similarity(found.values).tolist(),
         "alignment_error": _alignment_errors(workspace, request, seen, found),
     }
@@ -166,12 +166,12 @@ def _example_fields(example: Example, has_source: bool) -> dict[str, Any]:
 def _layer_fields(layer: Signal, tokens: dict[str, list[str]]) -> dict[str, Any]:
     """One attention, as the page knows it: which part of the model it is, and whose tokens are its rows and columns."""
     stack, *rest = layer.name.split(".")
-    rows = "labels" if layer.across and layer.side == "target" else layer.side
+    rows = "labels" if layer.is_cross_attention and layer.side == "target" else layer.side
     return {
         "name": layer.name,
         "stack": stack,
         "block": next((int(each) for each in rest if each.isdecimal()), None),
-        "is_cross_attention": layer.across,
+        "is_cross_attention": layer.is_cross_attention,
         "heads": len(layer.values),
         "head_dim": layer.values.shape[-1],
         "score_function": layer.formula,
@@ -215,7 +215,7 @@ def _alignment_errors(
     workspace: Workspace, request: TraceRequest, seen: ActivationRecord, found: Signal
 ) -> list[float] | None:
     gold = _gold_alignment(workspace, request)
-    if gold is None or not found.across or seen.query_tokens(found) is not seen.tokens["labels"]:
+    if gold is None or not found.is_cross_attention or seen.query_tokens(found) is not seen.tokens["labels"]:
         return None
     words, truth = _word_indices(workspace, request, gold), GoldAlignment.of(gold.sure_links, gold.possible_links)
     return [alignment_error(each, words["source_words"], words["target_words"], truth) for each in found.values]

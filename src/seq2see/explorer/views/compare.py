@@ -57,7 +57,7 @@ def compare(workspace: Workspace, request: CompareRequest) -> dict[str, Any]:
     return {
         "sides": told,
         "target": target,
-        "read": [[_candidate(each) for each in one] for one in read],
+        "target_tokens": [[_candidate(each) for each in one] for one in read],
         "images": len(test_images(runs[0])) if takes_images(runs[0]) else 0,
     }
 
@@ -103,9 +103,9 @@ def _side(prediction: Prediction) -> dict[str, Any]:
         "answer": best.text,
         "log_probability": best.log_probability,
         "tokens": [_candidate(each) for each in best.tokens],
-        "guesses": [[_candidate(each) for each in guess] for guess in prediction.candidates],
+        "candidates": [[_candidate(each) for each in guess] for guess in prediction.candidates],
         "truncated": prediction.truncated,
-        "remarks": prediction.warnings,
+        "warnings": prediction.warnings,
     }
 
 

@@ -30,8 +30,8 @@ class SearchTreeRequest(PrefixRequest):
 
     strategy: Literal["greedy", "sample", "beam"] = "greedy"
     num_beams: Annotated[int, Field(ge=2, le=MAX_BEAMS)] = 4
-    length_penalty: Literal["own", "none", "average", "gnmt"] = "own"
-    """How answers of different length are compared; `own` is as the model's recipe says."""
+    length_penalty: Literal["default", "none", "average", "gnmt"] = "default"
+    """The length penalty; `default` is that of the model's recipe."""
     alpha: Annotated[float, Field(ge=-5, le=5)] = 1.0
     """The strength of an average or GNMT penalty."""
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
@@ -61,7 +61,7 @@ def search_tree(workspace: Workspace, request: SearchTreeRequest) -> dict[str, A
 
 
 def _penalty(own: Decoding, request: SearchTreeRequest) -> LengthPenalty:
-    if request.length_penalty == "own":
+    if request.length_penalty == "default":
         return own.length_penalty
     if request.length_penalty == "none":
         return NoPenalty()
@@ -73,7 +73,7 @@ def search_tree_of(scorer: GenerationContext, decoding: Decoding, seed: int) -> 
     result = scorer.search(decoding, seed)
     answer = result.hypotheses[0]
     return {
-        "prefix_tokens": scorer.tokenizer.pieces(scorer.ids),
+        "prefix_tokens": scorer.tokenizer.tokens(scorer.ids),
         "branches": _columns(scorer, result),
         "best_path": result.path(answer, len(scorer.ids)),
         "answer": _answer_fields(scorer, answer),
@@ -89,9 +89,16 @@ def max_shown_tokens(model: Model) -> int:
 
 def _columns(scorer: GenerationContext, result: SearchTree) -> dict[str, list[Any]]:
     """The branches column by column, which takes a third of the space."""
-    names = ("parent", "time", "token", "log_probability", "total", "score", "outcome")
-    columns: dict[str, list[Any]] = {name: [getattr(each, name) for each in result.branches] for name in names}
-    return columns | {"token": scorer.tokenizer.pieces(columns["token"])}
+    nodes = result.nodes
+    return {
+        "parent": [each.parent for each in nodes],
+        "time": [each.time for each in nodes],
+        "token": scorer.tokenizer.tokens([each.token for each in nodes]),
+        "log_probability": [each.log_probability for each in nodes],
+        "total": [each.total for each in nodes],
+        "score": [each.score for each in nodes],
+        "outcome": [each.outcome for each in nodes],
+    }
 
 
 def _answer_fields(scorer: GenerationContext, answer: Hypothesis) -> dict[str, Any]:

@@ -7,12 +7,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from seq2see.explorer import schemas
 from seq2see.explorer.inputs import check_length
-from seq2see.explorer.schemas import ArrayResponse, RunRequest
+from seq2see.explorer.schemas import ArrayResponse, InputText, RunRequest
 from seq2see.explorer.workspace import Workspace
 from seq2see.inspection.nearest_neighbors import Neighbor
-from seq2see.runs.word_embeddings import InputText, WordMap
+from seq2see.runs.word_embeddings import WordEmbeddings, WordMap
 
 MAX_WORDS = 10_000
 """Words that a map shows; vocabularies begin with the commonest."""
@@ -38,7 +37,7 @@ class NeighborsRequest(RunRequest):
 class AnalogyRequest(RunRequest):
     """What first - second + third leads to."""
 
-    map_tokens: Annotated[tuple[Word, ...], Field(min_length=3, max_length=3)]
+    words: Annotated[tuple[Word, ...], Field(min_length=3, max_length=3)]
     count: Count = 8
 
 
@@ -46,53 +45,53 @@ class ContextsRequest(RunRequest):
     """One word in several sentences."""
 
     word: Word
-    sentences: Annotated[tuple[schemas.InputText, ...], Field(min_length=2, max_length=8)]
+    sentences: Annotated[tuple[InputText, ...], Field(min_length=2, max_length=8)]
 
 
-def word_vectors_of(workspace: Workspace, run: str) -> InputText:
-    """The words of a run's model."""
-    return InputText.of(workspace.run(run).model)
+def word_embeddings_of(workspace: Workspace, run: str) -> WordEmbeddings:
+    """The word embeddings of a run's model."""
+    return WordEmbeddings.of(workspace.run(run).model)
 
 
 def map_tokens(workspace: Workspace, request: EmbeddingMapRequest) -> dict[str, Any]:
     """The words of a map, and which share of all variance each of its axes has."""
     found = _map(workspace, request)
-    return {"pieces": found.pieces, "explained_variance": found.shares}
+    return {"tokens": found.tokens, "explained_variance": found.shares}
 
 
 def map_points(workspace: Workspace, request: EmbeddingMapRequest) -> ArrayResponse:
     """(word, 2): where the words of a map lie."""
-    return ArrayResponse(_map(workspace, request).places)
+    return ArrayResponse(_map(workspace, request).points)
 
 
 def _map(workspace: Workspace, request: EmbeddingMapRequest) -> WordMap:
     """The page asks for the words of a map and then for their places: the axes are found once."""
     return workspace.cached(
-        ("map", request.run, request.count), lambda: word_vectors_of(workspace, request.run).map(request.count)
+        ("map", request.run, request.count), lambda: word_embeddings_of(workspace, request.run).map(request.count)
     )
 
 
 def neighbors(workspace: Workspace, request: NeighborsRequest) -> dict[str, Any]:
     """The pieces of a word, and those nearest to it."""
-    word_vectors = word_vectors_of(workspace, request.run)
-    own = word_vectors.tokenizer.pieces(word_vectors.ids(request.word))
-    return {"pieces": own, "neighbors": _neighbor_list(word_vectors.neighbors(request.word, request.count))}
+    embeddings = word_embeddings_of(workspace, request.run)
+    tokens = embeddings.tokenizer.tokens(embeddings.ids(request.word))
+    return {"tokens": tokens, "neighbors": _neighbor_list(embeddings.neighbors(request.word, request.count))}
 
 
 def analogy(workspace: Workspace, request: AnalogyRequest) -> dict[str, Any]:
     """What first - second + third leads to, with and without the three themselves."""
-    everything, others = word_vectors_of(workspace, request.run).analogy(request.map_tokens, request.count)
+    everything, others = word_embeddings_of(workspace, request.run).analogy(request.words, request.count)
     return {"all": _neighbor_list(everything), "others": _neighbor_list(others)}
 
 
 def contexts(workspace: Workspace, request: ContextsRequest) -> dict[str, Any]:
     """How alike the vectors of one word are in each two sentences, layer by layer."""
-    word_vectors = word_vectors_of(workspace, request.run)
+    embeddings = word_embeddings_of(workspace, request.run)
     for sentence in request.sentences:
-        check_length(len(word_vectors.tokenizer.encode(sentence)))
-    found = word_vectors.contexts(request.word, request.sentences)
+        check_length(len(embeddings.tokenizer.encode(sentence)))
+    found = embeddings.contexts(request.word, request.sentences)
     return {"layers": list(found.layers), "pairs": found.pairs, "cosines": found.cosines}
 
 
 def _neighbor_list(found: Sequence[Neighbor]) -> list[dict[str, Any]]:
-    return [{"token": each.piece, "cosine": each.cosine} for each in found]
+    return [{"token": each.token, "cosine": each.cosine} for each in found]

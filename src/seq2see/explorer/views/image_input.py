@@ -111,7 +111,7 @@ def _patch_size(image: ImageSource) -> int:
     """Pixels on each side of what is covered and moved."""
     if isinstance(image, VideoSource):
         return image.image_size
-    return image.frontend.patch_size if image.frontend.patch_size > 1 else max(1, image.image_size // DEFAULT_GRID)
+    return image.embedding.size if image.embedding.size > 1 else max(1, image.image_size // DEFAULT_GRID)
 
 
 def image_settings_of(run: OpenRun) -> ImageSource:

@@ -21,15 +21,15 @@ def logit_lens_at(scorer: GenerationContext | MaskedContext, place: int) -> dict
     """The most probable tokens of every layer for one place, and what each thinks of the last one's choice."""
     scores = layer_predictions(scorer, place)
     final = int(scores[-1].argmax())
-    pieces = scorer.tokenizer.pieces
+    names = scorer.tokenizer.tokens
     return {
-        "final_token": pieces([final])[0],
+        "final_token": names([final])[0],
         "probability": scores[:, final].exp().tolist(),
         "entropy": entropies(scores).tolist(),
         "top_tokens": [
             [
-                {"token": piece, "probability": math.exp(row[token])}
-                for piece, token in zip(pieces(best), best, strict=True)
+                {"token": name, "probability": math.exp(row[token])}
+                for name, token in zip(names(best), best, strict=True)
             ]
             for row, best in zip(scores.tolist(), stable_topk_indices(scores, TOP_TOKENS).tolist(), strict=True)
         ],

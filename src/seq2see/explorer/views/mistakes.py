@@ -132,6 +132,6 @@ def row_fields(row: EvaluatedRow) -> dict[str, Any]:
         "correct": row.truth == row.answer,
         "score": row.quality,
         "confidence": row.confidence,
-        "pieces": row.tokens,
+        "tokens": row.tokens,
         "losses": row.losses,
     }

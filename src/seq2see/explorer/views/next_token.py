@@ -103,7 +103,7 @@ def generation_scorer(workspace: Workspace, request: PrefixRequest) -> Generatio
     if not run.settings.generates:
         raise UserError("This model writes no texts.", location=run.name, hint="Take one that translates or writes.")
     found = generation_context(run.model, model_input(workspace, request), request.target, request.forced_ids)
-    check_length(found.read.values.size(1) if isinstance(found.read, Sequences) else 0)
+    check_length(found.source.values.size(1) if isinstance(found.source, Sequences) else 0)
     check_length(len(found.ids))
     return found
 
@@ -113,29 +113,29 @@ def is_masked_model(model: Model) -> bool:
     return isinstance(model, Predictor) and isinstance(model.task, FillMask)
 
 
-def candidates_at(scorer: GenerationContext | MaskedContext, place: int, max_candidates: int) -> dict[str, Any]:
+def candidates_at(scorer: GenerationContext | MaskedContext, position: int, max_candidates: int) -> dict[str, Any]:
     """The `max_candidates` probable tokens for one place, and what a softmax needs to know of the others.
 
     -1 is the place behind all, or that of the first blank.
     """
-    place = scorer.position(place)
-    scores, said = scorer.at(place), scorer.said(place)
+    position = scorer.position(position)
+    scores, previous = scorer.scores_at(position), scorer.previous_tokens(position)
     best = stable_topk_indices(scores[None], max_candidates)[0].tolist()
-    listed = [token for token in dict.fromkeys([*best, *sorted(said)]) if scores[token] > -math.inf]
+    listed = [token for token in dict.fromkeys([*best, *sorted(previous)]) if scores[token] > -math.inf]
     others = scores.double()
     others[listed] = -math.inf
-    sums = [float((others / temperature).logsumexp(0)) for temperature in TEMPERATURES]
+    logsumexps = [float((others / temperature).logsumexp(0)) for temperature in TEMPERATURES]
     return {
-        "place": place,
+        "position": position,
         "ids": listed,
-        "pieces": scorer.tokenizer.pieces(listed),
+        "tokens": scorer.tokenizer.tokens(listed),
         "scores": scores[listed].tolist(),
-        "already_generated": [token in said for token in listed],
+        "already_generated": [token in previous for token in listed],
         "rest": {
             "count": int((others > -math.inf).sum()),
-            "highest": _finite(float(others.max())),
+            "max_score": _finite(float(others.max())),
             "temperatures": list(TEMPERATURES),
-            "sums": [_finite(each) for each in sums],
+            "logsumexps": [_finite(each) for each in logsumexps],
         },
         "entropy": float(entropies(scores[None])[0]),
     }
@@ -146,18 +146,18 @@ def token_surprisals(scorer: GenerationContext | MaskedContext) -> dict[str, Any
     scores = scorer.position_scores()
     ids = scorer.ids[: scores.size(0)]
     best = stable_topk_indices(scores, TOP_PREDICTIONS) if ids else scores.long()[:, :0]
-    pieces = scorer.tokenizer.pieces
+    names = scorer.tokenizer.tokens
     return {
         "ids": scorer.ids,
-        "pieces": pieces(scorer.ids),
+        "tokens": names(scorer.ids),
         "text": scorer.tokenizer.decode(scorer.ids),
         "mask_positions": scorer.masked_positions,
         "surprisal": [_bits(float(row[token])) for row, token in zip(scores, ids, strict=True)],
         "entropy": entropies(scores).tolist(),
         "top_predictions": [
-            [{"token": piece, "probability": math.exp(float(row[token]))} for piece, token in named]
+            [{"token": name, "probability": math.exp(float(row[token]))} for name, token in named]
             for row, named in zip(
-                scores, [list(zip(pieces(row), row, strict=True)) for row in best.tolist()], strict=True
+                scores, [list(zip(names(row), row, strict=True)) for row in best.tolist()], strict=True
             )
         ],
         "truncated": scorer.truncated,

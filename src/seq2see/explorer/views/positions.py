@@ -23,7 +23,7 @@ from seq2see.runs.model import Model
 from seq2see.runs.reordering import Reordering, reordering, without_position_embeddings
 
 SequenceSide = Literal["source", "target"]
-OnOff = Literal["told", "off"]
+OnOff = Literal["on", "off"]
 
 
 class PositionTableRequest(RunRequest):
@@ -41,7 +41,7 @@ class ReorderRequest(RunRequest):
     text: InputText
     order: Annotated[tuple[Index, ...], Field(max_length=MAX_SHOWN_TOKENS)] = ()
     """Which of the movable tokens stands at each of their places; none: as they are."""
-    positions: OnOff = "told"
+    positions: OnOff = "on"
     """Whether the model is told where tokens stand, as it has learned to be, or not."""
 
 
@@ -50,7 +50,7 @@ def encodings(workspace: Workspace, request: RunRequest) -> dict[str, Any]:
     run = workspace.run(request.run)
     sides = {side: _encoding(run, side) for side in _sides(run)}
     listed = [
-        {"side": side, "kind": each.kind, "max_positions": each.longest, "heads": each.heads, "grid": each.grid}
+        {"side": side, "kind": each.kind, "max_positions": each.max_positions, "heads": each.heads, "grid": each.grid}
         for side, each in sides.items()
     ]
     # A tagger is asked about words, which several pieces may be part of: moved alone, they would be of other words.
@@ -81,7 +81,7 @@ def table(workspace: Workspace, request: PositionTableRequest) -> ArrayResponse:
     return ArrayResponse(position_table(encoding, _length(workspace.run(request.run), encoding, request), request.head))
 
 
-def position_similarity(workspace: Workspace, request: PositionTableRequest) -> ArrayResponse:
+def similarity(workspace: Workspace, request: PositionTableRequest) -> ArrayResponse:
     """(place, place): how alike two places look."""
     encoding = _checked_encoding(workspace, request)
     return ArrayResponse(
@@ -104,18 +104,18 @@ def _length(run: OpenRun, encoding: PositionEncoding, request: PositionTableRequ
     if "grid" in encoding.kind:
         assert isinstance(source, ImageSource)
         return source.image_size // source.embedding.size
-    return min(request.length, encoding.longest or request.length)
+    return min(request.length, encoding.max_positions or request.length)
 
 
 def predict_reordered(workspace: Workspace, request: ReorderRequest) -> dict[str, Any]:
     """The tokens, which of them can be moved, and what the model says to them in this order."""
     found = _reordered(workspace, request)
-    text, candidates = found.answer()
+    text, candidates = found.predict()
     return {
         "tokens": found.tokens,
         "movable": found.movable,
         "text": text,
-        "guesses": [[{"text": each.text, "probability": each.probability} for each in guess] for guess in candidates],
+        "candidates": [[{"text": each.text, "probability": each.probability} for each in one] for one in candidates],
     }
 
 
@@ -132,7 +132,7 @@ def _reordered(workspace: Workspace, request: ReorderRequest) -> Reordering:
         raise UserError("This model counts, and has no vectors.", location=run.name)
     if isinstance(run.settings.target, Tags):
         raise UserError("This model is asked about words, and their pieces cannot be moved.", location=run.name)
-    model = run.model if request.positions == "told" else without_position_encoding(workspace, run)
+    model = run.model if request.positions == "on" else without_position_encoding(workspace, run)
     found = reordering(model, request.text, request.order)
     if len(found.ids) > MAX_SHOWN_TOKENS:
         raise UserError(f"This text has {len(found.ids):,} tokens, and {MAX_SHOWN_TOKENS:,} can be shown.")

@@ -45,23 +45,23 @@ class InfluenceRequest(TraceRequest):
 def list_cells(workspace: Workspace, request: TraceRequest) -> dict[str, Any]:
     """The cells there are, what each shows, and the tokens that they read."""
     seen = record(workspace, request, KINDS)
-    cells = [_cell_fields(seen, each) for each in seen.of("hidden") if not each.part]
+    cells = [_cell_fields(seen, each) for each in seen.of("hidden") if not each.component]
     if not cells:
         raise UserError("This model has no recurrent cells.", location=workspace.run(request.run).name)
     return {"cells": cells, "tokens": seen.tokens, "source_access": source_access_of(workspace.run(request.run))}
 
 
 def _cell_fields(seen: ActivationRecord, hidden: Signal) -> dict[str, Any]:
-    kept = [each.part for each in seen.of("hidden") if each.name == hidden.name and each.part]
-    gates = [each.part for each in seen.of("gate") if each.name == hidden.name]
-    *_, way, layer = hidden.name.split(".")
+    extra_states = [each.component for each in seen.of("hidden") if each.name == hidden.name and each.component]
+    gates = [each.component for each in seen.of("gate") if each.name == hidden.name]
+    *_, direction, layer = hidden.name.split(".")
     return {
         "name": hidden.name,
         "side": hidden.side,
         "layer": int(layer),
-        "direction": "back" if way == "back" else "ahead",
+        "direction": "backward" if direction == "backward_cells" else "forward",
         "units": hidden.values.shape[-1],
-        "signals": ["hidden", *kept, *gates],
+        "signals": ["hidden", *extra_states, *gates],
     }
 
 
@@ -87,25 +87,25 @@ def influence(workspace: Workspace, request: InfluenceRequest) -> ArrayResponse:
 
 
 def source_access_of(run: OpenRun) -> str:
-    """How the decoder sees the source: by `attention`, as the same vector at `every` step, `once`, or `never`."""
+    """How the decoder reads the source: by `attention`, a `context-vector` at every step, its `first-state`, or not."""
     decoder = getattr(run.model.module, "decoder", None)
     if not run.model.has_source or not isinstance(decoder, RecurrentDecoder):
-        return "never"
+        return "none"
     if isinstance(decoder.attention, BahdanauAttention | LuongAttention):
         return "attention"
-    return "every" if isinstance(decoder.attention, ContextVectorAttention) else "once"
+    return "context-vector" if isinstance(decoder.attention, ContextVectorAttention) else "first-state"
 
 
 def context_vectors(workspace: Workspace, request: TraceRequest) -> ArrayResponse:
     """(1 + target, width): the one context vector of the source, and below it what each step was given by attention."""
     found = _contexts(workspace, request)
-    return ArrayResponse(np.concatenate([found.summary[None], found.steps]))
+    return ArrayResponse(np.concatenate([found.fixed_context[None], found.attention_contexts]))
 
 
 def attention_ablation(workspace: Workspace, request: TraceRequest) -> ArrayResponse:
     """(2, target): the probability of each right token; below, if each step were given the context vector instead."""
     found = _contexts(workspace, request)
-    return ArrayResponse(np.stack([found.told, found.without]))
+    return ArrayResponse(np.stack([found.with_attention, found.without_attention]))
 
 
 def _contexts(workspace: Workspace, request: TraceRequest) -> ContextComparison:

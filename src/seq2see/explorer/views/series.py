@@ -33,10 +33,10 @@ def forecast_series(workspace: Workspace, request: ForecastRequest) -> dict[str,
     model = run.model
     if not isinstance(model, Forecaster):
         raise UserError("This model goes on from no numbers.", location=run.name, hint="Choose a run that forecasts.")
-    guesses = model.one_step_forecasts(request.text)
-    seen = parse_numbers(request.text)[-len(guesses) :]
-    ahead = parse_numbers(model(request.text, max_new_tokens=request.horizon).text)
-    return {"values": seen, "one_step_predictions": guesses, "forecast": ahead}
+    one_step = model.one_step_forecasts(request.text)
+    values = parse_numbers(request.text)[-len(one_step) :]
+    forecast = parse_numbers(model(request.text, max_new_tokens=request.horizon).text)
+    return {"values": values, "one_step_predictions": one_step, "forecast": forecast}
 
 
 def test_windows(run: OpenRun) -> list[Example]:

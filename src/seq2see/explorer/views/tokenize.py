@@ -49,13 +49,13 @@ def tokenize_spans(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
     ids, offsets = tokenizer.encode(text), tokenizer.offsets(text)
     groups: list[dict[str, Any]] = []
     end = -1
-    for number, piece, span in zip(ids, tokenizer.pieces(ids), offsets, strict=True):
-        told = _token_entry(tokenizer, number, piece, text[slice(*span)])
+    for number, token, span in zip(ids, tokenizer.tokens(ids), offsets, strict=True):
+        entry = _token_entry(tokenizer, number, token, text[slice(*span)])
         if groups and span[0] < end:  # another part of the same characters
-            groups[-1]["pieces"].append(told)
+            groups[-1]["tokens"].append(entry)
             groups[-1]["text"] = text[groups[-1]["start"] : max(end, span[1])]
         else:
-            groups.append({"start": span[0], "text": text[slice(*span)], "pieces": [told]})
+            groups.append({"start": span[0], "text": text[slice(*span)], "tokens": [entry]})
         end = max(end, span[1])
     return {
         "kind": tokenizer.kind,
@@ -68,25 +68,25 @@ def tokenize_spans(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
 
 def _group(group: dict[str, Any]) -> dict[str, Any]:
     """A group with what stands above its pieces: nothing where the one piece says it all."""
-    above, pieces = group["text"].translate(VISIBLE), group["pieces"]
-    alone = len(pieces) == 1 and pieces[0]["token"].strip("▁#").casefold() == above.strip("▁").casefold()
-    unknown = any(piece["id"] == UNK for piece in pieces)
-    return {"text": group["text"], "shown": "" if alone else above, "unknown": unknown, "pieces": pieces}
+    label, tokens = group["text"].translate(VISIBLE), group["tokens"]
+    is_same = len(tokens) == 1 and tokens[0]["token"].strip("▁#").casefold() == label.strip("▁").casefold()
+    unknown = any(each["id"] == UNK for each in tokens)
+    return {"text": group["text"], "label": "" if is_same else label, "unknown": unknown, "tokens": tokens}
 
 
-def _token_entry(tokenizer: Tokenizer, number: int, piece: str, there: str) -> dict[str, Any]:
+def _token_entry(tokenizer: Tokenizer, number: int, token: str, text: str) -> dict[str, Any]:
     """A piece with its bytes; one that is no whole characters is shown as its bytes."""
     if number == UNK:
-        return {"id": number, "token": piece, "bytes": _hex(there.encode())}
-    if piece in BYTE_TOKENS:
-        return {"id": number, "token": piece, "bytes": _hex(bytes([BYTE_TOKENS.index(piece)]))}
+        return {"id": number, "token": token, "bytes": _hex(text.encode())}
+    if token in BYTE_TOKENS:
+        return {"id": number, "token": token, "bytes": _hex(bytes([BYTE_TOKENS.index(token)]))}
     alone = tokenizer.decode([number])
     if "\ufffd" in alone:
         assert isinstance(tokenizer, PretrainedTokenizer)  # our own pieces are whole characters, or one byte
-        name = str(tokenizer.token_name(tokenizer.numbers.theirs[number] or 0))
-        torn = bytes(_byte_decoder()[letter] for letter in name)
-        return {"id": number, "token": " ".join(_hex(torn)), "bytes": _hex(torn)}
-    return {"id": number, "token": piece, "bytes": _hex(alone.removeprefix("##").encode())}
+        name = str(tokenizer.token_name(tokenizer.id_map.original_ids[number] or 0))
+        content = bytes(_byte_decoder()[letter] for letter in name)
+        return {"id": number, "token": " ".join(_hex(content)), "bytes": _hex(content)}
+    return {"id": number, "token": token, "bytes": _hex(alone.removeprefix("##").encode())}
 
 
 def _hex(content: bytes) -> list[str]:

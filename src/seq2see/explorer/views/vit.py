@@ -28,7 +28,7 @@ TOP_K = 10
 class ImagePredictRequest(ImageRequest):
     """What does the model make of an image?"""
 
-    positions: Literal["told", "off"] = "told"
+    positions: Literal["on", "off"] = "on"
     """Whether it is told where patches stand, as it has learned to be, or not."""
 
 
@@ -66,7 +66,7 @@ def model_info(workspace: Workspace, request: ImageRequest) -> dict[str, Any]:
         **image_info(workspace, request),
         "image_size": image.image_size,
         "channels": image.channels,
-        "prefix_tokens": ["class", "taught"][: run.settings.prefix_tokens] if layers else [],
+        "prefix_tokens": ["class", "distillation"][: run.settings.prefix_tokens] if layers else [],
         "layers": len(layers),
         "heads": len(layers[0]) if layers else 0,
         "generates": run.settings.generates,
@@ -78,14 +78,14 @@ def predict_image(workspace: Workspace, request: ImagePredictRequest) -> dict[st
     """The likeliest labels, or a caption and its pieces."""
     run, found, model = workspace.run(request.run), prepare_image(workspace, request), _model(workspace, request)
     if isinstance(model, Captioner):
-        said = model.predict([found.model_input])[0]
-        pieces = [{"text": each.text, "probability": each.probability} for each in said.outputs[0].tokens]
-        return {"text": said.text, "pieces": pieces, "candidates": []}
+        prediction = model.predict([found.model_input])[0]
+        tokens = [{"text": each.text, "probability": each.probability} for each in prediction.outputs[0].tokens]
+        return {"text": prediction.text, "tokens": tokens, "candidates": []}
     if isinstance(run.settings.target, EmbeddingTarget):  # real weights without a head say nothing
-        return {"text": "", "pieces": [], "candidates": []}
-    said = model.predict([found.model_input], top_k=TOP_K)[0]
-    likely = [{"text": each.text, "probability": each.probability} for each in said.candidates[0]]
-    return {"text": said.text, "pieces": [], "candidates": likely}
+        return {"text": "", "tokens": [], "candidates": []}
+    prediction = model.predict([found.model_input], top_k=TOP_K)[0]
+    candidates = [{"text": each.text, "probability": each.probability} for each in prediction.candidates[0]]
+    return {"text": prediction.text, "tokens": [], "candidates": candidates}
 
 
 def attention_map(workspace: Workspace, request: ImageAttentionRequest) -> ArrayResponse:
@@ -101,14 +101,14 @@ def attention_rollout(workspace: Workspace, request: RolloutRequest) -> ArrayRes
     return ArrayResponse(rollout(layers, request.fusion, request.discard))
 
 
-def position_similarity(workspace: Workspace, request: RunRequest) -> ArrayResponse:
+def patch_similarity(workspace: Workspace, request: RunRequest) -> ArrayResponse:
     """(patch, patch): how alike two places look to the model by their position vectors alone."""
     run = workspace.run(request.run)
     image = image_settings_of(run)
-    told = find_position_encoding(run.model.module.source, run.model.module.encoder)  # type: ignore[arg-type]
-    if told.kind == "none":
+    encoding = find_position_encoding(run.model.module.source, run.model.module.encoder)  # type: ignore[arg-type]
+    if encoding.kind == "none":
         raise UserError("This model is not told where patches stand.", location=run.name)
-    return ArrayResponse(position_similarity(told, image.image_size // image.frontend.size))
+    return ArrayResponse(position_similarity(encoding, image.image_size // image.embedding.size))
 
 
 def regions(workspace: Workspace, request: RegionsRequest) -> ArrayResponse:
@@ -154,7 +154,7 @@ def _attention_maps(workspace: Workspace, request: ImageRequest) -> AttentionMap
 @torch.inference_mode()
 def attention_maps_of(model: Any, image: PreparedImage) -> AttentionMaps:
     """The same, of an image; a model without attention has none."""
-    module, read = model.module, model.reading(image.model_input, "").batch
+    module, read = model.module, model.named_batch(image.model_input, "").batch
     with trace(module) as seen:
         places = module.encode(read.source).values.size(1)
     if places > MAX_SHOWN_TOKENS:

@@ -1,8 +1,8 @@
-"""What there is in the pocket world: things, deeds and qualities, and which go together.
+"""The ontology of the pocket world: nouns, verbs and adjectives, and which of them combine.
 
-Concepts are named by English words, but they are not English: they are what all languages of the
-corpus talk about. Verbs choose their objects by class (one eats food and reads books), adjectives
-their nouns, so that nearly every sentence makes sense.
+A concept is named by an English word, but belongs to no language: every language of the corpus expresses
+it. The objects of a verb are restricted to classes (one eats food and reads books), the nouns of an
+adjective likewise, so that nearly every sentence makes sense.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ study      Chinese English math history music
 """
 CLASSES = {line.split()[0]: tuple(line.split()[1:]) for line in _CLASSES.strip().splitlines()}
 
-# Unions of classes that deserve a name.
+# Unions of classes.
 _GROUPS = """
 people     job person
 animal     pet livestock wild
@@ -83,7 +83,7 @@ def members(names: str) -> tuple[str, ...]:
 
 GROUPS = {line.split()[0]: tuple(line.split()[1:]) for line in _GROUPS.strip().splitlines()}
 
-# Some things come in portions: one cannot count water, only cups of it.
+# Mass nouns (and pairs) are counted in portions: bottles of water, not waters.
 PORTIONS = {
     **dict.fromkeys(("rice", "soup"), "bowl"),
     **dict.fromkeys(("tea", "coffee", "milk"), "cup"),
@@ -99,7 +99,7 @@ TOWNS = frozenset(CLASSES["town"])
 
 
 class Verb(NamedTuple):
-    """A verb: how it unfolds in time, who does it, and to what."""
+    """A verb: its aspect class, its agents and its objects."""
 
     concept: str
     kind: str
@@ -109,7 +109,7 @@ class Verb(NamedTuple):
 
 
 # verb     kind    who     to what
-_DEEDS = """
+_VERBS = """
 eat        action  people  food
 drink      action  people  drink
 read       action  people  text
@@ -176,7 +176,7 @@ talk       action  people  -
 
 
 class Adjective(NamedTuple):
-    """An adjective: what it describes, and whether it may pass with time (busy today)."""
+    """An adjective: the nouns that it describes, and whether the state is temporary (busy today)."""
 
     concept: str
     kind: str
@@ -185,7 +185,7 @@ class Adjective(NamedTuple):
 
 
 # adjective  kind     describes
-_QUALITIES = """
+_ADJECTIVES = """
 busy         feeling  people+family+name
 tired        feeling  people+family+name+horse+dog
 happy        feeling  people+family+name
@@ -235,5 +235,5 @@ def _rows(table: str) -> list[list[str]]:
     return [line.split() for line in table.strip().splitlines()]
 
 
-VERBS = tuple(Verb(verb, kind, who, members(what)) for verb, kind, who, what in _rows(_DEEDS))
-ADJECTIVES = tuple(Adjective(name, kind, members(nouns)) for name, kind, nouns in _rows(_QUALITIES))
+VERBS = tuple(Verb(verb, kind, who, members(what)) for verb, kind, who, what in _rows(_VERBS))
+ADJECTIVES = tuple(Adjective(name, kind, members(nouns)) for name, kind, nouns in _rows(_ADJECTIVES))

@@ -1,7 +1,7 @@
-"""The English words of the pocket world: only what the spelling rules cannot know.
+"""The English lexicon of the pocket world: only the exceptions to the spelling rules.
 
-A concept is called by its own name unless the tables here say otherwise; plurals and verb forms are made
-by the rules of `regular_plural` and `VerbForms.regular` unless they are irregular.
+The name of a concept is also its English word, unless a table here gives another; plurals and verb forms
+follow the rules of `regular_plural` and `VerbForms.regular`, unless they are irregular.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ swim swam swimming       sleep slept sleeping     sing sang singing        plant
 visit visited visiting   listen listened listening   open opened opening
 """
 
-# verbs that are not called by the name of their concept, and verbs of two words
+# verbs whose English word differs from the name of the concept, and verbs of two words
 VERB_LEMMAS = {"tidy": ("clean",), "listen": ("listen", "to"), "seek": ("look", "for"), "await": ("wait", "for")}
 
-SUBJECT_PRONOUNS = {pronoun: pronoun for pronoun in (*PRONOUNS, "who", "message")}
+SUBJECT_PRONOUNS = {pronoun: pronoun for pronoun in (*PRONOUNS, "who", "what")}
 OBJECT_PRONOUNS = SUBJECT_PRONOUNS | {"I": "me", "he": "him", "she": "her", "we": "us", "they": "them"}
 POSSESSIVES = {
     "I": "my", "you": "your", "he": "his", "she": "her", "we": "our", "they": "their", "who": "whose",
 }  # fmt: skip
 PLURAL_PRONOUNS = frozenset(["we", "they", "you"])
 
-# time: its words, the one that carries the meaning marked by *
+# time: its words; * marks the word that is aligned to the concept
 TIMES = {
     "yesterday": "*yesterday", "last-week": "last *week", "last-year": "last *year",
     "today": "*today", "every-day": "every *day", "morning": "in the *morning", "evening": "in the *evening",
@@ -46,7 +46,7 @@ TIMES = {
     "tomorrow": "*tomorrow", "next-week": "next *week", "next-year": "next *year",
 }  # fmt: skip
 
-# School and home go without an article, and so do towns.
+# School, home and towns have no article.
 NO_ARTICLE = frozenset(["school", "home", *CLASSES["town"]])
 
 VOWELS = frozenset("aeiou")
@@ -55,7 +55,7 @@ CONSONANT_SOUND_WORDS = frozenset(["useful"])
 
 
 class VerbForms(NamedTuple):
-    """The forms of a verb: eat, eats, ate, eating."""
+    """The inflected forms of a verb: eat, eats, ate, eating."""
 
     base: str
     third: str
@@ -64,10 +64,10 @@ class VerbForms(NamedTuple):
 
     @staticmethod
     def regular(verb: str) -> VerbForms:
-        """Spell the forms of a verb by rule.
+        """The forms of a regular verb.
 
-        >>> Forms.regular("carry")
-        Forms(base='carry', third='carries', past='carried', doing='carrying')
+        >>> VerbForms.regular("carry")
+        VerbForms(base='carry', third='carries', past='carried', participle='carrying')
         """
         if verb.endswith("y") and verb[-2] not in "aeiou":
             past = verb[:-1] + "ied"
@@ -78,7 +78,7 @@ class VerbForms(NamedTuple):
 
 
 def regular_plural(word: str) -> str:
-    """Put an -s on a noun, or on a verb: the rule is the same.
+    """A noun or verb with the ending -s: one spelling rule serves both.
 
     >>> [regular_plural(word) for word in ("pen", "box", "story", "toy", "go")]
     ['pens', 'boxes', 'stories', 'toys', 'goes']
@@ -98,7 +98,7 @@ def _verb_forms(verb: str, irregular: dict[str, tuple[str, str]]) -> VerbForms:
 
 _verbs = _IRREGULAR_VERBS.split()
 _irregular = dict(zip(_verbs[::3], zip(_verbs[1::3], _verbs[2::3], strict=True), strict=True))
-VERB_FORMS = {deed.concept: _verb_forms(deed.concept, _irregular) for deed in VERBS}
+VERB_FORMS = {verb.concept: _verb_forms(verb.concept, _irregular) for verb in VERBS}
 
 _plurals = _IRREGULAR_PLURALS.split()
 _irregular_plurals = dict(zip(_plurals[::2], _plurals[1::2], strict=True))

@@ -1,7 +1,7 @@
-"""The Chinese words of the pocket world: concept, word, and for a noun its measure word.
+"""The Chinese lexicon of the pocket world: concept, word, and for a noun its measure word.
 
-In Chinese one cannot say 一笔 for "a pen": between number and noun stands a measure word that the
-noun chooses, 一支笔. It says something about the shape: 支 for sticks, 张 for flat things, 本 for bound ones.
+Chinese puts a measure word between number and noun: "a pen" is 一支笔, not 一笔. The noun selects it, often by
+shape: 支 for sticks, 张 for flat objects, 本 for bound ones.
 """
 
 from __future__ import annotations
@@ -93,4 +93,4 @@ _others = _OTHER_WORDS.split()
 WORDS |= dict(zip(_others[::2], _others[1::2], strict=True))
 
 WITHOUT_DE = frozenset(["big", "small", "new", "old", "long", "short", "fat", "hot", "cold"])
-"""Adjectives that stand before their noun without 的: 新书, but 漂亮的花."""
+"""Adjectives that precede their noun without 的: 新书, but 漂亮的花."""

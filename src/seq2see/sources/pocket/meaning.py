@@ -1,12 +1,12 @@
-"""A sentence without words: who does what to whom, where and when.
+"""The meaning of a sentence, independent of any language: who does what to whom, where and when.
 
-A meaning is a small tree of named tuples. Each of its parts has a *path*, and each word of each language
-names the path that it expresses; that is how words of two languages find each other.
+A meaning is a small tree of named tuples. Each node has a *path*, and each word of each language names the path
+that it expresses; words of two languages with the same path are aligned.
 
-The paths, for a clause: `subject object recipient companion` (the noun itself), with `.number .which .owner
-.quality0 .quality1 .portion .clause .and .second` inside a noun_phrase; `place goal` with `.relation`; `verb` with
-`.not .modal .tense .aspect .adverb`; `quality` with `.degree`; `time`; `mark` (the question mark). In a
-sentence of two clauses they begin with `first.` and `second.`, and `conjunction` is the conjunction.
+The paths, for a clause: `subject object recipient companion` (the noun itself), with `.number .determiner .owner
+.quality0 .quality1 .portion .clause .and .second` inside a noun phrase; `place goal` with `.relation`; `verb` with
+`.not .modal .tense .aspect .adverb`; `quality` with `.degree` (the predicate adjective); `time`; `mark` (the question
+mark). In a compound sentence they begin with `first.` and `second.`, and `link` is the conjunction.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from seq2see.sources.pocket.concepts import PRONOUNS
 
 
 class NounPhrase(NamedTuple):
-    """Somebody or something: I, Mary, my two black cats, the book that I like."""
+    """A noun with its modifiers: I, Mary, my two black cats, the book that I like."""
 
     concept: str
     number: str = "one"
     """one, two to ten, some, many, how-many; plural (these pens); every (in general: pens, water)."""
     determiner: str = ""
-    """this, that; "the" where a clause says which."""
+    """this, that; "the" before a noun with a relative clause."""
     owner: NounPhrase | None = None
     adjectives: tuple[str, ...] = ()
     clause: Clause | None = None
-    """The book *that I like*: a clause whose object is this thing and therefore left out."""
+    """The book *that I like*: a relative clause whose object is this noun and is therefore not repeated."""
     second: NounPhrase | None = None
-    """Apples *and pears*."""
+    """The second conjunct: apples *and pears*."""
 
 
 class Place(NamedTuple):
-    """Somewhere: at school, on the table, where."""
+    """A place adverbial: at school, on the table, where."""
 
     concept: str
     relation: str = "in"
 
 
 class Clause(NamedTuple):
-    """One deed or state. "be" takes a quality, an object or a place; "exist" an object and a place."""
+    """One event or state. "be" takes an adjective, an object or a place; "exist" takes an object and a place."""
 
     verb: str
     subject: NounPhrase | None = None
@@ -49,7 +49,7 @@ class Clause(NamedTuple):
     companion: NounPhrase | None = None
     goal: Place | None = None
     place: Place | None = None
-    quality: str = ""
+    adjective: str = ""
     degree: str = ""
     tense: str = "present"
     """present, now (is doing), past, future."""
@@ -58,7 +58,7 @@ class Clause(NamedTuple):
     adverb: str = ""
     negated: bool = False
     polar_question: bool = False
-    """A question that is answered by yes or no; a wh-question is known by its who, what, where, when."""
+    """A yes-no question; a wh-question contains who, what, where, when or how many instead."""
 
 
 class CompoundSentence(NamedTuple):
@@ -73,36 +73,36 @@ Meaning = Clause | CompoundSentence
 
 
 class Word(NamedTuple):
-    """A word of a language, its part of speech, and what it expresses."""
+    """A word of a language, its part of speech, and the paths that it expresses."""
 
     text: str
     tag: str
     """As in Universal Dependencies, except CLF for a measure word."""
     node: str = ""
-    """The path of the part that this word expresses: at most one word of a sentence for each path."""
+    """The path that this word expresses: at most one word of a sentence for each path."""
     secondary_nodes: tuple[str, ...] = ()
-    """Paths of parts that it helps to express: 吃*了*, *last* week."""
+    """Paths that this word helps to express: 吃*了*, *last* week."""
 
 
 def wh_role(clause: Clause) -> str:
-    """Which part a wh-question asks for: subject, object, place, goal, time; "" if none."""
+    """The role that a wh-question is about: subject, object, place, goal, time; "" for any other clause."""
     if _is_wh(clause.subject):
         return "subject"
     if _is_wh(clause.object):
         return "object"
-    if clause.place and clause.place.concept == "location":
+    if clause.place and clause.place.concept == "where":
         return "place"
-    if clause.goal and clause.goal.concept == "location":
+    if clause.goal and clause.goal.concept == "where":
         return "goal"
     return "time" if clause.time == "when" else ""
 
 
 def _is_wh(noun_phrase: NounPhrase | None) -> bool:
-    """Whether it is a who, a what, a how many or a whose."""
+    """Whether the noun phrase contains who, what, how many or whose."""
     if noun_phrase is None:
         return False
     whose = noun_phrase.owner is not None and noun_phrase.owner.concept == "who"
-    return whose or noun_phrase.concept in ("who", "message") or noun_phrase.number == "how-many"
+    return whose or noun_phrase.concept in ("who", "what") or noun_phrase.number == "how-many"
 
 
 def is_question(clause: Clause) -> bool:
@@ -110,14 +110,14 @@ def is_question(clause: Clause) -> bool:
     return clause.polar_question or bool(wh_role(clause))
 
 
-_EMPTY = frozenset([*PRONOUNS, "who", "message", "location", "this", "that", "be", "exist"])
+_EMPTY = frozenset([*PRONOUNS, "who", "what", "where", "this", "that", "be", "exist"])
 
 
 def content_words(meaning: Meaning) -> list[tuple[str, str]]:
-    """The content words in their roles: (role, concept) for nouns, names, verbs, adjectives and places.
+    """The content words with their roles: (role, concept) for nouns, names, verbs, adjectives and places.
 
-    What is left out (number, tense, question, negation, pronouns, time) are the details in which
-    twins differ: 我有一支笔 and 他没有笔 have the same content.
+    Number, tense, question, negation, pronouns and time are omitted: sentences that differ only in these
+    details, such as 我有一支笔 and 他没有笔, have the same content.
     """
     words: list[tuple[str, str]] = []
     if isinstance(meaning, CompoundSentence):
@@ -134,13 +134,13 @@ def _clause_content(clause: Clause, words: list[tuple[str, str]]) -> None:
     if clause.subject:
         _noun_phrase_content(clause.subject, "subject", words)
     if clause.object:
-        _noun_phrase_content(clause.object, "message" if clause.verb in ("be", "exist") else "object", words)
+        _noun_phrase_content(clause.object, "what" if clause.verb in ("be", "exist") else "object", words)
     if clause.recipient:
         _noun_phrase_content(clause.recipient, "recipient", words)
     if clause.companion:
         _noun_phrase_content(clause.companion, "companion", words)
-    if clause.quality:
-        words.append(("quality", clause.quality))
+    if clause.adjective:
+        words.append(("quality", clause.adjective))
     if clause.goal:
         words.append(("goal", clause.goal.concept))
     if clause.place:
@@ -149,8 +149,8 @@ def _clause_content(clause: Clause, words: list[tuple[str, str]]) -> None:
 
 def _noun_phrase_content(noun_phrase: NounPhrase, role: str, words: list[tuple[str, str]]) -> None:
     words.append((role, noun_phrase.concept))
-    for quality in noun_phrase.adjectives:
-        words.append(("quality", quality))
+    for adjective in noun_phrase.adjectives:
+        words.append(("quality", adjective))
     if noun_phrase.owner:
         _noun_phrase_content(noun_phrase.owner, "owner", words)
     if noun_phrase.clause:

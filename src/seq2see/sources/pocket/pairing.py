@@ -1,9 +1,9 @@
 """From one meaning to a pair of sentences with its gold alignment.
 
-Words that express the same part of the meaning are *surely* linked (笔 and "pen"). A word that only helps to
-express a part (了, 的, 支, "last") is *possibly* linked to the word that does express it. Words without a
-counterpart (吗, "do", "the") have no link at all. Sure and possible links are what the alignment error
-rate is computed from (Och & Ney 2003, section 4).
+Two words that express the same path of the meaning have a *sure* link (笔 and "pen"). A word that only helps to
+express a path (了, 的, 支, "last") has a *possible* link to the word that expresses it. Words without a
+counterpart (吗, "do", "the") have no link. The alignment error rate is computed from sure and possible links
+(Och & Ney 2003, section 4).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from seq2see.sources.pocket.meaning import Meaning, Word
 
 
 class Language(NamedTuple):
-    """What a language must be able to do: put a meaning into words, and words into a line of text."""
+    """The two functions of a language: surface realization (meaning to words) and detokenization (words to text)."""
 
     realize: Callable[[Meaning], list[Word]]
     detokenize: Callable[[list[Word]], str]
@@ -31,10 +31,10 @@ LANGUAGES: dict[str, Language] = {
 
 
 def translate(meaning: Meaning, source: Language, target: Language) -> Example:
-    """Say one meaning in two languages and link the words.
+    """Realize one meaning in two languages and align the words.
 
-    The words reproduce the text: joined by nothing they are the Chinese line, joined by spaces the
-    English one, except that no space stands before a question mark.
+    Chinese text is the words joined without spaces, English text the words joined by spaces, except that
+    there is no space before a question mark.
     """
     source_words, target_words = source.realize(meaning), target.realize(meaning)
     links, possible_links = align(source_words, target_words)
@@ -56,13 +56,13 @@ Links = tuple[tuple[int, int], ...]
 
 
 def align(source: list[Word], target: list[Word]) -> tuple[Links, Links]:
-    """Sure and possible links between two ways of saying the same."""
-    source_nodes = {word.node: place for place, word in enumerate(source) if word.node}
-    target_nodes = {word.node: place for place, word in enumerate(target) if word.node}
-    sure = [(place, target_nodes[node]) for node, place in source_nodes.items() if node in target_nodes]
+    """Sure and possible links between two realizations of one meaning."""
+    source_nodes = {word.node: index for index, word in enumerate(source) if word.node}
+    target_nodes = {word.node: index for index, word in enumerate(target) if word.node}
+    sure = [(index, target_nodes[node]) for node, index in source_nodes.items() if node in target_nodes]
     possible_links = []
-    for place, word in enumerate(source):
-        possible_links += [(place, target_nodes[node]) for node in word.secondary_nodes if node in target_nodes]
-    for place, word in enumerate(target):
-        possible_links += [(source_nodes[node], place) for node in word.secondary_nodes if node in source_nodes]
+    for index, word in enumerate(source):
+        possible_links += [(index, target_nodes[node]) for node in word.secondary_nodes if node in target_nodes]
+    for index, word in enumerate(target):
+        possible_links += [(source_nodes[node], index) for node in word.secondary_nodes if node in source_nodes]
     return tuple(sure), tuple(dict.fromkeys(possible_links))

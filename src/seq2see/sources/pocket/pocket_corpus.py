@@ -34,5 +34,5 @@ class PocketCorpus(Settings):
         return self
 
     def splits(self) -> dict[str, list[Example]]:
-        """train, valid, test, and pairs, roles, length: what a model may not have seen in training."""
+        """train, valid, test, and the three that test generalization: pairs, roles, length."""
         return fill_splits(LANGUAGES[self.source], LANGUAGES[self.target], self.size)

@@ -1,4 +1,4 @@
-"""Drawing people, things and places at random, in the company they like to keep."""
+"""Sampling noun phrases and places: people, animals and objects with determiners, numbers and adjectives."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ def _numbers(generator: np.random.Generator) -> Iterator[float]:
 
 
 class RandomChoice:
-    """Cheap random choices: numbers are taken from a generator by the thousand."""
+    """Cheap random choices: random numbers are generated in blocks of 4,096."""
 
     def __init__(self, generator: np.random.Generator):
-        self.number: Callable[[], float] = _numbers(generator).__next__
+        self.uniform: Callable[[], float] = _numbers(generator).__next__
         """A number from [0, 1)."""
 
     def with_probability(self, probability: float) -> bool:
-        """True this often."""
-        return self.number() < probability
+        """True with this probability."""
+        return self.uniform() < probability
 
-    def one(self, options: Sequence[Option]) -> Option:
-        """One of several, all equally likely; write an option twice to make it twice as likely."""
-        return options[int(self.number() * len(options))]
-
-
-def _qualities_of(kinds: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    described: dict[str, list[str]] = {}
-    for quality in ADJECTIVES:
-        if quality.kind in kinds:
-            for noun in quality.nouns:
-                described.setdefault(noun, []).append(quality.concept)
-    return {noun: tuple(adjectives) for noun, adjectives in described.items()}
+    def choice(self, options: Sequence[Option]) -> Option:
+        """One of the options, all equally likely; an option that is listed twice is twice as likely."""
+        return options[int(self.uniform() * len(options))]
 
 
-ANY_QUALITY = _qualities_of(("feeling", "trait", "colour"))
+def _adjectives_by_noun(kinds: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    adjectives_of: dict[str, list[str]] = {}
+    for adjective in ADJECTIVES:
+        if adjective.kind in kinds:
+            for noun in adjective.nouns:
+                adjectives_of.setdefault(noun, []).append(adjective.concept)
+    return {noun: tuple(adjectives) for noun, adjectives in adjectives_of.items()}
+
+
+ADJECTIVES_OF = _adjectives_by_noun(("feeling", "trait", "colour"))
 OPINIONS = frozenset(["cute", "beautiful", "interesting", "useful", "famous", "delicious"])
 SIZES = frozenset(["big", "small", "new", "old", "long", "short"])
 
 WEIGHTED_PRONOUNS = ("I", "I", "you", "he", "he", "she", "she", "we", "they")
-"""The pronouns, as often as one hears them."""
+"""The pronouns, roughly by their frequency in speech."""
 
-# How a noun is introduced depends on what is said about it: "I like pens", "I have a pen", "this pen is red".
+# The determiner depends on the clause: "I like pens", "I have a pen", "this pen is red".
 OPEN_DETERMINERS = ("one",) * 6 + ("number",) * 3 + ("every",) * 3 + ("which",) * 4 + ("owner",) * 3 + ("some", "many")
 GENERIC_DETERMINERS = ("every",) * 6 + ("which",) * 2 + ("owner",) * 2
 COUNTED_DETERMINERS = ("one",) * 8 + ("number",) * 5 + ("some", "many")
@@ -80,45 +80,46 @@ SITES += tuple(Place(concept, "at") for concept in (*members("public"), "home", 
 SITE_NOUNS = frozenset(members("site"))
 FREE = frozenset(members("indoors+public+park+zoo+village+wild+boy+girl+man+woman"))
 FREE |= frozenset(members("worker+driver+farmer+singer+writer+nurse"))
-"""What nobody calls "mine"."""
+"""Nouns without a possessive: one does not say "my village"."""
 PEOPLE = members("people")
 ANIMALS = members("animal")
 CLASS_OF = {concept: name for name, concepts in CLASSES.items() for concept in concepts}
 
 
 class NounPhraseSampler:
-    """Draws nouns with all that belongs to them; `detail` multiplies how often something is added."""
+    """Samples nouns with their modifiers; `detail` multiplies the probability of each optional modifier."""
 
-    def __init__(self, draw: RandomChoice, detail: float = 1.0):
-        self.random, self.detail = draw, detail
+    def __init__(self, random: RandomChoice, detail: float = 1.0):
+        self.random, self.detail = random, detail
 
     def optionally(self, probability: float) -> bool:
-        """Whether to add something that is not needed."""
-        return self.random.number() < probability * self.detail
+        """Whether to add an optional modifier."""
+        return self.random.uniform() < probability * self.detail
 
     def named(self) -> NounPhrase:
-        """Somebody known by name or by a pronoun."""
-        return NounPhrase(self.random.one(self.random.one((WEIGHTED_PRONOUNS, WEIGHTED_PRONOUNS, CLASSES["name"]))))
+        """A person as a name or a pronoun."""
+        concepts = self.random.choice((WEIGHTED_PRONOUNS, WEIGHTED_PRONOUNS, CLASSES["name"]))
+        return NounPhrase(self.random.choice(concepts))
 
-    def agent(self, who: str = "people") -> NounPhrase:
-        """Somebody who can do something, or (who = "living") perhaps an animal."""
-        chance = self.random.number()
-        if who == "living" and chance < 0.35:
-            return self.noun(self.random.one(ANIMALS), DEFINITE_DETERMINERS)
+    def agent(self, kind: str = "people") -> NounPhrase:
+        """A person, or (kind = "living") a person or an animal."""
+        chance = self.random.uniform()
+        if kind == "living" and chance < 0.35:
+            return self.noun(self.random.choice(ANIMALS), DEFINITE_DETERMINERS)
         if chance < 0.55:
-            return NounPhrase(self.random.one(WEIGHTED_PRONOUNS))
+            return NounPhrase(self.random.choice(WEIGHTED_PRONOUNS))
         if chance < 0.75:
-            name = NounPhrase(self.random.one(CLASSES["name"]))
+            name = NounPhrase(self.random.choice(CLASSES["name"]))
             if self.optionally(0.15):
-                other = self.random.one(CLASSES["name"])
+                other = self.random.choice(CLASSES["name"])
                 name = name._replace(second=NounPhrase(other)) if other != name.concept else name
             return name
         if chance < 0.87:
-            return self.noun(self.random.one(CLASSES["family"]), DEFINITE_DETERMINERS)
-        return self.noun(self.random.one(PEOPLE), DEFINITE_DETERMINERS)
+            return self.noun(self.random.choice(CLASSES["family"]), DEFINITE_DETERMINERS)
+        return self.noun(self.random.choice(PEOPLE), DEFINITE_DETERMINERS)
 
     def noun(self, concept: str, determiners: Sequence[str]) -> NounPhrase:
-        """A noun (or name, or pronoun) introduced in one of these manners."""
+        """A noun (or name, or pronoun) with one of these determiners."""
         if concept in NAMES or concept in PRONOUNS:
             return NounPhrase(concept)
         if concept in STUDIES or concept in TOWNS:
@@ -126,26 +127,26 @@ class NounPhraseSampler:
         if concept in FAMILY:
             return NounPhrase(concept, owner=self.owner(("pronoun", "pronoun", "pronoun", "name")))
         adjectives = self.adjectives(concept) if self.optionally(0.24) else ()
-        choice = self.random.one(determiners)
-        if choice == "number":
+        determiner = self.random.choice(determiners)
+        if determiner == "number":
             return NounPhrase(concept, self.several(), adjectives=adjectives)
-        if choice == "owner" and concept not in FREE:
+        if determiner == "owner" and concept not in FREE:
             number = self.several() if self.random.with_probability(0.15) and concept not in SITE_NOUNS else "one"
             return NounPhrase(concept, number, owner=self.owner(), adjectives=adjectives)
-        if choice in ("which", "owner"):
+        if determiner in ("which", "owner"):
             number = "one" if concept in SITE_NOUNS else self._how_many(concept)
-            return NounPhrase(concept, number, self.random.one(("this", "that")), adjectives=adjectives)
-        if choice == "many" and PORTIONS.get(concept, "pair") != "pair":
-            choice = "some"
-        return NounPhrase(concept, choice, adjectives=adjectives)
+            return NounPhrase(concept, number, self.random.choice(("this", "that")), adjectives=adjectives)
+        if determiner == "many" and PORTIONS.get(concept, "pair") != "pair":
+            determiner = "some"
+        return NounPhrase(concept, determiner, adjectives=adjectives)
 
     def several(self) -> str:
         """A number from two to ten, the small ones more often."""
-        return NUMBERS[int(self.random.number() ** 2 * len(NUMBERS))]
+        return NUMBERS[int(self.random.uniform() ** 2 * len(NUMBERS))]
 
     def _how_many(self, concept: str) -> str:
-        """For this and that: mostly one; these only for what can be counted without a cup."""
-        chance = self.random.number()
+        """The number after this and that: mostly one; the plural only for count nouns."""
+        chance = self.random.uniform()
         if chance < 0.6:
             return "one"
         if chance < 0.85:
@@ -154,41 +155,41 @@ class NounPhraseSampler:
 
     def owner(self, kinds: Sequence[str] = ("pronoun",) * 6 + ("name",) * 2 + ("family",) * 2) -> NounPhrase:
         """I, you, Mary, my mother."""
-        kind = self.random.one(kinds)
-        concept = self.random.one(CLASSES[kind])
+        kind = self.random.choice(kinds)
+        concept = self.random.choice(CLASSES[kind])
         return (
-            NounPhrase(concept, owner=NounPhrase(self.random.one(WEIGHTED_PRONOUNS)))
+            NounPhrase(concept, owner=NounPhrase(self.random.choice(WEIGHTED_PRONOUNS)))
             if kind == "family"
             else NounPhrase(concept)
         )
 
     def adjectives(self, concept: str) -> tuple[str, ...]:
         """One adjective, or an opinion and a size: a beautiful new dress."""
-        if concept not in ANY_QUALITY:
+        if concept not in ADJECTIVES_OF:
             return ()
-        options = ANY_QUALITY[concept]
-        first = self.random.one(options)
-        sizes = [quality for quality in options if quality in SIZES] if first in OPINIONS else []
+        options = ADJECTIVES_OF[concept]
+        first = self.random.choice(options)
+        sizes = [adjective for adjective in options if adjective in SIZES] if first in OPINIONS else []
         if sizes and self.optionally(0.35):
-            return (first, self.random.one(sizes))
+            return (first, self.random.choice(sizes))
         return (first,)
 
     def with_second(self, noun_phrase: NounPhrase, options: Sequence[str], determiners: Sequence[str]) -> NounPhrase:
-        """Something *and something else* of the same sort, introduced in the same manner."""
+        """The noun phrase with a second conjunct of the same class and the same determiners."""
         kind = CLASS_OF.get(noun_phrase.concept)
         alike = [concept for concept in options if CLASS_OF.get(concept) == kind and concept != noun_phrase.concept]
         if not alike or kind == "pronoun" or noun_phrase.clause:
             return noun_phrase
-        concept = self.random.one(alike)
+        concept = self.random.choice(alike)
         second = self.noun(concept, determiners)
         same = (second.number == "every") == (noun_phrase.number == "every")
         return noun_phrase._replace(second=second) if same else noun_phrase
 
     def site(self) -> Place:
-        """Where people are: at home, in the park."""
-        return self.random.one(SITES)
+        """A place for people: at home, in the park."""
+        return self.random.choice(SITES)
 
     def spot(self) -> Place:
-        """Where things are: on the table, behind the door."""
-        relation = self.random.one(("on", "on", "on", "in", "in", "under", "under", "behind", "beside"))
-        return Place(self.random.one(SURFACES[relation]), relation)
+        """A place for objects: on the table, behind the door."""
+        relation = self.random.choice(("on", "on", "on", "in", "in", "under", "under", "behind", "beside"))
+        return Place(self.random.choice(SURFACES[relation]), relation)

@@ -1,4 +1,4 @@
-"""Drawing deeds at random: who does what to whom, when, where and with whom."""
+"""Sampling clauses with a full verb: agent, object, recipient, tense, place and companion."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TIMES = {
     "future": ("tomorrow",) * 4 + ("next-week", "next-week", "next-year"),
     "present": ("every-day", "every-day", "morning", "evening", "weekends", "today"),
 }
-# How a verb may stand in time; written twice, twice as often.
+# The tenses of each aspect class; a tense that is listed twice is twice as likely.
 TENSES = {
     "action": ("present",) * 3 + ("now", "now", "past", "past", "future", "modal"),
     "custom": ("present",) * 3 + ("past", "past", "future", "modal"),
     "event": ("past", "past", "past", "future", "future", "modal"),
 }
-BY_NAME = {deed.concept: deed for deed in VERBS if deed.objects}
+BY_NAME = {verb.concept: verb for verb in VERBS if verb.objects}
 MOVES = ("go", "come")
 GIVING = ("give", "lend")
 LIKED_BY_ANIMALS = members("fruit+vegetable+meal+water+milk+name+pronoun+animal")
@@ -44,113 +44,113 @@ RELATIVE_CLAUSE_VERBS = ("like", "love", "want", "need", "have", "seek", "buy", 
 
 
 def other_pronouns(agent: NounPhrase) -> list[str]:
-    """The pronouns that cannot mean the doer too: "I like me" and "he likes him" are left to grammarians."""
+    """The pronouns that do not refer to the agent: "I like me" and "he likes him" are excluded."""
     same = {"I": "I we", "we": "I we"}.get(agent.concept, agent.concept).split()
     return [pronoun for pronoun in PRONOUNS if pronoun not in same]
 
 
 class VerbClauseSampler:
-    """Draws clauses with a full verb. With more richness the same kinds of sentence become longer."""
+    """Samples clauses with a full verb; a larger `detail` makes the same kinds of sentence longer."""
 
     def __init__(self, generator: np.random.Generator, detail: float = 1.0):
         self.random = RandomChoice(generator)
         self.noun_phrases = NounPhraseSampler(self.random, detail)
         self.optionally = self.noun_phrases.optionally
 
-    def deed(self, deed: Verb) -> Clause:
-        """Somebody does something."""
-        subject = self.noun_phrases.agent(deed.agents)
-        clause = self.with_tense(Clause(deed.concept, subject), deed.kind)
-        if deed.concept in MOVES:
-            return clause._replace(goal=Place(self.random.one(deed.objects)))
-        if deed.objects:
-            noun_phrase = self.object_of(deed, clause)
+    def verb_clause(self, verb: Verb) -> Clause:
+        """A clause with this verb."""
+        subject = self.noun_phrases.agent(verb.agents)
+        clause = self.with_tense(Clause(verb.concept, subject), verb.kind)
+        if verb.concept in MOVES:
+            return clause._replace(goal=Place(self.random.choice(verb.objects)))
+        if verb.objects:
+            noun_phrase = self.object_of(verb, clause)
             clause = clause._replace(object=noun_phrase)
-        if deed.concept in GIVING:
+        if verb.concept in GIVING:
             clause = clause._replace(recipient=self.recipient(subject))
-        elif deed.kind == "action":
+        elif verb.kind == "action":
             clause = self.with_adverbials(clause)
         if clause.tense == "present" and not clause.modal and not clause.time and self.optionally(0.2):
-            clause = clause._replace(adverb=self.random.one(("often", "always", "also")))
-            if deed.kind == "state":
+            clause = clause._replace(adverb=self.random.choice(("often", "always", "also")))
+            if verb.kind == "state":
                 clause = clause._replace(adverb="also")
         return clause
 
     def with_tense(self, clause: Clause, kind: str) -> Clause:
-        """Give a clause its tense, and the time word that shows it."""
+        """The clause with a tense, and with the time adverbial that expresses it."""
         if kind == "state":
             return clause
-        tense = self.random.one(TENSES[kind])
+        tense = self.random.choice(TENSES[kind])
         if tense == "modal":
-            return clause._replace(modal=self.random.one(("can", "should", "want-to", "want-to")))
+            return clause._replace(modal=self.random.choice(("can", "should", "want-to", "want-to")))
         if tense == "now":
             return clause._replace(tense=tense, time="now" if self.optionally(0.3) else "")
-        time = "" if tense == "present" and self.random.with_probability(0.45) else self.random.one(TIMES[tense])
+        time = "" if tense == "present" and self.random.with_probability(0.45) else self.random.choice(TIMES[tense])
         return clause._replace(tense=tense, time=time)
 
-    def object_of(self, deed: Verb, clause: Clause) -> NounPhrase:
-        """What a deed is done to."""
-        concept = self.random.one(deed.objects)
-        if deed.concept == "like" and clause.subject and clause.subject.concept in ANIMALS:
-            concept = self.random.one(LIKED_BY_ANIMALS)
+    def object_of(self, verb: Verb, clause: Clause) -> NounPhrase:
+        """The object of a verb."""
+        concept = self.random.choice(verb.objects)
+        if verb.concept == "like" and clause.subject and clause.subject.concept in ANIMALS:
+            concept = self.random.choice(LIKED_BY_ANIMALS)
         if concept in PRONOUNS and clause.subject:
-            concept = self.random.one(other_pronouns(clause.subject))
-        determiners = self.determiners(deed, clause)
-        if deed.kind == "state" and concept not in PRONOUNS and self.optionally(0.08):
-            return self.described(concept, deed.concept)
+            concept = self.random.choice(other_pronouns(clause.subject))
+        determiners = self.determiners(verb, clause)
+        if verb.kind == "state" and concept not in PRONOUNS and self.optionally(0.08):
+            return self.described(concept, verb.concept)
         noun_phrase = self.noun_phrases.noun(concept, determiners)
         return (
-            self.noun_phrases.with_second(noun_phrase, deed.objects, determiners)
+            self.noun_phrases.with_second(noun_phrase, verb.objects, determiners)
             if self.optionally(0.07)
             else noun_phrase
         )
 
-    def determiners(self, deed: Verb, clause: Clause) -> tuple[str, ...]:
-        """How the object of a deed is introduced: I like pens, I have a pen, I know that doctor."""
-        if deed.concept in DEFINITE_VERBS:
+    def determiners(self, verb: Verb, clause: Clause) -> tuple[str, ...]:
+        """The determiners of the object of a verb: I like pens, I have a pen, I know that doctor."""
+        if verb.concept in DEFINITE_VERBS:
             return DEFINITE_DETERMINERS
-        if deed.concept == "have":
+        if verb.concept == "have":
             return COUNTED_DETERMINERS
         if clause.tense == "now":
             return PROGRESSIVE_DETERMINERS
         habit = clause.tense == "present" and not clause.time and not clause.modal
-        return GENERIC_DETERMINERS if habit or deed.kind == "state" else OPEN_DETERMINERS
+        return GENERIC_DETERMINERS if habit or verb.kind == "state" else OPEN_DETERMINERS
 
     def described(self, concept: str, verb_before: str = "be") -> NounPhrase:
-        """The book that I bought yesterday."""
-        makers = [verb for verb in RELATIVE_CLAUSE_VERBS if verb != verb_before and concept in BY_NAME[verb].objects]
+        """A noun with a relative clause: the book that I bought yesterday."""
+        verbs = [verb for verb in RELATIVE_CLAUSE_VERBS if verb != verb_before and concept in BY_NAME[verb].objects]
         plain = self.noun_phrases.noun(concept, ("every",))
-        if not makers or plain.owner or concept in CLASSES["study"] or plain == NounPhrase(concept):
+        if not verbs or plain.owner or concept in CLASSES["study"] or plain == NounPhrase(concept):
             return plain
-        verb = BY_NAME[self.random.one(makers)]
+        verb = BY_NAME[self.random.choice(verbs)]
         clause = Clause(verb.concept, self.noun_phrases.named())
         if verb.kind != "state":
-            clause = clause._replace(tense="past", time=self.random.one(TIMES["past"]))
+            clause = clause._replace(tense="past", time=self.random.choice(TIMES["past"]))
         return NounPhrase(concept, "one", "the", adjectives=plain.adjectives, clause=clause)
 
     def recipient(self, giver: NounPhrase) -> NounPhrase:
-        """Whom something is given to: somebody else."""
+        """The recipient, who is not the giver."""
         if self.random.with_probability(0.5):
-            return NounPhrase(self.random.one(other_pronouns(giver)))
+            return NounPhrase(self.random.choice(other_pronouns(giver)))
         if self.random.with_probability(0.5):
-            return NounPhrase(self.random.one(CLASSES["name"]))
-        return self.noun_phrases.noun(self.random.one(RECIPIENTS), DEFINITE_DETERMINERS)
+            return NounPhrase(self.random.choice(CLASSES["name"]))
+        return self.noun_phrases.noun(self.random.choice(RECIPIENTS), DEFINITE_DETERMINERS)
 
     def with_adverbials(self, clause: Clause) -> Clause:
-        """With whom and where."""
+        """The clause with a place and a companion, each with some probability."""
         if self.optionally(0.16):
             clause = clause._replace(place=self.place_of(clause.verb))
         if self.optionally(0.06) and clause.subject and clause.subject.concept not in ANIMALS:
-            companion = self.random.one(COMPANIONS)
+            companion = self.random.choice(COMPANIONS)
             clause = clause._replace(companion=self.noun_phrases.noun(companion, ("owner",)))
         return clause
 
     def place_of(self, verb: str) -> Place | None:
-        """Where such a deed is done: one cooks in the kitchen and rides in the park."""
+        """The place of an action: one cooks in the kitchen and rides in the park."""
         if verb in NOWHERE_VERBS:
             return None
         if verb in OUTDOOR_VERBS:
-            return self.random.one(OUTDOORS)
+            return self.random.choice(OUTDOORS)
         if verb in INDOOR_VERBS:
-            return self.random.one(INDOORS)
+            return self.random.choice(INDOORS)
         return self.noun_phrases.site()

@@ -1,13 +1,13 @@
-"""What may be seen in training, and what is kept to find out whether a model has understood.
+"""The splits of the pocket corpus: training, held-out sentences, and three tests of generalization.
 
-Which split a sentence belongs to is a function of its *content* (`meaning.content_words`): its nouns, names, verbs,
-adjectives and places in their roles. Sentences of the same content are twins, however they differ
-in number, tense, question or pronoun, and twins always share a split.
+The split of a sentence is a function of its *content* (`meaning.content_words`): its nouns, names, verbs,
+adjectives and places with their roles. Sentences of equal content may differ in number, tense, question or
+pronoun; they always belong to the same split.
 
 * `train`, `valid`, `test`: by a hash of the content.
-* `pairs`: an adjective with a noun, or a verb with an object, that never meet in training, though each of the
-  two is common there (systematicity in the sense of Lake & Baroni 2018).
-* `roles`: a few words are only subjects in training; here they are objects.
+* `pairs`: an adjective with a noun, or a verb with an object, that never occur together in training, though each of
+  the two is common there (systematicity in the sense of Lake & Baroni 2018).
+* `roles`: a few words occur in training only as subjects; here they are objects.
 * `length`: 13 to 24 words in both languages; training has at most 12.
 """
 
@@ -26,25 +26,25 @@ SEED = 2025
 SIZES = {"valid": 750, "test": 750, "pairs": 500, "roles": 500, "length": 500}
 MAX_TRAIN_WORDS, MAX_WORDS = 12, 24
 MAX_CONTENT_WORDS = 7
-"""Content words of a sentence for training; with more it can only be in `length`."""
+"""The most content words of a training sentence; a sentence with more can only be in `length`."""
 SUBJECT_ONLY = frozenset(["Lucy", "Jack", "nurse", "singer", "woman", "neighbour", "monkey", "panda"])
 DEMO_SENTENCE = Clause("have", NounPhrase("I"), NounPhrase("pen"))
-"""我有一支笔, the first sentence a newcomer tries: always in `test`, so that it is new to every model."""
+"""我有一支笔, the sentence of the first tutorial: always in `test`, so that no model is trained on it."""
 DEMO_CONTENT = content_words(DEMO_SENTENCE)
 
 
 def _held_out(kind: str, word: str, partners: tuple[str, ...]) -> list[tuple[str, str]]:
-    """One in eight of a word's partners, chosen by hash, so that every word keeps enough of them."""
+    """One in eight of a word's partners, chosen by hash; every word retains enough partners for training."""
     chosen = sorted(partners, key=lambda partner: derive_seed(SEED, f"{kind}/{word}/{partner}"))
     return [(word, partner) for partner in chosen[: round(len(partners) / 8)]]
 
 
 def held_out_pairs() -> frozenset[tuple[str, str]]:
-    """(adjective, noun) and (verb, object) that never meet outside `pairs`."""
-    pairs = [pair for quality in ADJECTIVES for pair in _held_out("quality", quality.concept, quality.nouns)]
-    for deed in VERBS:
-        partners = tuple(noun for noun in deed.objects if noun not in PRONOUNS)
-        pairs += _held_out("deed", deed.concept, partners)
+    """(adjective, noun) and (verb, object) pairs that occur together only in `pairs`."""
+    pairs = [pair for adjective in ADJECTIVES for pair in _held_out("quality", adjective.concept, adjective.nouns)]
+    for verb in VERBS:
+        partners = tuple(noun for noun in verb.objects if noun not in PRONOUNS)
+        pairs += _held_out("deed", verb.concept, partners)
     return frozenset(pairs) - {("have", "pen")}
 
 
@@ -67,14 +67,14 @@ def pairs_of(meaning: Meaning) -> Iterator[tuple[str, str]]:
         yield (meaning.verb, noun_phrase.concept)
         noun_phrase = noun_phrase.second
     noun_phrase = meaning.subject
-    while noun_phrase and meaning.quality:
-        yield (meaning.quality, noun_phrase.concept)
+    while noun_phrase and meaning.adjective:
+        yield (meaning.adjective, noun_phrase.concept)
         noun_phrase = noun_phrase.second
 
 
 def _pairs_in(noun_phrase: NounPhrase) -> Iterator[tuple[str, str]]:
-    for quality in noun_phrase.adjectives:
-        yield (quality, noun_phrase.concept)
+    for adjective in noun_phrase.adjectives:
+        yield (adjective, noun_phrase.concept)
     if noun_phrase.clause:
         yield from pairs_of(noun_phrase.clause._replace(object=NounPhrase(noun_phrase.concept)))
     if noun_phrase.owner:
@@ -84,7 +84,7 @@ def _pairs_in(noun_phrase: NounPhrase) -> Iterator[tuple[str, str]]:
 
 
 def split_of(meaning: Meaning) -> str:
-    """The split that a sentence and all its twins belong to; "" if it would give something away."""
+    """The split of a sentence and of all others with the same content; "" if it would leak held-out combinations."""
     words = content_words(meaning)
     if words == DEMO_CONTENT:
         return "test"
@@ -97,14 +97,14 @@ def split_of(meaning: Meaning) -> str:
     if unseen:
         return "pairs"
     if len(words) < 2:
-        # "I sing": kept from training, the pronouns would hardly ever be seen with this verb.
+        # "I sing": always in training, or this verb would hardly ever occur there with a pronoun.
         return "train"
     share = uniform(SEED, f"split {words}")
     return "valid" if share < 0.04 else "test" if share < 0.08 else "train"
 
 
 def fill_splits(source: Language, target: Language, size: int) -> dict[str, list[Example]]:
-    """Draw sentences until every split is full; `train` gets `size` of them."""
+    """Sample sentences until every split is full; `train` has `size` of them."""
     target_sizes = {"train": size, **SIZES}
     splits: dict[str, list[Example]] = {name: [] for name in target_sizes}
     splits["test"].append(translate(DEMO_SENTENCE, source, target))
@@ -132,26 +132,26 @@ def has_split_length(example: Example, split: str) -> bool:
 
 
 def _short() -> Iterator[Meaning]:
-    draw = SentenceSampler(generator(SEED, "pocket short"))
+    sampler = SentenceSampler(generator(SEED, "pocket short"))
     while True:
-        yield draw.sentence()
+        yield sampler.sentence()
 
 
 def _roles() -> Iterator[Meaning]:
-    """Deeds that are done to the words that training knows as subjects only."""
-    draw = SentenceSampler(generator(SEED, "pocket roles"))
-    objects = [(deed, tuple(word for word in deed.objects if word in SUBJECT_ONLY)) for deed in VERBS]
-    deeds = [deed._replace(objects=words) for deed, words in objects if words]
+    """Clauses whose object is a word that training has only as a subject."""
+    sampler = SentenceSampler(generator(SEED, "pocket roles"))
+    objects = [(verb, tuple(word for word in verb.objects if word in SUBJECT_ONLY)) for verb in VERBS]
+    verbs = [verb._replace(objects=words) for verb, words in objects if words]
     while True:
-        yield draw.transform(draw.deed(draw.draw.one(deeds)))
+        yield sampler.transform(sampler.verb_clause(sampler.random.choice(verbs)))
 
 
 def _long() -> Iterator[Meaning]:
-    """Nothing new, only more of it: two clauses, or one deed with many details."""
-    draw = SentenceSampler(generator(SEED, "pocket long"), detail=3.0)
+    """Longer sentences of the same grammar: two clauses, or one clause with many modifiers."""
+    sampler = SentenceSampler(generator(SEED, "pocket long"), detail=3.0)
     while True:
         yield (
-            draw.compound_sentence()
-            if draw.draw.with_probability(0.7)
-            else draw.transform(draw.deed(draw.draw.one(VERBS)))
+            sampler.compound_sentence()
+            if sampler.random.with_probability(0.7)
+            else sampler.transform(sampler.verb_clause(sampler.random.choice(VERBS)))
         )

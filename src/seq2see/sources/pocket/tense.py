@@ -1,9 +1,9 @@
-"""Sentences of the pocket world with a label: when does it happen?
+"""Sentences of the pocket world labeled with their tense.
 
-English says it by the verb (went, is going, will go, did not go), Chinese by small words (了, 没有, 正在, 会). Words
-that would give it away (yesterday, 昨天) are left out, so a model has to read. What is tested shares no content with
-what is learnt (see `splits.py`). A few English sentences can be understood in two ways ("they cut bread"); none has
-both labels.
+English marks tense on the verb (went, is going, will go, did not go), Chinese by function words (了, 没有, 正在, 会).
+Time adverbials (yesterday, 昨天), which would reveal the label, are omitted. Test and training sentences have no
+content in common (see `splits.py`). A few English sentences are ambiguous ("they cut bread"); none occurs with both
+labels.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ HELD_OUT = 400
 
 
 class PocketTense(Settings):
-    """Sentences of the pocket world, labelled by when they happen: past, now, usual or future."""
+    """Sentences of the pocket world, labeled by tense: past, now, usual or future."""
 
-    kind: Literal["times"] = "times"
+    kind: Literal["tense"] = "tense"
     language: LanguageCode = "en"
     """The language of the sentences: zh or en."""
     size: int = Field(default=4000, ge=1, le=100_000)
@@ -37,30 +37,30 @@ class PocketTense(Settings):
 
     def splits(self) -> dict[str, list[Example]]:
         """train, valid and test; each label has a quarter of each."""
-        language, draw = LANGUAGES[self.language], SentenceSampler(generator(SEED, "pocket times"))
+        language, sampler = LANGUAGES[self.language], SentenceSampler(generator(SEED, "pocket times"))
         target_sizes = {"train": self.size, "valid": HELD_OUT, "test": HELD_OUT}
         splits: dict[str, list[Example]] = {name: [] for name in target_sizes}
-        left = {
+        remaining = {
             (name, label): -(-size // len(LABELS)) for name, size in target_sizes.items() for label in LABELS.values()
         }
         seen: set[str] = set()
         while any(len(splits[name]) < size for name, size in target_sizes.items()):
-            meaning = draw.sentence()
+            meaning = sampler.sentence()
             if not isinstance(meaning, Clause):
                 continue
             name, label = split_of(meaning), tense_label(meaning)
-            if left.get((name, label), 0) and len(splits[name]) < target_sizes[name]:
+            if remaining.get((name, label), 0) and len(splits[name]) < target_sizes[name]:
                 words = language.realize(meaning._replace(time=""))
                 text = language.detokenize(words)
                 if text not in seen and not any(word.node.endswith(".time") for word in words):  # the book I read today
                     seen.add(text)
-                    left[name, label] -= 1
+                    remaining[name, label] -= 1
                     splits[name].append(Example(text, label))
         return splits
 
 
 def tense_label(clause: Clause) -> str:
-    """When something happens; "" for what is no deed, only possible, or asked for its time."""
+    """The label of a clause; "" for a copula or existence, a modal verb, or a question about the time."""
     if clause.verb in ("be", "exist") or clause.modal or clause.time == "when":
         return ""
     return LABELS[clause.tense]

@@ -1,7 +1,7 @@
-"""Turning a statement: into a question, into its opposite, or leaving it as it is.
+"""Transformations of a statement: negation, yes-no question, wh-question.
 
-The turns keep the translation a function. A negated "a pen" loses its 一支 in Chinese (我没有笔), so the
-same Chinese must not also mean "pens": after 没有 there is only "a", after other negations only "pens".
+They leave the translation a function: each source has one target. A negated "a pen" has no 一支 in Chinese (我没有笔),
+so the same Chinese must not also mean "pens": after 没有 there is only "a", after other negations only "pens".
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ NUMBERLESS = ("every", "plural", "some", "many")
 
 
 class Transformations:
-    """Calling it turns a clause at random; the methods turn it on purpose."""
+    """A call applies a random transformation to a clause; each method applies a particular one."""
 
-    def __init__(self, draw: RandomChoice):
-        self.random = draw
+    def __init__(self, random: RandomChoice):
+        self.random = random
 
     def __call__(self, clause: Clause) -> Clause:
-        """Mostly leave it, sometimes deny it, sometimes ask."""
-        chance = self.random.number()
+        """The clause itself in most cases, else its negation or a question."""
+        chance = self.random.uniform()
         if chance < 0.62:
             return clause
         if chance < 0.76:
@@ -35,14 +35,14 @@ class Transformations:
         return self.wh_question(clause)
 
     def negative(self, clause: Clause) -> Clause:
-        """Say that it is not so."""
+        """The negated clause."""
         noun_phrase = clause.object
         if noun_phrase:
-            noun_phrase = self._denied(clause, noun_phrase)
+            noun_phrase = self._negated_object(clause, noun_phrase)
         time = "" if clause.time == "every-day" else clause.time
         return clause._replace(object=noun_phrase, time=time, negated=True, degree="", adverb="")
 
-    def _denied(self, clause: Clause, noun_phrase: NounPhrase) -> NounPhrase:
+    def _negated_object(self, clause: Clause, noun_phrase: NounPhrase) -> NounPhrase:
         if noun_phrase.determiner or noun_phrase.owner or noun_phrase.concept in UNIQUE:
             return noun_phrase._replace(second=None)
         if clause.verb == "be":
@@ -54,7 +54,7 @@ class Transformations:
         return noun_phrase._replace(number="every", second=None)
 
     def to_listener(self, clause: Clause) -> Clause:
-        """One asks others about themselves, not about oneself."""
+        """The clause with you or they as its subject: a question is not about the speaker."""
         if clause.subject and clause.subject.concept in ("I", "we"):
             other = "you" if clause.subject.concept == "I" else "they"
             if clause.object and clause.object.concept == other:
@@ -63,14 +63,14 @@ class Transformations:
         return clause
 
     def wh_question(self, clause: Clause) -> Clause:
-        """Ask for one of the parts: who, what, how many, where, when."""
-        options = [turned for turned in self._questions(clause._replace(degree="", adverb="")) if turned]
-        return self.to_listener(self.random.one(options)) if options else clause
+        """A question about one of the parts: who, what, how many, where, when."""
+        options = [question for question in self._questions(clause._replace(degree="", adverb="")) if question]
+        return self.to_listener(self.random.choice(options)) if options else clause
 
     def _questions(self, clause: Clause) -> list[Clause | None]:
         if clause.verb == "exist":
-            return [clause._replace(object=NounPhrase("message"))]
-        if clause.verb == "be" and clause.quality:
+            return [clause._replace(object=NounPhrase("what"))]
+        if clause.verb == "be" and clause.adjective:
             return [clause._replace(subject=NounPhrase("who")) if self._personal(clause.subject) else None]
         if clause.verb == "be":
             return self._copula_questions(clause)
@@ -82,12 +82,12 @@ class Transformations:
         assert subject
         if clause.place:
             who = clause._replace(subject=NounPhrase("who")) if self._personal(subject) else None
-            return [clause._replace(place=Place("location", "at")), who]
+            return [clause._replace(place=Place("where", "at")), who]
         if not noun_phrase or subject.concept not in SINGULAR or subject.number != "one" or subject.second:
             return []
         if subject.concept in ("this", "that"):
             whose = noun_phrase._replace(owner=NounPhrase("who"), number="one", determiner="", clause=None)
-            return [Clause("be", subject, NounPhrase("message")), Clause("be", subject, whose)]
+            return [Clause("be", subject, NounPhrase("what")), Clause("be", subject, whose)]
         return [Clause("be", subject, NounPhrase("who"))]
 
     def _personal(self, subject: NounPhrase | None) -> bool:
@@ -97,7 +97,7 @@ class Transformations:
         noun_phrase = clause.object
         if not noun_phrase:
             return None
-        return clause._replace(object=NounPhrase("who" if noun_phrase.concept in PERSONS else "message"))
+        return clause._replace(object=NounPhrase("who" if noun_phrase.concept in PERSONS else "what"))
 
     def _how_many(self, clause: Clause) -> Clause | None:
         noun_phrase = clause.object
@@ -109,11 +109,11 @@ class Transformations:
 
     def _where(self, clause: Clause) -> Clause | None:
         if clause.goal:
-            return clause._replace(goal=Place("location"))
+            return clause._replace(goal=Place("where"))
         if clause.verb in ("visit", "tidy") or clause.recipient or clause.modal:
             return None
         if clause.tense == "future" or (clause.tense == "present" and clause.place):
-            return clause._replace(place=Place("location", "at"))
+            return clause._replace(place=Place("where", "at"))
         return None
 
     def _when(self, clause: Clause) -> Clause | None:

@@ -1,6 +1,6 @@
 /** What stands behind lines of Python, in both languages: few words, where a line does not say itself what it is. */
 
-import { t } from "../words.js";
+import { t } from "../strings.js";
 
 const COMMENTS = {
   en: {

@@ -1,7 +1,7 @@
 /** Python for two sides beside each other: their answers, how both read one target, where both look; and two forecasts. */
 
 import { assignCall, call, loadModel, assignText, python, SEQ2SEE, text } from "./python.js";
-import { inputCode } from "./reading.js";
+import { inputCode } from "./input_code.js";
 
 /** What one side is given, in Python. */
 function args(side, place, sides) {

@@ -1,8 +1,8 @@
 /** Python for the views that ask what comes next: candidates, surprises, layers, searches, teacher forcing. */
 
 import { assignCall, call, loadModel, number, numbers, python, withComment, SEQ2SEE, text } from "./python.js";
-import { inputCode } from "./reading.js";
-import { comment } from "./remarks.js";
+import { inputCode } from "./input_code.js";
+import { comment } from "./comments.js";
 
 /** Lines that open the model and say what it stands before: `before`. `params` is `{text | number | pixels, target, taken}`. */
 function scorerCode(run, params) {
@@ -85,7 +85,7 @@ export function searchCode(run, params, chosen) {
     lines,
     assignCall("decoding", "model.config.decoding.with_", settings),
     `tree = before.search(decoding${way === "sample" ? `, seed=${seed}` : ""})`,
-    "for each in tree.branches:",
+    "for each in tree.nodes:",
     "    piece = before.tokenizer.pieces([each.token])[0]",
     "    print(each.time, piece, round(each.total, 3), round(each.score, 3), each.fate)",
     "answer = tree.answers[0]",

@@ -1,8 +1,8 @@
 /** Python for the view of images: where patches look, what reached the end, and what the model says. */
 
 import { assignCall, loadModel, number, numbers, python, withComment, SEQ2SEE, text } from "./python.js";
-import { imageCode } from "./reading.js";
-import { comment } from "./remarks.js";
+import { imageCode } from "./input_code.js";
+import { comment } from "./comments.js";
 
 /** Lines that open the model, as it is or told nothing of places, and make the image, patches moved and covered: `image`. */
 function imageModelCode(view) {

@@ -1,12 +1,12 @@
 /**
  * What a model is given to read, in Python: a text, or an image of the run's own test split, or one from the page.
  *
- *   const { imports, lines, given } = readBy(bench.run, input.asked());
+ *   const { imports, lines, given } = readBy(app.run, input.asked());
  *   assigned("record", "model.trace", given)
  */
 
-import { takesImages } from "../parts/given.js";
-import { comment } from "./remarks.js";
+import { takesImages } from "../parts/input_box.js";
+import { comment } from "./comments.js";
 import { call, withComment, text } from "./python.js";
 
 export const IMPORT_FIND_RUN = "from seq2see.workbench.run_folder import find_run";

@@ -1,7 +1,7 @@
 /** Python for the view of positions: what a model is told of places, and the same tokens in another order. */
 
 import { assignCall, loadModel, numbers, python, withComment, SEQ2SEE, text } from "./python.js";
-import { comment } from "./remarks.js";
+import { comment } from "./comments.js";
 
 /** The text in another order: what the model says (`answer`), and how far vectors move (`distances`). */
 export function orderCode(run, read, { order, off }) {

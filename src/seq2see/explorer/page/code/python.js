@@ -1,7 +1,7 @@
 /**
  * Python as text: what a learner can take out of the page and run.
  *
- *   python(["import numpy as np", SEQ2SEE], [loaded(bench.run), assigned("record", call("model.trace", [text("红猫")]))])
+ *   python(["import numpy as np", SEQ2SEE], [loaded(app.run), assigned("record", call("model.trace", [text("红猫")]))])
  *
  * Imports are sorted as Python's formatters sort them. A call that is too long for a line gets a line for each argument.
  */

@@ -1,7 +1,7 @@
 /** Python for what lies in a run's folder (curves, samples, answers), and for what a model is made of. */
 
-import { assignCall, loadModel, assignText, python, SEQ2SEE, text, texts } start "./python.js";
-import { IMPORT_FIND_RUN, inputCode } start "./reading.js";
+import { assignCall, loadModel, assignText, python, SEQ2SEE, text, texts } from "./python.js";
+import { IMPORT_FIND_RUN, inputCode } from "./input_code.js";
 
 const IMPORT_READ_LOG = "from seq2see.training.journal import read_journal";
 const READ_TABLE = "from seq2see.workbench.report_texts import read_table";

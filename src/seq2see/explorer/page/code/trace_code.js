@@ -1,8 +1,8 @@
 /** Python for the views that look inside while one example is read: attention, one head by hand, recurrent states. */
 
 import { assignCall, loadModel, assignText, number, python, withComment, SEQ2SEE, text } from "./python.js";
-import { IMPORT_FIND_RUN, IMPORT_TEST_EXAMPLES, inputCode, recipeOf } from "./reading.js";
-import { comment } from "./remarks.js";
+import { IMPORT_FIND_RUN, IMPORT_TEST_EXAMPLES, inputCode, recipeOf } from "./input_code.js";
+import { comment } from "./comments.js";
 
 const NUMPY = "import numpy as np";
 

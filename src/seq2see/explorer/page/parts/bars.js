@@ -1,19 +1,19 @@
 /**
- * Numbers with names as bars, the longest of which fills the width.
+ * A horizontal bar chart; the longest bar fills the width.
  *
- *   const chart = bars({ name: "next token", labels: ["我", "你"], values: [0.6, 0.3], most: 1, told: share });
- *   place.append(chart.element);
- *   bench.offer({ name: "next token", figure: chart.svg, table: chart.table });
+ *   const chart = bars({ name: "next token", labels: ["我", "你"], values: [0.6, 0.3], max: 1, format: formatPercent });
+ *   container.append(chart.element);
+ *   app.addDownload({ name: "next token", figure: chart.svg, table: chart.table });
  *
- * onPick(index) makes the bars buttons that can be pressed (also with Enter; the arrow keys go up and down); `chosen` marks
- * one; `colors` gives each its own. `values` may be below zero: then bars go both ways. `narrow` ones stand beside something.
- * `chart.svg.viewData = {labels, values}` is what is shown.
+ * onPick(index) turns the bars into buttons (also with Enter; the arrow keys move up and down); `chosen` highlights one bar;
+ * `colors` has one color per bar. `values` may be negative. `narrow` charts fit into a column of a two-column layout.
+ * `chart.svg.viewData = {labels, values}` is the data of the chart.
  */
 
 import { LINE_COLORS, palette } from "./colors.js";
 import { draw, make } from "./dom.js";
-import { formatNumber } from "./figures.js";
-import { readable } from "./strip.js";
+import { formatNumber } from "./number_format.js";
+import { readable } from "./token_strip.js";
 
 const [WIDTH, NARROW, HEIGHT, GAP] = [640, 500, 26, 4];
 const FONT = { "font-size": 15, "font-family": "system-ui, 'Noto Sans CJK SC', sans-serif" };
@@ -21,26 +21,26 @@ const FONT = { "font-size": 15, "font-family": "system-ui, 'Noto Sans CJK SC', s
 export function bars(options) {
   const { name, labels, values, max = null, format = formatNumber, chosen = -1, colors = null, onPick = null, narrow = false } = options;
   const width = narrow ? NARROW : WIDTH;
-  const shownLabels = labels.map(readable);
-  const room = Math.min(Math.max(...shownLabels.map(widthOf), 20) + 12, 240);
-  const scale = scaleOf(values, max, width - room - 80);
-  const high = labels.length * (HEIGHT + GAP);
-  const picked = onPick ? "group" : "img";
-  const attributes = { viewBox: `0 0 ${width} ${Math.max(high, 1)}`, class: narrow ? "bars narrow-bars" : "bars" };
-  const svg = draw("svg", { ...attributes, role: picked, "aria-label": name });
+  const readableLabels = labels.map(readable);
+  const margin = Math.min(Math.max(...readableLabels.map(widthOf), 20) + 12, 240);
+  const scale = scaleOf(values, max, width - margin - 80);
+  const height = labels.length * (HEIGHT + GAP);
+  const role = onPick ? "group" : "img";
+  const attributes = { viewBox: `0 0 ${width} ${Math.max(height, 1)}`, class: narrow ? "bars narrow-bars" : "bars" };
+  const svg = draw("svg", { ...attributes, role: role, "aria-label": name });
   labels.forEach((_, index) => {
     const valueText = format(values[index]);
-    const parts = barOf({ label: shownLabels[index], value: values[index], format: valueText, room, scale, index, colors, chosen });
-    svg.append(onPick ? clickable(parts, `${shownLabels[index]} ${valueText}`, () => onPick(index), index === chosen) : parts);
+    const parts = barOf({ label: readableLabels[index], value: values[index], valueText, margin, scale, index, colors, chosen });
+    svg.append(onPick ? clickable(parts, `${readableLabels[index]} ${valueText}`, () => onPick(index), index === chosen) : parts);
   });
-  if (onPick) walkable([...svg.children], Math.max(chosen, 0));
+  if (onPick) focusable([...svg.children], Math.max(chosen, 0));
   svg.redraw = () => bars({ ...options, onPick: null }).svg;
   svg.viewData = { labels, values: Array.from(values) };
   const table = { columns: [name, ""], rows: labels.map((label, index) => [label, values[index]]) };
   return { element: make("div", { class: "bars-box" }, svg), svg, table };
 }
 
-/** Where zero lies, and how many units a pixel is. */
+/** The position of zero, and the pixels per unit. */
 function scaleOf(values, max, width) {
   const min = Math.min(0, ...values);
   const largest = Math.max(max ?? 0, 0, ...values);
@@ -48,53 +48,53 @@ function scaleOf(values, max, width) {
   return { zero: -min * unit, unit };
 }
 
-function barOf({ label, value, format, room, scale, index, colors, chosen }) {
-  const { ink, mark, line } = palette();
+function barOf({ label, value, valueText, margin, scale, index, colors, chosen }) {
+  const { foreground, accent, border } = palette();
   const y = index * (HEIGHT + GAP);
   const length = Math.abs(value || 0) * scale.unit;
-  const x = room + scale.zero - (value < 0 ? length : 0);
+  const x = margin + scale.zero - (value < 0 ? length : 0);
   const group = draw("g", {});
   group.append(
-    draw("text", { x: room - 8, y: y + 18, "text-anchor": "end", fill: ink, ...FONT }, label),
-    draw("rect", { x: room + scale.zero, y, width: 1, height: HEIGHT + GAP, fill: line }),
+    draw("text", { x: margin - 8, y: y + 18, "text-anchor": "end", fill: foreground, ...FONT }, label),
+    draw("rect", { x: margin + scale.zero, y, width: 1, height: HEIGHT + GAP, fill: border }),
     draw("rect", {
       x, y, width: Math.max(length, 1), height: HEIGHT, rx: 2, fill: colors?.[index] ?? LINE_COLORS[0],
-      ...(index === chosen ? { stroke: mark, "stroke-width": 3 } : {}),
+      ...(index === chosen ? { stroke: accent, "stroke-width": 3 } : {}),
     }),
-    draw("text", { x: Math.max(x + length, room + scale.zero) + 6, y: y + 18, fill: ink, ...FONT }, format),
+    draw("text", { x: Math.max(x + length, margin + scale.zero) + 6, y: y + 18, fill: foreground, ...FONT }, valueText),
   );
   return group;
 }
 
-function clickable(group, name, action, pressed) {
+function clickable(group, name, onClick, pressed) {
   const attributes = { tabindex: -1, role: "button", "aria-label": name, "aria-pressed": String(pressed), class: "clickable" };
   for (const [key, value] of Object.entries(attributes)) group.setAttribute(key, value);
-  group.addEventListener("click", action);
+  group.addEventListener("click", onClick);
   group.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" && event.key !== " ") return;
     event.preventDefault();
-    action();
+    onClick();
   });
   return group;
 }
 
-/** One stop for the Tab key, from which the arrow keys go on. */
-function walkable(items, first) {
-  items[first]?.setAttribute("tabindex", 0);
-  items.forEach((item, place) => {
+/** A roving tab index: the Tab key reaches one item, the arrow keys the others. */
+function focusable(items, initial) {
+  items[initial]?.setAttribute("tabindex", 0);
+  items.forEach((item, index) => {
     item.addEventListener("focus", () => items.forEach((each) => each.setAttribute("tabindex", each === item ? 0 : -1)));
     item.addEventListener("keydown", (event) => {
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
       if (!step) return;
       event.preventDefault();
-      items[place + step]?.focus();
+      items[index + step]?.focus();
     });
   });
 }
 
-let measured;
+let measureContext;
 function widthOf(text) {
-  measured ??= make("canvas").getContext("2d");
-  measured.font = `${FONT["font-size"]}px ${FONT["font-family"]}`;
-  return measured.measureText(text).width;
+  measureContext ??= make("canvas").getContext("2d");
+  measureContext.font = `${FONT["font-size"]}px ${FONT["font-family"]}`;
+  return measureContext.measureText(text).width;
 }

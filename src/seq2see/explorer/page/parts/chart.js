@@ -1,34 +1,34 @@
 /**
- * Curves over a common axis, as SVG.
+ * A line chart, as SVG.
  *
  *   const chart = lineChart({ name: "loss", lines: [{ name: "pocket", x: [1, 2], y: [3, 2], color, dashed, faint }] });
- *   place.append(chart.element, legend(lines));
- *   bench.offer({ name: "loss", figure: chart.svg, table: chart.table });
+ *   container.append(chart.element, legend(lines));
+ *   app.addDownload({ name: "loss", figure: chart.svg, table: chart.table });
  *
- * xName    what stands under the axis; `log` makes the y axis logarithmic (only where all values are above zero)
- * from     y begins there at the latest (0 for speeds)
- * onPick   (x) of the step that was pressed
+ * xName    the label of the x axis; `log` makes the y axis logarithmic (only if all values are positive)
+ * from     a value that the y axis includes (0 for speeds)
+ * onPick   called with the x of a click
  *
- * A line of many points is thinned to what a screen can show, keeping the largest and smallest of every stretch.
- * Pointing at the image, or the arrow keys, tell the values at a step. `chart.svg.viewData = {lines}` has all points.
+ * A line of many points is downsampled to the resolution of the screen, keeping the minimum and maximum of every chunk.
+ * Pointing at the chart, or the arrow keys, shows the values at a step. `chart.svg.viewData = {lines}` has all points.
  */
 
 import { LINE_COLORS, palette } from "./colors.js";
 import { draw, fill, make } from "./dom.js";
-import { formatNumber, formatTick } from "./figures.js";
-import { t } from "../words.js";
+import { formatNumber, formatTick } from "./number_format.js";
+import { t } from "../strings.js";
 
 const [WIDTH, HEIGHT] = [560, 300];
 const EDGE = { left: 90, right: 14, top: 12, bottom: 42 };
 const FONT = { "font-size": 15, "font-family": "system-ui, 'Noto Sans CJK SC', sans-serif" };
-const HALF_LETTER = 4.8; // half as wide as a digit of this font, at most
-const MOST_POINTS = 1000;
+const HALF_DIGIT = 4.8; // half of the width of a digit of this font, at most
+const MAX_POINTS = 1000;
 
 export function lineChart(options) {
   const { name, lines, xName = "", log = false, from = null, onPick = null } = options;
   const scales = scalesOf(lines, log, from);
   const svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": name, tabindex: 0, class: "chart" });
-  const upright = { y1: EDGE.top, y2: HEIGHT - EDGE.bottom, stroke: palette().soft, "stroke-dasharray": "3 3" };
+  const upright = { y1: EDGE.top, y2: HEIGHT - EDGE.bottom, stroke: palette().muted, "stroke-dasharray": "3 3" };
   const cursor = draw("line", { ...upright, display: "none" });
   svg.append(...axes(scales, xName), ...lines.map((line, index) => pathOf(line, index, scales)), cursor);
   svg.redraw = () => lineChart(options).svg;
@@ -37,12 +37,12 @@ export function lineChart(options) {
   listen(svg, { lines, scales, cursor, readout, onPick });
   const table = () => ({
     columns: ["", xName || "x", t("value")],
-    rows: lines.filter((line) => !line.faint).flatMap((line) => line.x.map((x, place) => [line.name, x, line.y[place]])),
+    rows: lines.filter((line) => !line.faint).flatMap((line) => line.x.map((x, index) => [line.name, x, line.y[index]])),
   });
-  return { element: make("formatNumber", { class: "chart-box" }, make("figcaption", {}, name), svg, readout), svg, table };
+  return { element: make("figure", { class: "chart-box" }, make("figcaption", {}, name), svg, readout), svg, table };
 }
 
-/** What the colors of lines stand for, in the order of the lines; those that are dashed say so. */
+/** The legend of some lines, in their order; dashed lines have a dashed swatch. */
 export function legend(lines) {
   return make("p", { class: "legend" }, ...lines.map(({ name, color, dashed }, index) =>
     make("span", {}, swatch(color ?? LINE_COLORS[index % LINE_COLORS.length], dashed), name)));
@@ -53,8 +53,8 @@ export function swatch(color, dashed = false) {
 }
 
 /** Ticks at round numbers: 1, 2 or 5 times a power of ten apart. */
-export function ticks(min, max, wanted = 5) {
-  const rough = (max - min) / wanted || 1;
+export function ticks(min, max, target = 5) {
+  const rough = (max - min) / target || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].find((each) => each * power >= rough) * power;
   const first = Math.ceil(min / step - 1e-9);
@@ -73,7 +73,7 @@ function scalesOf(lines, log, from) {
   const y = (value) => HEIGHT - EDGE.bottom - ((transform(value) - low) / (high - low || 1)) * (HEIGHT - EDGE.top - EDGE.bottom);
   const back = (pixel) => xs[0] + ((pixel - EDGE.left) / (WIDTH - EDGE.left - EDGE.right)) * (xs[1] - xs[0]);
   const yTicks = isLog ? logTicks(low, high) : ticks(low, high);
-  const counts = lines.every((line) => line.x.every(Number.isInteger)); // steps and places: there is none between two
+  const counts = lines.every((line) => line.x.every(Number.isInteger)); // steps and positions are integers, and so are their ticks
   const xTicks = ticks(xs[0], xs[1]).filter((value) => !counts || Number.isInteger(value));
   return { x, y, back, xTicks, yTicks, log: isLog };
 }
@@ -81,8 +81,8 @@ function scalesOf(lines, log, from) {
 function logTicks(low, high) {
   const powers = ticks(Math.floor(low), Math.ceil(high), 50).filter(Number.isInteger);
   const all = powers.flatMap((power) => [1, 2, 5].map((step) => step * 10 ** power));
-  const inside = all.filter((value) => value >= 10 ** low && value <= 10 ** high);
-  return inside.length > 1 ? inside : ticks(10 ** low, 10 ** high);
+  const clamp = all.filter((value) => value >= 10 ** low && value <= 10 ** high);
+  return clamp.length > 1 ? clamp : ticks(10 ** low, 10 ** high);
 }
 
 function extent(values) {
@@ -95,30 +95,30 @@ function extent(values) {
   return min <= max ? [min, max] : [0, 1];
 }
 
-function padded(low, high, share) {
-  const room = (high - low || Math.abs(high) || 1) * 0.05;
-  return [low - (share ? room : 0), high + room];
+function padded(low, high, fraction) {
+  const margin = (high - low || Math.abs(high) || 1) * 0.05;
+  return [low - (fraction ? margin : 0), high + margin];
 }
 
 function axes({ x, y, xTicks, yTicks }, xName) {
-  const { soft, line } = palette();
+  const { muted, border } = palette();
   const right = WIDTH - EDGE.right;
   const bottom = HEIGHT - EDGE.bottom;
-  const across = yTicks.flatMap((value) => [
-    draw("line", { x1: EDGE.left, x2: right, y1: y(value), y2: y(value), stroke: line }),
-    draw("text", { x: EDGE.left - 8, y: y(value) + 4, "text-anchor": "end", fill: soft, ...FONT }, formatTick(value)),
+  const gridLines = yTicks.flatMap((value) => [
+    draw("line", { x1: EDGE.left, x2: right, y1: y(value), y2: y(value), stroke: border }),
+    draw("text", { x: EDGE.left - 8, y: y(value) + 4, "text-anchor": "end", fill: muted, ...FONT }, formatTick(value)),
   ]);
-  const centerd = { "text-anchor": "middle", fill: soft, ...FONT };
-  const inside = (value) => Math.min(x(value), WIDTH - HALF_LETTER * formatTick(value).length); // the last one would be cut off
-  const down = xTicks.map((value) => draw("text", { x: inside(value), y: bottom + 18, ...centerd }, formatTick(value)));
-  const named = draw("text", { x: (EDGE.left + right) / 2, y: HEIGHT - 5, ...centerd }, xName);
-  return [...across, ...down, named];
+  const centered = { "text-anchor": "middle", fill: muted, ...FONT };
+  const clamp = (value) => Math.min(x(value), WIDTH - HALF_DIGIT * formatTick(value).length); // so that the last label is not cut off
+  const tickLabels = xTicks.map((value) => draw("text", { x: clamp(value), y: bottom + 18, ...centered }, formatTick(value)));
+  const axisLabel = draw("text", { x: (EDGE.left + right) / 2, y: HEIGHT - 5, ...centered }, xName);
+  return [...gridLines, ...tickLabels, axisLabel];
 }
 
 function pathOf(line, index, { x, y }) {
-  const points = downsample(line).map(([at, value]) => [x(at), y(value)]);
-  const inside = (top) => Math.min(Math.max(top, EDGE.top - 4), HEIGHT - EDGE.bottom + 4);
-  const clipped = ([left, top]) => `${left.toFixed(1)} ${inside(top).toFixed(1)}`;
+  const points = downsample(line).map(([step, value]) => [x(step), y(value)]);
+  const clamp = (top) => Math.min(Math.max(top, EDGE.top - 4), HEIGHT - EDGE.bottom + 4);
+  const clipped = ([left, top]) => `${left.toFixed(1)} ${clamp(top).toFixed(1)}`;
   const color = line.color ?? LINE_COLORS[index % LINE_COLORS.length];
   const attributes = { stroke: color, "stroke-width": line.faint ? 1 : 2.5, "stroke-opacity": line.faint ? 0.35 : 1 };
   const dashes = line.dashed ? { "stroke-dasharray": "7 4" } : {};
@@ -126,60 +126,60 @@ function pathOf(line, index, { x, y }) {
   return draw("path", { d: points.length ? `M${points.map(clipped).join("L")}` : "", fill: "none", ...attributes, ...dashes });
 }
 
-/** The points of a line, at most about as many as there are pixels, its peaks among them. */
+/** At most `MAX_POINTS` points of a line, with the minimum and maximum of each chunk. */
 function downsample({ x, y }) {
-  const points = x.map((at, place) => [at, y[place]]).filter(([, value]) => Number.isFinite(value));
-  if (points.length <= MOST_POINTS) return points;
-  const stretch = Math.ceil((2 * points.length) / MOST_POINTS);
-  const kept = [];
-  for (let start = 0; start < points.length; start += stretch) {
-    const part = points.slice(start, start + stretch);
+  const points = x.map((step, index) => [step, y[index]]).filter(([, value]) => Number.isFinite(value));
+  if (points.length <= MAX_POINTS) return points;
+  const chunkSize = Math.ceil((2 * points.length) / MAX_POINTS);
+  const sampled = [];
+  for (let start = 0; start < points.length; start += chunkSize) {
+    const part = points.slice(start, start + chunkSize);
     const min = part.reduce((one, other) => (other[1] < one[1] ? other : one));
     const max = part.reduce((one, other) => (other[1] > one[1] ? other : one));
-    kept.push(...[...new Set([min, max])].sort((one, other) => one[0] - other[0]));
+    sampled.push(...[...new Set([min, max])].sort((one, other) => one[0] - other[0]));
   }
-  return kept;
+  return sampled;
 }
 
-/** Tell the values at the step that is pointed at, or walked to. */
+/** Show the values at the step under the pointer, or at the step chosen by the arrow keys. */
 function listen(svg, { lines, scales, cursor, readout, onPick }) {
   const bold = lines.filter((line) => !line.faint && line.x.length);
-  let at = null;
-  const tell = (wanted) => {
-    const steps = bold.map((line) => line.x[nearest(line.x, wanted)]);
+  let current = null;
+  const showValues = (target) => {
+    const steps = bold.map((line) => line.x[nearest(line.x, target)]);
     if (!steps.length) return;
-    at = steps.reduce((one, other) => (Math.abs(other - wanted) < Math.abs(one - wanted) ? other : one));
-    const attributes = { x1: scales.x(at), x2: scales.x(at), display: "inline" };
+    current = steps.reduce((one, other) => (Math.abs(other - target) < Math.abs(one - target) ? other : one));
+    const attributes = { x1: scales.x(current), x2: scales.x(current), display: "inline" };
     for (const [key, value] of Object.entries(attributes)) cursor.setAttribute(key, value);
-    const values = bold.map((line) => `${line.name} ${formatNumber(line.y[nearest(line.x, at)])}`);
-    fill(readout, `${formatNumber(at)}: ${values.join(" · ")}`);
+    const values = bold.map((line) => `${line.name} ${formatNumber(line.y[nearest(line.x, current)])}`);
+    fill(readout, `${formatNumber(current)}: ${values.join(" · ")}`);
   };
-  const leave = () => {
-    at = null;
+  const clear = () => {
+    current = null;
     cursor.setAttribute("display", "none");
     fill(readout);
   };
-  const place = (event) => scales.back(((event.clientX - svg.getBoundingClientRect().left) / svg.clientWidth) * WIDTH);
-  svg.addEventListener("pointermove", (event) => tell(place(event)));
-  svg.addEventListener("click", () => at !== null && onPick?.(at));
+  const stepAt = (event) => scales.back(((event.clientX - svg.getBoundingClientRect().left) / svg.clientWidth) * WIDTH);
+  svg.addEventListener("pointermove", (event) => showValues(stepAt(event)));
+  svg.addEventListener("click", () => current !== null && onPick?.(current));
   svg.addEventListener("pointerleave", () => cursor.setAttribute("display", "none"));
   svg.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (event.key === "Enter" && at !== null) onPick?.(at);
-    if (event.key === "Escape") leave();
+    if (event.key === "Enter" && current !== null) onPick?.(current);
+    if (event.key === "Escape") clear();
     if (!step || !bold.length) return;
     event.preventDefault();
     const { x } = bold[0];
-    tell(x[Math.min(Math.max(at === null ? 0 : nearest(x, at) + step, 0), x.length - 1)]);
+    showValues(x[Math.min(Math.max(current === null ? 0 : nearest(x, current) + step, 0), x.length - 1)]);
   });
 }
 
-function nearest(steps, wanted) {
+function nearest(steps, target) {
   let [low, high] = [0, steps.length - 1];
   while (high - low > 1) {
     const middle = (low + high) >> 1;
-    if (steps[middle] <= wanted) low = middle;
+    if (steps[middle] <= target) low = middle;
     else high = middle;
   }
-  return Math.abs(steps[high] - wanted) < Math.abs(steps[low] - wanted) ? high : low;
+  return Math.abs(steps[high] - target) < Math.abs(steps[low] - target) ? high : low;
 }

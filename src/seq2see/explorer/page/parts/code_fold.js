@@ -1,17 +1,16 @@
 /**
- * The Python that makes what is shown, in a fold under the view: to be read, copied and run. Views call `app.code`.
+ * The Python code that computes the results of a view, in a fold below it: to read, copy and run. Views call `app.showCode`.
  *
- *   bench.code({ name: "attention", python: "import seq2see\n..." })
+ *   app.showCode({ name: "attention", python: "import seq2see\n..." })
  *
- * The same name again replaces it, and null takes it away: what is not on the page needs no code. Copying needs no
- * permission: the text is marked, and the browser is told to copy what is marked, which it does for whoever has just
- * pressed a button, also in a saved page and inside a notebook.
+ * The same name again replaces a snippet, and null removes it. Copying needs no permission: the text is selected, and the
+ * `copy` command of the browser works after a click, also in a saved page and inside a notebook.
  */
 
 import { fill, make } from "./dom.js";
-import { t } from "../words.js";
+import { t } from "../strings.js";
 
-const COPIED_PAUSE = 2000; // milliseconds for which a button says that it was done
+const COPIED_PAUSE = 2000; // milliseconds for which the button shows "copied"
 
 export class CodeFold {
   constructor() {
@@ -22,7 +21,7 @@ export class CodeFold {
     this.snippets = new Map();
   }
 
-  /** Another view, or another language: nothing is shown until the view says what. */
+  /** Remove all snippets and update the texts, for another view or language. */
   clear() {
     this.summary.textContent = t("code");
     this.about.textContent = t("code_help");
@@ -31,7 +30,7 @@ export class CodeFold {
     this.element.hidden = true;
   }
 
-  /** What stands there already only gets another text: the keyboard's place and what is marked are not lost. */
+  /** Show a snippet. An existing one only changes its text, so that focus and selection are not lost. */
   show({ name, python }) {
     if (python === null) return this.remove(name);
     if (!this.snippets.has(name)) {
@@ -56,18 +55,18 @@ export class CodeFold {
   }
 }
 
-/** Copy the text of an element as plain text; where a browser will not, it is marked and can be copied by hand. */
+/** Copy the text of an element as plain text; if the browser refuses, the text stays selected for copying by hand. */
 function copyCode(code, button) {
-  const marked = getSelection();
-  marked.selectAllChildren(code);
-  const plain = (event) => {
+  const selection = getSelection();
+  selection.selectAllChildren(code);
+  const writeText = (event) => {
     event.clipboardData.setData("text/plain", code.textContent);
     event.preventDefault();
   };
-  document.addEventListener("copy", plain);
+  document.addEventListener("copy", writeText);
   const done = document.execCommand("copy");
-  document.removeEventListener("copy", plain);
-  if (done) marked.removeAllRanges();
-  button.textContent = t(done ? "copyCode" : "copy_by_hand");
+  document.removeEventListener("copy", writeText);
+  if (done) selection.removeAllRanges();
+  button.textContent = t(done ? "copied" : "copy_by_hand");
   setTimeout(() => (button.textContent = t("copy")), COPIED_PAUSE);
 }

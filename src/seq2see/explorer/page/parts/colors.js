@@ -1,20 +1,24 @@
 /**
- * Colors that can be told apart by people who see colors differently, on light and on dark paper.
+ * Colors for color-blind readers too, in a light and a dark theme.
  *
- *   LINES[0]                  the first of eight colors for things beside each other (six of Okabe and Ito, violet, gray)
- *   shade(0.3)                [red, green, blue] for a value from 0 (the paper) to 1 (the most)
- *   lean(-0.4)                the same for a value from -1 (orange) over 0 (the paper) to 1 (blue)
- *   css(shade(0.3))           as CSS writes it
- *   inkOn(shade(0.3))         black or white, whichever is read better on it
- *   shadedStyle(0.3)          both as a style of an element, which follows the page from light to dark by itself
- *   paper()                   {paper, ink, soft, line}: the page's own colors now, for canvas and SVG
- *   onWhitePaper(act)         the colors of light paper while something is drawn to be taken home
+ *   LINE_COLORS[0]                     the first of eight categorical colors (six of Okabe and Ito, violet, gray)
+ *   sequentialColor(0.3)               [red, green, blue] for a value from 0 (background) to 1 (maximum)
+ *   divergingColor(-0.4)               [red, green, blue] for a value from -1 (orange) over 0 (background) to 1 (blue)
+ *   css(sequentialColor(0.3))          the color in CSS syntax
+ *   textColorOn(sequentialColor(0.3))  black or white, whichever has the higher contrast
+ *   sequentialStyle(0.3)               background and text color as a style that follows the theme
+ *   palette()                          {background, foreground, muted, border, ...}: the current theme, for canvas and SVG
+ *   withLightTheme(action)             run an action in the light theme, for downloads
  */
 
 export const LINE_COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#9b30f0", "#696969"];
 
-const LIGHT = { palette: "#ffffff", card: "#f6f7f9", ink: "#1b1f24", soft: "#59636e", line: "#d5dae0", mark: "#d55e00" };
-const DARK = { palette: "#14171b", card: "#1e2329", ink: "#e6e9ed", soft: "#a3adb8", line: "#39424c", mark: "#ff9d4d" };
+const LIGHT = {
+  background: "#ffffff", card: "#f6f7f9", foreground: "#1b1f24", muted: "#59636e", border: "#d5dae0", accent: "#d55e00",
+};
+const DARK = {
+  background: "#14171b", card: "#1e2329", foreground: "#e6e9ed", muted: "#a3adb8", border: "#39424c", accent: "#ff9d4d",
+};
 
 const SEQUENTIAL = {
   light: [[255, 255, 255], [176, 214, 236], [38, 132, 190], [0, 62, 112], [0, 24, 56]],
@@ -25,13 +29,13 @@ const DIVERGING = {
   dark: [[255, 190, 110], [176, 92, 18], [20, 23, 27], [20, 102, 156], [130, 210, 255]],
 };
 
-/** Whether the page is dark now: as switched, else as the system has it. */
+/** Whether the dark theme is active: as selected by the user, else by the system. */
 export function isDark() {
   const theme = document.documentElement.dataset.theme;
   return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** What is done in here is done on light paper; the page is not painted meanwhile, so that nobody sees it. */
+/** Run an action in the light theme; it is synchronous, so the page itself is not repainted meanwhile. */
 export function withLightTheme(action) {
   const { dataset } = document.documentElement;
   const { theme } = dataset;
@@ -58,11 +62,11 @@ export function divergingColor(value) {
 
 export function sequentialStyle(value) {
   const [light, dark] = ["light", "dark"].map((theme) => interpolate(SEQUENTIAL[theme], value));
-  const either = (one, other) => `light-dark(${one}, ${other})`;
-  return { background: either(css(light), css(dark)), color: either(textColorOn(light), textColorOn(dark)) };
+  const lightDark = (one, other) => `light-dark(${one}, ${other})`;
+  return { background: lightDark(css(light), css(dark)), color: lightDark(textColorOn(light), textColorOn(dark)) };
 }
 
-/** A table of 255 colors, for images of many cells; the one in the middle is that of 0 where there are signs. */
+/** A colormap of 255 colors, for images of many cells; in a diverging one the middle stands for 0. */
 export function colormap(diverging) {
   return Array.from({ length: 255 }, (_, step) => (diverging ? divergingColor(step / 127 - 1) : sequentialColor(step / 254)));
 }
@@ -77,7 +81,7 @@ export function textColorOn([red, green, blue]) {
 }
 
 function interpolate(colors, value) {
-  const place = Math.min(Math.max(Number.isFinite(value) ? value : 0, 0), 1) * (colors.length - 1);
-  const left = Math.min(Math.floor(place), colors.length - 2);
-  return colors[left].map((part, index) => Math.round(part + (colors[left + 1][index] - part) * (place - left)));
+  const position = Math.min(Math.max(Number.isFinite(value) ? value : 0, 0), 1) * (colors.length - 1);
+  const left = Math.min(Math.floor(position), colors.length - 2);
+  return colors[left].map((part, index) => Math.round(part + (colors[left + 1][index] - part) * (position - left)));
 }

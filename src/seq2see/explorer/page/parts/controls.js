@@ -1,41 +1,41 @@
 /**
- * Things to press, drag and type in, each bound to one key of the link.
+ * Sliders, dropdowns, text boxes and buttons, each bound to one key of the state in the link.
  *
- *   slider(bench, "layer", { name: bench.word("layer"), from: 0, to: 5, redraw })
- *   choice(bench, "kind", { name: bench.word("kind"), options: [["cross", "到原文"], ["self", "自身"]], redraw })
- *   toggle(bench, "specials", { name: bench.word("specials"), redraw })
- *   textBox(bench, "text", { name: bench.word("text"), redraw })
- *   press(bench.word("play"), act)
+ *   slider(app, "layer", { name: app.t("layer"), from: 0, to: 5, redraw })
+ *   dropdown(app, "kind", { name: app.t("kind"), options: [["cross", "到原文"], ["self", "自身"]], redraw })
+ *   toggle(app, "specials", { name: app.t("specials"), redraw })
+ *   textBox(app, "text", { name: app.t("text"), redraw })
+ *   button(app.t("play"), action)
  *   row(...)                                                   controls side by side
  *
- * Each starts with `app.state[key]`; a change is written to the link by `app.set` and then `redraw()` is called.
- * `redraw` may be asynchronous (wrap it in `coalesced` of dom.js); what it throws is told to the user by `app.fail`.
- * A slider redraws while it is dragged, a text box when the keyboard has rested for a moment.
- * A control's `set(value)` changes what it shows without a redraw, for views that move it themselves.
+ * The initial value is `app.state[key]`; a change is written to the link by `app.set`, then `redraw()` is called.
+ * `redraw` may be asynchronous (wrap it in `coalesced` of dom.js); its errors are shown by `app.showError`.
+ * A slider redraws while it is dragged, a text box after a short pause in typing.
+ * `set(value)` of a control changes its displayed value without a redraw.
  */
 
 import { fill, make, debounce } from "./dom.js";
-import { formatNumber } from "./figures.js";
+import { formatNumber } from "./number_format.js";
 
 const MAX_LENGTH = 20_000;
 
 export function slider(app, key, { name, from = 0, to = 1, step = 1, format = formatNumber, redraw }) {
   const input = make("input", { type: "range", name: key, min: from, max: to, step, id: `control-${key}` });
   const output = make("output", { for: input.id });
-  const tell = () => (output.textContent = format(Number(input.value)));
+  const showValue = () => (output.textContent = format(Number(input.value)));
   input.addEventListener("input", () => {
-    tell();
+    showValue();
     app.set({ [key]: Number(input.value) });
     runRedraw(app, redraw);
   });
   const box = labeled(name, input, output);
   return withSetter(box, app.state[key], (value) => {
     input.value = value;
-    tell();
+    showValue();
   });
 }
 
-/** One of a few: `options` are pairs of value and name, or values that name themselves. */
+/** A select element: `options` are pairs of value and name, or values that are their own names. */
 export function dropdown(app, key, { name, options, redraw }) {
   const pairs = options.map((option) => (Array.isArray(option) ? option : [option, option]));
   const entries = pairs.map(([value, text]) => make("option", { value: String(value) }, text));
@@ -46,8 +46,8 @@ export function dropdown(app, key, { name, options, redraw }) {
   });
   const box = labeled(name, select);
   return withSetter(box, app.state[key], (value) => {
-    const place = pairs.findIndex(([each]) => String(each) === String(value));
-    select.selectedIndex = Math.max(place, 0);
+    const index = pairs.findIndex(([each]) => String(each) === String(value));
+    select.selectedIndex = Math.max(index, 0);
   });
 }
 
@@ -61,7 +61,7 @@ export function toggle(app, key, { name, redraw }) {
   return withSetter(box, app.state[key], (value) => (input.checked = Boolean(value)));
 }
 
-/** A text of any length up to what the server takes; `lines: 1` makes it a single line, where Enter redraws at once. */
+/** A text of at most the length that the server accepts; with `lines: 1` it is a single line, and Enter redraws at once. */
 export function textBox(app, key, { name, lines = 2, placeholder = "", redraw }) {
   const tag = lines === 1 ? "input" : "textarea";
   const properties = { name: key, id: `control-${key}`, maxlength: MAX_LENGTH, placeholder, spellcheck: "false" };
@@ -88,12 +88,12 @@ export function row(...controls) {
   return make("div", { class: "controls" }, ...controls);
 }
 
-/** A redraw that fails, at once or later, is told where the view stands. */
+/** Call `redraw`, and show its synchronous or asynchronous error. */
 async function runRedraw(app, redraw) {
   try {
     await redraw();
   } catch (error) {
-    app.fail(error);
+    app.showError(error);
   }
 }
 

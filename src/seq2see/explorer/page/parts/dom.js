@@ -1,54 +1,54 @@
 /**
- * Making elements without ever parsing text as HTML: what comes from a corpus, a model or a user is only ever text.
+ * Creation of elements without parsing text as HTML: strings from a corpus, a model or a user stay text nodes.
  *
  *   make("p", { class: "note" }, "a < b ", make("b", {}, "bold"))
- *   make("button", { type: "button", on: { click: () => ... } }, "press")
- *   draw("line", { x1: 0, y1: 0, x2: 9, y2: 9, stroke: "black" })      (the same, for SVG)
+ *   make("button", { type: "button", on: { click: () => ... } }, "save")
+ *   draw("line", { x1: 0, y1: 0, x2: 9, y2: 9, stroke: "black" })      an SVG element
  */
 
 const SVG = "http://www.w3.org/2000/svg";
-const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]"; // by the keyboard
+const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]";
 
-/** An HTML element with attributes and children; strings and numbers among the children become text. */
+/** An HTML element with attributes and children; strings and numbers among the children become text nodes. */
 export function make(tag, properties = {}, ...children) {
   return setProperties(document.createElement(tag), properties, children);
 }
 
-/** An SVG element, in the same way. */
+/** An SVG element with attributes and children. */
 export function draw(tag, properties = {}, ...children) {
   const element = setProperties(document.createElementNS(SVG, tag), properties, children);
   if (tag === "svg") element.setAttribute("xmlns", SVG);
   return element;
 }
 
-/** Put other children into an element, in place of those it has; the keyboard stays where it was among them. */
+/** Replace the children of an element, and restore the keyboard focus among them. */
 export function fill(element, ...children) {
-  const back = focusRestorer(element);
+  const restoreFocus = focusRestorer(element);
   element.replaceChildren(...children.filter((child) => child !== null && child !== undefined).map(asNode));
-  back();
+  restoreFocus();
   return element;
 }
 
-/** The way back for the keyboard: to what has the same name, else to what stands in the same place among its like. */
+/** A function that restores the focus: to the element with the same id and name, else to the same index among elements of its kind. */
 function focusRestorer(element) {
   const { activeElement: active } = document;
   if (!active || active === element || !element.contains(active)) return () => {};
-  const isAlike = (each) => each.tagName === active.tagName && each.getAttribute("role") === active.getAttribute("role");
-  const reached = () => [...element.querySelectorAll(FOCUSABLE)].filter((each) => isAlike(each) && !each.disabled);
-  const place = reached().indexOf(active);
+  const isSameKind = (each) => each.tagName === active.tagName && each.getAttribute("role") === active.getAttribute("role");
+  const focusable = () => [...element.querySelectorAll(FOCUSABLE)].filter((each) => isSameKind(each) && !each.disabled);
+  const index = focusable().indexOf(active);
   return () => {
-    const now = reached();
-    const named = active.id || active.name ? now.find((each) => each.id === active.id && each.name === active.name) : null;
-    const found = now.includes(active) ? active : named ?? now[Math.min(place, now.length - 1)];
-    found?.focus({ preventScroll: true });
+    const current = focusable();
+    const named = active.id || active.name ? current.find((each) => each.id === active.id && each.name === active.name) : null;
+    const target = current.includes(active) ? active : named ?? current[Math.min(index, current.length - 1)];
+    target?.focus({ preventScroll: true });
   };
 }
 
 function setProperties(element, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
     if (value === null || value === undefined || value === false) continue;
-    if (name === "on") for (const [event, heard] of Object.entries(value)) element.addEventListener(event, heard);
-    else if (name === "style") for (const [key, look] of Object.entries(value)) element.style.setProperty(key, look);
+    if (name === "on") for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+    else if (name === "style") for (const [key, setting] of Object.entries(value)) element.style.setProperty(key, setting);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
   if (children.length) fill(element, ...children);
@@ -59,42 +59,42 @@ function asNode(child) {
   return child instanceof Node ? child : document.createTextNode(String(child));
 }
 
-/** Call something once nobody has asked for it for a while: one request for a word, not one for each letter. */
+/** A debounced function: it runs once after the calls have paused, so that a typed word causes one request. */
 export function debounce(action, milliseconds = 250) {
-  let waiting = 0;
-  return (...given) => {
-    clearTimeout(waiting);
-    waiting = setTimeout(() => action(...given), milliseconds);
+  let timer = 0;
+  return (...args) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => action(...args), milliseconds);
   };
 }
 
 /**
- * Acts that may not run into each other, as all that draws one page: a slow answer to the question before would be drawn
- * over the answer to this one.
+ * A queue of asynchronous actions that run one after another, so that a slow response to an old request is not drawn over
+ * the response to a new one.
  *
- *   const turn = turns();
- *   this.redraw = turn(() => this.draw());
- *   this.repaint = turn(() => this.paint());
+ *   const serial = serialQueue();
+ *   this.redraw = serial(() => this.draw());
+ *   this.repaint = serial(() => this.paint());
  *
- * One after another, in the order of asking; what is wanted again while it waits is done once. Inside an act call the plain
- * functions (`this.paint()`): a turn that waits for another turn waits forever.
+ * Actions run in the order of the calls; several calls of a waiting action run it once. Inside an action, call the plain
+ * functions (`this.paint()`): a queued action that awaits another one of the same queue would deadlock.
  */
 export function serialQueue() {
   let last = Promise.resolve();
   return (action) => {
-    let waiting = null;
-    const begin = () => {
-      waiting = null;
+    let pending = null;
+    const run = () => {
+      pending = null;
       return action();
     };
     return () => {
-      waiting ??= last = last.then(begin, begin);
-      return waiting;
+      pending ??= last = last.then(run, run);
+      return pending;
     };
   };
 }
 
-/** An act that minds only itself: while it runs, what is wanted meanwhile is done once, afterwards. */
+/** An action with its own queue: several calls while it runs cause one further run. */
 export function coalesced(action) {
   return serialQueue()(action);
 }

@@ -1,18 +1,18 @@
 /**
- * A box for an image of one's own, or a video: the server makes of the files what the model sees.
+ * A file input for an image or a video of the user: the server converts the files to the model's input.
  *
- *   place.append(fileBox(bench, async () => ...));        it is in `app.state.pixels` then, as questions take it
+ *   container.append(fileInput(app, async () => ...));        the pixels are in `app.state.pixels`, as requests expect them
  *
- * A video is one animated image (GIF, WebP, PNG), or an image for each frame, in the order of their names.
+ * A video is one animated image (GIF, WebP, PNG), or one image per frame, in the order of the file names.
  */
 
-import { UserError } from "../ask.js";
+import { UserError } from "../api.js";
 import { make } from "./dom.js";
-import { asBase64 } from "./drawing.js";
+import { asBase64 } from "./drawing_board.js";
 
-const MOST_BYTES = 10 << 20; // of all files together, as the server takes them
-const MAX_LINK_LENGTH = 40_000; // letters; a larger image is not written into the address
-const BY_NAME = new Intl.Collator("en", { numeric: true }); // frame2 comes before frame10
+const MAX_BYTES = 10 << 20; // of all files together; the limit of the server
+const MAX_LINK_LENGTH = 40_000; // characters; larger images are not written into the address
+const NATURAL_ORDER = new Intl.Collator("en", { numeric: true }); // frame2 before frame10
 
 export function fileInput(app, onFile) {
   const video = app.run.capabilities.includes("videos");
@@ -23,29 +23,29 @@ export function fileInput(app, onFile) {
       storePixels(app, await pixelsOf(app, [...input.files]));
       await onFile();
     } catch (error) {
-      app.fail(error);
+      app.showError(error);
     }
   });
-  const name = app.word(video ? "upload_video" : "upload");
+  const name = app.t(video ? "upload_video" : "upload");
   return make("label", { class: "control", for: "control-upload" }, make("span", { class: "name" }, name), input);
 }
 
-/** An image that no number names: into the address if it is small, else only into memory, until another view is opened. */
+/** Store an uploaded image: in the address if it is small, else only in memory, until another view is opened. */
 export function storePixels(app, pixels) {
   app.set({ pixels: fitsInLink(pixels) ? pixels : "" });
   app.state.pixels = pixels;
 }
 
-/** Whether the address has it. */
+/** Whether the pixels are small enough for the address. */
 export function fitsInLink(pixels) {
   return pixels.length <= MAX_LINK_LENGTH;
 }
 
 async function pixelsOf(app, files) {
-  if (files.reduce((sum, { size }) => sum + size, 0) > MOST_BYTES) throw new UserError(app.word("too_large"));
+  if (files.reduce((sum, { size }) => sum + size, 0) > MAX_BYTES) throw new UserError(app.t("too_large"));
   const contents = [];
-  for (const file of files.sort((one, other) => BY_NAME.compare(one.name, other.name)))
+  for (const file of files.sort((first, second) => NATURAL_ORDER.compare(first.name, second.name)))
     contents.push(asBase64(new Uint8Array(await file.arrayBuffer())));
-  const { values } = await app.numbers("vit/upload", { run: app.run.id, files: contents });
+  const { values } = await app.fetchArray("vit/upload", { run: app.run.id, files: contents });
   return asBase64(values);
 }

@@ -16,36 +16,36 @@ const ENDS = /^[\p{L}\d)]/u;
 
 /** A MathML element with parts in it. */
 function element(name, ...parts) {
-  const made = document.createElementNS(SPACE, name);
-  made.append(...parts);
-  return made;
+  const node = document.createElementNS(SPACE, name);
+  node.append(...parts);
+  return node;
 }
 
 /** The formulas of a line of text, one below the other. */
 export function formula(text) {
-  const lines = text.split(" ;; ").map((line) => {
+  const rows = text.split(" ;; ").map((line) => {
     const math = element("math", row(line.match(TOKENS) ?? []));
     math.setAttribute("displaystyle", "true");
-    const place = document.createElement("div");
-    place.append(math);
-    return place;
+    const container = document.createElement("div");
+    container.append(math);
+    return container;
   });
-  const place = document.createElement("div");
-  place.className = "formula";
-  place.append(...lines);
-  return place;
+  const container = document.createElement("div");
+  container.className = "formula";
+  container.append(...rows);
+  return container;
 }
 
 /** All that there is, side by side; `tokens` are used up. Letters may touch, words are kept apart from their neighbors. */
 function row(tokens) {
   const parts = [];
-  let before = "";
+  let previous = "";
   while (tokens.length && tokens[0] !== "}") {
     const next = tokens[0];
-    const touch = ENDS.test(before) && NAME.test(next);
-    if (touch && (isWord(before) || isWord(next))) parts.push(gap());
+    const adjacent = ENDS.test(previous) && NAME.test(next);
+    if (adjacent && (isWord(previous) || isWord(next))) parts.push(gap());
     parts.push(scripted(tokens));
-    before = next;
+    previous = next;
   }
   return element("mrow", ...parts);
 }
@@ -55,19 +55,19 @@ function isWord(token) {
 }
 
 function gap() {
-  const made = element("mspace");
-  made.setAttribute("width", "0.3em");
-  return made;
+  const node = element("mspace");
+  node.setAttribute("width", "0.3em");
+  return node;
 }
 
 /** One thing, with what is set low and high behind it. */
 function scripted(tokens) {
   const base = single(tokens);
-  const below = tokens[0] === "_" ? (tokens.shift(), single(tokens)) : null;
-  const above = tokens[0] === "^" ? (tokens.shift(), single(tokens)) : null;
-  if (below && above) return element("msubsup", base, below, above);
-  if (below) return element("msub", base, below);
-  return above ? element("msup", base, above) : base;
+  const subscript = tokens[0] === "_" ? (tokens.shift(), single(tokens)) : null;
+  const superscript = tokens[0] === "^" ? (tokens.shift(), single(tokens)) : null;
+  if (subscript && superscript) return element("msubsup", base, subscript, superscript);
+  if (subscript) return element("msub", base, subscript);
+  return superscript ? element("msup", base, superscript) : base;
 }
 
 /** A number, a word, a sign, or a group in braces. */
@@ -82,7 +82,7 @@ function single(tokens) {
 
 /** What stands before the closing brace. */
 function group(tokens) {
-  const inside = row(tokens);
+  const content = row(tokens);
   tokens.shift();
-  return inside;
+  return content;
 }

@@ -14,9 +14,9 @@ const CHANGE = /^([qkv])\.(\d+)\.(\d+)=(-?\d+(?:\.\d+)?(?:e-?\d+)?)$/;
 
 /** What a query and a key have in common, number by number; their sum is the score before it is divided. */
 export function dotProductTerms(head, query, key) {
-  const [asked, given] = [rowOf(head.queries, query), rowOf(head.keys, key)];
-  if (head.score_function !== "additive") return asked.map((value, place) => value * given[place]);
-  return asked.map((value, place) => head.score_vector.values[place] * Math.tanh(value + given[place]));
+  const [queryRow, keyRow] = [rowOf(head.queries, query), rowOf(head.keys, key)];
+  if (head.score_function !== "additive") return queryRow.map((value, index) => value * keyRow[index]);
+  return queryRow.map((value, index) => head.score_vector.values[index] * Math.tanh(value + keyRow[index]));
 }
 
 /** Everything that happens to one query. */
@@ -37,11 +37,11 @@ function attentionRow(head, query, { scaled: divide, masked }) {
   return { products, scaled, bias, biased, attention_mask, weights };
 }
 
-export function attentionMatrix(head, changes) {
+export function attentionMatrix(head, options) {
   const [rows, columns] = [head.queries.shape[0], head.keys.shape[0]];
-  const found = new Float32Array(rows * columns);
-  for (let query = 0; query < rows; query += 1) found.set(attentionRow(head, query, changes).weights, query * columns);
-  return found;
+  const result = new Float32Array(rows * columns);
+  for (let query = 0; query < rows; query += 1) result.set(attentionRow(head, query, options).weights, query * columns);
+  return result;
 }
 
 /** What q · k is multiplied by. */
@@ -51,26 +51,26 @@ export function scoreScale({ score_function, head_dim }) {
 
 /** eˣ / Σ eˣ; the largest is taken away first, so that nothing overflows. Where nothing is allowed, nothing is taken. */
 export function softmax(scores) {
-  const largest = scores.reduce((one, other) => Math.max(one, other), -Infinity);
+  const largest = scores.reduce((first, second) => Math.max(first, second), -Infinity);
   if (largest === -Infinity) return scores.map(() => 0);
   const powers = scores.map((score) => Math.exp(score - largest));
-  const sum = powers.reduce((one, other) => one + other, 0);
+  const sum = powers.reduce((first, second) => first + second, 0);
   return powers.map((power) => power / sum);
 }
 
 /** The sum of all values, each by its weight. */
 export function weightedSum(values, weights) {
   const [count, head_dim] = values.shape;
-  const found = new Array(head_dim).fill(0);
+  const result = new Array(head_dim).fill(0);
   for (let key = 0; key < count; key += 1)
-    for (let place = 0; place < head_dim; place += 1) found[place] += weights[key] * values.values[key * head_dim + place];
-  return found;
+    for (let index = 0; index < head_dim; index += 1) result[index] += weights[key] * values.values[key * head_dim + index];
+  return result;
 }
 
 /** The changes that a text of the link says, those that fit this head: [{part, row, column, value}]. */
 export function parseEdits(head, text) {
-  const found = text.split(",").map((each) => CHANGE.exec(each)).filter(Boolean);
-  return found
+  const result = text.split(",").map((each) => CHANGE.exec(each)).filter(Boolean);
+  return result
     .map(([, part, row, column, value]) => ({ part, row: Number(row), column: Number(column), value: Number(value) }))
     .filter(({ part, row, column }) => row < head[PARTS[part]].shape[0] && column < head[PARTS[part]].shape[1]);
 }
@@ -99,7 +99,7 @@ export function rowOf({ shape, values }, row) {
 /** All rows on average. */
 export function meanRow({ shape: [rows, width], values }) {
   const mean = new Float32Array(width);
-  values.forEach((value, place) => (mean[place % width] += value / rows));
+  values.forEach((value, index) => (mean[index % width] += value / rows));
   return mean;
 }
 
@@ -109,8 +109,8 @@ function productOf(head, query, key) {
   let sum = 0;
   if (head.score_function === "additive") {
     const score_vector = head.score_vector.values;
-    for (let place = 0; place < head_dim; place += 1)
-      sum += score_vector[place] * Math.tanh(values[query * head_dim + place] + keys[key * head_dim + place]);
-  } else for (let place = 0; place < head_dim; place += 1) sum += values[query * head_dim + place] * keys[key * head_dim + place];
+    for (let index = 0; index < head_dim; index += 1)
+      sum += score_vector[index] * Math.tanh(values[query * head_dim + index] + keys[key * head_dim + index]);
+  } else for (let index = 0; index < head_dim; index += 1) sum += values[query * head_dim + index] * keys[key * head_dim + index];
   return sum;
 }

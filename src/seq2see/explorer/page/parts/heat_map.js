@@ -1,34 +1,34 @@
 /**
- * A matrix as an image: cells on a canvas, so that a thousand by a thousand is no more work than ten by ten.
+ * A heat map of a matrix: drawn on a canvas from an image with one pixel per cell, so that large matrices are fast.
  *
- *   const map = heatMap({ name: "attention", rows: ["a", "b"], columns: ["x", "y", "z"], values, most: 1 });
- *   place.append(map.element);
- *   map.show({ values })                         the same cells with other numbers (rows, columns, most too)
- *   map.mark({ row: 1 })                         a frame around a row, a column (`column`) or a cell; {} takes it away
- *   bench.offer({ name: "attention", figure: map.figure, table: map.table })
+ *   const map = heatMap({ name: "attention", rows: ["a", "b"], columns: ["x", "y", "z"], values, max: 1 });
+ *   container.append(map.element);
+ *   map.show({ values })                         other values (also rows, columns, max)
+ *   map.mark({ row: 1 })                         a frame around a row, a column (`column`) or a cell; {} removes it
+ *   app.addDownload({ name: "attention", figure: map.figure, table: map.table })
  *
- * values   row by row, a Float32Array or an array
- * both     true for numbers on both sides of 0 (orange, blue); else from 0 (or `min`) to `max`
- * most     what the strongest color stands for; by default the largest (absolute) value
- * onPoint  ({row, column, value} or null) as the pointer or the arrow keys move; onPick the same for click and Enter
- * written  a function (value) -> text: numbers are written into cells that have room for them
- * stretch  true lets cells be as wide as there is room, and no higher than that needs: for few columns and many rows
- * frame    a function (row, column) -> "sure", "possible" (dashed) or null: cells to frame, as the true alignment
+ * values      row by row, a Float32Array or an array
+ * diverging   true for a diverging colormap around 0 (orange, blue); else the colors go from 0 (or `min`) to `max`
+ * max         the value of the strongest color; by default the largest (absolute) value
+ * onPoint     ({row, column, value} or null) as the pointer or the arrow keys move; onPick for click and Enter
+ * formatCell  a function (value) -> text: writes the values into cells that are large enough
+ * stretch     true: cell width and height are independent and fill the area, for few columns and many rows
+ * frameOf     a function (row, column) -> "sure", "possible" (dashed) or null: cells to frame, such as the gold alignment
  *
- * Ctrl and the wheel, or + and -, zoom; 0 shows the whole. `map.canvas.viewData = {rows, columns, values}` is what is shown.
+ * Ctrl and the wheel, or + and -, zoom; 0 fits the whole matrix. `map.canvas.viewData = {rows, columns, values}` is the data.
  */
 
 import { palette, colormap } from "./colors.js";
 import { make } from "./dom.js";
 import { matrixTable } from "./downloads.js";
-import { formatNumber } from "./figures.js";
+import { formatNumber } from "./number_format.js";
 import { labelMargins, imageOf, paintMap } from "./heat_paint.js";
-import { readable } from "./strip.js";
-import { SvgContext } from "./svg_paper.js";
-import { t } from "../words.js";
+import { readable } from "./token_strip.js";
+import { SvgContext } from "./svg_context.js";
+import { t } from "../strings.js";
 
 const MAX_CELL = 40;
-const MAX_SIDE = 8000; // pixels of an image to take home
+const MAX_SIDE = 8000; // pixels of a download
 const MAX_HEIGHT = 640;
 
 export function heatMap(options) {
@@ -44,20 +44,20 @@ class HeatMap {
     this.hovered = null;
     this.highlighted = {};
     this.canvas = make("canvas", { tabindex: "0", role: "img", class: "heat-canvas" });
-    this.room = make("div", { class: "heat-scroll-area" }, this.canvas);
-    this.window = make("div", { class: "heat-window" }, this.room);
+    this.scrollArea = make("div", { class: "heat-scroll-area" }, this.canvas);
+    this.window = make("div", { class: "heat-window" }, this.scrollArea);
     this.readout = make("output", { class: "heat-readout", "aria-live": "polite" });
-    const buttons = [["larger", "+", 1.5], ["smaller", "−", 1 / 1.5], ["fit", "⤢", 0]];
-    const zooms = buttons.map(([name, sign, by]) =>
+    const zooms = [["larger", "+", 1.5], ["smaller", "−", 1 / 1.5], ["fit", "⤢", 0]];
+    const buttons = zooms.map(([name, symbol, factor]) =>
       make("button", { type: "button", class: "quiet", "aria-label": t(name), title: t(name),
-                       on: { click: () => this.zoomBy(by) } }, sign));
-    this.element = make("div", { class: "heat" }, this.window, make("div", { class: "heat-bar" }, ...zooms, this.readout));
+                       on: { click: () => this.zoomBy(factor) } }, symbol));
+    this.element = make("div", { class: "heat" }, this.window, make("div", { class: "heat-bar" }, ...buttons, this.readout));
     this.listen();
     this.table = () => matrixTable(this.canvas.viewData);
-    this.figure = () => this.wholeDrawing();
+    this.figure = () => this.drawing();
   }
 
-  /** Show other numbers. */
+  /** Change options, and draw the map. */
   show(changes) {
     Object.assign(this.options, changes);
     const { rows, columns, values, name } = this.options;
@@ -75,30 +75,30 @@ class HeatMap {
     this.paint();
   }
 
-  /** The size of a cell: so that the whole fits, times what the user zoomed. */
+  /** Compute the size of a cell, so that the map fits, times the zoom; then paint. */
   layOut() {
     const { rows, columns, stretch } = this.options;
     const width = Math.max((this.element.clientWidth || 600) - this.labelMargins.left - 2, 40);
-    const room = { width: width / columns.length, height: Math.max(MAX_HEIGHT - this.labelMargins.top, 80) / rows.length };
-    const min = Math.min(room.width, room.height);
-    this.cell = { width: this.zoomed(stretch ? room.width : min), height: this.zoomed(stretch ? room.height : min) };
+    const available = { width: width / columns.length, height: Math.max(MAX_HEIGHT - this.labelMargins.top, 80) / rows.length };
+    const min = Math.min(available.width, available.height);
+    this.cell = { width: this.zoomed(stretch ? available.width : min), height: this.zoomed(stretch ? available.height : min) };
     const fit = this.extent(this.cell);
     this.visible = { width: Math.min(fit.width, width + this.labelMargins.left), height: Math.min(fit.height, MAX_HEIGHT) };
-    Object.assign(this.room.style, { width: `${fit.width}px`, height: `${fit.height}px` });
+    Object.assign(this.scrollArea.style, { width: `${fit.width}px`, height: `${fit.height}px` });
     Object.assign(this.window.style, { maxHeight: `${this.visible.height + 16}px` });
-    const dots = window.devicePixelRatio || 1;
-    Object.assign(this.canvas, { width: Math.ceil(this.visible.width * dots), height: Math.ceil(this.visible.height * dots) });
+    const pixelRatio = window.devicePixelRatio || 1;
+    Object.assign(this.canvas, { width: Math.ceil(this.visible.width * pixelRatio), height: Math.ceil(this.visible.height * pixelRatio) });
     Object.assign(this.canvas.style, { width: `${this.visible.width}px`, height: `${this.visible.height}px` });
     this.paint();
   }
 
-  /** Never larger than a cell needs to be, unless that is what fits. */
+  /** The zoomed size of a cell, limited to `MAX_CELL` or the fitting size. */
   zoomed(fitting) {
-    const usual = Math.min(fitting, MAX_CELL);
-    return Math.min(usual * this.zoom, Math.max(MAX_CELL, usual));
+    const normal = Math.min(fitting, MAX_CELL);
+    return Math.min(normal * this.zoom, Math.max(MAX_CELL, normal));
   }
 
-  /** The sides of a map whose cells have this size, with its labels. */
+  /** Width and height of a map with cells of this size, with its labels. */
   extent({ width, height }) {
     const { rows, columns } = this.options;
     return { width: this.labelMargins.left + width * columns.length, height: this.labelMargins.top + height * rows.length };
@@ -106,27 +106,27 @@ class HeatMap {
 
   paint() {
     const context = this.canvas.getContext("2d");
-    const dots = window.devicePixelRatio || 1;
-    context.setTransform(dots, 0, 0, dots, 0, 0);
+    const pixelRatio = window.devicePixelRatio || 1;
+    context.setTransform(pixelRatio, 0, 0, pixelRatio, 0, 0);
     const scroll = { left: this.window.scrollLeft, top: this.window.scrollTop };
     paintMap(context, { ...this, ...this.options, size: this.visible, scroll, colors: palette() });
   }
 
-  /** Everything, also what is scrolled away, as SVG, whose labels are texts. */
-  wholeDrawing() {
+  /** The whole map as SVG, independent of the scroll position; labels are text elements. */
+  drawing() {
     const fit = this.fit();
-    const sheet = new SvgContext(Math.ceil(fit.size.width), Math.ceil(fit.size.height));
-    paintMap(sheet, fit);
-    return sheet.svg;
+    const drawing = new SvgContext(Math.ceil(fit.size.width), Math.ceil(fit.size.height));
+    paintMap(drawing, fit);
+    return drawing.svg;
   }
 
-  /** What is painted of a map that nobody scrolls or points at. */
+  /** The arguments of `paintMap` for a map without scroll position and hovered cell. */
   fit() {
     const { rows, columns } = this.options;
-    const side = (now, count) => Math.min(Math.max(now, 16), MAX_SIDE / Math.max(count, 1));
-    const cell = { width: side(this.cell.width, columns.length), height: side(this.cell.height, rows.length) };
+    const cellSize = (size, count) => Math.min(Math.max(size, 16), MAX_SIDE / Math.max(count, 1));
+    const cell = { width: cellSize(this.cell.width, columns.length), height: cellSize(this.cell.height, rows.length) };
     const scroll = { left: 0, top: 0 };
-    const image = imageOf(this.options, colormap(this.options.diverging)); // on another paper it has other colors
+    const image = imageOf(this.options, colormap(this.options.diverging)); // the colors depend on the theme
     return { ...this, ...this.options, image, cell, size: this.extent(cell), scroll, hovered: null, colors: palette() };
   }
 
@@ -158,7 +158,7 @@ class HeatMap {
     return inside && row < rows.length && column < columns.length ? { row, column } : null;
   }
 
-  /** Say which cell is meant, in words and to the view. */
+  /** Show the hovered cell below the map, and call `onPoint`. */
   point(cell) {
     if (cell?.row === this.hovered?.row && cell?.column === this.hovered?.column) return;
     this.hovered = cell;
@@ -199,10 +199,11 @@ class HeatMap {
 
   scrollIntoView() {
     const { row, column } = this.hovered;
-    const sight = (at, side, from, length) => (at < from ? at : at + side > from + length ? at + side - length : from);
+    const scrolled = (start, size, from, length) =>
+      start < from ? start : start + size > from + length ? start + size - length : from;
     const { width, height } = this.cell;
-    this.window.scrollLeft = sight(column * width, width, this.window.scrollLeft, this.visible.width - this.labelMargins.left);
-    this.window.scrollTop = sight(row * height, height, this.window.scrollTop, this.visible.height - this.labelMargins.top);
+    this.window.scrollLeft = scrolled(column * width, width, this.window.scrollLeft, this.visible.width - this.labelMargins.left);
+    this.window.scrollTop = scrolled(row * height, height, this.window.scrollTop, this.visible.height - this.labelMargins.top);
     this.paint();
   }
 }

@@ -1,42 +1,42 @@
 /**
- * What a model is given and what it shall write, for views that look inside.
+ * The input and the target of a model, for views that show its hidden states.
  *
- *   const input = inputBoxes(bench, { examples: await examplesOf(bench), redraw });
- *   place.append(input.element);
- *   await bench.ask("attention/layers", input.asked());
+ *   const input = inputForm(app, { examples: await examplesOf(app), redraw });
+ *   container.append(input.element);
+ *   await app.fetchJson("attention/layers", input.params());
  *
- * The target is what the model shall write; left empty it is its own answer. Models that only read have none. What is
- * given may be a text, a series, an image or a video: `input.js` knows.
+ * The target is the decoder's input; an empty target stands for the model's own output. Encoder-only models have none.
+ * The input may be a text, a series, an image or a video, see `input_box.js`.
  */
 
 import { make } from "./dom.js";
 import { row, textBox } from "./controls.js";
-import { inputBox, takesImages } from "./given.js";
+import { inputBox, takesImages } from "./input_box.js";
 
-/** A text to begin with: of the run's own, where it has any. */
+/** The initial text: an example of the run, "" if there is none. */
 export function exampleText(app) {
   return app.run.example?.text ?? "";
 }
 
-/** The numbers of the tokens that were chosen one by one, as the link keeps them. */
+/** The ids of the forced tokens, as stored in the link. */
 export function forcedIds(app) {
   return app.state.forced.split(".").filter(Boolean).map(Number);
 }
 
-/** Whether a model reads one thing and writes another; a language model goes on with what it is given. */
+/** Whether a model has a source and a target; a language model continues its input. */
 export function isSeq2Seq(run) {
   return run.task === "translate" || run.task === "caption";
 }
 
-/** Sentences of the run's own test data, to begin with; images are found by their numbers. */
+/** Sentences of the run's test split; images are chosen by their numbers instead. */
 export async function examplesOf(app) {
   if (takesImages(app.run)) return [];
-  return (await app.ask("examples", { run: app.run.id, most: 12 })).examples;
+  return (await app.fetchJson("examples", { run: app.run.id, max_examples: 12 })).examples;
 }
 
 export function inputForm(app, { examples, redraw }) {
-  const usual = examples[0]?.source || exampleText(app);
-  const input = inputBox(app, { name: app.word(app.run.capabilities.includes("series") ? "series" : "text"), usual, redraw });
+  const defaultText = examples[0]?.source || exampleText(app);
+  const input = inputBox(app, { name: app.t(app.run.capabilities.includes("series") ? "series" : "text"), defaultText, redraw });
   const boxes = [...input.controls, ...targetBox(app, redraw)];
   const element = make("div", {}, row(...boxes));
   if (examples.length) element.append(row(exampleBox(app, examples, boxes, input.redraw)));
@@ -47,13 +47,13 @@ export function inputForm(app, { examples, redraw }) {
 
 function targetBox(app, redraw) {
   if (!isSeq2Seq(app.run)) return [];
-  return [textBox(app, "target", { name: app.word("target"), placeholder: app.word("own_answer"), redraw })];
+  return [textBox(app, "target", { name: app.t("target"), placeholder: app.t("own_output"), redraw })];
 }
 
-/** A choice that fills both boxes; where the true alignment is known, a star says so. */
+/** A dropdown that fills both boxes; a star marks examples with a gold alignment. */
 export function exampleBox(app, examples, boxes, redraw) {
-  const named = examples.map(({ source, gold }, place) => make("option", { value: place }, `${gold ? "★ " : ""}${source}`));
-  const select = make("select", { name: "examples", id: "control-examples" }, make("option", { value: "" }, "–"), ...named);
+  const options = examples.map(({ source, gold }, index) => make("option", { value: index }, `${gold ? "★ " : ""}${source}`));
+  const select = make("select", { name: "examples", id: "control-examples" }, make("option", { value: "" }, "–"), ...options);
   select.addEventListener("change", async () => {
     const { source, target } = examples[select.value] ?? { source: "", target: "" };
     app.set({ text: source, ...(boxes.length > 1 ? { target } : {}) });
@@ -62,8 +62,8 @@ export function exampleBox(app, examples, boxes, redraw) {
     try {
       await redraw();
     } catch (error) {
-      app.fail(error);
+      app.showError(error);
     }
   });
-  return make("label", { class: "control", for: select.id }, make("span", { class: "name" }, app.word("examples")), select);
+  return make("label", { class: "control", for: select.id }, make("span", { class: "name" }, app.t("examples")), select);
 }

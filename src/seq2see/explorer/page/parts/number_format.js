@@ -1,29 +1,29 @@
 /**
- * Numbers as people read them.
+ * Number formatting.
  *
- *   figure(0.01234)   "0.0123"     figure(123456)   "123,456"     share(0.1234)   "12.3 %"
+ *   formatNumber(0.01234)   "0.0123"     formatNumber(123456)   "123,456"     formatPercent(0.1234)   "12.3 %"
  */
 
-/** About as many digits as matter; very small and very large ones with an exponent. */
+/** A number with about `digits` significant digits; very small and very large numbers have an exponent. */
 export function formatNumber(value, digits = 3) {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "–" : value > 0 ? "∞" : "−∞";
-  const size = Math.abs(value);
+  const magnitude = Math.abs(value);
   if (value === 0) return "0";
-  if (size >= 1e7 || size < 1e-4) return value.toExponential(digits - 1).replace("-", "−");
-  if (size >= 1000) return Math.round(value).toLocaleString("en").replace("-", "−");
+  if (magnitude >= 1e7 || magnitude < 1e-4) return value.toExponential(digits - 1).replace("-", "−");
+  if (magnitude >= 1000) return Math.round(value).toLocaleString("en").replace("-", "−");
   if (Number.isInteger(value)) return String(value).replace("-", "−");
-  const after = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
-  return value.toFixed(Math.min(after, 8)).replace("-", "−");
+  const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(magnitude)));
+  return value.toFixed(Math.min(decimals, 8)).replace("-", "−");
 }
 
-/** A number at an axis: no more digits than it has. */
+/** A tick label of an axis, without superfluous digits. */
 export function formatTick(value) {
   const short = Number(value.toPrecision(6));
   const grouped = Math.abs(short) >= 1000 && Math.abs(short) < 1e7;
   return (grouped ? short.toLocaleString("en") : String(short)).replace("-", "−");
 }
 
-/** How many there are, in short: "55.4M", "5540万". */
+/** A count in compact notation: "55.4M", "5540万". */
 export function formatCount(value) {
   const style = { notation: "compact", maximumSignificantDigits: 3 };
   return new Intl.NumberFormat(document.documentElement.lang, style).format(value);

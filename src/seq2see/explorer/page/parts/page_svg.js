@@ -9,7 +9,7 @@
  */
 
 import { draw, make } from "./dom.js";
-import { svgColor, SvgContext } from "./svg_paper.js";
+import { svgColor, SvgContext } from "./svg_context.js";
 
 const EDGE = 8; // pixels around everything
 const SIDES = ["Top", "Right", "Bottom", "Left"];
@@ -26,9 +26,9 @@ export function elementToSvg(element) {
 }
 
 export function tableToSvg({ columns, rows }) {
-  const told = rows.length > LONGEST ? [...rows.slice(0, LONGEST), [`… ${rows.length - LONGEST}`]] : rows;
+  const shownRows = rows.length > LONGEST ? [...rows.slice(0, LONGEST), [`… ${rows.length - LONGEST}`]] : rows;
   const cell = (value) => make("td", typeof value === "number" ? { class: "number" } : {}, value);
-  const lines = told.map((row) => make("tr", {}, ...row.map(cell)));
+  const lines = shownRows.map((row) => make("tr", {}, ...row.map(cell)));
   const heads = make("tr", {}, ...columns.map((name) => make("th", {}, name)));
   const offscreen = make("div", { class: "offscreen", "aria-hidden": "true" }, make("table", {}, heads, ...lines));
   document.body.append(offscreen);
@@ -54,25 +54,25 @@ function visit(node, drawing, alpha) {
 
 /** Where something stands on the sheet, which grows with it. */
 function placed({ left, top, width, height }, drawing) {
-  const place = { x: left - drawing.left, y: top - drawing.top, width, height };
-  drawing.right = Math.max(drawing.right, place.x + width);
-  drawing.bottom = Math.max(drawing.bottom, place.y + height);
-  return place;
+  const position = { x: left - drawing.left, y: top - drawing.top, width, height };
+  drawing.right = Math.max(drawing.right, position.x + width);
+  drawing.bottom = Math.max(drawing.bottom, position.y + height);
+  return position;
 }
 
 /** What a box is painted with: its ground, its borders, and the outline of what is chosen. */
 function box(rect, style, drawing, alpha) {
-  const place = placed(rect, drawing);
-  const round = { rx: parseFloat(style.borderTopLeftRadius) || null };
-  const ground = svgColor("fill", style.backgroundColor, alpha);
-  if (ground["fill-opacity"] !== 0) drawing.svg.append(draw("rect", { ...place, ...round, ...ground }));
+  const position = placed(rect, drawing);
+  const corners = { rx: parseFloat(style.borderTopLeftRadius) || null };
+  const background = svgColor("fill", style.backgroundColor, alpha);
+  if (background["fill-opacity"] !== 0) drawing.svg.append(draw("rect", { ...position, ...corners, ...background }));
   const widths = SIDES.map((side) => (style[`border${side}Style`] === "none" ? 0 : parseFloat(style[`border${side}Width`])));
-  const framed = (width, color, line) => inset(place, width, { ...round, fill: "none", "stroke-width": width,
+  const border = (width, color, line) => inset(position, width, { ...corners, fill: "none", "stroke-width": width,
     ...svgColor("stroke", color, alpha), ...(line === "dashed" ? { "stroke-dasharray": "5 3" } : {}) });
-  if (widths.every(Boolean)) drawing.svg.append(framed(widths[0], style.borderTopColor, style.borderTopStyle));
-  else SIDES.forEach((side, index) => widths[index] && drawing.svg.append(edge(side, place, widths[index],
+  if (widths.every(Boolean)) drawing.svg.append(border(widths[0], style.borderTopColor, style.borderTopStyle));
+  else SIDES.forEach((side, index) => widths[index] && drawing.svg.append(edge(side, position, widths[index],
     svgColor("stroke", style[`border${side}Color`], alpha))));
-  if (style.outlineStyle === "solid") drawing.svg.append(framed(parseFloat(style.outlineWidth), style.outlineColor));
+  if (style.outlineStyle === "solid") drawing.svg.append(border(parseFloat(style.outlineWidth), style.outlineColor));
 }
 
 /** A frame lies within what it frames. */
@@ -90,8 +90,8 @@ function edge(side, { x, y, width, height }, thick, attributes) {
 
 /** A drawing or a canvas within the page; one that can be made anew is, for the paper of now. */
 function image(node, drawing) {
-  const place = placed(node.getBoundingClientRect(), drawing);
-  const { x, y, width, height } = place;
+  const position = placed(node.getBoundingClientRect(), drawing);
+  const { x, y, width, height } = position;
   let copy = node.redraw?.() ?? node;
   if (copy instanceof HTMLCanvasElement) {
     const palette = new SvgContext(width, height);
@@ -105,26 +105,26 @@ function image(node, drawing) {
 /** The sign that a style puts in front, such as that of a block that is open. */
 function mark(node, drawing, alpha) {
   const style = getComputedStyle(node, "::before");
-  const [, sign] = /^"(.+)"$/.exec(style.content) ?? [];
-  if (!sign) return;
+  const [, symbol] = /^"(.+)"$/.exec(style.content) ?? [];
+  if (!symbol) return;
   const { left, top, height } = node.getBoundingClientRect();
-  letters(sign, { left, top, width: parseFloat(style.fontSize), height }, style, drawing, alpha);
+  writeText(symbol, { left, top, width: parseFloat(style.fontSize), height }, style, drawing, alpha);
 }
 
 function write(node, drawing, alpha) {
   if (!node.data.trim()) return;
   const style = getComputedStyle(node.parentElement);
-  for (const [text, rect] of linesOf(node)) letters(text, rect, style, drawing, alpha);
+  for (const [text, rect] of linesOf(node)) writeText(text, rect, style, drawing, alpha);
 }
 
-function letters(text, rect, style, drawing, alpha) {
+function writeText(text, rect, style, drawing, alpha) {
   const { x, y, height } = placed(rect, drawing);
   drawing.context.font = `${style.fontStyle} ${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
-  const { fontBoundingBoxAscent: up, fontBoundingBoxDescent: down } = drawing.context.measureText(text);
+  const { fontBoundingBoxAscent: ascent, fontBoundingBoxDescent: descent } = drawing.context.measureText(text);
   const attributes = { "font-size": parseFloat(style.fontSize), "font-family": style.fontFamily, "xml:space": "preserve" };
   if (style.fontWeight !== "400") attributes["font-weight"] = style.fontWeight;
   if (style.fontStyle !== "normal") attributes["font-style"] = style.fontStyle;
-  const base = y + (height - up - down) / 2 + up;
+  const base = y + (height - ascent - descent) / 2 + ascent;
   drawing.svg.append(draw("text", { x, y: base, ...attributes, ...svgColor("fill", style.color, alpha) }, text));
 }
 
@@ -136,10 +136,10 @@ function linesOf(node) {
   const whole = /^pre/.test(getComputedStyle(node.parentElement).whiteSpace) ? node.data : node.data.replace(/\s+/g, " ");
   if (rects.length <= 1) return rects.length ? [[whole.trim() || whole, rects[0]]] : [];
   const lines = [];
-  let at = 0;
+  let index = 0;
   for (const letter of node.data) {
-    range.setStart(node, at);
-    range.setEnd(node, (at += letter.length));
+    range.setStart(node, index);
+    range.setEnd(node, (index += letter.length));
     const rect = range.getClientRects()[0];
     if (!rect) continue;
     if (lines.length && Math.abs(lines.at(-1)[1].top - rect.top) < rect.height / 2) lines.at(-1)[0] += letter;

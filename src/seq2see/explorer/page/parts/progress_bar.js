@@ -1,17 +1,17 @@
 /**
- * A thin bar at the top while something is being worked on: every question of every view is waited for in here.
+ * A thin bar at the top of the page while requests are in progress.
  *
- *   const working = new Working(main);
- *   await working.during(ask("attention/layers", body));
+ *   const progress = new ProgressBar(main);
+ *   await progress.track(fetchJson("attention/layers", body));
  *
- * What is answered within a moment shows nothing, so that nothing flickers; several questions one after another are one wait.
- * Meanwhile `main` is `aria-busy`.
+ * A short request shows no bar, so that it does not flicker; consecutive requests show one bar without gaps.
+ * `main` is `aria-busy` while the bar is visible.
  */
 
 import { make } from "./dom.js";
 
-const SHOW_DELAY = 300; // milliseconds that nobody calls waiting
-const HIDE_DELAY = 60; // between the questions of one page
+const SHOW_DELAY = 300; // milliseconds; shorter requests show no bar
+const HIDE_DELAY = 60; // milliseconds between consecutive requests
 
 export class ProgressBar {
   constructor(main) {
@@ -19,10 +19,10 @@ export class ProgressBar {
     this.element = make("div", { class: "progress-bar", role: "progressbar", hidden: true });
   }
 
-  async track(answer) {
+  async track(response) {
     this.begin();
     try {
-      return await answer;
+      return await response;
     } finally {
       this.end();
     }

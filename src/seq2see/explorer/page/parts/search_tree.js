@@ -2,7 +2,7 @@
  * A search as a tree: a column for every turn, in it the continuations that were looked at, the best on top.
  *
  *   const tree = searchTree({ name, branches, winner, until: 5, first: "∅", pruned: true, told, onPick, onPoint });
- *   place.append(tree.element);
+ *   container.append(tree.element);
  *
  * branches  columns as the server gives them: parent, time, token, piece, log_probability, total, score, fate
  * winner    the numbers of the branches that the answer is made of
@@ -16,7 +16,7 @@
 
 import { LINE_COLORS, palette } from "./colors.js";
 import { draw, make } from "./dom.js";
-import { readable } from "./strip.js";
+import { readable } from "./token_strip.js";
 
 const [WIDTH, HEIGHT, ACROSS, DOWN] = [96, 40, 150, 50];
 const [LEFT, TOP] = [70, 10];
@@ -24,20 +24,20 @@ const FONT = { "font-family": "system-ui, 'Noto Sans CJK SC', sans-serif" };
 const LETTERS = 9;
 
 export function searchTree(options) {
-  const { name, branches, best_path, until, first, pruned, format, onPick, onPoint } = options;
+  const { name, branches, best_path, until, first: rootLabel, pruned, format, onPick, onPoint } = options;
   const onBestPath = new Set(best_path);
   const isShown = (number) => branches.time[number] < until && (pruned || branches.outcome[number] !== "left");
   const numbers = branches.time.map((_, number) => number).filter(isShown);
-  const places = placed(numbers, branches);
-  const wide = LEFT + Math.max(until, 1) * ACROSS;
-  const high = TOP + Math.max(1, ...numbers.map((number) => places.get(number).rank + 1)) * DOWN;
-  const size = { width: wide, height: high, viewBox: `0 0 ${wide} ${high}` };
+  const positions = placed(numbers, branches);
+  const width = LEFT + Math.max(until, 1) * ACROSS;
+  const height = TOP + Math.max(1, ...numbers.map((number) => positions.get(number).rank + 1)) * DOWN;
+  const size = { width: width, height: height, viewBox: `0 0 ${width} ${height}` };
   const svg = draw("svg", { ...size, role: "tree", "aria-label": name, class: "search-tree" });
-  svg.append(...numbers.map((number) => edge(number, branches, places, onBestPath)));
-  svg.append(label({ x: LEFT - 46, y: TOP + HEIGHT / 2, size: 17 }, first));
-  const nodes = new Map(numbers.map((number) => [number, node(number, branches, places.get(number), onBestPath, format)]));
+  svg.append(...numbers.map((number) => edge(number, branches, positions, onBestPath)));
+  svg.append(label({ x: LEFT - 46, y: TOP + HEIGHT / 2, size: 17 }, rootLabel));
+  const nodes = new Map(numbers.map((number) => [number, node(number, branches, positions.get(number), onBestPath, format)]));
   svg.append(...nodes.values());
-  listen(svg, { nodes, branches, places, onPick, onPoint });
+  listen(svg, { nodes, branches, places: positions, onPick, onPoint });
   svg.redraw = () => searchTree(options).svg;
   svg.viewData = { numbers, best_path: best_path.filter((number) => nodes.has(number)) };
   return { element: make("div", { class: "scroll search-box" }, svg), svg };
@@ -61,9 +61,9 @@ function colorOf(number, branches, onBestPath) {
 }
 
 /** A line from what is continued; it is thicker the more probable the continuation is. */
-function edge(number, branches, places, onBestPath) {
-  const to = places.get(number);
-  const from = places.get(branches.parent[number]) ?? { x: LEFT - 20 - WIDTH, y: TOP };
+function edge(number, branches, positions, onBestPath) {
+  const to = positions.get(number);
+  const from = positions.get(branches.parent[number]) ?? { x: LEFT - 20 - WIDTH, y: TOP };
   const [x1, y1, x2, y2] = [from.x + WIDTH, from.y + HEIGHT / 2, to.x, to.y + HEIGHT / 2];
   const middle = (x1 + x2) / 2;
   return draw("path", {
@@ -76,20 +76,20 @@ function edge(number, branches, places, onBestPath) {
 }
 
 function node(number, branches, { x, y }, onBestPath, format) {
-  const left = branches.outcome[number] === "left";
+  const pruned_ = branches.outcome[number] === "left";
   const token = readable(branches.token[number]);
   const short = token.length > LETTERS ? `${token.slice(0, LETTERS - 1)}…` : token;
   const name = `${token} ${format(number)}`;
   const role = { role: "treeitem", tabindex: -1, "aria-label": name, "data-number": number };
   const group = draw("g", { class: "clickable", ...role });
-  const ended = branches.outcome[number] === "ended";
+  const finished = branches.outcome[number] === "ended";
   group.append(
     draw("rect", {
-      x, y, width: WIDTH, height: HEIGHT, rx: ended ? 19 : 5, fill: left ? palette().palette : palette().card,
+      x, y, width: WIDTH, height: HEIGHT, rx: finished ? 19 : 5, fill: pruned_ ? palette().background : palette().card,
       stroke: colorOf(number, branches, onBestPath), "stroke-width": onBestPath.has(number) ? 3 : 1.5,
-      ...(left ? { "stroke-dasharray": "3 4" } : {}),
+      ...(pruned_ ? { "stroke-dasharray": "3 4" } : {}),
     }),
-    label({ x: x + WIDTH / 2, y: y + 14, size: 15, soft: left }, short),
+    label({ x: x + WIDTH / 2, y: y + 14, size: 15, soft: pruned_ }, short),
     label({ x: x + WIDTH / 2, y: y + 31, size: 13, soft: true }, format(number)),
     draw("title", {}, name),
   );
@@ -97,11 +97,11 @@ function node(number, branches, { x, y }, onBestPath, format) {
 }
 
 function label({ x, y, size, soft = false }, text) {
-  const look = { "text-anchor": "middle", "dominant-baseline": "central", fill: soft ? palette().soft : palette().ink };
-  return draw("text", { x, y, "font-size": size, ...look, ...FONT }, text);
+  const attributes = { "text-anchor": "middle", "dominant-baseline": "central", fill: soft ? palette().muted : palette().foreground };
+  return draw("text", { x, y, "font-size": size, ...attributes, ...FONT }, text);
 }
 
-function listen(svg, { nodes, branches, places, onPick, onPoint }) {
+function listen(svg, { nodes, branches, places: positions, onPick, onPoint }) {
   const numberOf = (event) => Number(event.target.closest("[data-number]")?.dataset.number ?? -1);
   const walkTo = (number) => {
     if (!nodes.has(number)) return;
@@ -116,7 +116,7 @@ function listen(svg, { nodes, branches, places, onPick, onPoint }) {
   svg.addEventListener("click", (event) => numberOf(event) >= 0 && onPick(numberOf(event)));
   svg.addEventListener("keydown", (event) => {
     const number = numberOf(event);
-    const target = neighbor(event.key, number, { nodes, branches, places });
+    const target = neighbor(event.key, number, { nodes, branches, places: positions });
     if (target !== null) walkTo(target);
     else if (event.key === "Enter" || event.key === " ") onPick(number);
     else return;
@@ -124,12 +124,12 @@ function listen(svg, { nodes, branches, places, onPick, onPoint }) {
   });
 }
 
-function neighbor(key, number, { nodes, branches, places }) {
+function neighbor(key, number, { nodes, branches, places: positions }) {
   const all = [...nodes.keys()];
-  const beside = (by) => all.find((each) =>
-    branches.time[each] === branches.time[number] && places.get(each).rank === places.get(number).rank + by);
+  const sibling = (offset) => all.find((each) =>
+    branches.time[each] === branches.time[number] && positions.get(each).rank === positions.get(number).rank + offset);
   if (key === "ArrowLeft") return branches.parent[number];
   if (key === "ArrowRight") return all.find((each) => branches.parent[each] === number) ?? -1;
-  if (key === "ArrowUp") return beside(-1) ?? -1;
-  return key === "ArrowDown" ? beside(1) ?? -1 : null;
+  if (key === "ArrowUp") return sibling(-1) ?? -1;
+  return key === "ArrowDown" ? sibling(1) ?? -1 : null;
 }

@@ -18,9 +18,9 @@ let contextCount = 0; // a name for what each cuts off
 
 /** A color of CSS as SVG has it everywhere: what shines through it is said beside it. */
 export function svgColor(name, color, alpha = 1) {
-  const [, red, green, blue, own] = /^rgba\(([\d.]+), ([\d.]+), ([\d.]+), ([\d.]+)\)$/.exec(color) ?? [];
-  const opacity = alpha * Number(own ?? 1);
-  const opaque = own === undefined ? color : `rgb(${red}, ${green}, ${blue})`;
+  const [, red, green, blue, cssAlpha] = /^rgba\(([\d.]+), ([\d.]+), ([\d.]+), ([\d.]+)\)$/.exec(color) ?? [];
+  const opacity = alpha * Number(cssAlpha ?? 1);
+  const opaque = cssAlpha === undefined ? color : `rgb(${red}, ${green}, ${blue})`;
   return opacity === 1 ? { [name]: opaque } : { [name]: opaque, [`${name}-opacity`]: Number(opacity.toFixed(3)) };
 }
 
@@ -124,16 +124,16 @@ export class SvgContext {
   }
 
   /** An image pixel by pixel; neighbors of one color are one stroke. */
-  squares(image, x, y, [wide, high]) {
+  squares(image, x, y, [width_, height_]) {
     const { data } = image.getContext("2d").getImageData(0, 0, image.width, image.height);
-    const colorAt = (place) => (data[4 * place + 3] ? `rgb(${data.slice(4 * place, 4 * place + 3).join(", ")})` : "none");
+    const colorAt = (index) => (data[4 * index + 3] ? `rgb(${data.slice(4 * index, 4 * index + 3).join(", ")})` : "none");
     const group = draw("g", { "shape-rendering": "crispEdges" });
     for (let row = 0; row < image.height; row += 1)
       for (let column = 0, end; column < image.width; column = end) {
         const fill = colorAt(row * image.width + column);
         for (end = column + 1; end < image.width && colorAt(row * image.width + end) === fill; ) end += 1;
-        const size = { width: (end - column) * wide, height: high };
-        group.append(draw("rect", { x: x + column * wide, y: y + row * high, ...size, fill }));
+        const size = { width: (end - column) * width_, height: height_ };
+        group.append(draw("rect", { x: x + column * width_, y: y + row * height_, ...size, fill }));
       }
     this.pen.group.append(group);
   }
@@ -149,8 +149,8 @@ export class SvgContext {
   write(text, x, y, attributes) {
     const [, weight, size, family] = /^(bold )?([\d.]+)px (.*)$/.exec(this.pen.font) ?? ["", "", 15, "sans-serif"];
     const font = { "font-size": size, "font-family": family, ...(weight ? { "font-weight": "bold" } : {}) };
-    const places = { "text-anchor": ANCHORS[this.pen.textAlign], "dominant-baseline": BASELINES[this.pen.textBaseline] };
-    this.pen.group.append(draw("text", { x, y, ...font, ...attributes, ...places }, text));
+    const alignment = { "text-anchor": ANCHORS[this.pen.textAlign], "dominant-baseline": BASELINES[this.pen.textBaseline] };
+    this.pen.group.append(draw("text", { x, y, ...font, ...attributes, ...alignment }, text));
   }
 
   measureText(text) {

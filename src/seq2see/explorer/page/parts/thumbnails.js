@@ -2,7 +2,7 @@
  * All heads of all layers as small images, to choose one from.
  *
  *   const grid = thumbnails({ name: "heads", layers: [{ title: "encoder 1", heads: 4 }], onPick: (layer, head) => ... });
- *   place.append(grid.element);
+ *   container.append(grid.element);
  *   grid.show(layer, { shape: [heads, rows, columns], values }, notes)     paint one layer; a note for each head
  *   grid.choose(layer, head)                                               -1 as head chooses a whole layer
  *
@@ -25,12 +25,12 @@ export function thumbnails({ name, layers, headName, onPick }) {
 
   function buttonOf(layer, row, head) {
     const label = `${layer.title} ${headName(head)}`;
-    const named = { "aria-label": label, title: label, tabindex: row || head ? -1 : 0 };
-    const button = make("button", { type: "button", class: "thumbnail", ...named });
+    const attributes = { "aria-label": label, title: label, tabindex: row || head ? -1 : 0 };
+    const button = make("button", { type: "button", class: "thumbnail", ...attributes });
     button.addEventListener("click", () => onPick(row, head));
     button.addEventListener("keydown", (event) => {
-      const [down, right] = STEPS[event.key] ?? [0, 0];
-      const next = buttons[row + down]?.[Math.min(head, buttons[row + down].length - 1) + right];
+      const [rows_, right] = STEPS[event.key] ?? [0, 0];
+      const next = buttons[row + rows_]?.[Math.min(head, buttons[row + rows_].length - 1) + right];
       if (!(event.key in STEPS)) return;
       event.preventDefault();
       next?.focus();
@@ -40,34 +40,34 @@ export function thumbnails({ name, layers, headName, onPick }) {
 
   return {
     element,
-    show(layer, { shape: [heads, down, across], values }, notes = []) {
+    show(layer, { shape: [heads, rows_, columns_], values }, notes = []) {
       for (let head = 0; head < heads; head += 1) {
-        const part = values.subarray(head * down * across, (head + 1) * down * across);
-        fill(buttons[layer][head], thumbnailCanvas(part, down, across), make("small", {}, notes[head] ?? ""));
+        const part = values.subarray(head * rows_ * columns_, (head + 1) * rows_ * columns_);
+        fill(buttons[layer][head], thumbnailCanvas(part, rows_, columns_), make("small", {}, notes[head] ?? ""));
       }
     },
     choose(layer, head) {
-      buttons.forEach((row, place) => row.forEach((button, number) => {
-        const chosen = place === layer && (number === head || head < 0);
+      buttons.forEach((row, layerIndex) => row.forEach((button, number) => {
+        const chosen = layerIndex === layer && (number === head || head < 0);
         button.setAttribute("aria-pressed", String(chosen));
-        button.tabIndex = place === layer && number === Math.max(head, 0) ? 0 : -1;
+        button.tabIndex = layerIndex === layer && number === Math.max(head, 0) ? 0 : -1;
       }));
       // Only within the grid: the page itself does not jump.
       const { offsetTop, offsetHeight } = rows[layer];
-      const [top, high] = [element.scrollTop, element.clientHeight];
-      if (offsetTop < top || offsetTop + offsetHeight > top + high) element.scrollTop = offsetTop - (high - offsetHeight) / 2;
+      const [top, height] = [element.scrollTop, element.clientHeight];
+      if (offsetTop < top || offsetTop + offsetHeight > top + height) element.scrollTop = offsetTop - (height - offsetHeight) / 2;
     },
   };
 }
 
 /** Cells of a pixel each, drawn larger by the browser; every head by its own largest weights. */
-function thumbnailCanvas(values, down, across) {
+function thumbnailCanvas(values, rows_, columns_) {
   const largest = values.length > MANY ? robustMax(values, 0.97) : null;
-  const cells = { rows: Array(down).fill(""), columns: Array(across).fill(""), values, diverging: false, min: 0, max: largest };
+  const cells = { rows: Array(rows_).fill(""), columns: Array(columns_).fill(""), values, diverging: false, min: 0, max: largest };
   const canvas = imageOf(cells, colormap(false));
   canvas.redraw = () => imageOf(cells, colormap(false));
-  const scale = LARGEST / Math.max(down, across);
-  Object.assign(canvas.style, { width: `${Math.max(across * scale, 6)}px`, height: `${Math.max(down * scale, 6)}px` });
-  canvas.viewData = { rows: down, columns: across, values };
+  const scale = LARGEST / Math.max(rows_, columns_);
+  Object.assign(canvas.style, { width: `${Math.max(columns_ * scale, 6)}px`, height: `${Math.max(rows_ * scale, 6)}px` });
+  canvas.viewData = { rows: rows_, columns: columns_, values };
   return canvas;
 }

@@ -14,32 +14,32 @@
 
 export function tokenProbabilities(candidates, { temperature = 1, top_k = 0, top_p = 1, repetition_penalty = 1 }) {
   const { ids, rest } = candidates;
-  const scores = candidates.scores.map((score, place) => (candidates.already_generated[place] ? score * repetition_penalty : score));
+  const scores = candidates.scores.map((score, index) => (candidates.already_generated[index] ? score * repetition_penalty : score));
   // The best score is moved to 0 first, so that dividing by a tiny temperature cannot overflow.
-  const best = Math.max(...scores, rest.highest ?? -Infinity);
-  const weights = scores.map((score) => Math.exp((score - best) / temperature));
-  const before = (one, other) => scores[other] - scores[one] || ids[one] - ids[other];
-  const order = scores.map((_, place) => place).sort(before);
+  const maxScore = Math.max(...scores, rest.highest ?? -Infinity);
+  const weights = scores.map((score) => Math.exp((score - maxScore) / temperature));
+  const byScore = (first, second) => scores[second] - scores[first] || ids[first] - ids[second];
+  const order = scores.map((_, index) => index).sort(byScore);
   // So many tokens are surely more probable than every one that is not listed.
-  const reach = rest.count ? order.filter((place) => scores[place] >= rest.highest).length : order.length;
+  const listedCount = rest.count ? order.filter((index) => scores[index] >= rest.highest).length : order.length;
 
-  let kept = order;
-  let restProbability = rest.count ? Math.exp(logsumexpAt(rest, temperature) - best / temperature) : 0;
+  let candidates_ = order;
+  let restProbability = rest.count ? Math.exp(logsumexpAt(rest, temperature) - maxScore / temperature) : 0;
   let complete = true;
   if (top_k > 0 && top_k < ids.length + rest.count) {
-    complete = top_k <= reach;
-    kept = order.slice(0, top_k);
+    complete = top_k <= listedCount;
+    candidates_ = order.slice(0, top_k);
     restProbability = 0;
   }
   if (top_p < 1) {
-    const count = nucleus(kept.map((place) => weights[place]), restProbability, top_p);
-    if (restProbability > 0) complete = complete && count <= reach;
-    kept = kept.slice(0, count);
+    const count = nucleus(candidates_.map((index) => weights[index]), restProbability, top_p);
+    if (restProbability > 0) complete = complete && count <= listedCount;
+    candidates_ = candidates_.slice(0, count);
     restProbability = 0;
   }
-  const total = kept.reduce((sum, place) => sum + weights[place], restProbability);
+  const total = candidates_.reduce((sum, index) => sum + weights[index], restProbability);
   const probabilities = new Array(ids.length).fill(0);
-  for (const place of kept) probabilities[place] = weights[place] / total;
+  for (const index of candidates_) probabilities[index] = weights[index] / total;
   return { probabilities, restProbability: restProbability / total, complete };
 }
 
@@ -50,8 +50,8 @@ export function tokenProbabilities(candidates, { temperature = 1, top_k = 0, top
 function nucleus(weights, restProbability, mass) {
   const total = weights.reduce((sum, weight) => sum + weight, restProbability);
   let sum = 0;
-  for (const [place, weight] of weights.entries()) {
-    if (sum / total >= mass) return place;
+  for (const [index, weight] of weights.entries()) {
+    if (sum / total >= mass) return index;
     sum += weight;
   }
   return sum / total >= mass || restProbability === 0 ? weights.length : weights.length + 1;
@@ -59,7 +59,7 @@ function nucleus(weights, restProbability, mass) {
 
 /** The rest's sum at one of the temperatures that it is known for; the slider has no others. */
 function logsumexpAt(rest, temperature) {
-  const place = rest.temperatures.findIndex((each) => Math.abs(each - temperature) < 1e-9);
-  if (place < 0) throw new RangeError(`the rest is not known at temperature ${temperature}`);
-  return rest.sums[place] ?? -Infinity;
+  const index = rest.temperatures.findIndex((each) => Math.abs(each - temperature) < 1e-9);
+  if (index < 0) throw new RangeError(`the rest is not known at temperature ${temperature}`);
+  return rest.sums[index] ?? -Infinity;
 }

@@ -1,13 +1,13 @@
 /**
- * Tokens in a row, as text goes: to read, to point at, and to walk along with the arrow keys.
+ * A row of tokens, to point at, to click, and to navigate with the arrow keys.
  *
  *   const strip = tokenStrip({ name: "source", tokens: ["我", "▁has"], onPick: (index) => ..., onPoint: (index) => ... });
- *   place.append(strip);
- *   strip.paint(weights)            background by values from 0 to 1 (null takes it away)
- *   strip.choose(3)                 mark one token as chosen (-1 none)
+ *   container.append(strip);
+ *   strip.paint(weights)            background colors for values from 0 to 1 (null removes them)
+ *   strip.choose(3)                 mark one token as chosen (-1: none)
  *
- * `tokens` are texts or `{text, note}` (the note is small, below). `onPoint(-1)` says that the pointer left.
- * Bytes (`<0xE7>`) are shown small; `strip.viewData = {tokens, values}` is what is shown, as data.
+ * `tokens` are texts or `{text, note}` (a small note below the token). `onPoint(-1)`: the pointer has left.
+ * Bytes (`<0xE7>`) are shown small; `strip.viewData = {tokens, values}` is the data of the strip.
  */
 
 import { sequentialStyle } from "./colors.js";
@@ -26,15 +26,15 @@ export function tokenStrip({ name, tokens, notes = [], chosen = -1, onPick = () 
     current = index;
     items[current].tabIndex = 0;
   };
-  const place = (event) => items.indexOf(event.target.closest(".token"));
-  strip.addEventListener("pointerover", (event) => onPoint(place(event)));
+  const indexOf = (event) => items.indexOf(event.target.closest(".token"));
+  strip.addEventListener("pointerover", (event) => onPoint(indexOf(event)));
   strip.addEventListener("pointerleave", () => onPoint(-1));
   strip.addEventListener("focusin", (event) => {
-    walkTo(place(event));
-    onPoint(place(event));
+    walkTo(indexOf(event));
+    onPoint(indexOf(event));
   });
   strip.addEventListener("focusout", () => onPoint(-1));
-  strip.addEventListener("click", (event) => place(event) >= 0 && onPick(place(event)));
+  strip.addEventListener("click", (event) => indexOf(event) >= 0 && onPick(indexOf(event)));
   strip.addEventListener("keydown", (event) => {
     const target = targetOf(event.key, current, items.length);
     if (target !== null) items[target]?.focus();
@@ -43,7 +43,7 @@ export function tokenStrip({ name, tokens, notes = [], chosen = -1, onPick = () 
     event.preventDefault();
   });
   strip.choose = (index) => {
-    items.forEach((item, place) => item.setAttribute("aria-selected", String(place === index)));
+    items.forEach((item, number) => item.setAttribute("aria-selected", String(number === index)));
     if (index >= 0) walkTo(index);
   };
   strip.paint = (values) => paint(strip, items, values);
@@ -53,18 +53,18 @@ export function tokenStrip({ name, tokens, notes = [], chosen = -1, onPick = () 
   return strip;
 }
 
-/** A token as people read it: a byte as two hexadecimal digits. */
+/** The display text of a token: a byte becomes two hexadecimal digits. */
 export function readable(token) {
   return token.replace(BYTE, "$1");
 }
 
 function tokenElement(token, note, index) {
   const text = textOf(token);
-  const small = BYTE.test(text) ? " byte" : /^<.+>$|^\[[A-Z]+\]$/.test(text) ? " special" : "";
-  const item = make("span", { class: `token${small}`, role: "option", tabindex: "-1", "data-index": index });
+  const kind = BYTE.test(text) ? " byte" : /^<.+>$|^\[[A-Z]+\]$/.test(text) ? " special" : "";
+  const item = make("span", { class: `token${kind}`, role: "option", tabindex: "-1", "data-index": index });
   item.append(make("span", { class: "token-text" }, readable(text) || "∅"));
-  const below = note ?? token.note;
-  if (below !== undefined) item.append(make("small", {}, below));
+  const noteText = note ?? token.note;
+  if (noteText !== undefined) item.append(make("small", {}, noteText));
   return item;
 }
 

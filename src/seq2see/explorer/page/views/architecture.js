@@ -1,11 +1,11 @@
 /** A model as blocks in blocks: the shapes that pass through each, its size and its cost, its formula and its source. */
 
-import { blocksCode, sourceCode } from "../code/tables.js";
+import { blocksCode, sourceCode } from "../code/run_code.js";
 import { fill, coalesced, make } from "../parts/dom.js";
 import { button, row, textBox } from "../parts/controls.js";
-import { formatCount, formatPercent } from "../parts/figures.js";
+import { formatCount, formatPercent } from "../parts/number_format.js";
 import { formula } from "../parts/formula.js";
-import { exampleText } from "../parts/input.js";
+import { exampleText } from "../parts/input_form.js";
 import { FORMULAS } from "../formulas.js";
 
 const strings = {
@@ -78,15 +78,15 @@ export const view = {
   state: { block: "" },
 
   async show(place, app) {
-    const tree = make("div", { class: "blocks", role: "tree", "aria-label": app.word("title") });
+    const tree = make("div", { class: "blocks", role: "tree", "aria-label": app.t("title") });
     const details = make("div", { class: "block-details", "aria-live": "polite" });
     const total = make("p", { class: "note" });
     const redraw = coalesced(() => drawTree({ tree, details, total }, app));
-    const box = textBox(app, "text", { name: app.word("text"), lines: 1, placeholder: app.word("usual"), redraw });
+    const box = textBox(app, "text", { name: app.t("text"), lines: 1, placeholder: app.t("usual"), redraw });
     tree.addEventListener("keydown", (event) => onKey(event, tree));
     tree.addEventListener("focusin", (event) => event.target.matches(".block-name") && setTabStop(tree, event.target));
     const openAll = (open) => tree.querySelectorAll("details").forEach((each) => (each.open = open));
-    const buttons = [button(app.word("open_all"), () => openAll(true)), button(app.word("close_all"), () => openAll(false))];
+    const buttons = [button(app.t("open_all"), () => openAll(true)), button(app.t("close_all"), () => openAll(false))];
     fill(place, row(...(app.run.capabilities.includes("text") ? [box] : []), ...buttons), total,
       make("div", { class: "two-columns" }, tree, details));
     await redraw();
@@ -95,19 +95,19 @@ export const view = {
 
 async function drawTree({ tree, details, total }, app) {
   const text = app.run.capabilities.includes("text") ? app.state.text : ""; // that of another run may be in the link
-  const { root } = await app.ask("architecture/blocks", { run: app.run.id, text });
+  const { root } = await app.fetchJson("architecture/blocks", { run: app.run.id, text });
   const choose = coalesced(() => drawSource(details, app));
   const all = flatten(root);
   tree.viewData = all;
   const exactly = (count) => count.toLocaleString("en");
-  total.textContent = app.word("whole", { parameters: exactly(root.parameters), macs: exactly(root.macs) });
+  total.textContent = app.t("whole", { parameters: exactly(root.parameters), macs: exactly(root.macs) });
   fill(tree, blockOf(root, { app, root, tree, choose }, 0));
   mark(tree, app.state.block);
   setTabStop(tree, tree.querySelector(".chosen > summary .block-name") ?? tree.querySelector(".block-name"));
   await choose();
-  app.offer({ name: app.word("title"), figure: tree, table: tableOf(all, app) });
+  app.addDownload({ name: app.t("title"), figure: tree, table: tableOf(all, app) });
   const params = { text: text || exampleText(app), number: 0 };
-  app.code({ name: app.word("title"), python: blocksCode(app.run, params) });
+  app.showCode({ name: app.t("title"), python: blocksCode(app.run, params) });
 }
 
 /** A block, and in it the blocks that it is made of. */
@@ -152,23 +152,23 @@ function isRepeated(name) {
 }
 
 function headOf(block, { app, root, tree, choose }) {
-  const name = block.name.split(".").at(-1) || app.word("model");
+  const name = block.name.split(".").at(-1) || app.t("model");
   const pick = make("button", { type: "button", class: "block-name", tabindex: "-1", on: { click: (event) => {
     event.preventDefault();
     app.set({ block: block.name || "." });
     mark(tree, app.state.block);
-    choose().catch(app.fail);
+    choose().catch(app.showError);
   } } }, name, " ", make("code", {}, block.kind));
   const part = root.macs ? block.macs / root.macs : 0;
   const bar = make("span", { class: `block-bar${part ? "" : " none"}`, title: formatPercent(part) },
     make("span", { style: { width: `${100 * part}%` } }));
   return [pick, bar, make("span", { class: "block-shapes" }, shapesOf(block, app)),
-    make("span", { class: "block-size", title: block.shared ? app.word("shared") : null }, sizeOf(block, app))];
+    make("span", { class: "block-size", title: block.shared ? app.t("shared") : null }, sizeOf(block, app))];
 }
 
 function shapesOf(block, app) {
-  if (!block.calls) return wasCalled(block) ? "" : app.word("unused");
-  const calls = block.calls > 1 ? ` ${app.word("times", { count: block.calls })}` : "";
+  if (!block.calls) return wasCalled(block) ? "" : app.t("unused");
+  const calls = block.calls > 1 ? ` ${app.t("times", { count: block.calls })}` : "";
   return `${formatShapes(block.input_shapes)} → ${formatShapes(block.output_shapes)}${calls}`;
 }
 
@@ -178,8 +178,8 @@ function wasCalled(block) {
 
 function sizeOf(block, app) {
   const children = [
-    block.parameters && `${formatCount(block.parameters)} ${app.word("parameters")}${block.shared ? " ↑" : ""}`,
-    block.macs && `${formatCount(block.macs)} ${app.word("macs")}`,
+    block.parameters && `${formatCount(block.parameters)} ${app.t("parameters")}${block.shared ? " ↑" : ""}`,
+    block.macs && `${formatCount(block.macs)} ${app.t("macs")}`,
   ];
   return children.filter(Boolean).join(" · ");
 }
@@ -201,15 +201,15 @@ function mark(tree, name) {
 async function drawSource(details, app) {
   const { block } = app.state;
   const name = block === "." ? "" : block;
-  app.code({ name: app.word("block"), python: block ? sourceCode(app.run, name) : null });
-  if (!block) return fill(details, make("p", { class: "note" }, app.word("choose")));
-  const { kind, sources } = await app.ask("architecture/source", { run: app.run.id, block: name });
+  app.showCode({ name: app.t("block"), python: block ? sourceCode(app.run, name) : null });
+  if (!block) return fill(details, make("p", { class: "note" }, app.t("choose")));
+  const { kind, sources } = await app.fetchJson("architecture/source", { run: app.run.id, block: name });
   const [line, palette] = FORMULAS[kind] ?? [];
   const children = [make("h2", {}, make("code", {}, kind)), line && formula(line), palette && make("p", { class: "note" }, palette)];
-  if (!sources.length) children.push(make("p", { class: "note" }, app.word("part", { kind })));
+  if (!sources.length) children.push(make("p", { class: "note" }, app.t("part", { kind })));
   for (const [place, source] of sources.entries()) {
-    if (place) children.push(make("h3", {}, app.word("builds_on", source)));
-    children.push(make("p", { class: "note" }, app.word("line", source)),
+    if (place) children.push(make("h3", {}, app.t("builds_on", source)));
+    children.push(make("p", { class: "note" }, app.t("line", source)),
       make("pre", { class: "source", tabindex: "0" }, make("code", {}, source.text)));
   }
   fill(details, ...children.filter(Boolean));
@@ -220,8 +220,8 @@ function flatten(block) {
 }
 
 function tableOf(blocks, app) {
-  const columns = ["block", "kind", "input_shapes", "output_shapes", "calls", "parameters", "macs"].map((key) => app.word(key));
-  const rows = blocks.map((each) => [each.name || app.word("model"), each.kind, formatShapes(each.input_shapes), formatShapes(each.output_shapes),
+  const columns = ["block", "kind", "input_shapes", "output_shapes", "calls", "parameters", "macs"].map((key) => app.t(key));
+  const rows = blocks.map((each) => [each.name || app.t("model"), each.kind, formatShapes(each.input_shapes), formatShapes(each.output_shapes),
     each.calls, each.parameters, each.macs]);
   return { columns, rows };
 }

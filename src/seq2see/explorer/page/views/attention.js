@@ -1,17 +1,17 @@
 /** Where a model looks: every head of every layer small, one of them large, and one token by all heads. */
 
-import { alignmentCode, attentionCode, measuresCode } from "../code/inside.js";
+import { alignmentCode, attentionCode, measuresCode } from "../code/trace_code.js";
 import { LINE_COLORS } from "../parts/colors.js";
 import { dropdown, row, slider, toggle } from "../parts/controls.js";
 import { fill, make, serialQueue } from "../parts/dom.js";
-import { formatNumber } from "../parts/figures.js";
+import { formatNumber } from "../parts/number_format.js";
 import { heatMap } from "../parts/heat_map.js";
 import { robustMax, transposed } from "../parts/heat_paint.js";
-import { examplesOf, inputForm } from "../parts/input.js";
-import { attentionLines } from "../parts/looks.js";
+import { examplesOf, inputForm } from "../parts/input_form.js";
+import { attentionLines } from "../parts/attention_lines.js";
 import { thumbnails } from "../parts/thumbnails.js";
-import { markPaired, titleOf, strings } from "./attention_words.js";
-import { TokenDetail, selectedQuery, topKeys } from "./one_token.js";
+import { markPaired, titleOf, strings } from "./attention_strings.js";
+import { TokenDetail, selectedQuery, topKeys } from "./token_detail.js";
 
 const MANY = 40; // beyond so many tokens labels may be missing until one zooms
 const LONG = 100; // beyond so many tokens all heads at once are no longer fetched for lines
@@ -44,19 +44,19 @@ class AttentionView {
       await this.fillGrid(turn); // these may take long, and nothing that is pointed at meanwhile waits for them
     };
     this.input = inputForm(app, { examples: await examplesOf(app), redraw: anew });
-    const options = (names) => names.map((name) => [name, app.word(name)]);
+    const options = (names) => names.map((name) => [name, app.t(name)]);
     const { repaint } = this;
     this.controls = row(
-      dropdown(app, "heads", { name: app.word("heads"), options: options(["one", "mean", "max", "all"]), redraw: () => this.heads() }),
-      dropdown(app, "shows", { name: app.word("shows"), options: options(["matrix", "lines"]), redraw: repaint }),
-      slider(app, "threshold", { name: app.word("threshold"), to: 0.5, step: 0.01, redraw: repaint }),
-      toggle(app, "hide_special", { name: app.word("hide_special"), redraw: repaint }),
-      toggle(app, "transposed", { name: app.word("transposed"), redraw: repaint }),
-      toggle(app, "absolute", { name: app.word("absolute"), redraw: repaint }),
+      dropdown(app, "heads", { name: app.t("heads"), options: options(["one", "mean", "max", "all"]), redraw: () => this.heads() }),
+      dropdown(app, "shows", { name: app.t("shows"), options: options(["matrix", "lines"]), redraw: repaint }),
+      slider(app, "threshold", { name: app.t("threshold"), to: 0.5, step: 0.01, redraw: repaint }),
+      toggle(app, "hide_special", { name: app.t("hide_special"), redraw: repaint }),
+      toggle(app, "transposed", { name: app.t("transposed"), redraw: repaint }),
+      toggle(app, "absolute", { name: app.t("absolute"), redraw: repaint }),
     );
     const halves = [make("div", {}, this.figure, this.notes), make("div", {}, this.detail, this.similarity)];
     const page = make("div", { class: "attention-page" }, ...halves);
-    fill(this.place, this.input.element, make("h2", {}, app.word("grid")), this.grid, this.controls, page);
+    fill(this.place, this.input.element, make("h2", {}, app.t("grid")), this.grid, this.controls, page);
     await anew();
   }
 
@@ -64,20 +64,20 @@ class AttentionView {
   async draw() {
     const { app } = this;
     const params = this.input.params();
-    this.about = await app.ask("attention/layers", params);
+    this.about = await app.fetchJson("attention/layers", params);
     this.params = params;
     this.measured = null;
     this.matrices.clear();
-    this.layers = markPaired(this.about.layers).map((layer) => ({ ...layer, title: titleOf(layer, app.word) }));
-    if (!this.layers.length) return fill(this.place, this.input.element, make("p", {}, app.word("no_attention")));
+    this.layers = markPaired(this.about.layers).map((layer) => ({ ...layer, title: titleOf(layer, app.t) }));
+    if (!this.layers.length) return fill(this.place, this.input.element, make("p", {}, app.t("no_attention")));
     this.small = thumbnails({
-      name: app.word("grid"), layers: this.layers, onPick: (layer, head) => this.pick(layer, head),
-      headName: (head) => app.word("head_number", { number: head + 1 }),
+      name: app.t("grid"), layers: this.layers, onPick: (layer, head) => this.pick(layer, head),
+      headName: (head) => app.t("head_number", { number: head + 1 }),
     });
     fill(this.grid, this.small.element);
     await this.paint();
-    app.code({ name: app.word("table"), python: measuresCode(app.run, params, this.about.grid) });
-    app.code({ name: app.word("alignment_error"), python: this.about.gold ? alignmentCode(app.run, params) : null });
+    app.showCode({ name: app.t("table"), python: measuresCode(app.run, params, this.about.grid) });
+    app.showCode({ name: app.t("alignment_error"), python: this.about.gold ? alignmentCode(app.run, params) : null });
   }
 
   /** The layer of now: as the link says, else the one that shows most: the last that looks at the source, or the last. */
@@ -92,7 +92,7 @@ class AttentionView {
     const heads = this.app.state.heads === "all" ? "all" : "one";
     this.app.set({ layer, head, heads });
     this.controls.children[0].set(heads);
-    this.repaint().catch(this.app.fail);
+    this.repaint().catch(this.app.showError);
   }
 
   /** All heads at once are lines: in a matrix they would cover each other. */
@@ -109,22 +109,22 @@ class AttentionView {
     const { app, small, layers, params } = this;
     const measured = [];
     for (let layer = 0; layer < layers.length && turn === this.turn; layer += 1) {
-      const values = await app.numbers("attention/thumbnails", { ...params, layer });
-      const told = await app.ask("attention/measures", { ...params, layer });
+      const values = await app.fetchArray("attention/thumbnails", { ...params, layer });
+      const told = await app.fetchJson("attention/measures", { ...params, layer });
       measured[layer] = told;
       small.show(layer, values, told.entropy.map((_, head) => this.headNote(told, head)));
     }
     if (turn !== this.turn) return;
     this.measured = measured;
     this.drawSimilarity();
-    const columns = ["layer", "head", "entropy", "distance", "alignment_error"].map((name) => app.word(name));
+    const columns = ["layer", "head", "entropy", "distance", "alignment_error"].map((name) => app.t(name));
     const rows = measured.flatMap((told, layer) => told.entropy.map((bits, head) =>
       [this.layers[layer].title, head + 1, bits, told.distance?.[head] ?? "", told.alignment_error?.[head] ?? ""]));
-    app.offer({ name: app.word("table"), figure: small.element, table: { columns, rows } });
+    app.addDownload({ name: app.t("table"), figure: small.element, table: { columns, rows } });
   }
 
   headName(fused, head) {
-    return fused === "one" ? this.app.word("head_number", { number: head + 1 }) : this.app.word(fused);
+    return fused === "one" ? this.app.t("head_number", { number: head + 1 }) : this.app.t(fused);
   }
 
   headNote(told, head) {
@@ -139,7 +139,7 @@ class AttentionView {
   async matrix(layer, head, heads) {
     const key = heads === "one" ? `${layer} ${head}` : `${layer} ${heads}`;
     const params = { ...this.params, layer, head: heads === "one" ? head : 0, heads };
-    if (!this.matrices.has(key)) this.matrices.set(key, await this.app.numbers("attention/head", params));
+    if (!this.matrices.has(key)) this.matrices.set(key, await this.app.fetchArray("attention/head", params));
     return this.matrices.get(key);
   }
 
@@ -187,7 +187,7 @@ class AttentionView {
     const { app, visible } = this;
     const turned = app.state.transposed;
     const given = {
-      name: `${app.word("title")}, ${this.layers[visible.layer].title}`,
+      name: `${app.t("title")}, ${this.layers[visible.layer].title}`,
       rows: turned ? visible.columns : visible.rows,
       columns: turned ? visible.rows : visible.columns,
       values: turned ? transposed(values, visible.rows.length, visible.columns.length) : values,
@@ -200,7 +200,7 @@ class AttentionView {
     }
     if (this.map.element.parentElement !== this.figure) fill(this.figure, this.map.element);
     this.map.show(given);
-    app.offer({ name: app.word("title"), figure: this.map.figure, table: this.map.table });
+    app.addDownload({ name: app.t("title"), figure: this.map.figure, table: this.map.table });
   }
 
   /** What the strongest color stands for. */
@@ -228,22 +228,22 @@ class AttentionView {
   paintLines(sets) {
     const { app, visible } = this;
     const heard = (side, place) => side === "left" && place !== null && this.point(place);
-    const name = `${app.word("title")}, ${this.layers[visible.layer].title}`;
+    const name = `${app.t("title")}, ${this.layers[visible.layer].title}`;
     const lines = attentionLines({ name, left: visible.rows, right: visible.columns, sets, threshold: app.state.threshold, onPoint: heard });
     fill(this.figure, lines.element);
-    app.offer({ name: app.word("title"), figure: lines.svg, table: lines.table });
+    app.addDownload({ name: app.t("title"), figure: lines.svg, table: lines.table });
   }
 
   drawNotes() {
     const { app, visible } = this;
     const [rows, columns] = [visible.rows.length, visible.columns.length];
-    const notes = [app.word("sizes", { rows, columns })];
+    const notes = [app.t("sizes", { rows, columns })];
     const many = Math.max(rows, columns) > MANY;
     const darkest = many && !app.state.absolute ? "darkest_and_more" : "darkest";
-    if (app.state.shows === "matrix") notes.push(app.word(darkest, { value: formatNumber(this.topKeys) }));
-    if (app.state.shows === "matrix" && many) notes.push(app.word("labels"));
-    if (this.linkFrame(false)) notes.push(app.word("gold"));
-    if (app.state.hide_special) notes.push(app.word("hidden"));
+    if (app.state.shows === "matrix") notes.push(app.t(darkest, { value: formatNumber(this.topKeys) }));
+    if (app.state.shows === "matrix" && many) notes.push(app.t("labels"));
+    if (this.linkFrame(false)) notes.push(app.t("gold"));
+    if (app.state.hide_special) notes.push(app.t("hidden"));
     fill(this.notes, make("p", { class: "note" }, `${notes.join(" · ")}.`));
   }
 
@@ -252,7 +252,7 @@ class AttentionView {
     const query = this.visible.down[place];
     if (query === this.app.state.query) return;
     this.app.set({ query });
-    this.redrawRow().catch(this.app.fail);
+    this.redrawRow().catch(this.app.showError);
   }
 
   /** Where one token looks, by every head of the layer. */
@@ -261,10 +261,10 @@ class AttentionView {
     const layer = this.layers[visible.layer];
     const names = this.about.tokens[layer.rows];
     const query = selectedQuery(app.state, this.about.grid || layer.is_cross_attention ? 0 : names.length - 1, names.length);
-    const { shape: [heads], values } = await app.numbers("attention/row", { ...this.params, layer: visible.layer, row: query });
+    const { shape: [heads], values } = await app.fetchArray("attention/row", { ...this.params, layer: visible.layer, row: query });
     const width = values.length / heads;
     const weights = Array.from({ length: heads }, (_, head) => values.subarray(head * width, (head + 1) * width));
-    app.code({ name: app.word("title"), python: attentionCode(this, query) });
+    app.showCode({ name: app.t("title"), python: attentionCode(this, query) });
     this.token ??= new TokenDetail(this.detail, app);
     const keys = topKeys(weights, visible.is_cross_attention);
     const columns = keys.map((key) => this.about.tokens[layer.columns][key]);
@@ -287,9 +287,9 @@ class AttentionView {
     const { layer } = this.selection;
     const told = this.measured?.[layer];
     if (!told || told.similarity.length < 2) return fill(this.similarity);
-    const names = told.similarity.map((_, head) => this.app.word("head_number", { number: head + 1 }));
-    const map = heatMap({ name: this.app.word("similarity"), rows: names, columns: names, values: told.similarity.flat(), colorMax: 1 });
-    fill(this.similarity, make("h2", {}, this.app.word("similarity")), map.element);
-    this.app.offer({ name: this.app.word("similarity"), figure: map.figure, table: map.table });
+    const names = told.similarity.map((_, head) => this.app.t("head_number", { number: head + 1 }));
+    const map = heatMap({ name: this.app.t("similarity"), rows: names, columns: names, values: told.similarity.flat(), colorMax: 1 });
+    fill(this.similarity, make("h2", {}, this.app.t("similarity")), map.element);
+    this.app.addDownload({ name: this.app.t("similarity"), figure: map.figure, table: map.table });
   }
 }

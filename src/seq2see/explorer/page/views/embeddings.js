@@ -1,13 +1,13 @@
 /** Words as points: a map of a model's table, who is near whom, what sums lead to, and one word in several sentences. */
 
-import { wordContextsCode, mapCode, neighborsCode, analogyCode } from "../code/vectors.js";
+import { wordContextsCode, mapCode, neighborsCode, analogyCode } from "../code/embedding_code.js";
 import { bars } from "../parts/bars.js";
 import { legend, lineChart } from "../parts/chart.js";
 import { fill, coalesced, make } from "../parts/dom.js";
 import { row, slider, textBox } from "../parts/controls.js";
-import { formatPercent } from "../parts/figures.js";
+import { formatPercent } from "../parts/number_format.js";
 import { scatter } from "../parts/scatter.js";
-import { readable } from "../parts/strip.js";
+import { readable } from "../parts/token_strip.js";
 
 const strings = {
   en: {
@@ -85,24 +85,24 @@ export const view = {
 
   async show(place, app) {
     const body = { run: app.run.id, count: MAX_WORDS };
-    const { pieces, explained_variance } = await app.ask("embeddings/tokens", body);
-    const { values } = await app.numbers("embeddings/map", body);
+    const { pieces, explained_variance } = await app.fetchJson("embeddings/tokens", body);
+    const { values } = await app.fetchArray("embeddings/map", body);
     const neighbors = make("div", { class: "neighbors" });
     const pick = (token) => {
       app.set({ word: token });
       search.set(token);
-      find().catch(app.fail);
+      find().catch(app.showError);
     };
-    const map = scatter({ name: app.word("title"), labels: pieces, places: values, onPick: (index) => pick(typedForm(pieces[index])) });
+    const map = scatter({ name: app.t("title"), labels: pieces, places: values, onPick: (index) => pick(typedForm(pieces[index])) });
     const find = coalesced(() => drawNeighbors({ neighbors, map, pieces, pick }, app));
-    const search = textBox(app, "word", { name: app.word("word"), lines: 1, placeholder: app.word("search"), redraw: find });
-    const count = slider(app, "neighbors", { name: app.word("count"), from: 1, to: 30, shown: String, redraw: find });
+    const search = textBox(app, "word", { name: app.t("word"), lines: 1, placeholder: app.t("search"), redraw: find });
+    const count = slider(app, "neighbors", { name: app.t("count"), from: 1, to: 30, shown: String, redraw: find });
     const [first, second] = explained_variance.map(formatPercent);
     fill(place, row(search, count),
-      note(app.word("map", { count: pieces.length.toLocaleString("en"), first, second })),
+      note(app.t("map", { count: pieces.length.toLocaleString("en"), first, second })),
       make("div", { class: "map-and-list" }, map.element, neighbors), analogySection(app), app.run.task === "caption" ? "" : contextSection(app));
-    app.offer({ name: app.word("title"), figure: map.figure, table: map.table });
-    app.code({ name: app.word("title"), python: mapCode(app.run, MAX_WORDS) });
+    app.addDownload({ name: app.t("title"), figure: map.figure, table: map.table });
+    app.showCode({ name: app.t("title"), python: mapCode(app.run, MAX_WORDS) });
     await find();
   },
 };
@@ -114,21 +114,21 @@ function typedForm(token) {
 
 async function drawNeighbors({ neighbors, map, pieces, pick }, app) {
   const { word } = app.state;
-  app.code({ name: app.word("count"), python: word ? neighborsCode(app.run, word, app.state.neighbors) : null });
+  app.showCode({ name: app.t("count"), python: word ? neighborsCode(app.run, word, app.state.neighbors) : null });
   if (!word) {
     map.mark([]);
-    app.offer({ key: "neighbors" });
-    return fill(neighbors, note(app.word("choose")));
+    app.addDownload({ key: "neighbors" });
+    return fill(neighbors, note(app.t("choose")));
   }
-  const found = await app.ask("embeddings/neighbors", { run: app.run.id, word, count: app.state.neighbors });
+  const found = await app.fetchJson("embeddings/neighbors", { run: app.run.id, word, count: app.state.neighbors });
   const own = found.pieces.map((token) => pieces.indexOf(token)).filter((index) => index >= 0);
   const others = found.neighbors.map(({ token }) => pieces.indexOf(token)).filter((index) => index >= 0);
   map.mark([...own, ...others]);
-  const chart = listOf(app.word("neighbors", { word }), found.neighbors, pick);
-  fill(neighbors, make("h2", {}, app.word("neighbors", { word })),
-    found.pieces.length > 1 ? note(app.word("pieces", { pieces: found.pieces.map(readable).join(" + ") })) : null,
-    own.length ? null : note(app.word("not_on_map")), chart.element);
-  app.offer({ key: "neighbors", name: app.word("neighbors", { word }), figure: chart.svg, table: chart.table });
+  const chart = listOf(app.t("neighbors", { word }), found.neighbors, pick);
+  fill(neighbors, make("h2", {}, app.t("neighbors", { word })),
+    found.pieces.length > 1 ? note(app.t("pieces", { pieces: found.pieces.map(readable).join(" + ") })) : null,
+    own.length ? null : note(app.t("not_on_map")), chart.element);
+  app.addDownload({ key: "neighbors", name: app.t("neighbors", { word }), figure: chart.svg, table: chart.table });
 }
 
 function note(text) {
@@ -148,24 +148,24 @@ function analogySection(app) {
   const redraw = coalesced(async () => {
     const { first, second_word, third } = app.state;
     const three = [first, second_word, third];
-    app.code({ name: app.word("analogy"), python: three.every(Boolean) ? analogyCode(app.run, three, 8) : null });
+    app.showCode({ name: app.t("analogy"), python: three.every(Boolean) ? analogyCode(app.run, three, 8) : null });
     if (!three.every(Boolean)) {
-      for (const key of ["all", "others"]) app.offer({ key: `sum ${key}` });
+      for (const key of ["all", "others"]) app.addDownload({ key: `sum ${key}` });
       return fill(told);
     }
-    const found = await app.ask("embeddings/analogy", { run: app.run.id, strings: three, count: 8 });
-    const charts = ["all", "others"].map((key) => [key, listOf(app.word(key), found[key])]);
-    fill(told, ...charts.map(([key, chart]) => make("section", {}, make("h3", {}, app.word(key)), chart.element)));
+    const found = await app.fetchJson("embeddings/analogy", { run: app.run.id, strings: three, count: 8 });
+    const charts = ["all", "others"].map((key) => [key, listOf(app.t(key), found[key])]);
+    fill(told, ...charts.map(([key, chart]) => make("section", {}, make("h3", {}, app.t(key)), chart.element)));
     for (const [key, chart] of charts) {
-      const name = `${first} − ${second_word} + ${third}: ${app.word(key)}`;
-      app.offer({ key: `sum ${key}`, name, figure: chart.svg, table: chart.table });
+      const name = `${first} − ${second_word} + ${third}: ${app.t(key)}`;
+      app.addDownload({ key: `sum ${key}`, name, figure: chart.svg, table: chart.table });
     }
     return undefined;
   });
   const names = { first: "first", second_word: "second_word", third: "third" };
-  const boxes = Object.entries(names).map(([key, name]) => textBox(app, key, { name: app.word(name), lines: 1, redraw }));
-  redraw().catch(app.fail);
-  return make("section", { class: "analogySection" }, make("h2", {}, app.word("analogy")), row(...boxes), told);
+  const boxes = Object.entries(names).map(([key, name]) => textBox(app, key, { name: app.t(name), lines: 1, redraw }));
+  redraw().catch(app.showError);
+  return make("section", { class: "analogySection" }, make("h2", {}, app.t("analogy")), row(...boxes), told);
 }
 
 /** One word in several sentences, from the table to the last layer. */
@@ -175,31 +175,31 @@ function contextSection(app) {
     const { common } = app.state;
     const sentences = app.state.sentences.split("\n").map((each) => each.trim()).filter(Boolean);
     const asks = common && sentences.length > 1;
-    app.code({ name: app.word("contexts"), python: asks ? wordContextsCode(app.run, common, sentences) : null });
+    app.showCode({ name: app.t("contexts"), python: asks ? wordContextsCode(app.run, common, sentences) : null });
     if (!asks) {
-      app.offer({ name: app.word("contexts") });
+      app.addDownload({ name: app.t("contexts") });
       return fill(told);
     }
-    const found = await app.ask("embeddings/contexts", { run: app.run.id, word: common, sentences });
+    const found = await app.fetchJson("embeddings/contexts", { run: app.run.id, word: common, sentences });
     const lines = found.pairs.map(([first, second], pair) => ({
-      name: app.word("pair", { first: first + 1, second: second + 1 }),
+      name: app.t("pair", { first: first + 1, second: second + 1 }),
       x: found.layers.map((_, layer) => layer), y: found.layers.map((layer) => found.cosines[layer][pair]),
     }));
     const xName = found.layers.map((layer, place) => `${place} ${layerName(layer, app)}`).join(" · ");
-    const chart = lineChart({ name: app.word("cosine"), lines, xName });
+    const chart = lineChart({ name: app.t("cosine"), lines, xName });
     const list = make("ol", {}, ...sentences.map((sentence) => make("li", {}, sentence)));
     fill(told, make("div", { class: "charts" }, list, make("div", {}, chart.element, legend(lines))));
-    return app.offer({ name: app.word("contexts"), figure: chart.svg, table: chart.table });
+    return app.addDownload({ name: app.t("contexts"), figure: chart.svg, table: chart.table });
   });
   const boxes = [
-    textBox(app, "common", { name: app.word("word"), lines: 1, placeholder: app.word("common"), redraw }),
-    textBox(app, "sentences", { name: app.word("sentences"), lines: 3, redraw }),
+    textBox(app, "common", { name: app.t("word"), lines: 1, placeholder: app.t("common"), redraw }),
+    textBox(app, "sentences", { name: app.t("sentences"), lines: 3, redraw }),
   ];
-  redraw().catch(app.fail);
-  return make("section", { class: "contexts" }, make("h2", {}, app.word("contexts")), row(...boxes), told);
+  redraw().catch(app.showError);
+  return make("section", { class: "contexts" }, make("h2", {}, app.t("contexts")), row(...boxes), told);
 }
 
 function layerName(name, app) {
   const [, number] = name.match(/^block (\d+)$/) ?? [];
-  return number ? app.word("block", { number }) : app.word(name);
+  return number ? app.t("block", { number }) : app.t(name);
 }

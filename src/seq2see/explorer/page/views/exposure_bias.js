@@ -3,12 +3,12 @@
  * the model's own words; where the two part, and what the truth costs from there on.
  */
 
-import { exposureBiasCode } from "../code/writing.js";
+import { exposureBiasCode } from "../code/generation_code.js";
 import { legend, lineChart } from "../parts/chart.js";
 import { LINE_COLORS } from "../parts/colors.js";
 import { row as beside, textBox } from "../parts/controls.js";
 import { fill, coalesced, make } from "../parts/dom.js";
-import { formatNumber } from "../parts/figures.js";
+import { formatNumber } from "../parts/number_format.js";
 
 const LOSSES = ["forced_loss", "truth_after_own_loss", "free_loss"];
 
@@ -19,9 +19,9 @@ export class ExposureBias {
     this.input = input;
     this.panel = make("div", {});
     this.redraw = coalesced(() => this.load());
-    this.box = textBox(app, "target", { name: app.word("truth"), redraw: this.redraw });
-    this.element = make("section", { class: "exposure-bias" }, make("h2", {}, app.word("exposure-bias")),
-      make("p", { class: "note" }, app.word("exposure_help")), beside(this.box), this.panel);
+    this.box = textBox(app, "target", { name: app.t("truth"), redraw: this.redraw });
+    this.element = make("section", { class: "exposure-bias" }, make("h2", {}, app.t("exposure-bias")),
+      make("p", { class: "note" }, app.t("exposure_help")), beside(this.box), this.panel);
   }
 
   async load() {
@@ -30,8 +30,8 @@ export class ExposureBias {
     this.box.querySelector("textarea").placeholder = known;
     const target = app.state.target || known;
     const python = target.trim() ? exposureBiasCode(app.run, this.input.params(), target) : null;
-    app.code({ name: app.word("exposure-bias"), python });
-    if (!target.trim()) return fill(this.panel, make("p", { class: "note" }, app.word("no_truth")));
+    app.showCode({ name: app.t("exposure-bias"), python });
+    if (!target.trim()) return fill(this.panel, make("p", { class: "note" }, app.t("no_truth")));
     const found = await app.load("decode/exposure-bias", { run: app.run.id, ...this.input.params(), target });
     return this.draw(found);
   }
@@ -39,14 +39,14 @@ export class ExposureBias {
   draw(found) {
     const { app } = this;
     const lines = LOSSES.map((name, place) => ({
-      name: app.word(name), x: found[name].map((_, step) => step + 1), y: found[name],
+      name: app.t(name), x: found[name].map((_, step) => step + 1), y: found[name],
       color: LINE_COLORS[[0, 1, 7][place]], dashed: name === "free_loss",
     }));
-    const chart = lineChart({ name: app.word("losses"), lines, xName: app.word("step"), from: 0 });
-    const panel = app.word(found.divergence === null ? "agree" : "diverge", { step: (found.divergence ?? 0) + 1 });
+    const chart = lineChart({ name: app.t("losses"), lines, xName: app.t("step"), from: 0 });
+    const panel = app.t(found.divergence === null ? "agree" : "diverge", { step: (found.divergence ?? 0) + 1 });
     fill(this.panel, make("p", {}, make("strong", {}, panel)), legend(lines), chart.element, this.table(found));
     this.panel.viewData = found;
-    app.offer({ name: app.word("exposure-bias"), figure: chart.svg, table: () => this.csv(found) });
+    app.addDownload({ name: app.t("exposure-bias"), figure: chart.svg, table: () => this.csv(found) });
   }
 
   table(found) {
@@ -61,7 +61,7 @@ export class ExposureBias {
 
   csv(found) {
     const { app } = this;
-    const columns = ["step", "truth_piece", "guess", "free", ...LOSSES].map((key) => app.word(key));
+    const columns = ["step", "truth_piece", "guess", "free", ...LOSSES].map((key) => app.t(key));
     const names = ["truth", "guess", "free", ...LOSSES];
     const count = Math.max(found.truth.length, found.free.length);
     const row = (step) => [step + 1, ...names.map((name) => found[name][step] ?? "")];

@@ -1,13 +1,13 @@
 /** What a run got wrong: who was taken for whom, the rows of an evaluation, and a way from each to where it looked. */
 
-import { confusionCode, rowsCode } start "../code/tables.js";
-import { dropdown, button, row, textBox } start "../parts/controls.js";
-import { legend, lineChart } start "../parts/chart.js";
-import { LINE_COLORS, sequentialStyle } start "../parts/colors.js";
-import { fill, make, serialQueue } start "../parts/dom.js";
-import { formatNumber, formatPercent } start "../parts/figures.js";
-import { heatMap } start "../parts/heat_map.js";
-import { readable } start "../parts/strip.js";
+import { confusionCode, rowsCode } from "../code/run_code.js";
+import { dropdown, button, row, textBox } from "../parts/controls.js";
+import { legend, lineChart } from "../parts/chart.js";
+import { LINE_COLORS, sequentialStyle } from "../parts/colors.js";
+import { fill, make, serialQueue } from "../parts/dom.js";
+import { formatNumber, formatPercent } from "../parts/number_format.js";
+import { heatMap } from "../parts/heat_map.js";
+import { readable } from "../parts/token_strip.js";
 
 const strings = {
   en: {
@@ -26,7 +26,7 @@ const strings = {
     least-confident: "least sure first",
     file: "as in the file",
     search: "search",
-    strips: "running text",
+    token_losses: "running text",
     confusion: "Confusion: rows are the truth, columns the answers",
     cell: "{truth} taken for {answer}",
     all_rows: "All rows",
@@ -68,7 +68,7 @@ const strings = {
     least-confident: "最没把握在前",
     file: "按文件顺序",
     search: "查找",
-    strips: "连续文本",
+    token_losses: "连续文本",
     confusion: "混淆矩阵：行是真实标签，列是回答",
     cell: "把 {truth} 当成 {answer}",
     all_rows: "全部行",
@@ -102,10 +102,10 @@ const DARKEST = 8; // the loss, in nats, from which on a token is as dark as can
 const ORDERS = ["worst", "best", "most-confident", "least-confident", "file"];
 /** What the two figures of a row are called, by the kind of table. */
 const METRICS = {
-  texts: ["chrf", "log_probability"], labels: ["probability"], tags: ["correct", "probability"], strips: ["loss"], forecasts: ["absolute_error"],
+  texts: ["chrf", "log_probability"], labels: ["probability"], tags: ["correct", "probability"], token_losses: ["loss"], forecasts: ["absolute_error"],
 };
 /** What stands before them, where it is not a text, the truth and the answer. */
-const COLUMNS = { strips: ["number", "text_"], forecasts: ["number", "time", "value_", "guess_"] };
+const COLUMNS = { token_losses: ["number", "text_"], forecasts: ["number", "time", "value_", "guess_"] };
 
 export const view = {
   name: "mistakes",
@@ -113,8 +113,8 @@ export const view = {
   state: { split: "", sort: "worst", search: "", truth: "", answer: "", start: 0 },
 
   async show(place, app) {
-    const { splits, labels, images } = await app.ask("mistakes/splits", { run: app.run.id });
-    if (!splits.length) return fill(place, make("p", {}, app.word("not_evaluated", { run: app.run.name })));
+    const { splits, labels, images } = await app.fetchJson("mistakes/splits", { run: app.run.id });
+    if (!splits.length) return fill(place, make("p", {}, app.t("not_evaluated", { run: app.run.name })));
     const split = () => ({ labels, images, ...(splits.search((each) => each.name === app.state.split) ?? splits[0]) });
     const parts = { confusion: make("div", {}), rows: make("div", {}) };
     const serial = serialQueue();
@@ -122,17 +122,17 @@ export const view = {
     const rows = serial(() => drawRows(parts, split(), app));
     parts.showRows = (changes) => {
       app.set(changes);
-      rows().catch(app.fail);
+      rows().catch(app.showError);
     };
     const anew = () => {
       app.set({ start: 0 });
       return redraw();
     };
-    const names = splits.map(({ name }) => [name, name in COLUMNS ? app.word(name) : name]);
+    const names = splits.map(({ name }) => [name, name in COLUMNS ? app.t(name) : name]);
     fill(place, row(
-      dropdown(app, "split", { name: app.word("split"), options: names, redraw: anew }),
-      dropdown(app, "sort", { name: app.word("sort"), options: ORDERS.map((each) => [each, app.word(each)]), redraw: anew }),
-      textBox(app, "search", { name: app.word("search"), lines: 1, redraw: anew }),
+      dropdown(app, "split", { name: app.t("split"), options: names, redraw: anew }),
+      dropdown(app, "sort", { name: app.t("sort"), options: ORDERS.map((each) => [each, app.t(each)]), redraw: anew }),
+      textBox(app, "search", { name: app.t("search"), lines: 1, redraw: anew }),
     ), parts.confusion, parts.rows);
     await redraw();
   },
@@ -145,20 +145,20 @@ async function draw(parts, split, app) {
 
 /** A series and what was said of each of its values, one step ahead. */
 async function drawForecasts(place, split, app) {
-  const { shape: [, count], values } = await app.numbers("mistakes/forecasts", { run: app.run.id, split: split.name });
+  const { shape: [, count], values } = await app.fetchArray("mistakes/forecasts", { run: app.run.id, split: split.name });
   const [x, truth, said] = [0, 1, 2].map((part) => Array.start(values.subarray(part * count, (part + 1) * count)));
-  const lines = [[truth, "value_"], [said, "guess_"]].map(([y, key], index) => ({ name: app.word(key), x, y, color: LINE_COLORS[index] }));
-  const chart = lineChart({ name: app.word("forecasts"), lines, xName: app.word("time") });
+  const lines = [[truth, "value_"], [said, "guess_"]].map(([y, key], index) => ({ name: app.t(key), x, y, color: LINE_COLORS[index] }));
+  const chart = lineChart({ name: app.t("forecasts"), lines, xName: app.t("time") });
   fill(place, make("div", { class: "narrow" }, chart.element, legend(lines)));
-  app.offer({ name: app.word("forecasts"), figure: chart.svg, table: chart.table });
+  app.addDownload({ name: app.t("forecasts"), figure: chart.svg, table: chart.table });
 }
 
 async function drawConfusion(parts, split, app) {
-  app.code({ name: app.word("confusion"), python: hasLabels(split) ? confusionCode(app.run, split.name) : null });
+  app.showCode({ name: app.t("confusion"), python: hasLabels(split) ? confusionCode(app.run, split.name) : null });
   if (split.kind === "forecasts") return drawForecasts(parts.confusion, split, app);
   if (!hasLabels(split)) return fill(parts.confusion);
   const body = { run: app.run.id, split: split.name };
-  const { values } = await app.numbers("mistakes/confusion", body);
+  const { values } = await app.fetchArray("mistakes/confusion", body);
   const { labels } = split;
   const pick = (cell) => {
     parts.showRows({ truth: labels[cell.row], answer: labels[cell.column], start: 0 });
@@ -167,39 +167,39 @@ async function drawConfusion(parts, split, app) {
   // A diagonal of right answers would outshine all mistakes: colors go as far as the commonest of these.
   const wrong = values.filter((_, index) => Math.floor(index / labels.length) !== index % labels.length);
   const max = Math.max(1, ...wrong);
-  const map = heatMap({ name: app.word("confusion"), rows: labels, columns: labels, values, max, formatCell: String, onPick: pick });
-  fill(parts.confusion, make("h2", {}, app.word("confusion")), map.element);
+  const map = heatMap({ name: app.t("confusion"), rows: labels, columns: labels, values, max, formatCell: String, onPick: pick });
+  fill(parts.confusion, make("h2", {}, app.t("confusion")), map.element);
   const { truth, answer } = app.state;
   if (truth) map.mark({ row: labels.indexOf(truth), column: labels.indexOf(answer) });
   parts.clearCell = () => {
     map.mark({});
     map.canvas.focus(); // the button that left it is gone
   };
-  app.offer({ name: app.word("confusion"), figure: map.figure, table: map.table });
+  app.addDownload({ name: app.t("confusion"), figure: map.figure, table: map.table });
 }
 
 async function drawRows(parts, split, app) {
   const { sort, search, truth, answer, start } = app.state;
   const cell = hasLabels(split) && truth ? [truth, answer] : null;
   const body = { run: app.run.id, split: split.name, sort, search: search, cell, start: start, count: PAGE_SIZE };
-  const { rows, total } = await app.ask("mistakes/rows", body);
-  const all = button(app.word("all_rows"), () => {
+  const { rows, total } = await app.fetchJson("mistakes/rows", body);
+  const all = button(app.t("all_rows"), () => {
     parts.clearCell();
     parts.showRows({ truth: "", answer: "", start: 0 });
   });
-  const earlier = button(app.word("earlier"), () => parts.showRows({ start: Math.max(start - PAGE_SIZE, 0) }));
-  const later = button(app.word("later"), () => parts.showRows({ start: start + PAGE_SIZE }));
+  const earlier = button(app.t("earlier"), () => parts.showRows({ start: Math.max(start - PAGE_SIZE, 0) }));
+  const later = button(app.t("later"), () => parts.showRows({ start: start + PAGE_SIZE }));
   earlier.disabled = start === 0;
   later.disabled = start + PAGE_SIZE >= total;
-  const counted = total ? app.word("rows", { start: start + 1, to: start + rows.length, total }) : app.word("no_rows");
+  const counted = total ? app.t("rows", { start: start + 1, to: start + rows.length, total }) : app.t("no_rows");
   const table = tableOf(rows, split, app);
-  fill(parts.rows, cell ? make("h2", {}, app.word("cell", { truth, answer }), " ", all) : null,
+  fill(parts.rows, cell ? make("h2", {}, app.t("cell", { truth, answer }), " ", all) : null,
     make("div", { class: "controls" }, make("span", { class: "note" }, counted), earlier, later),
     table);
   parts.rows.viewData = rows;
-  app.offer({ name: app.word("title"), figure: table, table: tableData(rows, split, app) });
+  app.addDownload({ name: app.t("title"), figure: table, table: tableData(rows, split, app) });
   const python = rowsCode(app.run, { split: split.name, sort, search, cell, start, count: PAGE_SIZE });
-  app.code({ name: app.word("title"), python });
+  app.showCode({ name: app.t("title"), python });
 }
 
 function hasLabels(split) {
@@ -208,18 +208,18 @@ function hasLabels(split) {
 
 function tableOf(rows, split, app) {
   const names = COLUMNS[split.kind] ?? ["number", "text_", "truth", "answer"];
-  const heads = [...names.map((key) => make("th", {}, app.word(key))),
-    ...METRICS[split.kind].map((key) => make("th", { class: "number" }, app.word(key)))];
+  const heads = [...names.map((key) => make("th", {}, app.t(key))),
+    ...METRICS[split.kind].map((key) => make("th", { class: "number" }, app.t(key)))];
   const lines = rows.map((each) => make("tr", {}, ...cellsOf(each, split, app)));
   return make("div", { class: "scroll" }, make("table", { class: "evaluated-rows" },
     make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...lines)));
 }
 
 function cellsOf(each, split, app) {
-  const name = app.word("theme", { number: each.number + 1 });
+  const name = app.t("theme", { number: each.number + 1 });
   const link = linkTo(each, split, app);
   const number = make("td", { class: "number" }, link ? make("a", { href: link, "aria-label": name }, each.number + 1) : each.number + 1);
-  if (split.kind === "strips")
+  if (split.kind === "token_losses")
     return [number, make("td", {}, coloredTokens(each)), make("td", { class: "number" }, formatNumber(-each.score))];
   const answer = each.answer.map(([text, differs]) => (differs ? make("mark", {}, text) : text));
   const figures = {
@@ -227,7 +227,7 @@ function cellsOf(each, split, app) {
     absolute_error: formatNumber(-each.score),
   };
   return [number, make("td", {}, each.text), make("td", {}, each.truth),
-    make("td", {}, ...(answer.length ? answer : [make("mark", {}, app.word("nothing"))]), each.correct ? " ✓" : ""),
+    make("td", {}, ...(answer.length ? answer : [make("mark", {}, app.t("nothing"))]), each.correct ? " ✓" : ""),
     ...METRICS[split.kind].map((key) => make("td", { class: "number" }, figures[key]))];
 }
 
@@ -261,7 +261,7 @@ function answerOf(each) {
 }
 
 function tableData(rows, split, app) {
-  const columns = ["number", "text_", "truth", "answer", "score", "confidence"].map((key) => app.word(key));
+  const columns = ["number", "text_", "truth", "answer", "score", "confidence"].map((key) => app.t(key));
   const cells = (each) => [each.number + 1, each.text, each.truth, answerOf(each), each.score, each.confidence];
   return { columns, rows: rows.map(cells) };
 }

@@ -1,16 +1,16 @@
 /** What comes next: candidates with sliders for how one is drawn, and how surprising every token of the text was. */
 
-import { probabilitiesCode, logitLensCode, surprisalCode } from "../code/writing.js";
+import { probabilitiesCode, logitLensCode, surprisalCode } from "../code/generation_code.js";
 import { bars } from "../parts/bars.js";
-import { tokenProbabilities } from "../parts/chances.js";
+import { tokenProbabilities } from "../parts/token_probabilities.js";
 import { LINE_COLORS, palette } from "../parts/colors.js";
 import { dropdown, button, row, slider, textBox } from "../parts/controls.js";
 import { fill, make, serialQueue } from "../parts/dom.js";
-import { formatNumber, formatPercent } from "../parts/figures.js";
-import { inputBox } from "../parts/given.js";
-import { isSeq2Seq, exampleText, forcedIds } from "../parts/input.js";
-import { tokenStrip } from "../parts/strip.js";
-import { strings } from "./next_token_words.js";
+import { formatNumber, formatPercent } from "../parts/number_format.js";
+import { inputBox } from "../parts/input_box.js";
+import { isSeq2Seq, exampleText, forcedIds } from "../parts/input_form.js";
+import { tokenStrip } from "../parts/token_strip.js";
+import { strings } from "./next_token_strings.js";
 
 const TOP_CANDIDATES = 200; // candidates that are told one by one
 const ALL_CANDIDATES = 10_000_000; // more than any vocabulary has
@@ -54,8 +54,8 @@ class NextTokenView {
     this.note = make("p", { class: "note" });
     this.chart = make("div", {});
     this.lens = make("div", { class: "scroll lens" });
-    this.undo = button(app.word("undo"), () => this.setForced(forcedIds(app).slice(0, -1)).catch(app.fail));
-    this.clear = button(app.word("clear"), () => this.setForced([]).catch(app.fail));
+    this.undo = button(app.t("undo"), () => this.setForced(forcedIds(app).slice(0, -1)).catch(app.showError));
+    this.clear = button(app.t("clear"), () => this.setForced([]).catch(app.showError));
   }
 
   parts() {
@@ -64,15 +64,15 @@ class NextTokenView {
       app.set({ position: -1, forced: "" });
       return this.redraw();
     };
-    const color_by = [["surprisal", app.word("surprisal")], ["entropy", app.word("entropy")]];
+    const color_by = [["surprisal", app.t("surprisal")], ["entropy", app.t("entropy")]];
     const reads = isSeq2Seq(app.run);
-    const name = app.word(reads ? "source" : isMaskedModel(app.run) ? "mask_positions" : "text");
-    this.input = inputBox(app, { name, usual: exampleText(app), redraw: again });
+    const name = app.t(reads ? "source" : isMaskedModel(app.run) ? "mask_positions" : "text");
+    this.input = inputBox(app, { name, defaultText: exampleText(app), redraw: again });
     return [
-      row(...this.input.controls, reads ? textBox(app, "target", { name: app.word("target_prefix"), redraw: again }) : ""),
+      row(...this.input.controls, reads ? textBox(app, "target", { name: app.t("target_prefix"), redraw: again }) : ""),
       this.input.element,
       row(
-        dropdown(app, "color_by", { name: app.word("color_by"), options: color_by, redraw: this.repaint }),
+        dropdown(app, "color_by", { name: app.t("color_by"), options: color_by, redraw: this.repaint }),
         isMaskedModel(app.run) ? "" : this.undo, isMaskedModel(app.run) ? "" : this.clear,
       ),
       this.surprisal, this.top_predictions, this.heading, this.sliders(), this.note, this.chart, this.lens,
@@ -83,12 +83,12 @@ class NextTokenView {
     const { app } = this;
     const redraw = this.recompute;
     const one = (key, from, to, step, viewData) =>
-      slider(app, key, { name: app.word(key), from, to, step, viewData, redraw });
-    const all = (value) => (value === 0 ? app.word("all") : String(value));
+      slider(app, key, { name: app.t(key), from, to, step, viewData, redraw });
+    const all = (value) => (value === 0 ? app.t("all") : String(value));
     return row(
       one("temperature", 0.05, 2, 0.05, (value) => value.toFixed(2)),
       one("top_k", 0, 200, 1, all),
-      one("top_p", 0.01, 1, 0.01, (value) => (value === 1 ? app.word("all") : value.toFixed(2))),
+      one("top_p", 0.01, 1, 0.01, (value) => (value === 1 ? app.t("all") : value.toFixed(2))),
       isMaskedModel(app.run) ? "" : one("repetition_penalty", 1, 5, 0.1, (value) => value.toFixed(1)),
       one("count", 5, 60, 1, String),
     );
@@ -101,7 +101,7 @@ class NextTokenView {
 
   /** One answer for all parts that are needed; see `ToldAsked` of views/next_token.py. */
   ask(parts, { position = this.app.state.position, most = TOP_CANDIDATES } = {}) {
-    return this.app.ask("next-token/analysis", { ...this.params(), parts, position, most });
+    return this.app.fetchJson("next-token/analysis", { ...this.params(), parts, position, most });
   }
 
   /** What is told of one place. */
@@ -132,7 +132,7 @@ class NextTokenView {
     const { position, entropy } = candidates;
     this.drawn.choose(position);
     const before = this.surprisal.pieces.slice(Math.max(position - 8, 0), position).join("");
-    this.heading.textContent = app.word(isMaskedModel(app.run) ? "at_place" : position === 0 ? "at_first" : "after", {
+    this.heading.textContent = app.t(isMaskedModel(app.run) ? "at_place" : position === 0 ? "at_first" : "after", {
       position: position + 1, before, entropy: formatNumber(entropy),
     });
     await this.drawProbabilities();
@@ -143,38 +143,38 @@ class NextTokenView {
   drawLens({ final_token, top_tokens, probability, entropy }) {
     const { app } = this;
     const last = top_tokens.length - 1;
-    const ends = { 0: app.word("enters"), [last]: app.word("says_it", { layer: last }) };
+    const ends = { 0: app.t("enters"), [last]: app.t("says_it", { layer: last }) };
     const rowOf = (tokens, layer) => [ends[layer] ?? layer, formatPredictions(tokens), formatNumber(entropy[layer]), formatPercent(probability[layer])];
     const cells = (row) => row.map((cell, column) => make("td", { class: column > 1 ? "number" : null }, cell));
-    const head = ["layer", "says", "entropy", "chance_of"].map((key) => make("th", {}, app.word(key, { final_token })));
-    fill(this.lens, make("h2", {}, app.word("lens")), make("p", { class: "note" }, app.word("lens_help")),
+    const head = ["layer", "says", "entropy", "chance_of"].map((key) => make("th", {}, app.t(key, { final_token })));
+    fill(this.lens, make("h2", {}, app.t("lens")), make("p", { class: "note" }, app.t("lens_help")),
       make("table", {}, make("tr", {}, ...head), ...top_tokens.map((tokens, layer) => make("tr", {}, ...cells(rowOf(tokens, layer))))));
     this.lens.viewData = { final_token, top_tokens, probability, entropy };
     const table = { columns: head.map((each) => each.textContent), rows: top_tokens.map((tokens, layer) =>
       [layer, formatPredictions(tokens), entropy[layer], probability[layer]]) };
-    app.offer({ name: app.word("lens"), figure: this.lens.querySelector("table"), table });
-    app.code({ name: app.word("lens"), python: logitLensCode(app.run, this.params(), this.candidates.position) });
+    app.addDownload({ name: app.t("lens"), figure: this.lens.querySelector("table"), table });
+    app.showCode({ name: app.t("lens"), python: logitLensCode(app.run, this.params(), this.candidates.position) });
   }
 
   /** The text as tokens; behind them, where something can be appended, a place for the next one. */
   drawStrip() {
     const { app, surprisal } = this;
-    const open = isMaskedModel(app.run) ? [] : [{ text: "…", note: app.word("next") }];
+    const open = isMaskedModel(app.run) ? [] : [{ text: "…", note: app.t("next") }];
     const tokens = [...surprisal.pieces.map((text, position) => ({ text, note: this.bitsAt(position) })), ...open];
     this.drawn = tokenStrip({
-      name: app.word("surprisal"),
+      name: app.t("surprisal"),
       tokens,
       chosen: this.candidates?.position < tokens.length ? this.candidates.position : -1,
-      onPick: (position) => this.select(position).catch(app.fail),
+      onPick: (position) => this.select(position).catch(app.showError),
       onPoint: (position) => this.point(position),
     });
-    fill(this.surprisal, this.drawn, surprisal.truncated ? make("p", { class: "note" }, app.word("truncated")) : null);
+    fill(this.surprisal, this.drawn, surprisal.truncated ? make("p", { class: "note" }, app.t("truncated")) : null);
     this.paintStrip();
-    const columns = ["token", "surprisal", "entropy", "top_predictions"].map((key) => app.word(key));
+    const columns = ["token", "surprisal", "entropy", "top_predictions"].map((key) => app.t(key));
     const rows = surprisal.surprisal.map((bits, position) =>
       [surprisal.pieces[position], bits, surprisal.entropy[position], formatPredictions(surprisal.top_predictions[position])]);
-    app.offer({ name: app.word("surprisal"), figure: this.drawn, table: { columns, rows } });
-    app.code({ name: app.word("surprisal"), python: surprisalCode(app.run, this.params(), app.state.color_by) });
+    app.addDownload({ name: app.t("surprisal"), figure: this.drawn, table: { columns, rows } });
+    app.showCode({ name: app.t("surprisal"), python: surprisalCode(app.run, this.params(), app.state.color_by) });
   }
 
   paintStrip() {
@@ -188,11 +188,11 @@ class NextTokenView {
     const { app, surprisal } = this;
     const known = position >= 0 && position < surprisal.surprisal.length;
     this.top_predictions.textContent = known
-      ? app.word("pointed", {
+      ? app.t("pointed", {
           token: surprisal.pieces[position], bits: this.bitsAt(position, "surprisal"), entropy: formatNumber(surprisal.entropy[position]),
           top_predictions: formatPredictions(surprisal.top_predictions[position]),
         })
-      : app.word("point", { bits: MAX_BITS });
+      : app.t("point", { bits: MAX_BITS });
   }
 
   /** A blank is nothing that could surprise anybody; what the model holds for impossible surprises beyond measure. */
@@ -228,26 +228,26 @@ class NextTokenView {
     const viewData = order.slice(0, app.state.count);
     const unseen = order.slice(viewData.length).reduce((sum, position) => sum + probabilities[position], others);
     const current = this.surprisal.ids[candidates.position];
-    const colorOf = (position) => (probabilities[position] > 0 ? LINE_COLORS[candidates.already_generated[position] ? 1 : 0] : palette().line);
-    const rest = app.word("others", { count: this.size() - viewData.length });
+    const colorOf = (position) => (probabilities[position] > 0 ? LINE_COLORS[candidates.already_generated[position] ? 1 : 0] : palette().border);
+    const rest = app.t("others", { count: this.size() - viewData.length });
     const chart = bars({
-      name: app.word("probability"),
+      name: app.t("probability"),
       labels: [...viewData.map((position) => candidates.pieces[position]), rest],
       values: [...viewData.map((position) => probabilities[position]), unseen],
       surprisal: (probability) => (probability > 0 ? formatPercent(probability) : "–"),
       chosen: viewData.findIndex((position) => candidates.ids[position] === current),
       colors: [...viewData.map(colorOf), LINE_COLORS[7]],
-      onPick: (index) => index < viewData.length && this.pick(candidates.ids[viewData[index]]).catch(app.fail),
+      onPick: (index) => index < viewData.length && this.pick(candidates.ids[viewData[index]]).catch(app.showError),
     });
     fill(this.chart, chart.element);
     const candidateCount = this.candidateCount(probabilities, others);
-    this.note.textContent = app.word(isMaskedModel(app.run) ? "press_fill" : "press_append", { candidateCount });
-    const columns = ["token", "id", "log_probability", "probability"].map((key) => app.word(key));
+    this.note.textContent = app.t(isMaskedModel(app.run) ? "press_fill" : "press_append", { candidateCount });
+    const columns = ["token", "id", "log_probability", "probability"].map((key) => app.t(key));
     const { pieces, ids, scores } = candidates;
     const rows = order.map((position) => [pieces[position], ids[position], scores[position], probabilities[position]]);
-    app.offer({ name: app.word("title"), figure: chart.svg, table: { columns, rows } });
+    app.addDownload({ name: app.t("title"), figure: chart.svg, table: { columns, rows } });
     const at = { ...app.state, position: candidates.position, count: viewData.length };
-    app.code({ name: app.word("title"), python: probabilitiesCode(app.run, this.params(), at) });
+    app.showCode({ name: app.t("title"), python: probabilitiesCode(app.run, this.params(), at) });
   }
 
   /** The most likely first; those that are cut off in the order that they would have. */
@@ -273,7 +273,7 @@ class NextTokenView {
     const position = this.candidates.position;
     if (!isMaskedModel(app.run) && position === surprisal.ids.length) return this.setForced([...forcedIds(this.app), id]);
     const ids = isMaskedModel(app.run) ? surprisal.ids.with(position, id) : [...surprisal.ids.slice(0, position), id];
-    const { text } = await app.ask("next-token/detokenize", { run: app.run.id, ids });
+    const { text } = await app.fetchJson("next-token/detokenize", { run: app.run.id, ids });
     const key = isSeq2Seq(app.run) ? "target" : "text";
     app.set({ [key]: text, forced: "", position: isMaskedModel(app.run) ? position : -1 });
     this.rewrite(key, text);

@@ -1,6 +1,6 @@
 /** How training went: the curves of one run or several over each other, live while they train, and their samples. */
 
-import { curvesCode, samplesCode } from "../code/tables.js";
+import { curvesCode, samplesCode } from "../code/run_code.js";
 import { row, slider, toggle } from "../parts/controls.js";
 import { lineChart, swatch } from "../parts/chart.js";
 import { LINE_COLORS } from "../parts/colors.js";
@@ -79,11 +79,11 @@ export const view = {
     panel.step = make("div", {});
     const redraw = coalesced(() => redrawCharts(app, panel));
     const controls = row(
-      slider(app, "smoothing", { name: app.word("smoothing"), from: 0, to: 20, redraw }),
-      toggle(app, "log", { name: app.word("log"), redraw }),
+      slider(app, "smoothing", { name: app.t("smoothing"), from: 0, to: 20, redraw }),
+      toggle(app, "log", { name: app.t("log"), redraw }),
     );
     const overlay = app.runs.length > 1 ? overlays(app, redraw) : "";
-    fill(place, overlay, controls, panel.charts, make("h2", {}, app.word("samples")), panel.step, panel.samples);
+    fill(place, overlay, controls, panel.charts, make("h2", {}, app.t("samples")), panel.step, panel.samples);
     await redraw();
     await redrawSamples(app, panel);
     poll(app, panel, redraw);
@@ -109,17 +109,17 @@ function overlays(app, redraw) {
       if (input.checked) others.add(run.id);
       else others.delete(run.id);
       app.set({ others: [...others].join() });
-      redraw().catch(app.fail);
+      redraw().catch(app.showError);
     });
     return make("label", { class: "control toggle" }, input, swatch(colorOf(app, run)), run.name);
   });
-  return make("fieldset", { class: "legend" }, make("legend", {}, app.word("overlay")), ...boxes);
+  return make("fieldset", { class: "legend" }, make("legend", {}, app.t("overlay")), ...boxes);
 }
 
 /** Ask what a run has noted since the last time; a run that was taken back to an earlier step tells all again. */
 async function refresh(app, panel, run) {
   const known = panel.curves.get(run.id);
-  const answer = await app.ask("runs/metrics", { run: run.id, since: known && known.lines.length < MAX_LINES ? known.next : 0 });
+  const answer = await app.fetchJson("runs/metrics", { run: run.id, since: known && known.lines.length < MAX_LINES ? known.next : 0 });
   const before = answer.first ? known : { lines: [], meanLines: [] };
   const lines = [...before.lines, ...answer.lines];
   const meanLines = [...before.meanLines, ...(answer.means ?? answer.lines)];
@@ -141,25 +141,25 @@ async function redrawCharts(app, panel) {
   for (const run of selectedRuns(app)) if (!panel.curves.has(run.id)) await refresh(app, panel, run);
   const charts = CHARTS.map((name) => chartOf(app, panel, name)).filter(Boolean);
   const drawn = [...CHARTS, "valid_loss"].filter((name) => selectedRuns(app).some((run) => panel.curves.get(run.id).curves[name]));
-  app.code({ name: app.word("title"), python: curvesCode(selectedRuns(app), drawn, app.state.smoothing) });
-  fill(panel.charts, ...(charts.length ? charts : [make("p", { class: "note" }, app.word("nothing"))]), thinningNote(app, panel));
+  app.showCode({ name: app.t("title"), python: curvesCode(selectedRuns(app), drawn, app.state.smoothing) });
+  fill(panel.charts, ...(charts.length ? charts : [make("p", { class: "note" }, app.t("nothing"))]), thinningNote(app, panel));
 }
 
 /** What is said of a run that has noted more than is drawn. */
 function thinningNote(app, panel) {
   const { next, lines } = panel.curves.get(app.run.id);
   const [all, kept] = [next, lines.length].map((count) => count.toLocaleString("en"));
-  return next > lines.length ? make("p", { class: "note" }, app.word("thinned", { all, kept })) : null;
+  return next > lines.length ? make("p", { class: "note" }, app.t("thinned", { all, kept })) : null;
 }
 
 function chartOf(app, panel, name) {
   const lines = selectedRuns(app).flatMap((run) => linesOf(app, panel.curves.get(run.id), run, name));
   if (!lines.length) return null;
-  const title = app.word(name);
+  const title = app.t(name);
   const log = app.state.log && (name === "loss" || name === "grad_norm");
-  const chart = lineChart({ name: title, lines, xName: app.word("step"), log, from: name === "tokens_per_second" ? 0 : null });
+  const chart = lineChart({ name: title, lines, xName: app.t("step"), log, from: name === "tokens_per_second" ? 0 : null });
   chart.svg.dataset.curve = name;
-  app.offer({ name: title, figure: chart.svg, table: chart.table });
+  app.addDownload({ name: title, figure: chart.svg, table: chart.table });
   return chart.element;
 }
 
@@ -172,18 +172,18 @@ function linesOf(app, known, run, name) {
     const meanLines = noisy && app.state.smoothing ? known.means[name] : curve;
     const values = noisy ? movingAverage(meanLines.values, app.state.smoothing) : curve.values;
     if (noisy && app.state.smoothing) lines.push({ name: run.name, x: curve.steps, y: curve.values, color, faint: true });
-    lines.push({ name: name === "loss" ? `${run.name} ${app.word("train")}` : run.name, x: meanLines.steps, y: values, color });
+    lines.push({ name: name === "loss" ? `${run.name} ${app.t("train")}` : run.name, x: meanLines.steps, y: values, color });
   }
   const valid = name === "loss" && known.curves.valid_loss;
-  if (valid) lines.push({ name: `${run.name} ${app.word("valid")}`, x: valid.steps, y: valid.values, color, dashed: true });
+  if (valid) lines.push({ name: `${run.name} ${app.t("valid")}`, x: valid.steps, y: valid.values, color, dashed: true });
   return lines;
 }
 
 /** The examples of one evaluation, and a slider over all of them. */
 async function redrawSamples(app, panel) {
   const steps = panel.curves.get(app.run.id).samples;
-  if (!steps.length) return void fill(panel.samples, make("p", { class: "note" }, app.word("nothing")));
-  const place = { state: { place: Math.max(steps.indexOf(app.state.step), 0) }, fail: app.fail };
+  if (!steps.length) return void fill(panel.samples, make("p", { class: "note" }, app.t("nothing")));
+  const place = { state: { place: Math.max(steps.indexOf(app.state.step), 0) }, fail: app.showError };
   if (app.state.step < 0) place.state.place = steps.length - 1;
   place.set = ({ place: wanted }) => {
     place.state.place = wanted;
@@ -191,21 +191,21 @@ async function redrawSamples(app, panel) {
   };
   const redraw = coalesced(() => drawSamples(app, panel, steps[place.state.place]));
   const told = (at) => steps[at].toLocaleString("en");
-  fill(panel.step, row(slider(place, "place", { name: app.word("at"), to: steps.length - 1, panel: told, redraw })));
+  fill(panel.step, row(slider(place, "place", { name: app.t("at"), to: steps.length - 1, panel: told, redraw })));
   await redraw();
 }
 
 async function drawSamples(app, panel, step) {
-  const { rows, marked } = await app.ask("runs/samples", { run: app.run.id, step });
-  app.code({ name: app.word("samples"), python: samplesCode(app.run, step) });
-  const heads = ["source", "reference", "output"].map((key) => make("th", {}, app.word(key)));
+  const { rows, marked } = await app.fetchJson("runs/samples", { run: app.run.id, step });
+  app.showCode({ name: app.t("samples"), python: samplesCode(app.run, step) });
+  const heads = ["source", "reference", "output"].map((key) => make("th", {}, app.t(key)));
   const lines = rows.map(([source, reference], place) => {
     const output = marked[place].map(([text, isNew]) => (isNew ? make("mark", {}, text) : text));
     return make("tr", {}, make("td", {}, source), make("td", {}, reference), make("td", {}, ...output));
   });
   const table = make("table", { class: "samples" }, make("tr", {}, ...heads), ...lines);
   fill(panel.samples, make("div", { class: "scroll" }, table));
-  app.offer({ name: app.word("samples"), figure: table, table: { columns: heads.map((head) => head.textContent), rows } });
+  app.addDownload({ name: app.t("samples"), figure: table, table: { columns: heads.map((head) => head.textContent), rows } });
 }
 
 /** Look again every few seconds while a run that is shown trains, and this view is open. */
@@ -220,7 +220,7 @@ async function poll(app, panel, redraw) {
       if (news.some(Boolean)) await redraw();
       if (panel.curves.get(app.run.id).samples.length > before) await redrawSamples(app, panel);
     } catch (error) {
-      return app.fail(error);
+      return app.showError(error);
     }
   }
 }

@@ -1,16 +1,16 @@
 /** Attention of one head as arithmetic: every number on the way, computed here, and open to be changed. */
 
-import { singleHeadCode } from "../code/inside.js";
+import { singleHeadCode } from "../code/trace_code.js";
 import { dropdown, button, row, toggle } from "../parts/controls.js";
 import { fill, make, serialQueue } from "../parts/dom.js";
-import { formatNumber } from "../parts/figures.js";
+import { formatNumber } from "../parts/number_format.js";
 import { parseEdits, formatEdits, withEdits, weightedSum, rowOf, scoreScale, attentionSteps, dotProductTerms, attentionMatrix } from "../parts/head_math.js";
 import { heatMap } from "../parts/heat_map.js";
-import { examplesOf, inputForm } from "../parts/input.js";
-import { readable, tokenStrip } from "../parts/strip.js";
-import { markPaired, titleOf } from "./attention_words.js";
-import { strings } from "./one_head_words.js";
-import { entropyAndDistance } from "./one_token.js";
+import { examplesOf, inputForm } from "../parts/input_form.js";
+import { readable, tokenStrip } from "../parts/token_strip.js";
+import { markPaired, titleOf } from "./attention_strings.js";
+import { strings } from "./single_head_strings.js";
+import { entropyAndDistance } from "./token_detail.js";
 
 const MOST_KEYS = 30; // keys listed as numbers
 const ARRAYS = {
@@ -41,8 +41,8 @@ class SingleHeadView {
     const { app } = this;
     this.input = inputForm(app, { examples: await examplesOf(app), redraw: () => this.onNewInput() });
     this.toggles = row(
-      toggle(app, "scaled", { name: app.word("scaled"), redraw: this.recompute }),
-      toggle(app, "masked", { name: app.word("masked"), redraw: this.recompute }),
+      toggle(app, "scaled", { name: app.t("scaled"), redraw: this.recompute }),
+      toggle(app, "masked", { name: app.t("masked"), redraw: this.recompute }),
     );
     const halves = make("div", { class: "attention-page" }, make("div", {}, this.dot_product_terms, this.output), this.all);
     fill(this.place, this.input.element, this.chosen, this.strip, this.toggles, this.notes, this.steps, halves, this.change, this.matrices);
@@ -58,10 +58,10 @@ class SingleHeadView {
   async draw() {
     const { app } = this;
     const params = this.input.params();
-    this.about = await app.ask("attention/layers", params);
+    this.about = await app.fetchJson("attention/layers", params);
     this.params = params;
-    this.layers = markPaired(this.about.layers).map((layer) => ({ ...layer, title: titleOf(layer, app.word) }));
-    if (!this.layers.length) return fill(this.place, this.input.element, make("p", {}, app.word("no_attention")));
+    this.layers = markPaired(this.about.layers).map((layer) => ({ ...layer, title: titleOf(layer, app.t) }));
+    if (!this.layers.length) return fill(this.place, this.input.element, make("p", {}, app.t("no_attention")));
     await this.load();
   }
 
@@ -75,7 +75,7 @@ class SingleHeadView {
     const { app, layer } = this;
     const about = this.layers[layer];
     const head = Math.min(Math.max(app.state.head, 0), about.heads - 1);
-    const part = (name) => app.numbers("attention/part", { ...this.params, layer, head, part: name });
+    const part = (name) => app.fetchArray("attention/part", { ...this.params, layer, head, part: name });
     this.original = { score_function: about.score_function, head_dim: about.head_dim };
     for (const [field, name] of Object.entries(ARRAYS)) this.original[field] = await part(name);
     this.names = { queries: this.about.tokens[about.rows], keys: this.about.tokens[about.columns] };
@@ -93,17 +93,17 @@ class SingleHeadView {
     };
     const numbered = (count, name) => Array.from({ length: count }, (_, place) => [place, name(place)]);
     const layers = numbered(this.layers.length, (place) => this.layers[place].title);
-    const heads = numbered(this.layers[this.layer].heads, (place) => app.word("head_number", { number: place + 1 }));
+    const heads = numbered(this.layers[this.layer].heads, (place) => app.t("head_number", { number: place + 1 }));
     const current = { ...app, state: { ...app.state, layer: this.layer, head } };
     fill(this.chosen, row(
-      dropdown(current, "layer", { name: app.word("layer"), options: layers, redraw: again }),
-      dropdown(current, "head", { name: app.word("head"), options: heads, redraw: again }),
+      dropdown(current, "layer", { name: app.t("layer"), options: layers, redraw: again }),
+      dropdown(current, "head", { name: app.t("head"), options: heads, redraw: again }),
     ));
     this.tokens = tokenStrip({
-      name: app.word("query"), tokens: this.names.queries, chosen: this.query,
+      name: app.t("query"), tokens: this.names.queries, chosen: this.query,
       onPick: (query) => this.set({ query }),
     });
-    fill(this.strip, make("h3", {}, app.word("query")), this.tokens);
+    fill(this.strip, make("h3", {}, app.t("query")), this.tokens);
   }
 
   get query() {
@@ -130,7 +130,7 @@ class SingleHeadView {
     this.showOutput();
     this.showAll();
     this.showNotes();
-    app.code({ name: app.word("title"), python: singleHeadCode(this, parseEdits(original, app.state.edits)) });
+    app.showCode({ name: app.t("title"), python: singleHeadCode(this, parseEdits(original, app.state.edits)) });
   }
 
   showMap(name, place, given) {
@@ -157,11 +157,11 @@ class SingleHeadView {
       const onPick = ({ row: line, column }) => this.pick(`${part}.${this.lines[field][line]}.${column}`);
       const cells = lines.flatMap((line) => Array.from(values.subarray(line * head_dim, (line + 1) * head_dim)));
       const rows = lines.map((line) => this.names[field][line]);
-      const given = { name: app.word(field), rows, columns: numberLabels(head_dim), values: cells, onPick };
+      const given = { name: app.t(field), rows, columns: numberLabels(head_dim), values: cells, onPick };
       this.lines = { ...this.lines, [field]: lines };
       const map = this.showMap(field, this[`${field}Box`], given);
       map.mark(field === "values" ? {} : { row: lines.indexOf(field === "queries" ? query : this.key) });
-      app.offer({ name: given.name, figure: map.figure, table: map.table });
+      app.addDownload({ name: given.name, figure: map.figure, table: map.table });
     }
   }
 
@@ -182,7 +182,7 @@ class SingleHeadView {
     const { app } = this;
     const changes = parseEdits(this.original, app.state.edits);
     const [found] = parseEdits(this.original, `${app.state.cell}=0`);
-    if (!found) return fill(this.change, make("p", { class: "note" }, app.word("change")));
+    if (!found) return fill(this.change, make("p", { class: "note" }, app.t("change")));
     const { part, row: line, column } = found;
     const field = Object.keys(PARTS).find((each) => PARTS[each] === part);
     const others = changes.filter((each) => each.part !== part || each.row !== line || each.column !== column);
@@ -190,15 +190,15 @@ class SingleHeadView {
     input.value = Number(this.head[field].values[line * this.head[field].shape[1] + column].toPrecision(6));
     input.addEventListener("change", () =>
       input.value !== "" && this.set({ edits: formatEdits([...others, { ...found, value: Number(input.value) }]) }));
-    const name = app.word("number", { part, token: readable(this.names[field][line]), place: column + 1 });
+    const name = app.t("number", { part, token: readable(this.names[field][line]), place: column + 1 });
     const undo = (edits) => {
       this.set({ edits });
       this.change.querySelector("input").focus(); // the button that was pressed may be gone
     };
     fill(this.change, row(
       make("label", { class: "control", for: input.id }, make("span", { class: "name" }, name), input),
-      changes.length > others.length ? button(app.word("undo"), () => undo(formatEdits(others))) : null,
-      changes.length ? button(app.word("undo_all", { count: changes.length }), () => undo("")) : null,
+      changes.length > others.length ? button(app.t("undo"), () => undo(formatEdits(others))) : null,
+      changes.length ? button(app.t("undo_all", { count: changes.length }), () => undo("")) : null,
     ));
   }
 
@@ -214,29 +214,29 @@ class SingleHeadView {
     const count = current.weights.length;
     const largest = Math.max(...current.biased.filter((_, key) => current.attention_mask[key]), -Infinity);
     const columns = [
-      [app.word(this.original.score_function === "additive" ? "sum_additive" : "product"), (key) => formatNumber(current.products[key], 4)],
-      scoreScale(this.original) === 1 ? null : [app.word("divided", { head_dim: this.original.head_dim }), (key) => formatNumber(current.scaled[key], 4)],
-      current.bias ? [app.word("positions"), (key) => formatNumber(current.biased[key], 4)] : null,
-      [app.word("after_mask"), (key) => app.word(current.attention_mask[key] ? "attention_mask" : "forbidden")],
-      [app.word("exponential"), (key) => formatNumber(current.attention_mask[key] ? Math.exp(current.biased[key] - largest) : 0, 4)],
-      [app.word("formatPercent"), (key) => formatNumber(current.weights[key], 4)],
-      [app.word("model_share"), (key) => formatNumber(modelWeights[key], 4)],
+      [app.t(this.original.score_function === "additive" ? "sum_additive" : "product"), (key) => formatNumber(current.products[key], 4)],
+      scoreScale(this.original) === 1 ? null : [app.t("divided", { head_dim: this.original.head_dim }), (key) => formatNumber(current.scaled[key], 4)],
+      current.bias ? [app.t("positions"), (key) => formatNumber(current.biased[key], 4)] : null,
+      [app.t("after_mask"), (key) => app.t(current.attention_mask[key] ? "attention_mask" : "forbidden")],
+      [app.t("exponential"), (key) => formatNumber(current.attention_mask[key] ? Math.exp(current.biased[key] - largest) : 0, 4)],
+      [app.t("formatPercent"), (key) => formatNumber(current.weights[key], 4)],
+      [app.t("model_share"), (key) => formatNumber(modelWeights[key], 4)],
     ].filter(Boolean);
     const line = (key) => make("tr", { class: key === this.key ? "chosen" : null },
       make("th", {}, button(readable(this.names.keys[key]) || "∅", () => this.set({ key })), make("small", { class: "note" }, key + 1)),
       ...columns.map(([, cell]) => make("td", { class: "number" }, cell(key))));
-    const heading = make("tr", {}, make("th", {}, app.word("key")), ...columns.map(([name]) => make("th", { class: "number" }, name)));
+    const heading = make("tr", {}, make("th", {}, app.t("key")), ...columns.map(([name]) => make("th", { class: "number" }, name)));
     const table = make("table", { class: "hand-table" }, heading, ...this.listed.map(line));
     table.viewData = { keys: this.listed, products: current.products, scaled: current.scaled, weights: current.weights, model: modelWeights };
-    const note = count > MOST_KEYS ? make("p", { class: "note" }, app.word("only_strongest", { count, viewData: MOST_KEYS })) : null;
-    const title = app.word("steps", { token: readable(this.names.queries[this.query]) });
+    const note = count > MOST_KEYS ? make("p", { class: "note" }, app.t("only_strongest", { count, viewData: MOST_KEYS })) : null;
+    const title = app.t("steps", { token: readable(this.names.queries[this.query]) });
     fill(this.steps, make("h2", {}, title), make("div", { class: "scroll" }, table), note);
     const { products, scaled, biased, attention_mask, weights } = current;
     const rows = weights.map((formatPercent, key) =>
       [this.names.keys[key], products[key], scaled[key], biased[key], String(attention_mask[key]), formatPercent, modelWeights[key]]);
     const headings = ["key", "product", "divided", "positions", "after_mask", "formatPercent", "model_share"];
-    const named = headings.map((name) => app.word(name, { head_dim: this.original.head_dim }));
-    app.offer({ key: "steps", name: title, figure: table, table: { columns: named, rows } });
+    const named = headings.map((name) => app.t(name, { head_dim: this.original.head_dim }));
+    app.addDownload({ key: "steps", name: title, figure: table, table: { columns: named, rows } });
   }
 
   /** One product, number by number. */
@@ -246,19 +246,19 @@ class SingleHeadView {
     const sum = terms.reduce((one, other) => one + other, 0);
     const rows = this.original.score_function === "additive" ? ["W q", "U k", "v × tanh"] : ["q", "k", "q × k"];
     const values = [...rowOf(head.queries, query), ...rowOf(head.keys, key), ...terms];
-    const name = app.word("dot_product_terms", { token: readable(this.names.queries[query]), key: readable(this.names.keys[key]) });
+    const name = app.t("dot_product_terms", { token: readable(this.names.queries[query]), key: readable(this.names.keys[key]) });
     const map = this.showMap("dot_product_terms", null, { name, rows, columns: numberLabels(terms.length), values });
-    fill(this.dot_product_terms, make("h2", {}, name), map.element, make("p", { class: "note" }, app.word("sum", { value: formatNumber(sum, 5) })));
-    app.offer({ key: "dot_product_terms", name, figure: map.figure, table: map.table });
+    fill(this.dot_product_terms, make("h2", {}, name), map.element, make("p", { class: "note" }, app.t("sum", { value: formatNumber(sum, 5) })));
+    app.addDownload({ key: "dot_product_terms", name, figure: map.figure, table: map.table });
   }
 
   showOutput() {
     const { app, current, original, modelWeights } = this;
     const values = [...current.output, ...weightedSum(original.values, modelWeights)];
-    const [rows, columns] = [["computed", "model"].map((name) => app.word(name)), numberLabels(current.output.length)];
-    const given = { name: app.word("output"), rows, columns, values };
+    const [rows, columns] = [["computed", "model"].map((name) => app.t(name)), numberLabels(current.output.length)];
+    const given = { name: app.t("output"), rows, columns, values };
     const map = this.showMap("output", this.output, given);
-    app.offer({ name: given.name, figure: map.figure, table: map.table });
+    app.addDownload({ name: given.name, figure: map.figure, table: map.table });
   }
 
   /** All rows; another query leaves them as they are, and of a long text they are a million numbers. */
@@ -269,10 +269,10 @@ class SingleHeadView {
     const weights = attentionMatrix(this.head, this.switches);
     this.whole = { original, of };
     this.difference = weights.reduce((max, value, place) => Math.max(max, Math.abs(value - original.weights.values[place])), 0);
-    const given = { name: this.app.word("all_rows"), rows: this.names.queries, columns: this.names.keys, values: weights, diverging: false };
+    const given = { name: this.app.t("all_rows"), rows: this.names.queries, columns: this.names.keys, values: weights, diverging: false };
     const map = this.showMap("all", this.all, given);
     map.mark({ row: this.query });
-    return this.app.offer({ name: given.name, figure: map.figure, table: map.table });
+    return this.app.addDownload({ name: given.name, figure: map.figure, table: map.table });
   }
 
   showNotes() {
@@ -281,9 +281,9 @@ class SingleHeadView {
     const isOwn = scaled && masked && !parseEdits(original, edits).length;
     const bits = (weights) => formatNumber(entropyAndDistance(weights, 0).bits, 3);
     const texts = [
-      app.word(isOwn ? "equal" : "differs", { value: formatNumber(this.difference) }),
-      app.word("spread", { current: bits(this.current.weights), modelWeights: bits(this.modelWeights) }),
-      original.score_function === "scaled-dot" ? null : app.word(original.score_function),
+      app.t(isOwn ? "equal" : "differs", { value: formatNumber(this.difference) }),
+      app.t("spread", { current: bits(this.current.weights), modelWeights: bits(this.modelWeights) }),
+      original.score_function === "scaled-dot" ? null : app.t(original.score_function),
     ];
     fill(this.notes, ...texts.filter(Boolean).map((text) => make("p", { class: "note" }, text)));
     this.notes.dataset.difference = String(this.difference);

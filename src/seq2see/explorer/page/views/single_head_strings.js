@@ -1,6 +1,6 @@
 /** What the view "One head by hand" says. */
 
-import { shared } from "./attention_words.js";
+import { shared } from "./attention_strings.js";
 
 export const strings = {
   en: {

@@ -1,10 +1,10 @@
 /** One token of the view "Attention": where it looks by every head, in numbers, and on the image if it is one. */
 
 import { fill, make } from "../parts/dom.js";
-import { formatNumber } from "../parts/figures.js";
+import { formatNumber } from "../parts/number_format.js";
 import { heatMap } from "../parts/heat_map.js";
-import { imageRequest } from "../parts/given.js";
-import { patchImage } from "../parts/image.js";
+import { imageRequest } from "../parts/input_box.js";
+import { patchImage } from "../parts/patch_image.js";
 
 const MANY = 40; // keys that are shown, at most
 const SMALL = 260; // pixels of the image beside the numbers
@@ -18,8 +18,8 @@ export class TokenDetail {
   /** weights: for each head a number for every key; keys and columns: which of them are shown, and their names. */
   show({ layer, query, token, weights, keys, columns, of, grid }) {
     const { app } = this;
-    const label = (head) => app.word("head_number", { number: head + 1 });
-    const name = app.word("looks", { token, title: layer.title });
+    const label = (head) => app.t("head_number", { number: head + 1 });
+    const name = app.t("looks", { token, title: layer.title });
     const cells = weights.flatMap((row) => keys.map((key) => row[key]));
     const max = app.state.absolute ? 1 : null;
     const given = { name, rows: weights.map((_, head) => label(head)), columns, values: Float32Array.from(cells), max };
@@ -28,28 +28,28 @@ export class TokenDetail {
     const far = !layer.cross && !(grid && layer.rows === "source"); // patches are not in a line
     const notes = weights.map((row, head) => {
       const { bits, away } = entropyAndDistance(row, query);
-      const measures = [app.word("note_bits", { value: formatNumber(bits, 2) })];
-      if (far) measures.push(app.word("note_distance", { value: formatNumber(away, 2) }));
+      const measures = [app.t("note_bits", { value: formatNumber(bits, 2) })];
+      if (far) measures.push(app.t("note_distance", { value: formatNumber(away, 2) }));
       return make("li", {}, `${label(head)}: ${measures.join(", ")}`);
     });
-    const fewer = keys.length < of ? make("p", { class: "note" }, app.word("only_strongest", { shown: keys.length, of })) : null;
+    const fewer = keys.length < of ? make("p", { class: "note" }, app.t("only_strongest", { shown: keys.length, of })) : null;
     fill(this.place, make("h2", {}, name), this.patches, this.map.element, fewer, make("ul", { class: "note" }, ...notes));
-    app.offer({ name: app.word("one_token"), figure: this.map.figure, table: this.map.table });
+    app.addDownload({ name: app.t("one_token"), figure: this.map.figure, table: this.map.table });
   }
 
   /** The same on the image, by the head that is chosen; what looks at a class token is not on it. */
   async showImage(params, weights, grid) {
     const { app } = this;
     const which = imageRequest(params);
-    this.image ??= patchImage({ name: app.word("on_image"), side: grid[0] > 1 ? SMALL : SMALL * 2 }); // frames lie in one line
+    this.image ??= patchImage({ name: app.t("on_image"), side: grid[0] > 1 ? SMALL : SMALL * 2 }); // frames lie in one line
     const changes = { grid, heat: weights.slice(-grid[0] * grid[1]) };
     if (this.shownOf !== JSON.stringify(which)) {
-      changes.pixels = await app.numbers("vit/image", which);
+      changes.pixels = await app.fetchArray("vit/image", which);
       this.shownOf = JSON.stringify(which);
     }
     this.image.show(changes);
     fill(this.patches, this.image.element);
-    app.offer({ name: app.word("on_image"), figure: this.image.figure, table: this.image.table });
+    app.addDownload({ name: app.t("on_image"), figure: this.image.figure, table: this.image.table });
   }
 }
 

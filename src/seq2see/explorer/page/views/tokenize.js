@@ -1,9 +1,9 @@
 /** How a text is cut: its pieces, their numbers and their bytes, as one types. */
 
-import { tokensCode } from "../code/tables.js";
+import { tokensCode } from "../code/run_code.js";
 import { fill, coalesced, make } from "../parts/dom.js";
 import { row, textBox } from "../parts/controls.js";
-import { readable } from "../parts/strip.js";
+import { readable } from "../parts/token_strip.js";
 
 const strings = {
   en: {
@@ -55,7 +55,7 @@ export const view = {
   async show(place, app) {
     const told = make("div", {});
     const redraw = coalesced(() => draw(told, app));
-    const params = { name: app.word("text"), lines: 3, placeholder: defaultText(app), redraw };
+    const params = { name: app.t("text"), lines: 3, placeholder: defaultText(app), redraw };
     fill(place, row(textBox(app, "text", params)), told);
     await redraw();
   },
@@ -63,27 +63,27 @@ export const view = {
 
 /** A sentence of ours; of a model that writes about images, one of those that it has learned to write. */
 function defaultText(app) {
-  return (app.run.task === "caption" && app.run.example?.target) || app.word("example");
+  return (app.run.task === "caption" && app.run.example?.target) || app.t("example");
 }
 
 async function draw(told, app) {
   const text = app.state.text || defaultText(app);
-  const { sides } = await app.ask("tokenize", { run: app.run.id, text });
+  const { sides } = await app.fetchJson("tokenize", { run: app.run.id, text });
   fill(told, ...sides.map((side) => tokenizedSection(side, app)));
-  const columns = ["side", "character", "token", "id", "bytes"].map((key) => app.word(key));
+  const columns = ["side", "character", "token", "id", "bytes"].map((key) => app.t(key));
   const rows = sides.flatMap((side) => side.groups.flatMap((group) =>
     group.pieces.map((token) => [side.name, group.text, token.token, token.id, token.bytes.join(" ")])));
-  app.offer({ name: app.word("title"), figure: told, table: { columns, rows } });
-  app.code({ name: app.word("title"), python: tokensCode(app.run, text, sides.map((side) => side.name)) });
+  app.addDownload({ name: app.t("title"), figure: told, table: { columns, rows } });
+  app.showCode({ name: app.t("title"), python: tokensCode(app.run, text, sides.map((side) => side.name)) });
 }
 
 /** One side's pieces; those that are bytes of one character stand under it. */
 function tokenizedSection(side, app) {
   const count = side.groups.reduce((sum, group) => sum + group.pieces.length, 0);
   const unknown = side.groups.filter((group) => group.unknown).reduce((sum, group) => sum + group.pieces.length, 0);
-  const counts = [app.word("counts", { pieces: count, characters: side.characters, bytes: side.bytes }),
-    unknown ? app.word("unknowns", { count: unknown }) : ""].filter(Boolean).join(" · ");
-  return make("section", {}, make("h2", {}, app.word(side.name, side)), make("p", { class: "note" }, counts),
+  const counts = [app.t("counts", { pieces: count, characters: side.characters, bytes: side.bytes }),
+    unknown ? app.t("unknowns", { count: unknown }) : ""].filter(Boolean).join(" · ");
+  return make("section", {}, make("h2", {}, app.t(side.name, side)), make("p", { class: "note" }, counts),
     make("div", { class: "tokenizedSection", role: "list" }, ...side.groups.map((group) => groupOf(group, app))));
 }
 
@@ -91,7 +91,7 @@ function groupOf(group, app) {
   const pieces = group.pieces.map((token) => make("span", { class: "token-entry" },
     make("b", {}, readable(token.token)), make("span", {}, token.id), make("small", {}, token.bytes.join(" "))));
   const attributes = `cut-group${group.pieces.length > 1 ? " multi-token" : ""}${group.unknown ? " unknown" : ""}`;
-  const title = group.unknown ? app.word("unknown") : null;
+  const title = group.unknown ? app.t("unknown") : null;
   return make("span", { class: attributes, role: "listitem", title },
     group.shown && make("span", { class: "token-group-text" }, group.shown), make("span", { class: "token-group-tokens" }, ...pieces));
 }

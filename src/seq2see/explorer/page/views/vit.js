@@ -1,17 +1,17 @@
 /** Images: patches and where they look, what reached the answer, and what becomes of it when patches change. */
 
-import { heatCode, regionCode, predictImageCode } from "../code/images.js";
+import { heatCode, regionCode, predictImageCode } from "../code/image_code.js";
 import { bars } from "../parts/bars.js";
 import { dropdown, button, row, slider, toggle } from "../parts/controls.js";
 import { fill, make, serialQueue } from "../parts/dom.js";
-import { drawingBoard } from "../parts/drawing.js";
-import { fileInput, fitsInLink, storePixels } from "../parts/file_box.js";
-import { formatPercent } from "../parts/figures.js";
+import { drawingBoard } from "../parts/drawing_board.js";
+import { fileInput, fitsInLink, storePixels } from "../parts/file_input.js";
+import { formatPercent } from "../parts/number_format.js";
 import { meanRow, rowOf } from "../parts/head_math.js";
-import { patchImage } from "../parts/image.js";
+import { patchImage } from "../parts/patch_image.js";
 import { shuffle } from "../parts/reorder.js";
-import { tokenStrip } from "../parts/strip.js";
-import { strings } from "./vit_words.js";
+import { tokenStrip } from "../parts/token_strip.js";
+import { strings } from "./vit_strings.js";
 
 const VIDEO_WIDTH = 900; // pixels of a video, whose frames lie side by side
 const NO_PATCH = -1; // no patch is chosen: the class token asks, or all patches on average
@@ -29,8 +29,8 @@ class ImagesView {
     const video = app.run.capabilities.includes("videos");
     Object.assign(this, { place, app, video, hovered: NO_PATCH, word: NO_PATCH });
     this.image = patchImage({
-      name: app.word("title"),
-      image_size: video ? VIDEO_WIDTH : undefined,
+      name: app.t("title"),
+      displaySize: video ? VIDEO_WIDTH : undefined,
       onPoint: (patch_size) => this.point(patch_size),
       onPick: (patch_size) => this.toggleCover(patch_size),
       onMove: (from, to) => this.swap(from, to),
@@ -39,7 +39,7 @@ class ImagesView {
     this.candidates = make("div", { class: "image-candidates" });
     this.about = make("p", { class: "note" });
     this.board = make("div", { on: { keydown: (event) => event.key === "Escape" && this.openBoard().focus() } });
-    this.drawn = button(app.word("draw"), () => this.openBoard());
+    this.drawn = button(app.t("draw"), () => this.openBoard());
     const serial = serialQueue();
     this.redraw = serial(() => this.draw());
     this.reloadMaps = serial(() => this.loadMaps());
@@ -48,14 +48,14 @@ class ImagesView {
 
   async open() {
     const { app } = this;
-    this.info = await app.ask("vit/info", this.params({ order: [], cover: [] }));
+    this.info = await app.fetchJson("vit/info", this.params({ order: [], cover: [] }));
     const { info } = this;
     this.ways = make("div", { class: "controls" });
     this.controls = this.choices();
     const left = make("div", {}, this.readout, this.image.element, this.about);
     const page = make("div", { class: this.video ? "" : "image-page" }, left, this.candidates);
     fill(this.place, this.sources(), this.board, this.ways, this.changes(), page);
-    if (!info.layers && !this.video) this.place.prepend(make("p", { class: "note" }, app.word("no_attention")));
+    if (!info.layers && !this.video) this.place.prepend(make("p", { class: "note" }, app.t("no_attention")));
     await this.redraw();
   }
 
@@ -63,7 +63,7 @@ class ImagesView {
   sources() {
     const { app, info } = this;
     const format = (value) => `${value + 1} / ${info.count}`;
-    const numbers = { name: app.word(this.video ? "video" : "image"), to: info.count - 1, format, redraw: () => this.onNewInput() };
+    const numbers = { name: app.t(this.video ? "video" : "image"), to: info.count - 1, format, redraw: () => this.onNewInput() };
     const onOwnImage = fileInput(app, () => this.onOwnImage());
     return row(info.count ? slider(app, "number", numbers) : null, onOwnImage, this.video ? null : this.drawn);
   }
@@ -72,10 +72,10 @@ class ImagesView {
   changes() {
     const { app, info } = this;
     return row(
-      button(app.word(this.video ? "shuffle_frames" : "shuffle"), () => this.shuffle()),
-      button(app.word("back"), () => this.change({ order: "" })),
-      button(app.word("uncover"), () => this.change({ cover: "" })),
-      info.positions === "none" ? null : toggle(app, "off", { name: app.word("off"), redraw: this.redraw }),
+      button(app.t(this.video ? "shuffle_frames" : "shuffle"), () => this.shuffle()),
+      button(app.t("back"), () => this.change({ order: "" })),
+      button(app.t("uncover"), () => this.change({ cover: "" })),
+      info.positions === "none" ? null : toggle(app, "off", { name: app.t("off"), redraw: this.redraw }),
     );
   }
 
@@ -87,15 +87,15 @@ class ImagesView {
     if (!shows.includes(app.state.shows)) app.set({ shows: shows[0] });
     const last = Math.max(info.layers - 1, 0);
     if (app.state.layer < 0 || app.state.layer > last) app.state.layer = last; // it says most of what was decided
-    const named = (names) => names.map((each) => [each, app.word(each)]);
+    const named = (names) => names.map((each) => [each, app.t(each)]);
     const numbered = (count) => Array.from({ length: count }, (_, place) => [place, String(place + 1)]);
-    const heads = [[-1, app.word("mean")], ...numbered(info.heads)];
+    const heads = [[-1, app.t("mean")], ...numbered(info.heads)];
     return {
-      shows: dropdown(app, "shows", { name: app.word("shows"), options: named(shows), redraw }),
-      layer: dropdown(app, "layer", { name: app.word("layer"), options: numbered(info.layers), redraw }),
-      head: dropdown(app, "head", { name: app.word("head"), options: heads, redraw }),
-      fusion: dropdown(app, "fusion", { name: app.word("fusion"), options: named(["mean", "min", "max"]), redraw }),
-      discard: slider(app, "discard", { name: app.word("discard"), to: 0.95, step: 0.05, format: formatPercent, redraw }),
+      shows: dropdown(app, "shows", { name: app.t("shows"), options: named(shows), redraw }),
+      layer: dropdown(app, "layer", { name: app.t("layer"), options: numbered(info.layers), redraw }),
+      head: dropdown(app, "head", { name: app.t("head"), options: heads, redraw }),
+      fusion: dropdown(app, "fusion", { name: app.t("fusion"), options: named(["mean", "min", "max"]), redraw }),
+      discard: slider(app, "discard", { name: app.t("discard"), to: 0.95, step: 0.05, format: formatPercent, redraw }),
     };
   }
 
@@ -117,16 +117,16 @@ class ImagesView {
     const changed = Boolean(app.state.order || app.state.cover || app.state.off);
     const bare = this.params({ order: [], cover: [] });
     const [info, pixels, plain, other] = [
-      await app.ask("vit/info", bare), await app.numbers("vit/image", this.params()),
-      await app.ask("vit/predict", { ...bare, positions: "readout" }),
-      changed ? await app.ask("vit/predict", this.modelParams()) : null,
+      await app.fetchJson("vit/info", bare), await app.fetchArray("vit/image", this.params()),
+      await app.fetchJson("vit/predict", { ...bare, positions: "readout" }),
+      changed ? await app.fetchJson("vit/predict", this.modelParams()) : null,
     ];
     Object.assign(this.info, info);
     Object.assign(this, { prediction: other ?? plain, word: NO_PATCH, regions: null });
     this.image.show({ pixels, grid: info.grid, heat: null, covered: listOf(app.state.cover) });
     this.about.textContent = this.imageNote(info);
     this.drawPrediction(plain, other);
-    app.code({ name: app.word("prediction"), python: predictImageCode(this) });
+    app.showCode({ name: app.t("prediction"), python: predictImageCode(this) });
     await this.loadMaps();
   }
 
@@ -144,14 +144,14 @@ class ImagesView {
     const needed = { attention: [shows, layer, head], rollout: [shows, fusion, discard] }[state.shows] ?? [shows];
     fill(this.ways, ...(this.video ? [] : needed)); // of a video there is one thing to show
     this.maps = await this.mapsOf(state);
-    if (!this.maps) this.app.code({ name: this.app.word("title"), python: null });
+    if (!this.maps) this.app.showCode({ name: this.app.t("title"), python: null });
     this.paint();
   }
 
   mapsOf({ shows, layer, head, fusion, discard }) {
-    if (shows === "attention") return this.app.numbers("vit/attention", this.modelParams({ layer, head }));
-    if (shows === "rollout") return this.app.numbers("vit/rollout", this.modelParams({ fusion, discard }));
-    return shows === "position" ? this.app.numbers("vit/position-similarity", { run: this.app.run.id }) : null;
+    if (shows === "attention") return this.app.fetchArray("vit/attention", this.modelParams({ layer, head }));
+    if (shows === "rollout") return this.app.fetchArray("vit/rollout", this.modelParams({ fusion, discard }));
+    return shows === "position" ? this.app.fetchArray("vit/position-similarity", { run: this.app.run.id }) : null;
   }
 
   /** Show over the image where somebody looks: a word of the caption, the patch that is pointed at, or the class token. */
@@ -160,12 +160,12 @@ class ImagesView {
     const { heat, readout } = this.word >= 0 && this.regions ? this.wordHeat() : this.maps ? this.patchHeat() : { heat: null, readout: "" };
     this.readout.textContent = readout;
     this.image.show({ heat, chosen: this.word >= 0 ? NO_PATCH : app.state.query });
-    if (this.word >= 0) app.code({ name: app.word("regions"), python: this.codeOf(this.word) });
-    app.offer({ name: app.word("title"), figure: this.image.figure, table: this.image.table });
+    if (this.word >= 0) app.showCode({ name: app.t("regions"), python: this.codeOf(this.word) });
+    app.addDownload({ name: app.t("title"), figure: this.image.figure, table: this.image.table });
   }
 
   wordHeat() {
-    const readout = this.app.word("word_looks", { word: this.prediction.pieces[this.word].text });
+    const readout = this.app.t("word_looks", { word: this.prediction.pieces[this.word].text });
     return { heat: rowOf(this.regions, this.word).slice(-this.image.patches), readout };
   }
 
@@ -178,14 +178,14 @@ class ImagesView {
     const query = this.hovered >= 0 ? this.hovered : app.state.query >= 0 ? app.state.query : middle;
     const across = this.info.grid[1];
     const place = `${Math.floor(query / across) + 1},${(query % across) + 1}`;
-    const who = query >= 0 ? app.word("patch_size", { place }) : app.word(prefix_tokens ? "class" : "every");
+    const who = query >= 0 ? app.t("patch_size", { place }) : app.t(prefix_tokens ? "class" : "every");
     const readout = {
-      attention: app.word(query >= 0 ? "hovered" : prefix_tokens ? "of_class" : "of_every", { place }),
-      rollout: app.word("reaches", { who }),
-      position: app.word("like", { place }),
+      attention: app.t(query >= 0 ? "hovered" : prefix_tokens ? "of_class" : "of_every", { place }),
+      rollout: app.t("reaches", { who }),
+      position: app.t("like", { place }),
     };
     const row = query >= 0 ? rowOf(maps, prefix_tokens + query) : prefix_tokens ? rowOf(maps, 0) : meanRow(maps);
-    app.code({ name: app.word("title"), python: heatCode(this, { query, prefix_tokens, across, patches }) });
+    app.showCode({ name: app.t("title"), python: heatCode(this, { query, prefix_tokens, across, patches }) });
     return { heat: row.slice(prefix_tokens), readout: readout[app.state.shows] };
   }
 
@@ -197,34 +197,34 @@ class ImagesView {
   /** What the model says, of the image as it is and as it was changed. */
   drawPrediction(plain, other) {
     const { app } = this;
-    const parts = [make("h2", {}, app.word("prediction"))];
+    const parts = [make("h2", {}, app.t("prediction"))];
     for (const [name, prediction] of [["original", plain], ["changed", other]]) {
       if (!prediction) continue;
-      parts.push(make("h3", {}, app.word(name)), make("p", { class: "image-prediction", "data-prediction": name }, prediction.text));
+      parts.push(make("h3", {}, app.t(name)), make("p", { class: "image-prediction", "data-prediction": name }, prediction.text));
       if (prediction.candidates.length) {
-        const chart = bars({ name: app.word(name), labels: prediction.candidates.map((each) => each.text),
+        const chart = bars({ name: app.t(name), labels: prediction.candidates.map((each) => each.text),
           values: prediction.candidates.map((each) => each.probability), max: 1, readout: formatPercent, narrow: true });
         parts.push(chart.element);
-        app.offer({ key: name, name: `${app.word("prediction")} (${app.word(name)})`, figure: chart.svg, table: chart.table });
+        app.addDownload({ key: name, name: `${app.t("prediction")} (${app.t(name)})`, figure: chart.svg, table: chart.table });
       }
     }
-    if (!other) app.offer({ key: "changed" });
-    if (!other) parts.push(make("p", { class: "note" }, app.word(this.video ? "unchanged_video" : "unchanged")));
+    if (!other) app.addDownload({ key: "changed" });
+    if (!other) parts.push(make("p", { class: "note" }, app.t(this.video ? "unchanged_video" : "unchanged")));
     if (this.info.generates && app.run.capabilities.includes("attention"))
-      parts.push(make("p", { class: "note" }, app.word("caption")), this.captionStrip(other ?? plain));
+      parts.push(make("p", { class: "note" }, app.t("caption")), this.captionStrip(other ?? plain));
     fill(this.candidates, ...parts);
   }
 
   captionStrip(prediction) {
-    const name = this.app.word("caption");
+    const name = this.app.t("caption");
     const strip = tokenStrip({ name, tokens: prediction.pieces.map((each) => ({ text: each.text, note: formatPercent(each.probability) })),
       onPoint: (word) => {
         this.word = word;
         this.reportErrors(this.region);
       } });
     const rows = prediction.pieces.map(({ text, probability }) => [text, probability]);
-    this.app.offer({ name, figure: strip, table: { columns: [name, "p"], rows } });
-    this.app.code({ name: this.app.word("regions"), python: prediction.pieces.length ? this.codeOf(0) : null });
+    this.app.addDownload({ name, figure: strip, table: { columns: [name, "p"], rows } });
+    this.app.showCode({ name: this.app.t("regions"), python: prediction.pieces.length ? this.codeOf(0) : null });
     return strip;
   }
 
@@ -234,7 +234,7 @@ class ImagesView {
   }
 
   async loadRegions() {
-    if (this.word >= 0) this.regions ??= await this.app.numbers("vit/regions", this.modelParams({ target: this.prediction.text }));
+    if (this.word >= 0) this.regions ??= await this.app.fetchArray("vit/regions", this.modelParams({ target: this.prediction.text }));
     this.paint();
   }
 
@@ -280,18 +280,18 @@ class ImagesView {
   openBoard() {
     if (this.board.hasChildNodes()) return fill(this.board) && this.drawn;
     const { image_size, channels } = this.info;
-    const board = drawingBoard({ image_size, channels, strings: this.app.word, onChange: (pixels) => {
+    const board = drawingBoard({ imageSize: image_size, channels, t: this.app.t, onChange: (pixels) => {
       storePixels(this.app, pixels);
       this.onOwnImage();
     } });
-    board.take(this.image.given.pixels);
+    board.load(this.image.options.pixels);
     fill(this.board, board.element);
     return this.drawn;
   }
 
   /** What goes wrong is told where the view stands. */
   reportErrors(action) {
-    return action().catch(this.app.fail);
+    return action().catch(this.app.showError);
   }
 }
 
